@@ -1,0 +1,55 @@
+# Every task of the project; `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := tidegate app agents tables sim stack tests bench examples
+
+.PHONY: help setup demo test unit lint format types proto bench stack-up stack-down ci clean
+
+help: ## list the tasks
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## create .venv with the pinned dependencies
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[worker,demo,dev]'
+	touch $(STAMP)
+
+demo: setup ## real flights through a real broker, audited (DEMO="--seconds 60 --seed 1 ...")
+	$(BIN)/python -m examples.demo $(DEMO)
+
+test: setup ## the whole test suite, real-broker tests included
+	$(BIN)/python -m pytest
+
+unit: setup ## the tests that need no broker
+	$(BIN)/python -m pytest -m 'not broker'
+
+lint: setup ## ruff: style and common mistakes
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+
+format: setup ## ruff: rewrite to the house style
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+types: setup ## mypy, strict
+	$(BIN)/mypy
+
+proto: setup ## generate code from the .proto files
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. $$(find tidegate -name '*.proto')
+
+bench: setup ## measure: stages, end to end, marker lag, memory (BENCH="--quick ...")
+	$(BIN)/python -m bench $(BENCH)
+
+stack-up: setup ## start a Kafka broker for development
+	$(BIN)/python -m stack up kafka
+
+stack-down: setup ## stop it
+	$(BIN)/python -m stack down kafka
+
+ci: lint types test ## what CI runs
+
+clean: ## remove the environment and caches of this checkout
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
