@@ -1,0 +1,130 @@
+"""Every error that tidegate raises on purpose, by what the reader should do about it.
+
+    TidegateError
+    ├── RetryError                   try again later: nothing was lost, nothing was done
+    │   └── BrokerUnavailable
+    ├── FatalError                   end this process: the next one starts from what is durable
+    │   ├── DeliveryError            a record was refused or lost its acknowledgement
+    │   ├── StateError               stored state that cannot be trusted or read
+    │   └── TopologyError            topics, partitions or directories that do not fit together
+    └── InputError                   reject this input; everything else goes on
+        ├── RangeError               one range is at fault: it is quarantined
+        │   ├── MalformedEntry       bytes that are not a log entry
+        │   ├── IndexGap             raft indexes are missing
+        │   ├── GenerationError      a generation fell, or began without its snapshot
+        │   └── ForbiddenOp          an operation at or below the resolved timestamp
+        ├── FeedError                one feed is at fault: it fails, with this reason
+        │   ├── RowError             a row that cannot be decoded
+        │   │   ├── EncodingError    key or value bytes outside the encoding
+        │   │   ├── ChecksumMismatch
+        │   │   └── UnknownTable     no descriptor of the table is valid at that time
+        │   ├── DescriptorConflict   a descriptor that arrives too late or contradicts itself
+        │   └── UnsupportedTable     a table that this version cannot feed
+        ├── MalformedRecord          bytes on an output topic that the feed cannot have written
+        ├── StatementError           a statement that cannot be parsed or is not supported
+        └── SettingsError            a setting that cannot be used
+
+Each message is a sentence: what was wrong, where, what happens now, what to do. Structured fields
+(range, index, offset, timestamp) are attributes where a caller needs them.
+"""
+
+from __future__ import annotations
+
+
+class TidegateError(Exception):
+    """Root of all errors raised by tidegate."""
+
+
+class RetryError(TidegateError):
+    """Something outside is away; the same call may succeed later."""
+
+
+class BrokerUnavailable(RetryError):
+    """Kafka does not answer."""
+
+
+class FatalError(TidegateError):
+    """The process must end: going on could acknowledge what is not durable."""
+
+
+class DeliveryError(FatalError):
+    """The broker refused a record, or a delivery could not be confirmed."""
+
+
+class StateError(FatalError):
+    """Stored state is damaged, newer than this version, or contradicts the log position."""
+
+
+class TopologyError(FatalError):
+    """Topics, partition counts or directories do not fit together."""
+
+
+class InputError(TidegateError):
+    """Input that is refused; the rest goes on."""
+
+
+class RangeError(InputError):
+    """One range's log cannot be followed any further; the range is quarantined."""
+
+
+class MalformedEntry(RangeError):
+    """Bytes that do not parse as a log entry, or parse as one that the contract forbids."""
+
+
+class IndexGap(RangeError):
+    """Entries between the applied index and the next one are missing."""
+
+
+class GenerationError(RangeError):
+    """A range generation fell, or began without its snapshot."""
+
+
+class ForbiddenOp(RangeError):
+    """A write or intent at or below the resolved timestamp."""
+
+
+class FeedError(InputError):
+    """One feed cannot go on; it fails with this reason."""
+
+
+class RowError(FeedError):
+    """A key-value pair that cannot be turned into a row."""
+
+
+class EncodingError(RowError, ValueError):
+    """Bytes outside the key or value encoding."""
+
+
+class ChecksumMismatch(RowError):
+    """The value's checksum does not fit its key and bytes."""
+
+
+class UnknownTable(RowError):
+    """No descriptor version of this table is valid at the row's timestamp."""
+
+
+class DescriptorConflict(FeedError):
+    """A table descriptor that arrives after rows it should have governed, or contradicts itself."""
+
+
+class UnsupportedTable(FeedError):
+    """A table that this version of tidegate cannot feed."""
+
+
+class MalformedRecord(InputError):
+    """A record of an output topic that the feed which owns the topic cannot have written."""
+
+
+class StatementError(InputError):
+    """A statement that cannot be parsed, or asks for what is not supported.
+
+    ``position`` is the 0-based character offset in the statement, -1 where none applies.
+    """
+
+    def __init__(self, message: str, position: int = -1) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class SettingsError(InputError):
+    """A setting that cannot be used."""
