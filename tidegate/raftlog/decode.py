@@ -1,0 +1,293 @@
+"""Record bytes to entries, with every check that a single record allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from tidegate.errors import MalformedEntry
+from tidegate.hlc import ClosedTimestamp, Timestamp
+from tidegate.raftlog import raftlog_pb2 as pb
+from tidegate.raftlog.entry import (
+    BROADCAST,
+    AbortIntent,
+    AbortTxn,
+    Command,
+    CommitIntent,
+    DeleteRange,
+    DescriptorUpdate,
+    Entry,
+    Generation,
+    Heartbeat,
+    KeyValue,
+    Op,
+    OpenIntent,
+    Parent,
+    RaftIndex,
+    RangeEnd,
+    RangeId,
+    ScanChunk,
+    Snapshot,
+    SnapshotReason,
+    Trigger,
+    TxnId,
+    UpdateIntent,
+    WriteIntent,
+    WriteValue,
+)
+from tidegate.spans import Span
+
+_KEY_BYTES: Final = 8
+_TXN_ID_BYTES: Final = 16
+
+
+def decode_key(key: bytes | None) -> RangeId | None:
+    """The range id of a record key (8 bytes, big-endian), or ``None`` when the key is not one."""
+    if key is None or len(key) != _KEY_BYTES or key[0] & 0x80:
+        return None
+    return RangeId(int.from_bytes(key, "big"))
+
+
+def decode_batch(records: Iterable[tuple[bytes | None, bytes | None]]) -> list[Entry | MalformedEntry]:
+    """Decode (key, value) pairs; what does not decode stands as the error in the place of its entry."""
+    return [_decode_or_error(key, value) for key, value in records]
+
+
+def decode_entry(key: bytes | None, value: bytes | None) -> Entry:
+    """Decode one record. Raises ``MalformedEntry`` for anything that the contract does not allow."""
+    if value is None:
+        raise MalformedEntry("the record has no value")
+    try:
+        message = pb.LogEntry.FromString(value)
+    except DecodeError as error:
+        raise MalformedEntry(f"the value is not a log entry: {error}") from None
+    if decode_key(key) != message.range_id:
+        raise MalformedEntry(
+            f"the record's key is {'absent' if key is None else key.hex()}, but its entry names "
+            f"range {message.range_id}"
+        )
+    kind = message.WhichOneof("entry")
+    if kind is None:
+        raise MalformedEntry("the entry is of no kind that this version knows")
+    if (message.range_id == BROADCAST) != (kind == "descriptor"):
+        raise MalformedEntry(f"an entry of kind {kind} cannot stand under range {message.range_id}")
+    return _DECODERS[kind](message)
+
+
+def _decode_or_error(key: bytes | None, value: bytes | None) -> Entry | MalformedEntry:
+    try:
+        return decode_entry(key, value)
+    except MalformedEntry as error:
+        return error
+
+
+def _timestamp(message: pb.Timestamp) -> Timestamp:
+    wall, logical = message.wall_time, message.logical
+    if wall < 0 or logical < 0:
+        raise MalformedEntry(f"negative timestamp ({wall}, {logical})")
+    return Timestamp(wall, logical)
+
+
+def _txn_id(raw: bytes) -> TxnId:
+    if len(raw) != _TXN_ID_BYTES:
+        raise MalformedEntry(f"a transaction id has 16 bytes, not {len(raw)}: {raw.hex()}")
+    return TxnId(raw)
+
+
+def _span(message: pb.Span) -> Span:
+    span = Span(message.start, message.end)
+    try:
+        span.validate()
+    except ValueError as error:
+        raise MalformedEntry(str(error)) from None
+    return span
+
+
+# ---- logical ops ----
+
+
+def _write_value(op: pb.MVCCWriteValueOp) -> Op:
+    return WriteValue(
+        op.key,
+        _timestamp(op.timestamp),
+        op.value or (b"" if op.HasField("value") else None),
+        op.prev_value if op.HasField("prev_value") else None,
+        op.omit_in_rangefeeds,
+        op.origin_id,
+    )
+
+
+def _write_intent(op: pb.MVCCWriteIntentOp) -> Op:
+    return WriteIntent(
+        _txn_id(op.txn_id), op.txn_key, _timestamp(op.timestamp), _timestamp(op.txn_min_timestamp)
+    )
+
+
+def _update_intent(op: pb.MVCCUpdateIntentOp) -> Op:
+    return UpdateIntent(_txn_id(op.txn_id), _timestamp(op.timestamp))
+
+
+def _commit_intent(op: pb.MVCCCommitIntentOp) -> Op:
+    return CommitIntent(
+        _txn_id(op.txn_id),
+        op.key,
+        _timestamp(op.timestamp),
+        op.value or (b"" if op.HasField("value") else None),
+        op.prev_value if op.HasField("prev_value") else None,
+        op.omit_in_rangefeeds,
+        op.origin_id,
+    )
+
+
+def _abort_intent(op: pb.MVCCAbortIntentOp) -> Op:
+    return AbortIntent(_txn_id(op.txn_id))
+
+
+def _abort_txn(op: pb.MVCCAbortTxnOp) -> Op:
+    return AbortTxn(_txn_id(op.txn_id))
+
+
+def _delete_range(op: pb.MVCCDeleteRangeOp) -> Op:
+    span = Span(op.start_key, op.end_key)
+    if not span.start < span.end:
+        raise MalformedEntry(f"a range tombstone needs start < end: {span.start.hex()}, {span.end.hex()}")
+    return DeleteRange(span.start, span.end, _timestamp(op.timestamp))
+
+
+_OPS: Final[dict[str, Callable[..., Op]]] = {
+    "write_value": _write_value,
+    "write_intent": _write_intent,
+    "update_intent": _update_intent,
+    "commit_intent": _commit_intent,
+    "abort_intent": _abort_intent,
+    "abort_txn": _abort_txn,
+    "delete_range": _delete_range,
+}
+
+
+def _op(message: pb.MVCCLogicalOp) -> Op:
+    kind = message.WhichOneof("op")
+    if kind is None:
+        raise MalformedEntry("a logical op is of no kind that this version knows")
+    return _OPS[kind](getattr(message, kind))
+
+
+# ---- entries ----
+
+
+def _command(message: pb.LogEntry) -> Entry:
+    command = message.command
+    ops: tuple[Op, ...] | None = ()
+    if command.HasField("logical_op_log"):
+        ops = tuple(map(_op, command.logical_op_log.ops))
+    elif command.HasField("write_batch"):
+        ops = None
+    closed = None
+    if command.HasField("closed_timestamp"):
+        closed = ClosedTimestamp(_timestamp(command.closed_timestamp))
+    return Command(
+        RangeId(message.range_id),
+        Generation(message.generation),
+        RaftIndex(message.raft_index),
+        ops,
+        closed,
+        _trigger(command.replicated_eval_result)
+        if command.HasField("replicated_eval_result")
+        else Trigger.NONE,
+        command.write_batch.data,
+    )
+
+
+def _trigger(result: pb.ReplicatedEvalResult) -> Trigger:
+    if result.HasField("split"):
+        return Trigger.SPLIT
+    if result.HasField("merge"):
+        return Trigger.MERGE
+    if result.HasField("mvcc_history_mutation"):
+        return Trigger.HISTORY_MUTATION
+    return Trigger.ADD_SSTABLE if result.HasField("add_sstable") else Trigger.NONE
+
+
+def _heartbeat(message: pb.LogEntry) -> Entry:
+    beat = message.heartbeat
+    return Heartbeat(
+        RangeId(message.range_id),
+        Generation(message.generation),
+        ClosedTimestamp(_timestamp(beat.closed_timestamp)),
+        RaftIndex(beat.covers),
+    )
+
+
+def _snapshot(message: pb.LogEntry) -> Entry:
+    snapshot = message.snapshot
+    chunks = snapshot.chunks or 1
+    if snapshot.chunk >= chunks:
+        raise MalformedEntry(f"snapshot chunk {snapshot.chunk} of {chunks}")
+    return Snapshot(
+        RangeId(message.range_id),
+        Generation(message.generation),
+        RaftIndex(message.raft_index),
+        _span(snapshot.span),
+        ClosedTimestamp(_timestamp(snapshot.closed_timestamp)),
+        _timestamp(snapshot.high),
+        _timestamp(snapshot.gc_threshold),
+        tuple(
+            OpenIntent(_txn_id(i.txn_id), i.anchor_key, i.key, _timestamp(i.timestamp))
+            for i in snapshot.intents
+        ),
+        tuple(map(_descriptor, snapshot.descriptors)),
+        tuple(
+            Parent(RangeId(p.range_id), Generation(p.generation), RaftIndex(p.last_index))
+            for p in snapshot.parents
+        ),
+        SnapshotReason(snapshot.reason) if int(snapshot.reason) in _REASONS else SnapshotReason.UNKNOWN,
+        snapshot.chunk,
+        chunks,
+    )
+
+
+_REASONS: Final = frozenset(map(int, SnapshotReason))
+
+
+def _descriptor(update: pb.DescriptorUpdate) -> DescriptorUpdate:
+    return DescriptorUpdate(
+        update.table_id, update.version, _timestamp(update.modification_time), update.descriptor
+    )
+
+
+def _range_end(message: pb.LogEntry) -> Entry:
+    return RangeEnd(
+        RangeId(message.range_id), Generation(message.generation), RaftIndex(message.end.last_index)
+    )
+
+
+def _scan_chunk(message: pb.LogEntry) -> Entry:
+    scan = message.scan
+    return ScanChunk(
+        RangeId(message.range_id),
+        Generation(message.generation),
+        RaftIndex(message.raft_index),
+        scan.request_id,
+        _span(scan.span),
+        _timestamp(scan.after) if scan.HasField("after") else None,
+        _timestamp(scan.upto),
+        scan.all_versions,
+        tuple(KeyValue(row.key, _timestamp(row.timestamp), row.value) for row in scan.rows),
+        scan.last,
+    )
+
+
+def _broadcast_descriptor(message: pb.LogEntry) -> Entry:
+    return _descriptor(message.descriptor)
+
+
+_DECODERS: Final[dict[str, Callable[[pb.LogEntry], Entry]]] = {
+    "command": _command,
+    "heartbeat": _heartbeat,
+    "snapshot": _snapshot,
+    "scan": _scan_chunk,
+    "descriptor": _broadcast_descriptor,
+    "end": _range_end,
+}
