@@ -1,0 +1,1 @@
+"""From a range's log to committed versions and resolved timestamps."""

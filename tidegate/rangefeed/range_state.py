@@ -1,0 +1,369 @@
+"""One range as its log describes it: position, span, resolver, and whether it can be trusted.
+
+``RangeState.apply`` takes the range's entries in log order and returns the versions that became
+committed. An entry that cannot be followed raises ``RangeError``; the caller then quarantines the range
+(docs/log-contract.md#quarantine): its resolved timestamp stays where it was before that entry, and nothing
+more comes out.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, NamedTuple
+
+from tidegate.errors import ForbiddenOp, GenerationError, IndexGap, MalformedEntry, RangeError
+from tidegate.hlc import ZERO, ZERO_RESOLVED, ClosedTimestamp, ResolvedTimestamp, Timestamp
+from tidegate.raftlog.entry import (
+    Command,
+    CommitIntent,
+    DeleteRange,
+    Generation,
+    Heartbeat,
+    Offset,
+    RaftIndex,
+    RangeEnd,
+    RangeId,
+    Snapshot,
+    Trigger,
+    WriteIntent,
+    WriteValue,
+)
+from tidegate.rangefeed.resolver import Resolver
+from tidegate.spans import Span
+
+#: Ops that make a version; a tuple, for `isinstance` with a union builds it anew for every op.
+_COMMITTING: Final = (WriteValue, CommitIntent)
+
+
+class RangeStatus(enum.Enum):
+    """What a range is good for."""
+
+    UNINITIALISED = 0  # nothing but parts of its first snapshot seen yet
+    LIVE = 1
+    QUARANTINED = 2
+    ENDED = 3  # a tombstone, so that a replay does not revive it
+
+
+class Version(NamedTuple):
+    """A committed version of a key, and where in the log it became one.
+
+    ``value`` empty is a deletion. (``range_id``, ``raft_index``, ``ordinal``) name the op.
+    """
+
+    key: bytes
+    timestamp: Timestamp
+    value: bytes
+    prev_value: bytes | None
+    omit_in_rangefeeds: bool
+    range_id: RangeId
+    raft_index: RaftIndex
+    ordinal: int
+
+
+class Quarantine(NamedTuple):
+    """Why a range is not followed any more, where that was found, and how far it is complete."""
+
+    cause: str
+    offset: Offset
+    resolved: ResolvedTimestamp
+
+
+class Floor(NamedTuple):
+    """What an earlier generation promised: no row of the span at or below ``resolved``."""
+
+    span: Span
+    resolved: ResolvedTimestamp
+
+
+class RangeState:
+    """The state machine of one range; see the module's docstring."""
+
+    __slots__ = (
+        "applied",
+        "awaits_snapshot",
+        "chunks",
+        "closed_regressions",
+        "floors",
+        "gc_threshold",
+        "generation",
+        "high",
+        "pending_heartbeat",
+        "published",
+        "quarantine",
+        "range_id",
+        "resolver",
+        "span",
+        "status",
+        "stored_chunks",
+    )
+
+    def __init__(self, range_id: RangeId) -> None:
+        self.range_id = range_id
+        self.generation = Generation(0)
+        self.applied = RaftIndex(0)
+        self.span: Span | None = None
+        self.status = RangeStatus.UNINITIALISED
+        self.resolver = Resolver()
+        self.quarantine: Quarantine | None = None
+        self.gc_threshold: Timestamp = ZERO
+        #: The highest MVCC timestamp of any version applied, those before the snapshot included.
+        self.high: Timestamp = ZERO
+        #: Set between a split or merge trigger and the snapshot that must follow it.
+        self.awaits_snapshot = False
+        self.pending_heartbeat: Heartbeat | None = None
+        #: The leading chunks of a snapshot that is not complete yet.
+        self.chunks: list[Snapshot] = []
+        #: Those of them that have a row of state.
+        self.stored_chunks: tuple[Snapshot, ...] = ()
+        self.closed_regressions = 0
+        #: Promises of earlier generations that the resolver has not reached yet. They bind key by key: a
+        #: merge brings in keys that were promised less.
+        self.floors: list[Floor] = []
+        #: The resolved timestamp of the last checkpoint; not stored, a repeated checkpoint is harmless.
+        self.published: ResolvedTimestamp = ZERO_RESOLVED
+
+    @property
+    def resolved(self) -> ResolvedTimestamp:
+        """Up to here the range's output is complete; a quarantined range stands still."""
+        return self.quarantine.resolved if self.quarantine is not None else self.resolver.resolved
+
+    @property
+    def checkpointable(self) -> bool:
+        """Whether a checkpoint may be given: none in quarantine, none between a trigger and its snapshot."""
+        return self.status is RangeStatus.LIVE and not self.awaits_snapshot and not self.chunks
+
+    @property
+    def last_checkpoint(self) -> ResolvedTimestamp:
+        """What a quarantined range may still say of itself: how far it had come; zero for nothing.
+
+        A range that stopped between a split or merge and its snapshot says nothing: part of its span may
+        have moved on elsewhere.
+        """
+        if self.quarantine is None or self.awaits_snapshot:
+            return ZERO_RESOLVED
+        return self.quarantine.resolved
+
+    def apply(self, entry: Command | Heartbeat | Snapshot | RangeEnd) -> list[Version]:
+        """Take the next entry of the range; returns the versions that it committed, in op order.
+
+        Raises ``RangeError`` for an entry that cannot be followed. Entries of a quarantined or ended
+        range are passed over.
+        """
+        if isinstance(entry, Snapshot):
+            self._take_snapshot_chunk(entry)
+            return []
+        if self.status is RangeStatus.QUARANTINED or self.status is RangeStatus.ENDED:
+            return []
+        if isinstance(entry, Command):
+            if entry.raft_index <= self.applied and self.status is RangeStatus.LIVE:
+                return []
+            self._require_followable(entry.generation, "a command")
+            return self._take_command(entry)
+        if isinstance(entry, Heartbeat):
+            if entry.generation >= self.generation:
+                self._require_followable(entry.generation, "a heartbeat")
+                self._take_heartbeat(entry)
+            return []
+        self._take_end(entry)
+        return []
+
+    def quarantine_at(self, offset: Offset, cause: str, resolved: ResolvedTimestamp) -> None:
+        """Stop following the range: it is complete up to ``resolved`` and gives nothing more.
+
+        The transactions that it tracked are forgotten: the snapshot that heals it brings its own.
+        """
+        self.quarantine = Quarantine(cause, offset, resolved)
+        self.status = RangeStatus.QUARANTINED
+        self.chunks, self.pending_heartbeat = [], None
+        published = self.published
+        self._replace_resolver(Resolver())
+        self.published = published
+
+    # ---- commands, heartbeats, the end ----
+
+    def _require_followable(self, generation: Generation, what: str) -> None:
+        if self.status is RangeStatus.UNINITIALISED:
+            raise GenerationError(f"{what} of generation {generation} before the range's first snapshot")
+        if self.chunks:
+            raise MalformedEntry(f"{what} between the chunks of a snapshot")
+        if self.awaits_snapshot:
+            raise GenerationError(f"{what} where a snapshot must follow a split or merge")
+        if generation < self.generation:
+            raise GenerationError(f"the generation fell from {self.generation} to {generation}")
+        if generation > self.generation:
+            raise GenerationError(f"generation {generation} began without its snapshot")
+
+    def _take_command(self, command: Command) -> list[Version]:
+        if command.raft_index != self.applied + 1:
+            raise IndexGap(
+                f"raft indexes {self.applied + 1} to {command.raft_index - 1} are missing: "
+                f"index {command.raft_index} follows index {self.applied}"
+            )
+        if command.ops is None:
+            raise MalformedEntry(f"the command at index {command.raft_index} has writes but no op log")
+        if command.trigger in (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION):
+            raise MalformedEntry(
+                f"the command at index {command.raft_index} changes data outside the op log "
+                f"({command.trigger.value}), which this version cannot follow"
+            )
+        if self.floors:
+            self.floors = [floor for floor in self.floors if floor.resolved > self.resolver.resolved]
+        versions = self._take_ops(command)
+        self.applied = command.raft_index
+        self.awaits_snapshot = command.trigger in (Trigger.SPLIT, Trigger.MERGE)
+        if command.closed is not None:
+            self._forward_closed(command.closed)
+        pending = self.pending_heartbeat
+        if pending is not None and pending.covers <= self.applied:
+            self.pending_heartbeat = None
+            self._forward_closed(pending.closed)
+        return versions
+
+    def _take_ops(self, command: Command) -> list[Version]:
+        versions: list[Version] = []
+        apply_op = self.resolver.apply
+        for ordinal, op in enumerate(command.ops or ()):
+            if isinstance(op, _COMMITTING):
+                versions.append(self._version(op, command.raft_index, ordinal))
+                if isinstance(op, WriteValue):
+                    continue  # it touches no intent, and stands above the resolved timestamp
+            elif isinstance(op, DeleteRange):
+                raise MalformedEntry(
+                    f"op {ordinal} at index {command.raft_index} is a range deletion, "
+                    "which this version cannot follow"
+                )
+            apply_op(op)
+        return versions
+
+    def _version(self, op: WriteValue | CommitIntent, index: RaftIndex, ordinal: int) -> Version:
+        if op.value is None:
+            raise MalformedEntry(f"op {ordinal} at index {index} commits a version without its value")
+        if self.span is None or not self.span.contains(op.key):
+            raise MalformedEntry(f"op {ordinal} at index {index} writes {op.key.hex()}, outside the range")
+        if op.timestamp <= self.resolver.resolved:
+            raise ForbiddenOp(
+                f"op {ordinal} at index {index} commits at {op.timestamp}, at or below the resolved "
+                f"timestamp {self.resolver.resolved}"
+            )
+        for floor in self.floors:
+            if op.timestamp <= floor.resolved and floor.span.contains(op.key):
+                raise ForbiddenOp(
+                    f"op {ordinal} at index {index} commits {op.key.hex()} at {op.timestamp}, at or below "
+                    f"{floor.resolved}, which an earlier generation of the range had resolved"
+                )
+        if op.timestamp > self.high:
+            self.high = op.timestamp
+        return Version(
+            op.key,
+            op.timestamp,
+            op.value,
+            op.prev_value,
+            op.omit_in_rangefeeds,
+            self.range_id,
+            index,
+            ordinal,
+        )
+
+    def _take_heartbeat(self, heartbeat: Heartbeat) -> None:
+        if heartbeat.covers <= self.applied:
+            self._forward_closed(heartbeat.closed)
+        elif self.pending_heartbeat is None or heartbeat.covers >= self.pending_heartbeat.covers:
+            self.pending_heartbeat = heartbeat
+
+    def _forward_closed(self, closed: ClosedTimestamp) -> None:
+        if closed < self.resolver.closed:
+            self.closed_regressions += 1
+        self.resolver.forward_closed(closed)
+
+    def _take_end(self, end: RangeEnd) -> None:
+        self._require_followable(end.generation, "the end of the range")
+        if end.last_index != self.applied:
+            raise IndexGap(f"the range ended at index {end.last_index}, but index {self.applied} is the last")
+        self.status = RangeStatus.ENDED
+        self._keep_promise()
+        self._replace_resolver(Resolver())
+
+    # ---- snapshots ----
+
+    def _take_snapshot_chunk(self, chunk: Snapshot) -> None:
+        if self._is_passed_over(chunk):
+            return
+        if chunk.chunk != len(self.chunks) or (self.chunks and not _continues(self.chunks[0], chunk)):
+            raise MalformedEntry(
+                f"chunk {chunk.chunk} of {chunk.chunks} of a snapshot where chunk {len(self.chunks)} "
+                "was expected"
+            )
+        self.chunks.append(chunk)
+        if len(self.chunks) == chunk.chunks:
+            chunks, self.chunks = self.chunks, []
+            self._take_snapshot(chunks)
+
+    def _is_passed_over(self, chunk: Snapshot) -> bool:
+        """Old snapshots, periodic ones of a healthy range, and all of a range that is past healing here."""
+        if self.status is RangeStatus.UNINITIALISED:
+            return False
+        if self.status is RangeStatus.QUARANTINED:
+            return True  # until scans bring back what the hole swallowed
+        if chunk.generation <= self.generation and self.status is RangeStatus.ENDED:
+            return True
+        if chunk.raft_index < self.applied:
+            return True
+        same_generation = chunk.generation == self.generation
+        return same_generation and chunk.raft_index == self.applied and not self.awaits_snapshot
+
+    def _take_snapshot(self, chunks: list[Snapshot]) -> None:
+        head = chunks[0]
+        if self.status is not RangeStatus.UNINITIALISED:
+            self._require_replaceable(head)
+        for parent in head.parents:
+            if parent.range_id != self.range_id:
+                raise RangeError(
+                    f"the snapshot of generation {head.generation} waits for the hand-off of range "
+                    f"{parent.range_id}, which this version cannot take"
+                )
+        self._keep_promise()
+        self.generation, self.applied, self.span = head.generation, head.raft_index, head.span
+        self.high = max(self.high, head.high)
+        self.gc_threshold = max(self.gc_threshold, head.gc_threshold)
+        self.status, self.awaits_snapshot, self.pending_heartbeat = RangeStatus.LIVE, False, None
+        self._replace_resolver(_resolver_of(chunks))
+
+    def _require_replaceable(self, head: Snapshot) -> None:
+        if head.generation < self.generation:
+            raise GenerationError(f"the generation fell from {self.generation} to {head.generation}")
+        if head.raft_index > self.applied:
+            raise IndexGap(
+                f"a snapshot at index {head.raft_index} skipped entries: index {self.applied} is the last"
+            )
+        if head.generation == self.generation:
+            raise GenerationError(f"no new generation after a split or merge of generation {self.generation}")
+
+    def _keep_promise(self) -> None:
+        """Before the resolver goes: what it resolved stays resolved, whatever the next one says."""
+        if self.span is not None and self.resolver.resolved > ZERO_RESOLVED:
+            self.floors.append(Floor(self.span, self.resolver.resolved))
+
+    def _replace_resolver(self, resolver: Resolver) -> None:
+        resolver.queue.gone |= self.resolver.queue.forget_all()
+        self.resolver = resolver
+        self.published = ZERO_RESOLVED
+
+
+def _continues(first: Snapshot, chunk: Snapshot) -> bool:
+    """Whether a chunk belongs to the snapshot that ``first`` began."""
+    return (first.generation, first.raft_index, first.chunks, first.span) == (
+        chunk.generation,
+        chunk.raft_index,
+        chunk.chunks,
+        chunk.span,
+    )
+
+
+def _resolver_of(chunks: list[Snapshot]) -> Resolver:
+    resolver = Resolver()
+    resolver.forward_closed(max(chunk.closed for chunk in chunks))
+    for chunk in chunks:
+        for intent in chunk.intents:
+            resolver.apply(WriteIntent(intent.txn_id, intent.anchor_key, intent.timestamp, intent.timestamp))
+    resolver.initialise()
+    return resolver
