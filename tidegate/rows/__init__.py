@@ -1,0 +1,33 @@
+"""Table descriptors and the key and value encodings: a key-value pair in, a row out, and back."""
+
+from tidegate.rows.catalog import Catalog
+from tidegate.rows.descriptor import Column, Family, KeyPart, TableDescriptor
+from tidegate.rows.row import Row
+from tidegate.rows.sql_type import parse_sql_type, sql_type_text
+from tidegate.rows.stored_descriptor import decode_descriptor, encode_descriptor
+from tidegate.rows.table_codec import TableCodec
+from tidegate.rows.table_key import table_id_of
+from tidegate.rows.types import Datum, EnumMember, Interval, Json, JsonValue, Kind, SqlType, TimeTz
+
+__all__ = [
+    "Catalog",
+    "Column",
+    "Datum",
+    "EnumMember",
+    "Family",
+    "Interval",
+    "Json",
+    "JsonValue",
+    "KeyPart",
+    "Kind",
+    "Row",
+    "SqlType",
+    "TableCodec",
+    "TableDescriptor",
+    "TimeTz",
+    "decode_descriptor",
+    "encode_descriptor",
+    "parse_sql_type",
+    "sql_type_text",
+    "table_id_of",
+]

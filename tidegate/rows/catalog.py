@@ -1,0 +1,121 @@
+"""Versions of table descriptors, and which of them governs a row."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tidegate.errors import DescriptorConflict, UnknownTable
+from tidegate.hlc import Timestamp
+from tidegate.rows.descriptor import TableDescriptor
+from tidegate.rows.table_codec import TableCodec
+
+
+class Catalog:
+    """All known versions of all known tables; grows with each `DescriptorUpdate` of the log.
+
+    Codecs are compiled when they are first asked for: a table that cannot be fed troubles only feeds that
+    want it.
+    """
+
+    __slots__ = ("_codecs", "_modified", "_single", "_versions")
+
+    def __init__(self) -> None:
+        self._versions: dict[int, list[TableDescriptor]] = {}  # by table id; in order of version and time
+        self._modified: dict[int, list[Timestamp]] = {}
+        self._codecs: dict[tuple[int, int], TableCodec] = {}  # by table id and version
+        self._single: dict[int, tuple[Timestamp, TableCodec]] = {}  # tables with one version only
+
+    def add(self, descriptor: TableDescriptor) -> bool:
+        """Take a version up; ``False`` if an identical one is known.
+
+        Raises `DescriptorConflict` when the version is known with other content, or versions and times are
+        not in the same order.
+        """
+        versions = self._versions.get(descriptor.id, [])
+        at = bisect_right(versions, descriptor.version, key=lambda known: known.version)
+        if at and versions[at - 1].version == descriptor.version:
+            _require_identical(versions[at - 1], descriptor)
+            return False
+        versions = [*versions[:at], descriptor, *versions[at:]]
+        _require_rising(versions)
+        self._versions[descriptor.id] = versions
+        self._modified[descriptor.id] = [version.modified for version in versions]
+        self._single.pop(descriptor.id, None)
+        return True
+
+    def at(self, table_id: int, timestamp: Timestamp) -> TableCodec:
+        """The codec of the version that governs rows written at ``timestamp``.
+
+        That is the version with the greatest modification time not above it. Raises `UnknownTable`, and
+        `UnsupportedTable` for one that cannot be fed.
+        """
+        single = self._single.get(table_id)
+        if single is not None and single[0] <= timestamp:
+            return single[1]
+        versions = self._known(table_id)
+        at = bisect_right(self._modified[table_id], timestamp)
+        if at == 0:
+            raise UnknownTable(
+                f"no descriptor of table {table_id} is valid at {timestamp}: the oldest known one begins at "
+                f"{versions[0].modified}"
+            )
+        codec = self._codec(versions[at - 1])
+        if len(versions) == 1:
+            self._single[table_id] = (versions[0].modified, codec)
+        return codec
+
+    def latest(self, table_id: int) -> TableCodec:
+        """The codec of the newest known version; errors as `at`."""
+        return self._codec(self._known(table_id)[-1])
+
+    def by_name(self, name: str) -> TableDescriptor | None:
+        """The newest version of the table called ``name``, ``schema.name`` or ``database.schema.name``.
+
+        Dropped tables are left out; of several tables with that name, the one with the lowest id is taken.
+        """
+        for table_id in sorted(self._versions):
+            newest = self._versions[table_id][-1]
+            if not newest.dropped and name in _names(newest):
+                return newest
+        return None
+
+    def descriptors(self) -> Iterator[TableDescriptor]:
+        """Every known version, by table id and modification time."""
+        for table_id in sorted(self._versions):
+            yield from self._versions[table_id]
+
+    def _known(self, table_id: int) -> list[TableDescriptor]:
+        versions = self._versions.get(table_id)
+        if versions is None:
+            raise UnknownTable(f"table {table_id} is unknown: no descriptor of it has come in the log")
+        return versions
+
+    def _codec(self, descriptor: TableDescriptor) -> TableCodec:
+        known = self._codecs.get((descriptor.id, descriptor.version))
+        if known is None:
+            known = self._codecs[descriptor.id, descriptor.version] = TableCodec(descriptor)
+        return known
+
+
+def _names(descriptor: TableDescriptor) -> tuple[str, str, str]:
+    in_schema = f"{descriptor.schema}.{descriptor.name}"
+    return descriptor.name, in_schema, f"{descriptor.database}.{in_schema}"
+
+
+def _require_identical(known: TableDescriptor, offered: TableDescriptor) -> None:
+    if known != offered:
+        raise DescriptorConflict(
+            f"version {known.version} of table {known.name} ({known.id}) came twice with different content"
+        )
+
+
+def _require_rising(versions: list[TableDescriptor]) -> None:
+    """Later versions have later modification times: two in the same instant could not be told apart."""
+    for before, after in pairwise(versions):
+        if after.modified <= before.modified:
+            raise DescriptorConflict(
+                f"version {after.version} of table {after.name} ({after.id}) begins at {after.modified}, not "
+                f"after version {before.version} at {before.modified}"
+            )

@@ -1,0 +1,59 @@
+"""Table descriptors: what a table looked like from one modification time on.
+
+A descriptor version governs the rows written at or above its modification time, until the next
+version's. Columns are identified by id, never by position (crdb_encoding trap 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.hlc import Timestamp
+from tidegate.rows.types import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column; ``public`` is false while it is being added or dropped: decoded past, never emitted."""
+
+    id: int
+    name: str
+    type: SqlType
+    nullable: bool = True
+    hidden: bool = False
+    public: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """One column of the primary index, in its declared direction."""
+
+    column_id: int
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A column family. ``default_column_id`` is 0, or the single column whose bare value the family holds."""
+
+    id: int
+    name: str
+    column_ids: tuple[int, ...]
+    default_column_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableDescriptor:
+    """One version of a table. Columns stand in table order, ``primary_key`` in index order."""
+
+    id: int
+    name: str
+    version: int
+    modified: Timestamp
+    columns: tuple[Column, ...]
+    primary_key: tuple[KeyPart, ...]
+    families: tuple[Family, ...]
+    primary_index_id: int = 1
+    database: str = "defaultdb"
+    schema: str = "public"
+    dropped: bool = False

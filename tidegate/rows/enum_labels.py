@@ -1,0 +1,47 @@
+"""ENUM datums: labels in rows, physical bytes in keys and values.
+
+The bytes sort as the enum's members do, which is why keys hold them. Source: CockroachDB
+docs/RFCS/20200331_enums.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidegate.errors import EncodingError
+from tidegate.rows.types import EnumMember, SqlType
+
+
+def physical_of(enum_type: SqlType) -> Callable[[str], bytes]:
+    """A function from label to physical bytes; it raises `EncodingError` for an unknown label."""
+    physical = {member.label: member.physical for member in enum_type.members}
+
+    def encode(label: str) -> bytes:
+        try:
+            return physical[label]
+        except KeyError:
+            raise EncodingError(f"{label!r} is no label of the enum {enum_type.name or 'type'}") from None
+
+    return encode
+
+
+def label_of(enum_type: SqlType) -> Callable[[bytes], str]:
+    """A function from physical bytes to label; it raises `EncodingError` for unknown bytes."""
+    labels = {member.physical: member.label for member in enum_type.members}
+
+    def decode(physical: bytes) -> str:
+        try:
+            return labels[physical]
+        except KeyError:
+            raise EncodingError(
+                f"0x{physical.hex()} stands for no label of the enum {enum_type.name or 'type'} "
+                "in this version of the table"
+            ) from None
+
+    return decode
+
+
+def members_from_labels(labels: list[str]) -> tuple[EnumMember, ...]:
+    """Members with evenly spaced two-byte physical values, in the order of the labels."""
+    step = 2**16 // (len(labels) + 1)
+    return tuple(EnumMember((step * i).to_bytes(2, "big"), label) for i, label in enumerate(labels, 1))

@@ -1,0 +1,171 @@
+"""JSONB payloads: a container header, one word per entry, then the entries' bytes.
+
+An entry word holds a type and either the entry's length or, on entry 0 and every 32nd after it, the
+offset of its end from the start of the data (an object counts its keys and its values separately, the
+offset runs on). Older payloads hold a length everywhere, so a reader looks at the flag only.
+Source: CockroachDB docs/RFCS/20171005_jsonb_encoding.md, pkg/util/json/encode.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from tidegate.errors import EncodingError
+from tidegate.rows.keyside.byte_strings import utf8
+from tidegate.rows.take import take
+from tidegate.rows.types import JsonValue
+from tidegate.rows.valueside.decimals import decode_decimal, encode_decimal
+
+_ARRAY: Final = 0x8000_0000
+_OBJECT: Final = 0x4000_0000
+_SCALAR: Final = 0x2000_0000
+_CONTAINER_MASK: Final = 0xE000_0000
+_COUNT_MASK: Final = 0x1FFF_FFFF
+
+_NULL: Final = 0x0000_0000
+_STRING: Final = 0x1000_0000
+_NUMBER: Final = 0x2000_0000
+_FALSE: Final = 0x3000_0000
+_TRUE: Final = 0x4000_0000
+_CONTAINER: Final = 0x5000_0000
+_TYPE_MASK: Final = 0x7000_0000
+_IS_OFFSET: Final = 0x8000_0000
+_LENGTH_MASK: Final = 0x0FFF_FFFF
+
+_WORD: Final = 4
+_OFFSET_STRIDE: Final = 32
+
+
+class _Entry(NamedTuple):
+    kind: int
+    data: bytes
+
+
+def encode_jsonb(value: JsonValue) -> bytes:
+    """The payload of a JSON document; object keys are sorted."""
+    if isinstance(value, list | dict):
+        return _encode_container(value)
+    entry = _entry_of(value)
+    return _word(_SCALAR) + _word(entry.kind | len(entry.data)) + entry.data
+
+
+def decode_jsonb(payload: bytes) -> JsonValue:
+    """Inverse of `encode_jsonb`, for older payloads too; `EncodingError` when malformed."""
+    try:
+        return _decode_container(payload)
+    except RecursionError:
+        raise EncodingError("a JSON document is nested too deeply to be read") from None
+
+
+def _entry_of(value: JsonValue) -> _Entry:
+    if value is None:
+        return _Entry(_NULL, b"")
+    if value is True or value is False:
+        return _Entry(_TRUE if value else _FALSE, b"")
+    if isinstance(value, str):
+        return _Entry(_STRING, value.encode())
+    if isinstance(value, Decimal):
+        return _Entry(_NUMBER, encode_decimal(value))
+    if isinstance(value, list | dict):
+        return _Entry(_CONTAINER, _encode_container(value))
+    raise EncodingError(f"{value!r} is no JSON value (numbers are Decimal)")
+
+
+def _encode_container(value: list[JsonValue] | dict[str, JsonValue]) -> bytes:
+    if isinstance(value, list):
+        tag, runs = _ARRAY, [[_entry_of(element) for element in value]]
+    else:
+        names = sorted(value)
+        tag = _OBJECT
+        runs = [[_entry_of(name) for name in names], [_entry_of(value[name]) for name in names]]
+    data = b"".join(entry.data for run in runs for entry in run)
+    if len(data) > _LENGTH_MASK:
+        raise EncodingError(f"a JSON container of {len(data)} bytes is too large")
+    return _word(tag | len(value)) + b"".join(map(_word, _entry_words(runs))) + data
+
+
+def _entry_words(runs: list[list[_Entry]]) -> Iterable[int]:
+    end = 0
+    for run in runs:
+        for i, entry in enumerate(run):
+            end += len(entry.data)
+            if i % _OFFSET_STRIDE == 0:
+                yield _IS_OFFSET | entry.kind | end
+            else:
+                yield entry.kind | len(entry.data)
+
+
+def _word(value: int) -> bytes:
+    return value.to_bytes(_WORD, "big")
+
+
+def _decode_container(payload: bytes) -> JsonValue:
+    header, start = _read_word(payload, 0)
+    tag, count = header & _CONTAINER_MASK, header & _COUNT_MASK
+    if tag == _ARRAY:
+        return [_value_of(entry) for entry in _read_entries(payload, start, count)]
+    if tag == _OBJECT:
+        entries = _read_entries(payload, start, 2 * count)
+        return {
+            _name_of(name): _value_of(value)
+            for name, value in zip(entries[:count], entries[count:], strict=True)
+        }
+    if tag == _SCALAR and count == 0:
+        return _value_of(_read_entries(payload, start, 1)[0])
+    raise EncodingError(f"0x{header:08x} does not begin a JSON document")
+
+
+def _read_entries(payload: bytes, position: int, count: int) -> list[_Entry]:
+    """``count`` entries whose words stand at ``position``; their data must fill the rest exactly."""
+    data_start = position + _WORD * count
+    if data_start > len(payload):
+        raise EncodingError(f"a JSON container of {len(payload)} bytes announces {count} entries")
+    entries: list[_Entry] = []
+    start = data_start
+    for at in range(position, data_start, _WORD):
+        word, _ = _read_word(payload, at)
+        origin = data_start if word & _IS_OFFSET else start
+        end = origin + (word & _LENGTH_MASK)
+        if not start <= end <= len(payload):
+            raise EncodingError(f"entry {len(entries)} of a JSON container leaves its bounds")
+        entries.append(_Entry(word & _TYPE_MASK, payload[start:end]))
+        start = end
+    if start != len(payload):
+        raise EncodingError(f"{len(payload) - start} bytes follow a JSON container")
+    return entries
+
+
+def _read_word(payload: bytes, position: int) -> tuple[int, int]:
+    word, end = take(payload, position, _WORD)
+    return int.from_bytes(word, "big"), end
+
+
+def _name_of(entry: _Entry) -> str:
+    if entry.kind != _STRING:
+        raise EncodingError("a JSON object has a key that is no string")
+    return utf8(entry.data, 0)
+
+
+def _value_of(entry: _Entry) -> JsonValue:
+    kind, data = entry
+    if kind == _STRING:
+        return utf8(data, 0)
+    if kind == _NUMBER:
+        return _number(data)
+    if kind == _CONTAINER:
+        return _decode_container(data)
+    if data or kind not in _CONSTANTS:
+        raise EncodingError(f"a JSON entry has the unknown type 0x{kind:08x} or bytes where it has none")
+    return _CONSTANTS[kind]
+
+
+_CONSTANTS: Final[dict[int, bool | None]] = {_NULL: None, _FALSE: False, _TRUE: True}
+
+
+def _number(data: bytes) -> Decimal:
+    number, end = decode_decimal(data, 0)
+    if end != len(data):
+        raise EncodingError(f"{len(data) - end} bytes follow a JSON number")
+    return number

@@ -1,0 +1,1 @@
+"""Order-preserving encodings: what stands in keys."""

@@ -1,0 +1,103 @@
+"""Byte strings in keys: a marker, the bytes with each zero escaped, a terminator.
+
+Ascending: 0x12, every 00 as 00 ff, then 00 01. Descending: 0x13, then the complement of all that.
+Source: CockroachDB pkg/util/encoding/encoding.go.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate.errors import EncodingError
+from tidegate.rows.take import marker_at
+
+ASC: Final = 0x12
+DESC: Final = 0x13
+
+_ESCAPE: Final = b"\x00"
+_ESCAPED_ZERO: Final = b"\x00\xff"
+_TERMINATOR: Final = b"\x00\x01"
+COMPLEMENT: Final = bytes(range(255, -1, -1))  # a table for bytes.translate
+
+
+def encode_bytes_asc(data: bytes) -> bytes:
+    """A byte string that sorts as its bytes do."""
+    return b"\x12" + data.replace(_ESCAPE, _ESCAPED_ZERO) + _TERMINATOR
+
+
+def encode_bytes_desc(data: bytes) -> bytes:
+    """A byte string that sorts against its bytes."""
+    escaped = data.replace(_ESCAPE, _ESCAPED_ZERO) + _TERMINATOR
+    return b"\x13" + escaped.translate(COMPLEMENT)
+
+
+def decode_bytes_asc(buffer: bytes, position: int) -> tuple[bytes, int]:
+    """Inverse of `encode_bytes_asc`; `EncodingError` for a wrong marker, escape, or missing terminator."""
+    _expect(ASC, buffer, position)
+    start = position + 1
+    zero = buffer.find(_ESCAPE, start)
+    if buffer[zero : zero + 2] == _TERMINATOR:
+        return buffer[start:zero], zero + 2
+    return _unescape(buffer, start)
+
+
+def decode_bytes_desc(buffer: bytes, position: int) -> tuple[bytes, int]:
+    """Inverse of `encode_bytes_desc`; errors as `decode_bytes_asc`."""
+    _expect(DESC, buffer, position)
+    data, length = _unescape(buffer[position + 1 :].translate(COMPLEMENT), 0)
+    return data, position + 1 + length
+
+
+def encode_string_asc(text: str) -> bytes:
+    """A string, by its UTF-8 bytes."""
+    return encode_bytes_asc(text.encode())
+
+
+def encode_string_desc(text: str) -> bytes:
+    """A string, against its UTF-8 bytes."""
+    return encode_bytes_desc(text.encode())
+
+
+def decode_string_asc(buffer: bytes, position: int) -> tuple[str, int]:
+    """Inverse of `encode_string_asc`; `EncodingError` also for bytes that are not UTF-8."""
+    data, end = decode_bytes_asc(buffer, position)
+    return utf8(data, position), end
+
+
+def decode_string_desc(buffer: bytes, position: int) -> tuple[str, int]:
+    """Inverse of `encode_string_desc`; errors as `decode_string_asc`."""
+    data, end = decode_bytes_desc(buffer, position)
+    return utf8(data, position), end
+
+
+def utf8(data: bytes, position: int) -> str:
+    """The text of ``data``; `EncodingError` naming ``position`` when it is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise EncodingError(f"the string at offset {position} is not UTF-8: {error.reason}") from None
+
+
+def _expect(marker: int, buffer: bytes, position: int) -> None:
+    found = marker_at(buffer, position)
+    if found != marker:
+        raise EncodingError(
+            f"byte 0x{found:02x} at offset {position} does not begin a byte string (expected 0x{marker:02x})"
+        )
+
+
+def _unescape(buffer: bytes, start: int) -> tuple[bytes, int]:
+    """Bytes up to the terminator, escapes undone, and the position behind it."""
+    parts: list[bytes] = []
+    while True:
+        zero = buffer.find(_ESCAPE, start)
+        if zero < 0:
+            raise EncodingError("a byte string has no terminator")
+        parts.append(buffer[start:zero])
+        escape = buffer[zero : zero + 2]
+        if escape == _TERMINATOR:
+            return b"".join(parts), zero + 2
+        if escape != _ESCAPED_ZERO:
+            raise EncodingError(f"a byte string holds an unknown or cut escape ({escape.hex()})")
+        parts.append(_ESCAPE)
+        start = zero + 2

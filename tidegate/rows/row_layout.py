@@ -1,0 +1,72 @@
+"""Where the datums of one table version stand while a row is read or written.
+
+Slots hold the public columns in table order, then key columns that are not public: reading a row is
+filling slots, its values are the first ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidegate.errors import EncodingError, UnsupportedTable
+from tidegate.rows.composite import NeedsValueForm, needs_value_form
+from tidegate.rows.descriptor import Column, TableDescriptor
+from tidegate.rows.types import Datum
+
+
+class RowLayout:
+    """The slots of one table version, and which of them make up the key."""
+
+    __slots__ = ("blank", "columns", "composites", "key_columns", "key_slots", "public", "value_slots")
+
+    def __init__(self, descriptor: TableDescriptor) -> None:
+        key_ids = {part.column_id for part in descriptor.primary_key}
+        public = [column for column in descriptor.columns if column.public]
+        others = [column for column in descriptor.columns if column.id in key_ids and not column.public]
+        self.columns: tuple[Column, ...] = (*public, *others)
+        self.public = len(public)
+        self.blank: list[Any] = [None] * len(self.columns)
+        slots = {column.id: slot for slot, column in enumerate(self.columns)}
+        if not key_ids or not key_ids <= slots.keys():
+            raise UnsupportedTable(
+                f"table {descriptor.name}: its primary key names no column, or an unknown one"
+            )
+        self.key_slots = tuple(slots[part.column_id] for part in descriptor.primary_key)
+        self.key_columns = tuple(self.columns[slot] for slot in self.key_slots)
+        self.composites = self._composites()
+        self.value_slots = frozenset(range(len(self.columns))) - frozenset(self.key_slots)
+
+    def arrange(self, values: Mapping[str, Datum] | Sequence[Datum]) -> list[Any]:
+        """Slots out of datums by column name (absent = NULL), or of the public columns in table order.
+
+        Raises `EncodingError` for an unknown name or a wrong number of datums.
+        """
+        slots = self.blank.copy()
+        if isinstance(values, Mapping):
+            unknown = values.keys() - {column.name for column in self.columns}
+            if unknown:
+                raise EncodingError(f"there is no column {', '.join(sorted(unknown))}")
+            for slot, column in enumerate(self.columns):
+                slots[slot] = values.get(column.name)
+        elif len(values) == self.public:
+            slots[: self.public] = values
+        else:
+            raise EncodingError(f"{len(values)} datums were given for {self.public} public columns")
+        return slots
+
+    def require_not_null(self, slots: Sequence[Any]) -> None:
+        """`EncodingError` naming the first column that must not be NULL and is."""
+        for column, datum in zip(self.columns, slots, strict=True):
+            if datum is None and not column.nullable:
+                raise EncodingError(f"column {column.name} is NOT NULL")
+
+    def written_slots(self, slots: Sequence[Any]) -> frozenset[int]:
+        """The slots whose datums stand in the value: those outside the key, and composite ones in need."""
+        if not self.composites:
+            return self.value_slots
+        return self.value_slots | {slot for slot, needed in self.composites if needed(slots[slot])}
+
+    def _composites(self) -> tuple[tuple[int, NeedsValueForm], ...]:
+        tests = ((slot, needs_value_form(self.columns[slot].type)) for slot in self.key_slots)
+        return tuple((slot, test) for slot, test in tests if test is not None)

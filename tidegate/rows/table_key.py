@@ -1,0 +1,96 @@
+"""The fixed parts of a row's key: tenant prefix, table id, index id before the columns; family behind them.
+
+    key = [0xfe tenant id] table id | index id | index columns | family suffix
+
+Source: CockroachDB pkg/keys (constants.go, sql.go).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate.errors import EncodingError
+from tidegate.rows.keyside.integers import decode_uvarint_asc, encode_uvarint_asc
+
+TENANT: Final = 0xFE
+FAMILY_ZERO: Final = b"\x88"  # one byte: no column id, and no length behind it
+
+_SMALL_FIRST: Final = 0x88
+_SMALL_LAST: Final = 0xF5
+_ONE_BYTE_MORE: Final = 0xF6
+_TWO_BYTES_MORE: Final = 0xF7
+
+
+def table_start(key: bytes) -> int:
+    """Where the table id begins: behind the tenant prefix, if there is one."""
+    if key[:1] == b"\xfe":
+        _, end = decode_uvarint_asc(key, 1)
+        return end
+    return 0
+
+
+def table_id_of(key: bytes) -> int:
+    """The table that a key belongs to, with or without a tenant prefix.
+
+    Raises `EncodingError` if it is no key of a table (system and local keys, cut keys).
+    """
+    try:
+        first = key[0]
+        if _SMALL_FIRST <= first <= _SMALL_LAST:
+            return first - _SMALL_FIRST
+        if first == _ONE_BYTE_MORE:
+            return key[1]
+        if first == _TWO_BYTES_MORE:
+            return key[1] << 8 | key[2]
+        table_id, _ = decode_uvarint_asc(key, table_start(key))
+    except (IndexError, EncodingError):
+        raise EncodingError(f"{shortened(key)} is no key of a table") from None
+    return table_id
+
+
+def index_prefix(table_id: int, index_id: int) -> bytes:
+    """What all keys of an index begin with, tenant prefix left out."""
+    return encode_uvarint_asc(table_id) + encode_uvarint_asc(index_id)
+
+
+def tenant_prefix(tenant_id: int) -> bytes:
+    """What all keys of a secondary tenant begin with."""
+    return bytes((TENANT,)) + encode_uvarint_asc(tenant_id)
+
+
+def encode_family_suffix(family_id: int) -> bytes:
+    """What ends the key of one family of a row."""
+    if family_id == 0:
+        return FAMILY_ZERO
+    encoded = encode_uvarint_asc(family_id)
+    return encoded + encode_uvarint_asc(len(encoded))
+
+
+def decode_family_suffix(key: bytes, position: int) -> int:
+    """The family id that ends ``key`` behind its columns; `EncodingError` when anything else stands there."""
+    if key[position:] == FAMILY_ZERO:
+        return 0
+    family_id, _ = decode_uvarint_asc(key, position)
+    if key[position:] != encode_family_suffix(family_id):
+        raise EncodingError(f"0x{key[position:].hex()} behind the key columns is no family suffix")
+    return family_id
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """The lowest key above every key that begins with ``prefix``.
+
+    Source: CockroachDB pkg/roachpb (Key.PrefixEnd): the last byte that can be raised is raised and the rest
+    dropped; bytes that are all 0xff stay as they are, and nothing becomes ff ff, the end of the key space.
+    """
+    if not prefix:
+        return b"\xff\xff"
+    kept = prefix.rstrip(b"\xff")
+    if not kept:
+        return prefix
+    return kept[:-1] + bytes((kept[-1] + 1,))
+
+
+def shortened(key: bytes, limit: int = 40) -> str:
+    """A key's hex for messages, cut to ``limit`` bytes."""
+    text = key[:limit].hex()
+    return f"0x{text}..." if len(key) > limit else f"0x{text}"

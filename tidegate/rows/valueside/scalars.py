@@ -1,0 +1,147 @@
+"""Scalars in values, behind their tags: bytes out of a datum, and back.
+
+Integers are zigzag LEB128 unless said otherwise. Source: CockroachDB pkg/util/encoding/encoding.go.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from typing import Final
+
+from tidegate.errors import EncodingError
+from tidegate.hlc import NANOS_PER_SECOND
+from tidegate.rows.jsonb import decode_jsonb, encode_jsonb
+from tidegate.rows.keyside.bit_strings import WORD_BITS, bits_of, words_of
+from tidegate.rows.keyside.temporal import second_fraction
+from tidegate.rows.take import take
+from tidegate.rows.types import Interval, Json, TimeTz
+from tidegate.rows.valueside.tags import WireType
+from tidegate.rows.valueside.varints import decode_length, decode_zigzag, encode_length, encode_zigzag
+
+_DOUBLE: Final = struct.Struct(">d")
+
+
+def encode_sized(data: bytes) -> bytes:
+    """Bytes behind their length."""
+    return encode_length(len(data)) + data
+
+
+def decode_sized(buffer: bytes, position: int) -> tuple[bytes, int]:
+    """Inverse of `encode_sized`; `EncodingError` when truncated."""
+    size, start = decode_length(buffer, position)
+    return take(buffer, start, size)
+
+
+def decode_string(buffer: bytes, position: int) -> tuple[str, int]:
+    """Inverse of `encode_string`, in one step: strings are most of what rows are made of."""
+    size, start = decode_length(buffer, position)
+    end = start + size
+    if end > len(buffer):
+        raise EncodingError(f"a string of {size} bytes is cut at offset {len(buffer)}")
+    try:
+        return buffer[start:end].decode(), end
+    except UnicodeDecodeError as error:
+        raise EncodingError(f"the string at offset {start} is not UTF-8: {error.reason}") from None
+
+
+def encode_string(text: str) -> bytes:
+    """UTF-8 bytes behind their length."""
+    return encode_sized(text.encode())
+
+
+def encode_float(value: float) -> bytes:
+    """Eight bytes, IEEE 754."""
+    return _DOUBLE.pack(value)
+
+
+def decode_float(buffer: bytes, position: int) -> tuple[float, int]:
+    """Inverse of `encode_float`; `EncodingError` when malformed."""
+    bits, end = take(buffer, position, 8)
+    return _DOUBLE.unpack(bits)[0], end
+
+
+def encode_uuid(value: uuid.UUID) -> bytes:
+    """Sixteen bytes."""
+    return value.bytes
+
+
+def decode_uuid(buffer: bytes, position: int) -> tuple[uuid.UUID, int]:
+    """Inverse of `encode_uuid`; `EncodingError` when malformed."""
+    data, end = take(buffer, position, 16)
+    return uuid.UUID(bytes=data), end
+
+
+def encode_timestamp(nanos: int) -> bytes:
+    """Seconds since 1970, and nanoseconds of the last one."""
+    seconds, rest = divmod(nanos, NANOS_PER_SECOND)
+    return encode_zigzag(seconds) + encode_zigzag(rest)
+
+
+def decode_timestamp(buffer: bytes, position: int) -> tuple[int, int]:
+    """Inverse of `encode_timestamp`; `EncodingError` when malformed."""
+    seconds, middle = decode_zigzag(buffer, position)
+    rest, end = decode_zigzag(buffer, middle)
+    return seconds * NANOS_PER_SECOND + second_fraction(rest), end
+
+
+def encode_timetz(time: TimeTz) -> bytes:
+    """Microseconds of the local day, and the offset west of UTC in seconds."""
+    return encode_zigzag(time.micros) + encode_zigzag(time.offset_seconds)
+
+
+def decode_timetz(buffer: bytes, position: int) -> tuple[TimeTz, int]:
+    """Inverse of `encode_timetz`; `EncodingError` when malformed."""
+    micros, middle = decode_zigzag(buffer, position)
+    offset, end = decode_zigzag(buffer, middle)
+    return TimeTz(micros, offset), end
+
+
+def encode_interval(interval: Interval) -> bytes:
+    """Months, days, nanoseconds."""
+    return b"".join(map(encode_zigzag, interval))
+
+
+def decode_interval(buffer: bytes, position: int) -> tuple[Interval, int]:
+    """Inverse of `encode_interval`; `EncodingError` when malformed."""
+    months, position = decode_zigzag(buffer, position)
+    days, position = decode_zigzag(buffer, position)
+    nanos, end = decode_zigzag(buffer, position)
+    return Interval(months, days, nanos), end
+
+
+def encode_bits(bits: str) -> bytes:
+    """The number of bits, then 64-bit words, left aligned."""
+    return encode_length(len(bits)) + b"".join(word.to_bytes(8, "big") for word in words_of(bits))
+
+
+def decode_bits(buffer: bytes, position: int) -> tuple[str, int]:
+    """Inverse of `encode_bits`; `EncodingError` when malformed."""
+    length, start = decode_length(buffer, position)
+    data, end = take(buffer, start, 8 * -(-length // WORD_BITS))
+    words = [int.from_bytes(data[i : i + 8], "big") for i in range(0, len(data), 8)]
+    return bits_of(words, length), end
+
+
+def encode_json(datum: Json) -> bytes:
+    """A JSONB payload behind its length."""
+    return encode_sized(encode_jsonb(datum.value))
+
+
+def decode_json(buffer: bytes, position: int) -> tuple[Json, int]:
+    """Inverse of `encode_json`; `EncodingError` when malformed."""
+    data, end = decode_sized(buffer, position)
+    return Json(decode_jsonb(data)), end
+
+
+def encode_bool_element(value: bool) -> bytes:
+    """A boolean in an array: the wire type stands for the value."""
+    return bytes((WireType.TRUE if value else WireType.FALSE,))
+
+
+def decode_bool_element(buffer: bytes, position: int) -> tuple[bool, int]:
+    """Inverse of `encode_bool_element`; `EncodingError` when malformed."""
+    (byte,), end = take(buffer, position, 1)
+    if byte not in (WireType.TRUE, WireType.FALSE):
+        raise EncodingError(f"byte 0x{byte:02x} is no element of an array of booleans")
+    return byte == WireType.TRUE, end

@@ -1,0 +1,147 @@
+"""Tags of datums in values: column id difference and type of the bytes that follow.
+
+Source: CockroachDB pkg/util/encoding/encoding.go (value encoding, `EncodeValueTag`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from functools import cache
+from typing import Final
+
+from tidegate.errors import EncodingError
+from tidegate.rows.inet import decode_inet
+from tidegate.rows.take import take
+from tidegate.rows.valueside.varints import decode_length, decode_uvarint, encode_length
+
+
+class WireType(IntEnum):
+    """What stands behind a tag."""
+
+    NULL = 1
+    NOT_NULL = 2
+    INT = 3
+    FLOAT = 4
+    DECIMAL = 5
+    BYTES = 6
+    TIME = 8
+    DURATION = 9
+    TRUE = 10
+    FALSE = 11
+    UUID = 12
+    ARRAY = 13
+    IP_ADDRESS = 14
+    JSON = 15
+    TUPLE = 16
+    BIT_ARRAY = 17
+    TIME_TZ = 18
+    GEO = 19
+    BOX2D = 24
+    VOID = 25
+    TS_QUERY = 26
+    TS_VECTOR = 27
+    PG_VECTOR = 44
+    LTREE = 45
+
+
+_TYPE_BITS: Final = 4
+_EXTENDED: Final = 15  # in the low four bits: the type follows as an integer of its own
+_BITS_PER_WORD: Final = 64
+
+
+@cache  # few tables, few columns: few tags
+def encode_tag(column_delta: int, wire_type: int) -> bytes:
+    """The tag of a datum ``column_delta`` column ids behind the one before it."""
+    if wire_type < _EXTENDED:
+        return encode_length(column_delta << _TYPE_BITS | wire_type)
+    return encode_length(column_delta << _TYPE_BITS | _EXTENDED) + encode_length(wire_type)
+
+
+def decode_tag(buffer: bytes, position: int) -> tuple[int, int, int]:
+    """(column id difference, wire type number, position of the datum); `EncodingError` when truncated."""
+    tag, end = decode_length(buffer, position)
+    wire_type = tag & _EXTENDED
+    if wire_type == _EXTENDED:
+        wire_type, end = decode_length(buffer, end)
+    return tag >> _TYPE_BITS, wire_type, end
+
+
+def skip_datum(buffer: bytes, position: int, wire_type: int) -> int:
+    """Position behind the datum that starts at ``position`` (behind its tag).
+
+    Needs no column type, so it passes over columns that were dropped or are not public yet. Raises
+    `EncodingError` for an unknown wire type or truncated bytes.
+    """
+    skip = _SKIP.get(wire_type)
+    if skip is None:
+        raise EncodingError(f"a datum has the unknown wire type {wire_type}")
+    return skip(buffer, position)
+
+
+def _nothing(_buffer: bytes, position: int) -> int:
+    return position
+
+
+def _fixed(size: int) -> Callable[[bytes, int], int]:
+    return lambda buffer, position: take(buffer, position, size)[1]
+
+
+def _integers(count: int) -> Callable[[bytes, int], int]:
+    def skip(buffer: bytes, position: int) -> int:
+        for _ in range(count):
+            _, position = decode_uvarint(buffer, position)
+        return position
+
+    return skip
+
+
+def _sized(buffer: bytes, position: int) -> int:
+    size, start = decode_length(buffer, position)
+    return take(buffer, start, size)[1]
+
+
+def _decimal(buffer: bytes, position: int) -> int:
+    size, start = decode_uvarint(buffer, position)
+    return take(buffer, start, size)[1]
+
+
+def _bit_array(buffer: bytes, position: int) -> int:
+    length, start = decode_length(buffer, position)
+    return take(buffer, start, 8 * -(-length // _BITS_PER_WORD))[1]
+
+
+def _tuple(buffer: bytes, position: int) -> int:
+    count, position = decode_length(buffer, position)
+    for _ in range(count):
+        _, wire_type, position = decode_tag(buffer, position)
+        position = skip_datum(buffer, position, wire_type)
+    return position
+
+
+_SKIP: Final[dict[int, Callable[[bytes, int], int]]] = {
+    WireType.NULL: _nothing,
+    WireType.NOT_NULL: _nothing,
+    WireType.INT: _integers(1),
+    WireType.FLOAT: _fixed(8),
+    WireType.DECIMAL: _decimal,
+    WireType.BYTES: _sized,
+    WireType.TIME: _integers(2),
+    WireType.DURATION: _integers(3),
+    WireType.TRUE: _nothing,
+    WireType.FALSE: _nothing,
+    WireType.UUID: _fixed(16),
+    WireType.ARRAY: _sized,
+    WireType.IP_ADDRESS: lambda buffer, position: decode_inet(buffer, position)[1],
+    WireType.JSON: _sized,
+    WireType.TUPLE: _tuple,
+    WireType.BIT_ARRAY: _bit_array,
+    WireType.TIME_TZ: _integers(2),
+    WireType.GEO: _sized,
+    WireType.BOX2D: _fixed(32),
+    WireType.VOID: _nothing,
+    WireType.TS_QUERY: _sized,
+    WireType.TS_VECTOR: _sized,
+    WireType.PG_VECTOR: _sized,
+    WireType.LTREE: _sized,
+}

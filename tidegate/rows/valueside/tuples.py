@@ -1,0 +1,87 @@
+"""Tuple bodies: the columns of a family, each behind a tag that says how far its id is from the last one's.
+
+Columns stand in the order of their ids and NULL is left out. Source: CockroachDB
+docs/tech-notes/encoding.md (TUPLE encoding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Any, Final
+
+from tidegate.errors import EncodingError
+from tidegate.rows.descriptor import Column
+from tidegate.rows.take import Decode
+from tidegate.rows.valueside.datums import value_codec
+from tidegate.rows.valueside.tags import decode_tag, encode_tag, skip_datum
+
+_WIRE_BITS: Final = 8  # room for every wire type below a column id in one dictionary key
+_EXTENDED: Final = 0x0F
+
+
+class TupleCodec:
+    """Reads and writes the columns of one table in tuple bodies; compiled once per descriptor version."""
+
+    __slots__ = ("_columns", "_encoders", "_readers")
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = {column.id: column for column in columns}
+        self._readers: dict[int, tuple[int, Decode]] = {}
+        self._encoders = []
+        for slot, column in enumerate(columns):
+            codec = value_codec(column.type)
+            for wire_type, decode in codec.decoders.items():
+                self._readers[column.id << _WIRE_BITS | wire_type] = (slot, decode)
+            self._encoders.append((column, slot, codec.encode))
+        self._encoders.sort(key=lambda entry: entry[0].id)
+
+    def read_into(self, slots: list[Any], body: bytes, position: int) -> None:
+        """Put the body's datums into ``slots``, one per column that the codec was made for.
+
+        Other columns are passed over by their wire type. Raises `EncodingError` for a malformed body, or
+        a datum whose wire type is not one of its column's.
+        """
+        readers = self._readers
+        end = len(body)
+        column_id = 0
+        while position < end:
+            tag = body[position]
+            wire_type = tag & _EXTENDED
+            if tag < 0x80 and wire_type != _EXTENDED:
+                column_id += tag >> 4
+                position += 1
+            else:
+                delta, wire_type, position = decode_tag(body, position)
+                column_id += delta
+            reader = readers.get(column_id << _WIRE_BITS | wire_type)
+            if reader is None:
+                position = self._pass_over(column_id, wire_type, body, position)
+            else:
+                slot, decode = reader
+                slots[slot], position = decode(body, position)
+
+    def write(self, slots: Sequence[Any], included: Set[int]) -> bytes:
+        """The body that holds the datums of the ``included`` slots, ``None`` left out.
+
+        Raises `EncodingError` naming the column for a datum that is not of its type.
+        """
+        parts: list[bytes] = []
+        last_id = 0
+        for column, slot, encode in self._encoders:
+            if slot not in included or slots[slot] is None:
+                continue
+            try:
+                wire_type, data = encode(slots[slot])
+            except (TypeError, AttributeError, ValueError) as error:
+                raise EncodingError(f"column {column.name} ({column.type.kind.value}): {error}") from error
+            parts.append(encode_tag(column.id - last_id, wire_type) + data)
+            last_id = column.id
+        return b"".join(parts)
+
+    def _pass_over(self, column_id: int, wire_type: int, body: bytes, position: int) -> int:
+        column = self._columns.get(column_id)
+        if column is not None:
+            raise EncodingError(
+                f"column {column.name} ({column.type.kind.value}) holds a datum of wire type {wire_type}"
+            )
+        return skip_datum(body, position, wire_type)
