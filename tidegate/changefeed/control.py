@@ -1,0 +1,222 @@
+"""What the jobs agent tells the log partitions about feeds, and what they answer.
+
+The control topic has one partition per log partition, and the jobs agent writes every message to all of
+them, keyed by feed. It is compacted: the last message about a feed is all that a partition may ever see, so
+``Activate`` repeats the definition. The acknowledgements are keyed by feed, epoch and log partition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from tidegate.changefeed import stored_json
+from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedTarget, TableName
+from tidegate.hlc import Timestamp, parse_decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """Take up this feed at the next batch boundary, and answer ``Registered``. It emits nothing yet."""
+
+    definition: FeedDefinition
+
+    @property
+    def feed_id(self) -> FeedId:
+        """The feed."""
+        return self.definition.id
+
+    def to_bytes(self) -> bytes:
+        """The message's value."""
+        return stored_json.dump("register", {"definition": self.definition.to_json()})
+
+
+@dataclass(frozen=True, slots=True)
+class Activate:
+    """Emit the targets' rows above ``start``, from the position of registration on; answer ``Active``."""
+
+    definition: FeedDefinition
+    start: Timestamp
+    targets: tuple[FeedTarget, ...]
+
+    @property
+    def feed_id(self) -> FeedId:
+        """The feed."""
+        return self.definition.id
+
+    def to_bytes(self) -> bytes:
+        """The message's value."""
+        body = {
+            "definition": self.definition.to_json(),
+            "start": self.start.decimal(),
+            "targets": [target.to_json() for target in self.targets],
+        }
+        return stored_json.dump("activate", body)
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Forget this feed, up to and with this epoch; answer ``Removed``."""
+
+    feed_id: FeedId
+    epoch: FeedEpoch
+
+    def to_bytes(self) -> bytes:
+        """The message's value."""
+        return stored_json.dump("remove", {"feed_id": self.feed_id, "epoch": self.epoch})
+
+
+ControlMessage: TypeAlias = Register | Activate | Remove
+
+
+def control_key(feed_id: FeedId) -> bytes:
+    """The key of every control message about a feed."""
+    return feed_id.encode()
+
+
+def read_control(value: bytes) -> ControlMessage:
+    """Read a message of the control topic. Raises ``StateError``."""
+    return stored_json.load(value, _MESSAGES, "a message of the control topic")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTable:
+    """A table of the definition that a log partition has a descriptor of."""
+
+    table: TableName
+    table_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The feed is in the partition's state.
+
+    ``position`` is the log offset from which on the feed reads, ``highest`` the highest MVCC timestamp that
+    the partition has applied below it. Tables without a descriptor there are left out of ``tables``.
+    """
+
+    feed_id: FeedId
+    epoch: FeedEpoch
+    partition: int
+    position: int
+    highest: Timestamp
+    tables: tuple[KnownTable, ...]
+
+    def to_bytes(self) -> bytes:
+        """The acknowledgement's value."""
+        body = {
+            "feed_id": self.feed_id,
+            "epoch": self.epoch,
+            "partition": self.partition,
+            "position": self.position,
+            "highest": self.highest.decimal(),
+            "tables": [[known.table.to_json(), known.table_id] for known in self.tables],
+        }
+        return stored_json.dump("registered", body)
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """The partition emits the feed's rows."""
+
+    feed_id: FeedId
+    epoch: FeedEpoch
+    partition: int
+
+    def to_bytes(self) -> bytes:
+        """The acknowledgement's value."""
+        body = {"feed_id": self.feed_id, "epoch": self.epoch, "partition": self.partition}
+        return stored_json.dump("active", body)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The partition cannot feed this any further; ``reason`` is a sentence."""
+
+    feed_id: FeedId
+    epoch: FeedEpoch
+    partition: int
+    reason: str
+
+    def to_bytes(self) -> bytes:
+        """The acknowledgement's value."""
+        body = {
+            "feed_id": self.feed_id,
+            "epoch": self.epoch,
+            "partition": self.partition,
+            "reason": self.reason,
+        }
+        return stored_json.dump("failed", body)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """The partition has forgotten the feed."""
+
+    feed_id: FeedId
+    epoch: FeedEpoch
+    partition: int
+
+    def to_bytes(self) -> bytes:
+        """The acknowledgement's value."""
+        body = {"feed_id": self.feed_id, "epoch": self.epoch, "partition": self.partition}
+        return stored_json.dump("removed", body)
+
+
+Ack: TypeAlias = Registered | Active | Failed | Removed
+
+
+def ack_key(ack: Ack) -> bytes:
+    """The key of an acknowledgement."""
+    return f"{ack.feed_id}/{ack.epoch}/{ack.partition}".encode()
+
+
+def read_ack(value: bytes) -> Ack:
+    """Read an acknowledgement. Raises ``StateError``."""
+    return stored_json.load(value, _ACKS, "an acknowledgement of the control topic")
+
+
+def _read_register(stored: dict[str, Any]) -> ControlMessage:
+    return Register(FeedDefinition.from_json(stored["definition"]))
+
+
+def _read_activate(stored: dict[str, Any]) -> ControlMessage:
+    return Activate(
+        definition=FeedDefinition.from_json(stored["definition"]),
+        start=parse_decimal(stored["start"]),
+        targets=tuple(FeedTarget.from_json(target) for target in stored["targets"]),
+    )
+
+
+def _read_remove(stored: dict[str, Any]) -> ControlMessage:
+    return Remove(FeedId(stored["feed_id"]), FeedEpoch(stored["epoch"]))
+
+
+def _address(stored: dict[str, Any]) -> tuple[FeedId, FeedEpoch, int]:
+    return FeedId(stored["feed_id"]), FeedEpoch(stored["epoch"]), stored["partition"]
+
+
+def _read_registered(stored: dict[str, Any]) -> Ack:
+    tables = tuple(KnownTable(TableName.from_json(table), number) for table, number in stored["tables"])
+    return Registered(*_address(stored), stored["position"], parse_decimal(stored["highest"]), tables)
+
+
+def _read_active(stored: dict[str, Any]) -> Ack:
+    return Active(*_address(stored))
+
+
+def _read_failed(stored: dict[str, Any]) -> Ack:
+    return Failed(*_address(stored), stored["reason"])
+
+
+def _read_removed(stored: dict[str, Any]) -> Ack:
+    return Removed(*_address(stored))
+
+
+_MESSAGES: Final = {"register": _read_register, "activate": _read_activate, "remove": _read_remove}
+_ACKS: Final = {
+    "registered": _read_registered,
+    "active": _read_active,
+    "failed": _read_failed,
+    "removed": _read_removed,
+}

@@ -1,0 +1,120 @@
+"""From the text of a statement to the definition of a feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from tidegate.changefeed.caret import with_caret
+from tidegate.changefeed.duration import duration_text
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, TableName
+from tidegate.changefeed.names import topic_name
+from tidegate.changefeed.option_clauses import OptionReading, read_options
+from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.sink import SinkUri, parse_sink_uri, require_shared_connection
+from tidegate.changefeed.statement import CreateChangefeed, TableTarget, parse_statement
+from tidegate.errors import StatementError
+
+
+class DefinedFeed(NamedTuple):
+    """A feed to create, its sink, and what to tell the user about it."""
+
+    definition: FeedDefinition
+    sink: SinkUri
+    notices: tuple[str, ...]
+
+
+def define_feed(statement: str, feed_id: FeedId, created_ns: int) -> DefinedFeed:
+    """The first epoch of a feed, as its statement defines it; ``created_ns`` is the caller's wall clock.
+
+    Raises ``StatementError``, where possible with the position, the line and a caret.
+    """
+    parsed = parse_statement(statement)
+    try:
+        return _defined(parsed, feed_id, created_ns)
+    except StatementError as error:
+        raise with_caret(error, statement) from None
+
+
+def _defined(parsed: CreateChangefeed, feed_id: FeedId, created_ns: int) -> DefinedFeed:
+    reading = read_options(parsed.options)
+    sink = _sink(parsed)
+    options = _with_prefix(reading, sink, parsed)
+    _check_topics(parsed.targets, options.topic_prefix)
+    tables = tuple(target.table for target in parsed.targets)
+    definition = FeedDefinition(
+        id=feed_id,
+        epoch=FIRST_EPOCH,
+        description=_description(tables, sink, reading),
+        sink_uri=parsed.sink_uri,
+        tables=tables,
+        options=options,
+        created_ns=created_ns,
+    )
+    return DefinedFeed(definition, sink, reading.notices)
+
+
+def _sink(parsed: CreateChangefeed) -> SinkUri:
+    try:
+        sink = parse_sink_uri(parsed.sink_uri)
+        require_shared_connection(sink)
+    except StatementError as error:
+        raise StatementError(str(error), parsed.sink_position) from None
+    return sink
+
+
+def _with_prefix(reading: OptionReading, sink: SinkUri, parsed: CreateChangefeed) -> FeedOptions:
+    """The options, with the prefix from whichever of its two places names it."""
+    from_option, from_uri = reading.options.topic_prefix, sink.topic_prefix
+    if from_option and from_uri and from_option != from_uri:
+        raise StatementError(
+            f"topic_prefix is '{from_option}' as an option and '{from_uri}' in the sink URI: give it once",
+            parsed.sink_position,
+        )
+    return replace(reading.options, topic_prefix=from_option or from_uri)
+
+
+def _check_topics(targets: Iterable[TableTarget], prefix: str) -> None:
+    """Each table needs a topic of its own: rows of two tables may have the same key."""
+    owners: dict[str, TableName] = {}
+    for table, position in targets:
+        topic = topic_name(prefix, table.name)
+        owner = owners.get(topic)
+        if owner == table:
+            raise StatementError(f"table {table} is named twice", position)
+        if owner is not None:
+            raise StatementError(
+                f"tables {owner} and {table} would share the topic {topic}: give them separate feeds, with "
+                "different values of topic_prefix",
+                position,
+            )
+        owners[topic] = table
+
+
+def _description(tables: Iterable[TableName], sink: SinkUri, reading: OptionReading) -> str:
+    """The statement in one standard form, without secrets."""
+    quoted_uri = sink.redacted().replace("'", "''")
+    clauses = _option_texts(reading)
+    with_clause = f" WITH {', '.join(clauses)}" if clauses else ""
+    return f"CREATE CHANGEFEED FOR TABLE {', '.join(map(str, tables))} INTO '{quoted_uri}'{with_clause}"
+
+
+def _option_texts(reading: OptionReading) -> list[str]:
+    """Every option that is not the default, by name."""
+    options = reading.options
+    texts = []
+    if options.envelope is not Envelope.WRAPPED:
+        texts.append(f"envelope = '{options.envelope.value}'")
+    if not reading.notices:
+        texts.append("initial_scan = 'no'")
+    if options.mvcc_timestamp:
+        texts.append("mvcc_timestamp")
+    if options.resolved_interval_ns is not None:
+        texts.append(f"resolved = '{duration_text(options.resolved_interval_ns)}'")
+    if options.topic_prefix:
+        quoted_prefix = options.topic_prefix.replace("'", "''")
+        texts.append(f"topic_prefix = '{quoted_prefix}'")
+    if options.updated:
+        texts.append("updated")
+    return texts

@@ -1,0 +1,153 @@
+"""What a feed is: its definition, its targets and its states."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, NewType
+
+from tidegate.changefeed.options import FeedOptions
+from tidegate.errors import StatementError
+from tidegate.rows.descriptor import TableDescriptor
+from tidegate.spans import Span
+
+#: Short text given by the client; sorts by creation. Made by ``feed_id``.
+FeedId = NewType("FeedId", str)
+#: Counts a feed's definitions from 1: targets and output partition counts change only with it.
+FeedEpoch = NewType("FeedEpoch", int)
+
+FIRST_EPOCH: Final = FeedEpoch(1)
+_FEED_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_PLAIN_NAME: Final = re.compile(r"[a-z_][a-z0-9_$]*")
+
+
+def feed_id(text: str) -> FeedId:
+    """Check a feed id: 1 to 64 letters, digits, ``_`` and ``-``. Raises ``StatementError``."""
+    if _FEED_ID.fullmatch(text) is None:
+        raise StatementError(f"not a feed id: {text!r} (1 to 64 letters, digits, _ and -)")
+    return FeedId(text)
+
+
+class FeedState(enum.Enum):
+    """How far a feed is. The words are CockroachDB's where it has the state."""
+
+    PENDING = "pending"
+    """Defined; not every log partition has taken it up yet."""
+    STARTING = "starting"
+    """Its start timestamp and targets are stored; not every log partition emits yet."""
+    RUNNING = "running"
+    FAILED = "failed"
+    """Stopped for good, with a reason."""
+    DROPPED = "dropped"
+    """Stopped for good by a user (CockroachDB: canceled)."""
+
+
+class TableName(NamedTuple):
+    """A table's full name. ``a`` is ``defaultdb.public.a``, ``db.a`` is ``db.public.a``."""
+
+    name: str
+    schema: str = "public"
+    database: str = "defaultdb"
+
+    @classmethod
+    def of(cls, table: TableDescriptor) -> TableName:
+        """The name of a descriptor's table."""
+        return cls(table.name, table.schema, table.database)
+
+    def __str__(self) -> str:
+        parts = (self.database, self.schema, self.name)
+        return ".".join(part if _PLAIN_NAME.fullmatch(part) else _quoted(part) for part in parts)
+
+    def to_json(self) -> list[str]:
+        """The stored form: database, schema, name."""
+        return [self.database, self.schema, self.name]
+
+    @classmethod
+    def from_json(cls, stored: list[str]) -> TableName:
+        """Read the stored form; ``ValueError`` when it is none."""
+        database, schema, name = stored
+        return cls(name, schema, database)
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+@dataclass(frozen=True, slots=True)
+class FeedDefinition:
+    """What the client asked for.
+
+    ``description`` is the statement without secrets and may be shown; ``sink_uri`` has them, and stays out
+    of ``repr``. ``created_ns`` is the client's wall clock.
+    """
+
+    id: FeedId
+    epoch: FeedEpoch
+    description: str
+    sink_uri: str = field(repr=False)
+    tables: tuple[TableName, ...]
+    options: FeedOptions
+    created_ns: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form."""
+        return {
+            "id": self.id,
+            "epoch": self.epoch,
+            "description": self.description,
+            "sink_uri": self.sink_uri,
+            "tables": [table.to_json() for table in self.tables],
+            "options": self.options.to_json(),
+            "created_ns": self.created_ns,
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> FeedDefinition:
+        """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
+        return cls(
+            id=FeedId(stored["id"]),
+            epoch=FeedEpoch(stored["epoch"]),
+            description=stored["description"],
+            sink_uri=stored["sink_uri"],
+            tables=tuple(TableName.from_json(table) for table in stored["tables"]),
+            options=FeedOptions.from_json(stored["options"]),
+            created_ns=stored["created_ns"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTarget:
+    """A table that a feed emits, resolved: its id, its topic, and what of the key space it covers.
+
+    ``partitions`` is the topic's partition count, pinned for the epoch.
+    """
+
+    table: TableName
+    table_id: int
+    topic: str
+    partitions: int
+    spans: tuple[Span, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form; keys are hexadecimal."""
+        return {
+            "table": self.table.to_json(),
+            "table_id": self.table_id,
+            "topic": self.topic,
+            "partitions": self.partitions,
+            "spans": [[span.start.hex(), span.end.hex()] for span in self.spans],
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> FeedTarget:
+        """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
+        return cls(
+            table=TableName.from_json(stored["table"]),
+            table_id=stored["table_id"],
+            topic=stored["topic"],
+            partitions=stored["partitions"],
+            spans=tuple(Span(bytes.fromhex(start), bytes.fromhex(end)) for start, end in stored["spans"]),
+        )

@@ -1,0 +1,79 @@
+"""Where a marker is decided: the minimum of the ranges' checkpoints over all target spans of a feed.
+
+A checkpoint of a range says how far the rows of its span are complete and acknowledged. The feed is
+complete up to the minimum over its target spans; a part of them that no range has reported holds it back.
+That minimum is the feed's high-water: it is persisted first, then written as a marker to every partition
+of every output topic (docs/delivery.md#markers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.spans import Span, SpanFrontier
+
+
+class FeedFrontier:
+    """The progress of one epoch of one feed.
+
+    ``resolved_interval_ns`` is the minimum distance between two markers in HLC time (0: every advance);
+    ``None`` for a feed without markers. ``start`` is exclusive: nothing at or below it belongs to the feed.
+    """
+
+    __slots__ = ("_frontier", "_interval_ns", "_marked", "_positions", "_start")
+
+    def __init__(
+        self,
+        spans: Iterable[Span],
+        start: Timestamp,
+        resolved_interval_ns: int | None,
+        high_water: Timestamp | None = None,
+    ) -> None:
+        self._start = start
+        self._interval_ns = resolved_interval_ns
+        self._marked: Timestamp | None = high_water
+        self._frontier = SpanFrontier(spans, start if high_water is None else max(start, high_water))
+        self._positions: dict[int, int] = {}
+
+    @property
+    def high_water(self) -> Timestamp:
+        """Every row of the feed at or below it was acknowledged; the feed's start before any progress."""
+        return max(self._start, self._frontier.minimum)
+
+    @property
+    def positions(self) -> Mapping[int, int]:
+        """Per log partition the offset up to which its rows were acknowledged when it last reported."""
+        return self._positions
+
+    def apply(self, partition: int, offset: int, ranges: Iterable[tuple[Span, ResolvedTimestamp]]) -> bool:
+        """Take a partition's checkpoint; late and repeated ones are harmless.
+
+        Returns whether the high-water rose.
+        """
+        before = self._frontier.minimum
+        for span, resolved in ranges:
+            self._frontier.forward(span, resolved)
+        if offset > self._positions.get(partition, -1):
+            self._positions[partition] = offset
+        return self._frontier.minimum > before
+
+    def due_marker(self) -> ResolvedTimestamp | None:
+        """The marker to write now: the high-water, when it has come far enough since the last marker."""
+        high_water = self.high_water
+        if self._interval_ns is None or high_water <= self._start:
+            return None
+        if self._marked is not None and (
+            high_water <= self._marked or high_water.wall - self._marked.wall < self._interval_ns
+        ):
+            return None
+        return ResolvedTimestamp(high_water)
+
+    def marked(self, marker: ResolvedTimestamp) -> None:
+        """Note that ``marker`` was written to every output partition."""
+        self._marked = marker
+
+    def laggard(self) -> Span | None:
+        """The span that holds the high-water back; the first of several."""
+        lowest = self._frontier.lowest_entry()
+        return None if lowest is None else lowest[0]

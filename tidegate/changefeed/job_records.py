@@ -1,0 +1,206 @@
+"""The records of the jobs topic.
+
+Several writers write about one feed, so each has its own record key, ``<feed id>/<part>``, and none can
+overwrite another's news:
+
+| part | writer | says |
+|---|---|---|
+| definition | client | what to feed, and to where |
+| drop | client | stop it for good |
+| state | jobs agent | pending ... failed, the start, the resolved targets, the error |
+| progress | frontier agent | the high-water, and the log positions that belong to it |
+
+The topic is compacted: the last record of a key counts, and a record without a value takes its part away.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from tidegate.changefeed import stored_json
+from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedState, FeedTarget
+from tidegate.errors import StateError
+from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
+
+
+class Part(enum.Enum):
+    """Which of a feed's records a key names."""
+
+    DEFINITION = "definition"
+    DROP = "drop"
+    STATE = "state"
+    PROGRESS = "progress"
+
+
+_PARTS: Final = {part.value: part for part in Part}
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionRecord:
+    """The client's definition of a feed."""
+
+    definition: FeedDefinition
+
+    @property
+    def key(self) -> bytes:
+        """The record's key."""
+        return record_key(self.definition.id, Part.DEFINITION)
+
+    def to_bytes(self) -> bytes:
+        """The record's value."""
+        return stored_json.dump(Part.DEFINITION.value, {"definition": self.definition.to_json()})
+
+
+@dataclass(frozen=True, slots=True)
+class DropRecord:
+    """A user's wish that the feed ends; ``requested_ns`` is the client's wall clock."""
+
+    feed_id: FeedId
+    requested_ns: int
+
+    @property
+    def key(self) -> bytes:
+        """The record's key."""
+        return record_key(self.feed_id, Part.DROP)
+
+    def to_bytes(self) -> bytes:
+        """The record's value."""
+        return stored_json.dump(Part.DROP.value, {"feed_id": self.feed_id, "requested_ns": self.requested_ns})
+
+
+@dataclass(frozen=True, slots=True)
+class StateRecord:
+    """Where the jobs agent has brought a feed to.
+
+    From ``STARTING`` on, ``start`` is the timestamp above which the feed emits, ``targets`` are the resolved
+    tables, and ``positions`` are the log offsets, by log partition, from which on it reads. ``error`` is a
+    sentence, empty unless the feed failed.
+    """
+
+    feed_id: FeedId
+    epoch: FeedEpoch
+    state: FeedState
+    start: Timestamp | None = None
+    targets: tuple[FeedTarget, ...] = ()
+    positions: Mapping[int, int] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def key(self) -> bytes:
+        """The record's key."""
+        return record_key(self.feed_id, Part.STATE)
+
+    def to_bytes(self) -> bytes:
+        """The record's value."""
+        body = {
+            "feed_id": self.feed_id,
+            "epoch": self.epoch,
+            "state": self.state.value,
+            "start": None if self.start is None else self.start.decimal(),
+            "targets": [target.to_json() for target in self.targets],
+            "positions": _positions_json(self.positions),
+            "error": self.error,
+        }
+        return stored_json.dump(Part.STATE.value, body)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRecord:
+    """How far a feed is: every row at or below ``high_water`` is on its topics, acknowledged.
+
+    ``positions`` are the log offsets, by log partition, from which on another engine may take over.
+    """
+
+    feed_id: FeedId
+    epoch: FeedEpoch
+    high_water: ResolvedTimestamp
+    positions: Mapping[int, int]
+
+    @property
+    def key(self) -> bytes:
+        """The record's key."""
+        return record_key(self.feed_id, Part.PROGRESS)
+
+    def to_bytes(self) -> bytes:
+        """The record's value."""
+        body = {
+            "feed_id": self.feed_id,
+            "epoch": self.epoch,
+            "high_water": self.high_water.decimal(),
+            "positions": _positions_json(self.positions),
+        }
+        return stored_json.dump(Part.PROGRESS.value, body)
+
+
+JobRecord: TypeAlias = DefinitionRecord | DropRecord | StateRecord | ProgressRecord
+
+
+def record_key(feed_id: FeedId, part: Part) -> bytes:
+    """The key of one part of a feed."""
+    return f"{feed_id}/{part.value}".encode()
+
+
+def parse_key(key: bytes) -> tuple[FeedId, Part]:
+    """The feed and the part of a key. Raises ``StateError`` for any other text."""
+    feed_id, _, part = key.decode("utf-8", "replace").partition("/")
+    if not feed_id or part not in _PARTS:
+        raise StateError(
+            f"a record of the jobs topic has the key {key!r}; this tidegate knows <feed id>/<part>, and the "
+            f"parts {', '.join(_PARTS)}: upgrade this process, or remove the record"
+        )
+    return FeedId(feed_id), _PARTS[part]
+
+
+def read_job_record(key: bytes, value: bytes) -> JobRecord:
+    """Read one record of the jobs topic. Raises ``StateError``."""
+    _, part = parse_key(key)
+    return stored_json.load(value, {part.value: _READERS[part]}, f"the job record {key.decode()}")
+
+
+def _positions_json(positions: Mapping[int, int]) -> dict[str, int]:
+    return {str(partition): positions[partition] for partition in sorted(positions)}
+
+
+def _read_positions(stored: dict[str, int]) -> dict[int, int]:
+    return {int(partition): offset for partition, offset in stored.items()}
+
+
+def _read_definition(stored: dict[str, Any]) -> JobRecord:
+    return DefinitionRecord(FeedDefinition.from_json(stored["definition"]))
+
+
+def _read_drop(stored: dict[str, Any]) -> JobRecord:
+    return DropRecord(FeedId(stored["feed_id"]), stored["requested_ns"])
+
+
+def _read_state(stored: dict[str, Any]) -> JobRecord:
+    start = stored["start"]
+    return StateRecord(
+        feed_id=FeedId(stored["feed_id"]),
+        epoch=FeedEpoch(stored["epoch"]),
+        state=FeedState(stored["state"]),
+        start=None if start is None else parse_decimal(start),
+        targets=tuple(FeedTarget.from_json(target) for target in stored["targets"]),
+        positions=_read_positions(stored["positions"]),
+        error=stored["error"],
+    )
+
+
+def _read_progress(stored: dict[str, Any]) -> JobRecord:
+    return ProgressRecord(
+        feed_id=FeedId(stored["feed_id"]),
+        epoch=FeedEpoch(stored["epoch"]),
+        high_water=ResolvedTimestamp(parse_decimal(stored["high_water"])),
+        positions=_read_positions(stored["positions"]),
+    )
+
+
+_READERS: Final = {
+    Part.DEFINITION: _read_definition,
+    Part.DROP: _read_drop,
+    Part.STATE: _read_state,
+    Part.PROGRESS: _read_progress,
+}

@@ -1,0 +1,220 @@
+"""Every option of CREATE CHANGEFEED that we know of, supported or not, and which of them exclude each other.
+
+Sources: CockroachDB ``pkg/ccl/changefeedccl/changefeedbase/options.go`` and the encoders beside it; the RFC
+"Change Data Capture" for the envelope names ``none`` and ``diff``. Error texts begin as the source's do,
+because people search for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias
+
+#: Option names and values, as given; a flag's value is empty.
+Given: TypeAlias = Mapping[str, str]
+_Conflict: TypeAlias = Callable[[Given], str]
+
+
+class Takes(Enum):
+    """Whether an option has a value."""
+
+    NOTHING = "no value"
+    VALUE = "a value"
+    EITHER = "a value or none"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOption:
+    """What values an option has. Those with ``choices`` are not case-sensitive."""
+
+    takes: Takes = Takes.VALUE
+    choices: tuple[str, ...] = ()
+    duration: bool = False
+
+
+_FLAG: Final = KnownOption(Takes.NOTHING)
+_TEXT: Final = KnownOption()
+_DURATION: Final = KnownOption(duration=True)
+
+
+def _one_of(*choices: str) -> KnownOption:
+    return KnownOption(choices=choices)
+
+
+KNOWN_OPTIONS: Final[Mapping[str, KnownOption]] = {
+    "avro_schema_prefix": _TEXT,
+    "compression": _one_of("gzip", "zstd"),
+    "confluent_schema_registry": _TEXT,
+    "cursor": _TEXT,
+    "diff": _FLAG,
+    "encode_json_value_null_as_object": _FLAG,
+    "end_time": _TEXT,
+    "enriched_properties": _TEXT,
+    "envelope": _one_of("wrapped", "row", "key_only", "bare", "enriched", "deprecated_row", "none", "diff"),
+    "execution_locality": _TEXT,
+    "extra_headers": _TEXT,
+    "format": _one_of("json", "avro", "experimental_avro", "csv", "parquet", "protobuf"),
+    "full_table_name": _FLAG,
+    "gc_protect_expires_after": _DURATION,
+    "headers_json_column_name": _TEXT,
+    "ignore_disable_changefeed_replication": _FLAG,
+    "initial_scan": KnownOption(Takes.EITHER, ("yes", "no", "only")),
+    "initial_scan_only": _FLAG,
+    "kafka_sink_config": _TEXT,
+    "key_column": _TEXT,
+    "key_in_value": _FLAG,
+    "lagging_ranges_polling_interval": _DURATION,
+    "lagging_ranges_threshold": _DURATION,
+    "metrics_label": _TEXT,
+    "min_checkpoint_frequency": _DURATION,
+    "mvcc_timestamp": _FLAG,
+    "no_initial_scan": _FLAG,
+    "on_error": _one_of("fail", "pause"),
+    "protect_data_from_gc_on_pause": _FLAG,
+    "pubsub_sink_config": _TEXT,
+    "resolved": KnownOption(Takes.EITHER, duration=True),
+    "schema_change_events": _one_of("default", "column_changes"),
+    "schema_change_policy": _one_of("backfill", "nobackfill", "stop", "ignore"),
+    "split_column_families": _FLAG,
+    "topic_in_value": _FLAG,
+    "topic_prefix": _TEXT,
+    "unordered": _FLAG,
+    "updated": _FLAG,
+    "virtual_columns": _one_of("omitted", "null"),
+    "webhook_auth_header": _TEXT,
+    "webhook_client_timeout": _DURATION,
+    "webhook_sink_config": _TEXT,
+}
+
+#: What this version does; the others are refused by name.
+SUPPORTED_OPTIONS: Final = (
+    "envelope",
+    "format",
+    "initial_scan",
+    "mvcc_timestamp",
+    "no_initial_scan",
+    "resolved",
+    "topic_prefix",
+    "updated",
+)
+
+_SCAN_OPTIONS: Final = ("initial_scan", "no_initial_scan", "initial_scan_only")
+_NOT_WITH_SCAN_ONLY: Final = ("end_time", "resolved", "diff", "mvcc_timestamp", "updated")
+_MEMBERS: Final = ("key_in_value", "topic_in_value", "updated", "mvcc_timestamp", "diff")
+
+
+def find_conflict(given: Given) -> str:
+    """Why these options cannot stand together, or nothing. All are known, with values that they take."""
+    return next(filter(None, (conflict(given) for conflict in _CONFLICTS)), "")
+
+
+def _two_scan_options(given: Given) -> str:
+    named = [name for name in _SCAN_OPTIONS if name in given]
+    return f"cannot specify both {named[0]} and {named[1]}" if len(named) > 1 else ""
+
+
+def _scan_only(given: Given) -> bool:
+    return given.get("initial_scan") == "only" or "initial_scan_only" in given
+
+
+def _changes_without_changes(given: Given) -> str:
+    if not _scan_only(given):
+        return ""
+    named = next((name for name in _NOT_WITH_SCAN_ONLY if name in given), None)
+    return f"cannot specify both initial_scan='only' and {named}" if named else ""
+
+
+def _csv_with_changes(given: Given) -> str:
+    if _format(given) == "csv" and not _scan_only(given):
+        return "format=csv is only usable with initial_scan_only"
+    return ""
+
+
+def _parquet_topic(given: Given) -> str:
+    if _format(given) == "parquet" and "topic_in_value" in given:
+        return "cannot specify both format=parquet and topic_in_value"
+    return ""
+
+
+def _unordered_markers(given: Given) -> str:
+    if "unordered" in given and "resolved" in given:
+        return "unordered is not usable with resolved: without order no timestamp is ever complete"
+    return ""
+
+
+def _ordered_key_column(given: Given) -> str:
+    if "key_column" in given and "unordered" not in given:
+        return "key_column requires the unordered option: versions of one row may get different keys"
+    return ""
+
+
+def _avro_row(given: Given) -> str:
+    if _format(given) == "avro" and _envelope(given) == "row":
+        return "envelope=row is not supported with format=avro"
+    return ""
+
+
+def _json_only(given: Given) -> str:
+    if "encode_json_value_null_as_object" in given and _format(given) != "json":
+        return "encode_json_value_null_as_object is only usable with format=json"
+    return ""
+
+
+def _enriched_only(given: Given) -> str:
+    if "enriched_properties" in given and _envelope(given) != "enriched":
+        return "enriched_properties is only usable with envelope=enriched"
+    return ""
+
+
+def _members_without_room(given: Given) -> str:
+    """Members beside the row need an envelope that has a place for them."""
+    if _envelope(given) in ("wrapped", "enriched") or _format(given) in ("json", "parquet"):
+        return ""
+    named = next((name for name in _MEMBERS if name in given), None)
+    return f"{named} is only usable with envelope=wrapped or envelope=enriched" if named else ""
+
+
+def _json_members_without_room(given: Given) -> str:
+    if _format(given) != "json" or _envelope(given) not in ("row", "key_only"):
+        return ""
+    named = next((name for name in ("key_in_value", "topic_in_value") if name in given), None)
+    return f"{named} is only usable with envelope=wrapped" if named else ""
+
+
+def _avro_members(given: Given) -> str:
+    named = next((name for name in ("key_in_value", "topic_in_value") if name in given), None)
+    return f"{named} is not supported with format=avro" if named and _format(given) == "avro" else ""
+
+
+def _avro_registry(given: Given) -> str:
+    if _format(given) == "avro" and "confluent_schema_registry" not in given:
+        return "confluent_schema_registry is required for format=avro"
+    return ""
+
+
+def _format(given: Given) -> str:
+    return given.get("format", "json").removeprefix("experimental_")
+
+
+def _envelope(given: Given) -> str:
+    name = given.get("envelope", "wrapped")
+    return {"none": "row", "deprecated_row": "row", "diff": "wrapped"}.get(name, name)
+
+
+_CONFLICTS: Final[tuple[_Conflict, ...]] = (
+    _two_scan_options,
+    _changes_without_changes,
+    _csv_with_changes,
+    _parquet_topic,
+    _unordered_markers,
+    _ordered_key_column,
+    _avro_row,
+    _json_only,
+    _enriched_only,
+    _members_without_room,
+    _json_members_without_room,
+    _avro_members,
+    _avro_registry,
+)

@@ -1,0 +1,147 @@
+"""The WITH clauses of a statement into ``FeedOptions``.
+
+Checked in this order: every option is known and has a value that it takes; none excludes another; this
+version supports all of them. So a combination that can never work is not reported as merely missing yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final, NamedTuple
+
+from tidegate.changefeed.duration import parse_duration
+from tidegate.changefeed.option_catalogue import (
+    KNOWN_OPTIONS,
+    SUPPORTED_OPTIONS,
+    KnownOption,
+    Takes,
+    find_conflict,
+)
+from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.errors import StatementError
+
+NO_SCAN_NOTICE: Final = (
+    "the feed starts at the present: rows that exist already are not emitted until they change "
+    "(initial scans do not exist yet; initial_scan='no' says that this is meant)"
+)
+
+_ENVELOPES: Final[Mapping[str, Envelope]] = {
+    "wrapped": Envelope.WRAPPED,
+    "row": Envelope.ROW,
+    "none": Envelope.ROW,
+    "deprecated_row": Envelope.ROW,
+    "key_only": Envelope.KEY_ONLY,
+}
+_SUPPORTED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
+    "envelope": tuple(_ENVELOPES),
+    "format": ("json",),
+    "initial_scan": ("no",),
+}
+
+
+class OptionClause(NamedTuple):
+    """One ``name [= value]``; ``position`` is its offset in the statement, -1 outside of one."""
+
+    name: str
+    value: str | None = None
+    position: int = -1
+
+
+class OptionReading(NamedTuple):
+    """The options, and what the user should know about them."""
+
+    options: FeedOptions
+    notices: tuple[str, ...]
+
+
+def read_options(clauses: Sequence[OptionClause]) -> OptionReading:
+    """The options that the clauses ask for.
+
+    Raises ``StatementError`` at the clause's position for what is unknown, malformed, contradictory or not
+    supported.
+    """
+    given: dict[str, str] = {}
+    for clause in clauses:
+        if clause.name in given:
+            raise StatementError(f"option {clause.name} is given twice", clause.position)
+        given[clause.name] = _checked_value(clause)
+    conflict = find_conflict(given)
+    if conflict:
+        raise StatementError(conflict, _last_named(clauses, conflict))
+    for clause in clauses:
+        _refuse_unsupported(clause, given[clause.name])
+    scan_chosen = "initial_scan" in given or "no_initial_scan" in given
+    return OptionReading(_options(given), () if scan_chosen else (NO_SCAN_NOTICE,))
+
+
+def _last_named(clauses: Sequence[OptionClause], text: str) -> int:
+    """Where the last option that the text names stands: the one that the user added."""
+    return max(clause.position for clause in clauses if clause.name in text)
+
+
+def _options(given: Mapping[str, str]) -> FeedOptions:
+    return FeedOptions(
+        envelope=_ENVELOPES[given.get("envelope", "wrapped")],
+        updated="updated" in given,
+        mvcc_timestamp="mvcc_timestamp" in given,
+        resolved_interval_ns=parse_duration(given["resolved"] or "0") if "resolved" in given else None,
+        topic_prefix=given.get("topic_prefix", ""),
+    )
+
+
+def _checked_value(clause: OptionClause) -> str:
+    """The clause's value, folded where case does not matter; empty for none."""
+    known = KNOWN_OPTIONS.get(clause.name)
+    if known is None:
+        raise StatementError(_unknown_text(clause.name), clause.position)
+    value = clause.value or ""
+    if known.takes is Takes.NOTHING and clause.value is not None:
+        raise StatementError(f"option {clause.name} takes no value", clause.position)
+    if known.takes is Takes.VALUE and not value:
+        raise StatementError(f"option {clause.name} requires a value", clause.position)
+    if value and known.choices:
+        return _checked_choice(clause, known, value.lower())
+    if value and known.duration:
+        _check_duration(clause, value)
+    return value
+
+
+def _checked_choice(clause: OptionClause, known: KnownOption, value: str) -> str:
+    if value not in known.choices:
+        choices = ", ".join(f"'{choice}'" for choice in known.choices)
+        raise StatementError(
+            f"unknown {clause.name}: {clause.value}; valid values are {choices}", clause.position
+        )
+    return value
+
+
+def _check_duration(clause: OptionClause, value: str) -> None:
+    try:
+        nanos = parse_duration(value)
+    except ValueError as error:
+        raise StatementError(f"problem parsing option {clause.name}: {error}", clause.position) from None
+    if nanos < 0:
+        raise StatementError(f"negative durations are not accepted: {clause.name}='{value}'", clause.position)
+
+
+def _unknown_text(name: str) -> str:
+    close = get_close_matches(name, KNOWN_OPTIONS, n=1)
+    if close:
+        return f"unknown option {name}; did you mean {close[0]}?"
+    return f"unknown option {name}; supported options: {', '.join(SUPPORTED_OPTIONS)}"
+
+
+def _refuse_unsupported(clause: OptionClause, value: str) -> None:
+    if clause.name not in SUPPORTED_OPTIONS:
+        raise StatementError(
+            f"option {clause.name} is not supported yet; supported options: {', '.join(SUPPORTED_OPTIONS)}",
+            clause.position,
+        )
+    supported = _SUPPORTED_VALUES.get(clause.name)
+    if supported is not None and value not in supported:
+        raise StatementError(
+            f"{clause.name}={value or 'yes'} is not supported yet; supported: "
+            f"{', '.join(f'{clause.name}={choice}' for choice in supported)}",
+            clause.position,
+        )

@@ -1,0 +1,227 @@
+"""How a feed starts and ends: what the jobs agent does next about one feed, from what is durable.
+
+There is no state here beside the durable facts: the definition, the drop, the stored state record, and the
+acknowledgements of the log partitions. So a restarted agent goes on where the last one stopped, and late,
+repeated and reordered acknowledgements change nothing that was decided.
+
+1. ``Announce``: tell the partitions that have not answered to register the feed.
+2. ``Prepare``: all have. The start S is the highest MVCC timestamp that any of them had applied: whatever a
+   partition emits from its position on, no version at or below S can be missing from another's past. Create
+   the output topics, then store ``starting_state(...)``.
+3. ``Announce`` the activation, with the S and the targets **of the stored record**, to the partitions that
+   are not active. S is decided by the store, not by who computes it: a crash before the record was
+   stored loses an S that nobody has heard of.
+4. ``Store`` that the feed runs. From here on the frontier agent writes its progress.
+
+A failure at any step is stored, and the partitions are told to forget the feed; so is a drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tidegate.changefeed.control import (
+    Ack,
+    Activate,
+    Active,
+    ControlMessage,
+    Failed,
+    KnownTable,
+    Register,
+    Registered,
+    Remove,
+    Removed,
+)
+from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedState, FeedTarget, TableName
+from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.jobs import FeedView
+from tidegate.errors import StateError
+from tidegate.hlc import Timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Write this message to these log partitions' control partitions, and wait for their answers.
+
+    Repeat it after a restart and when an answer takes too long: partitions answer every time.
+    """
+
+    message: ControlMessage
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Create the output topics, then store ``starting_state`` of this and the targets.
+
+    ``tables`` are the definition's, in its order; ``positions`` are log offsets by log partition.
+    """
+
+    start: Timestamp
+    tables: tuple[KnownTable, ...]
+    positions: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Write this state record, and look again when it is durable."""
+
+    record: StateRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Nothing to do until a new record or acknowledgement comes."""
+
+
+Step: TypeAlias = Announce | Prepare | Store | Settled
+
+
+class Acknowledgements:
+    """What the log partitions have answered about one feed's epoch, folded in any order.
+
+    An acknowledgement never takes back a later one: registered, active, failed, removed is the order.
+    """
+
+    def __init__(self, epoch: FeedEpoch) -> None:
+        self.epoch = epoch
+        self._acks: dict[int, Ack] = {}
+
+    def add(self, ack: Ack) -> None:
+        """Take in one acknowledgement; those of other epochs are ignored."""
+        known = self._acks.get(ack.partition)
+        if ack.epoch == self.epoch and (known is None or _rank(ack) > _rank(known)):
+            self._acks[ack.partition] = ack
+
+    def by_partition(self) -> Mapping[int, Ack]:
+        """The furthest acknowledgement of each log partition that has answered."""
+        return self._acks
+
+
+def _rank(ack: Ack) -> int:
+    match ack:
+        case Registered():
+            return 0
+        case Active():
+            return 1
+        case Failed():
+            return 2
+        case Removed():
+            return 3
+
+
+def next_step(feed: FeedView, acks: Mapping[int, Ack], partition_count: int) -> Step:
+    """What to do next about a feed, given the acknowledgements of its definition's epoch.
+
+    Raises ``StateError`` for a stored state that no step can have left.
+    """
+    definition, stored = feed.definition, feed.current_state
+    if definition is None:
+        return Settled()
+    if feed.drop is not None:
+        return _ending(definition, stored, FeedState.DROPPED, acks, partition_count)
+    if stored is not None and stored.state in (FeedState.FAILED, FeedState.DROPPED):
+        return _ending(definition, stored, stored.state, acks, partition_count)
+    failed = [ack for _, ack in sorted(acks.items()) if isinstance(ack, Failed)]
+    if failed:
+        reason = f"log partition {failed[0].partition}: {failed[0].reason}"
+        return _ending(definition, stored, FeedState.FAILED, acks, partition_count, reason)
+    if stored is None or stored.state is FeedState.PENDING:
+        return _before_start(definition, acks, partition_count)
+    return _after_start(definition, stored, acks, partition_count)
+
+
+def starting_state(
+    definition: FeedDefinition, prepared: Prepare, targets: tuple[FeedTarget, ...]
+) -> StateRecord:
+    """The record to store once the topics exist: it fixes the start for ever."""
+    return StateRecord(
+        feed_id=definition.id,
+        epoch=definition.epoch,
+        state=FeedState.STARTING,
+        start=prepared.start,
+        targets=targets,
+        positions=prepared.positions,
+    )
+
+
+def _before_start(definition: FeedDefinition, acks: Mapping[int, Ack], partition_count: int) -> Step:
+    registered = {number: ack for number, ack in acks.items() if isinstance(ack, Registered)}
+    missing = tuple(number for number in range(partition_count) if number not in registered)
+    if missing:
+        return Announce(Register(definition), missing)
+    known = _known_ids(registered.values())
+    fault = _table_fault(definition, known)
+    if fault:
+        return Store(StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=fault))
+    return Prepare(
+        start=max(ack.highest for ack in registered.values()),
+        tables=tuple(KnownTable(table, min(known[table])) for table in definition.tables),
+        positions={number: registered[number].position for number in range(partition_count)},
+    )
+
+
+def _known_ids(answers: Iterable[Registered]) -> dict[TableName, set[int]]:
+    known: dict[TableName, set[int]] = {}
+    for answer in answers:
+        for table in answer.tables:
+            known.setdefault(table.table, set()).add(table.table_id)
+    return known
+
+
+def _table_fault(definition: FeedDefinition, known: Mapping[TableName, set[int]]) -> str:
+    """Why the tables cannot be fed, or nothing. A descriptor that only some partitions have is enough."""
+    unknown = [str(table) for table in definition.tables if table not in known]
+    if unknown:
+        return (
+            f"no log partition has a descriptor of {', '.join(unknown)}: check the name; for a new table, "
+            "create the feed again once the source has written its descriptor"
+        )
+    ambiguous = [table for table in definition.tables if len(known[table]) > 1]
+    if ambiguous:
+        ids = ", ".join(map(str, sorted(known[ambiguous[0]])))
+        return (
+            f"the log partitions know {ambiguous[0]} by different ids ({ids}): it was dropped and made anew; "
+            "create the feed again once every partition has passed that"
+        )
+    return ""
+
+
+def _after_start(
+    definition: FeedDefinition, stored: StateRecord, acks: Mapping[int, Ack], partition_count: int
+) -> Step:
+    if stored.start is None:
+        raise StateError(
+            f"the state of feed {stored.feed_id} is {stored.state.value}, but no start is stored with it: "
+            "nothing is emitted for the feed; drop it and create it again"
+        )
+    inactive = tuple(number for number in range(partition_count) if not isinstance(acks.get(number), Active))
+    if inactive:
+        return Announce(Activate(definition, stored.start, stored.targets), inactive)
+    if stored.state is not FeedState.RUNNING:
+        return Store(replace(stored, state=FeedState.RUNNING))
+    return Settled()
+
+
+def _ending(
+    definition: FeedDefinition,
+    stored: StateRecord | None,
+    state: FeedState,
+    acks: Mapping[int, Ack],
+    partition_count: int,
+    error: str = "",
+) -> Step:
+    """Store the end first, then have every partition that knows of the feed forget it.
+
+    Once it had targets each partition may know of it, whatever is left of the answers; its topics are free
+    for another feed when all have answered.
+    """
+    known = stored or StateRecord(definition.id, definition.epoch, state)
+    record = replace(known, state=state, error=error or known.error)
+    if record != stored:
+        return Store(record)
+    asked = range(partition_count) if record.targets else sorted(acks)
+    holding = tuple(number for number in asked if not isinstance(acks.get(number), Removed))
+    return Announce(Remove(definition.id, definition.epoch), holding) if holding else Settled()

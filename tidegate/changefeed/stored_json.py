@@ -1,0 +1,51 @@
+"""The form of everything that jobs, control and acknowledgement topics hold: JSON with a version.
+
+The version is the format's, one for all kinds. A reader takes its own version and older ones, and refuses
+newer ones, because a field that it does not know may change what the others mean.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from tidegate.errors import StateError
+
+STORED_VERSION: Final = 1
+
+_T = TypeVar("_T")
+
+
+def dump(kind: str, body: Mapping[str, Any]) -> bytes:
+    """The bytes of one record. ``body`` must not have members named ``v`` or ``kind``."""
+    record = {"v": STORED_VERSION, "kind": kind, **body}
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def load(data: bytes, readers: Mapping[str, Callable[[dict[str, Any]], _T]], what: str) -> _T:
+    """Read one record with the reader for its kind; ``what`` names the record in errors.
+
+    Raises ``StateError`` for a newer version, an unknown kind, and bytes that the reader cannot take.
+    """
+    try:
+        record = json.loads(data)
+        version = int(record["v"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable(what, error) from None
+    if version > STORED_VERSION:
+        raise StateError(
+            f"{what} was written by a newer tidegate (format {version}, this one reads up to "
+            f"{STORED_VERSION}): upgrade this process; nothing was changed"
+        )
+    try:
+        return readers[record["kind"]](record)
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable(what, error) from None
+
+
+def _unreadable(what: str, error: Exception) -> StateError:
+    return StateError(
+        f"{what} cannot be read ({error!r}): the topic holds something that tidegate did not write; "
+        "check the topic's name, or restore the topic"
+    )
