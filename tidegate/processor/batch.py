@@ -1,0 +1,122 @@
+"""What goes into one step of a partition processor, and what comes out of it.
+
+An engine reads a batch of log records, runs ``PartitionProcessor.step``, and makes the result durable in
+the order of docs/delivery.md. Nothing here knows which engine that is.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from tidegate.changefeed.control import Ack, ControlMessage
+from tidegate.changefeed.feed import FeedEpoch, FeedId
+from tidegate.hlc import ResolvedTimestamp
+from tidegate.raftlog.entry import Generation, Offset, RangeId
+from tidegate.raftlog.request import Push
+from tidegate.spans import Span
+
+
+class LogRecord(Protocol):
+    """A record of the log topic as clients deliver it; ``timestamp`` is its record time in milliseconds."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def timestamp(self) -> int: ...
+
+
+class ControlRecord(NamedTuple):
+    """A message of the control topic with its position there."""
+
+    offset: Offset
+    message: ControlMessage
+
+
+class StateTable(enum.Enum):
+    """The tables of a partition's state; the value names the table and its changelog."""
+
+    RANGES = "ranges"
+    INTENTS = "intents"
+    DESCRIPTORS = "descriptors"
+    FEEDS = "feeds"
+
+
+class StateChange(NamedTuple):
+    """A row of state as it is after a step; ``value`` ``None`` removes the row."""
+
+    table: StateTable
+    key: bytes
+    value: bytes | None
+
+
+#: (header name, bytes): where a row came from, ``<range id>/<raft index>/<op ordinal>``.
+SOURCE_HEADER: Final = "tidegate-source"
+
+
+class OutputRecord(NamedTuple):
+    """A row as it goes to the sink. Every field but the headers is a function of the log alone."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes | None
+    timestamp_ms: int
+    headers: list[tuple[str, bytes]]
+
+
+class RangeCheckpoint(NamedTuple):
+    """No row of the span at or below ``resolved`` follows that was not emitted before."""
+
+    range_id: RangeId
+    generation: Generation
+    span: Span
+    resolved: ResolvedTimestamp
+
+
+class ActiveFeed(NamedTuple):
+    """A feed that the partition emits rows for."""
+
+    feed_id: FeedId
+    epoch: FeedEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCheckpoint:
+    """The checkpoints of one partition after one batch: the latest of each range that moved.
+
+    They hold for the feeds named here and for no other. ``offset`` is the log position that they reflect.
+    """
+
+    partition: int
+    offset: Offset
+    feeds: tuple[ActiveFeed, ...]
+    ranges: tuple[RangeCheckpoint, ...]
+
+
+class Incident(NamedTuple):
+    """Something that an operator must hear of: a quarantine, a refused record, a failed feed."""
+
+    partition: int
+    offset: Offset
+    range_id: RangeId | None
+    feed_id: FeedId | None
+    cause: str
+
+
+@dataclass(slots=True)
+class StepResult:
+    """The outcome of one step. ``changes`` is frozen: bytes of this moment, whatever is applied next."""
+
+    offset: Offset | None
+    outputs: dict[FeedId, list[OutputRecord]] = field(default_factory=dict)
+    changes: list[StateChange] = field(default_factory=list)
+    checkpoint: PartitionCheckpoint | None = None
+    requests: list[Push] = field(default_factory=list)
+    acks: list[Ack] = field(default_factory=list)
+    incidents: list[Incident] = field(default_factory=list)

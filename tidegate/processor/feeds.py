@@ -1,0 +1,295 @@
+"""The feeds of one log partition: how it takes them up, and lets go of them (docs/architecture.md#feeds).
+
+    Register   the partition stores the feed with its position X, answers with X and the highest timestamp
+               that it has applied, and is *held*: nothing is applied before the feed's start S is known
+    Activate   S and the targets are stored; rows above S from X on are emitted
+    Remove     the feed is forgotten
+
+While a feed is held the partition waits for all others to answer: a fraction of a second. A message that
+says nothing new gets the stored answer again.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+
+from tidegate.changefeed.control import (
+    Ack,
+    Activate,
+    Active,
+    ControlMessage,
+    Failed,
+    KnownTable,
+    Register,
+    Registered,
+    Remove,
+    Removed,
+    read_ack,
+    read_control,
+)
+from tidegate.changefeed.feed import FeedEpoch, FeedId, TableName
+from tidegate.errors import FeedError, StateError
+from tidegate.hlc import MAX, Timestamp
+from tidegate.processor import state_pb2 as pb
+from tidegate.processor.batch import ActiveFeed, Incident, StateChange, StateTable
+from tidegate.processor.emitter import Destination, Emitter
+from tidegate.processor.rows import PartitionRows
+from tidegate.processor.state_codec import NOWHERE
+from tidegate.processor.stored import pack, unpack
+from tidegate.raftlog.entry import Offset, RangeId
+from tidegate.rows import Catalog, TableDescriptor
+from tidegate.spans import Span
+
+
+class FeedStatus(enum.Enum):
+    """How far a feed is in this partition."""
+
+    REGISTERED = 1
+    ACTIVE = 2
+    FAILED = 3
+
+
+class PartitionFeed:
+    """One feed as this partition has taken it up."""
+
+    __slots__ = ("emitter", "epoch", "id", "message", "reason", "registered", "status")
+
+    def __init__(self, message: Register | Activate, registered: Registered | None) -> None:
+        self.id: FeedId = message.feed_id
+        self.epoch: FeedEpoch = message.definition.epoch
+        self.registered = registered
+        self.status = FeedStatus.REGISTERED
+        self.reason = ""
+        self.message = message
+        self.emitter: Emitter | None = None
+
+    def activate(self, message: Activate) -> None:
+        """Emit rows from here on."""
+        self.message = message
+        self.status = FeedStatus.ACTIVE
+        destinations = {
+            target.table_id: Destination(target.topic, target.partitions) for target in message.targets
+        }
+        self.emitter = Emitter(message.definition.options, message.start, destinations)
+
+    def fail(self, reason: str) -> None:
+        """Emit nothing any more."""
+        self.status, self.reason, self.emitter = FeedStatus.FAILED, reason, None
+
+    @property
+    def start(self) -> Timestamp:
+        """It emits rows above this; none while it is unknown."""
+        return self.message.start if isinstance(self.message, Activate) else MAX
+
+    @property
+    def table_ids(self) -> frozenset[int]:
+        """The tables that it emits."""
+        if not isinstance(self.message, Activate):
+            return frozenset()
+        return frozenset(target.table_id for target in self.message.targets)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The keys that it watches."""
+        if not isinstance(self.message, Activate):
+            return ()
+        return tuple(span for target in self.message.targets for span in target.spans)
+
+
+class PartitionFeeds:
+    """All feeds of log partition ``partition``."""
+
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+        self._feeds: dict[FeedId, PartitionFeed] = {}
+        self._changed: set[FeedId] = set()
+        self._acks: list[Ack] = []
+        self._incidents: list[tuple[FeedId, str]] = []
+        self._refresh()
+
+    # ---- what steps ask ----
+
+    def _refresh(self) -> None:
+        """Derive what every step asks from the feeds as they are now."""
+        #: Whether a registered feed waits for its start. Plain, so that another thread may look at it.
+        self.held = any(feed.status is FeedStatus.REGISTERED for feed in self._feeds.values())
+        active = [feed for feed in self._feeds.values() if feed.status is FeedStatus.ACTIVE]
+        self.active: Sequence[PartitionFeed] = active
+        self.wanted_tables = frozenset[int]().union(*(feed.table_ids for feed in active))
+        self.watched_spans: tuple[Span, ...] = tuple({span: None for feed in active for span in feed.spans})
+
+    def active_feeds(self) -> tuple[ActiveFeed, ...]:
+        """The feeds that a checkpoint holds for."""
+        return tuple(ActiveFeed(feed.id, feed.epoch) for feed in self.active)
+
+    # ---- control ----
+
+    def take_up(self, message: ControlMessage, offset: Offset, high: Timestamp, rows: PartitionRows) -> bool:
+        """Take a message at a batch boundary, the log applied up to ``offset``, versions up to ``high``.
+
+        Returns whether a feed became active.
+        """
+        match message:
+            case Register():
+                self._register(message, offset, high, rows)
+                return False
+            case Activate():
+                return self._activate(message, offset)
+            case Remove():
+                self._remove(message)
+                return False
+
+    def fail(self, feed_id: FeedId, error: FeedError) -> None:
+        """Stop a feed for good, and say so to the jobs agent and the operator."""
+        feed = self._feeds[feed_id]
+        feed.fail(str(error))
+        self._incidents.append((feed_id, f"feed {feed_id} failed: {error}"))
+        self._answer(feed)
+
+    def fail_table(self, table_id: int, error: FeedError) -> None:
+        """Stop every feed of a table."""
+        for feed in self.active:
+            if table_id in feed.table_ids:
+                self.fail(feed.id, error)
+
+    def fail_below(self, range_id: RangeId, span: Span, high: Timestamp) -> None:
+        """Stop the feeds that watch ``span`` and start below ``high``: rows up to it were never seen here."""
+        for feed in self.active:
+            if feed.start < high and any(span.overlaps(watched) for watched in feed.spans):
+                error = FeedError(
+                    f"range {range_id} begins in this log with rows up to {high} that the log does not hold, "
+                    f"above the feed's start {feed.start}: create the feed again"
+                )
+                self.fail(feed.id, error)
+
+    def take_acks(self) -> list[Ack]:
+        """The answers since the last call."""
+        acks, self._acks = self._acks, []
+        return acks
+
+    def take_incidents(self, offset: Offset) -> list[Incident]:
+        """The failures since the last call."""
+        incidents, self._incidents = self._incidents, []
+        return [Incident(self._partition, offset, None, feed_id, cause) for feed_id, cause in incidents]
+
+    def _register(self, message: Register, offset: Offset, high: Timestamp, rows: PartitionRows) -> None:
+        known = self._feeds.get(message.feed_id)
+        if known is not None and known.epoch >= message.definition.epoch:
+            self._answer(known)
+            return
+        tables = _known_tables(message.definition.tables, rows.catalog)
+        answer = Registered(
+            message.feed_id,
+            message.definition.epoch,
+            self._partition,
+            offset + 1,
+            high,
+            tuple(KnownTable(name, table.id) for name, table in tables),
+        )
+        feed = self._feeds[message.feed_id] = PartitionFeed(message, answer)
+        reason = _unsupported(tables, rows)
+        if reason:
+            feed.fail(reason)
+        self._answer(feed)
+
+    def _activate(self, message: Activate, offset: Offset) -> bool:
+        feed = self._feeds.get(message.feed_id)
+        if feed is not None and feed.epoch > message.definition.epoch:
+            return False
+        if feed is None or feed.epoch < message.definition.epoch:
+            feed = self._feeds[message.feed_id] = PartitionFeed(message, None)
+            if offset != NOWHERE:
+                feed.fail(
+                    "the partition never registered it, so rows since its start may have passed: "
+                    "create the feed again"
+                )
+        activated = feed.status is FeedStatus.REGISTERED
+        if activated:
+            feed.activate(message)
+        self._answer(feed)
+        return activated
+
+    def _remove(self, message: Remove) -> None:
+        feed = self._feeds.get(message.feed_id)
+        if feed is not None and feed.epoch <= message.epoch:
+            del self._feeds[message.feed_id]
+            self._changed.add(message.feed_id)
+            self._refresh()
+        self._acks.append(Removed(message.feed_id, message.epoch, self._partition))
+
+    def _answer(self, feed: PartitionFeed) -> None:
+        """Acknowledge the feed as it is, which is also when its row of state is written."""
+        self._changed.add(feed.id)
+        self._refresh()
+        if feed.status is FeedStatus.ACTIVE:
+            self._acks.append(Active(feed.id, feed.epoch, self._partition))
+        elif feed.status is FeedStatus.FAILED:
+            self._acks.append(Failed(feed.id, feed.epoch, self._partition, feed.reason))
+        elif feed.registered is not None:
+            self._acks.append(feed.registered)
+
+    # ---- state ----
+
+    def freeze(self) -> Iterator[StateChange]:
+        """The rows of state that changed since the last call."""
+        for feed_id in sorted(self._changed):
+            feed = self._feeds.get(feed_id)
+            yield StateChange(StateTable.FEEDS, feed_id.encode(), None if feed is None else _row(feed))
+        self._changed = set()
+
+    def restore(self, values: Iterable[bytes]) -> None:
+        """Put back what ``freeze`` gave."""
+        for value in values:
+            feed = _read_row(value)
+            self._feeds[feed.id] = feed
+        self._refresh()
+
+
+def _known_tables(names: Iterable[TableName], catalog: Catalog) -> list[tuple[TableName, TableDescriptor]]:
+    """The tables that have a descriptor here: of several versions the newest, unless it says dropped."""
+    newest: dict[int, TableDescriptor] = {}
+    for descriptor in catalog.descriptors():
+        newest[descriptor.id] = descriptor
+    by_name = {TableName.of(table): table for table in newest.values() if not table.dropped}
+    return [(name, by_name[name]) for name in names if name in by_name]
+
+
+def _unsupported(tables: Iterable[tuple[TableName, TableDescriptor]], rows: PartitionRows) -> str:
+    try:
+        for _, table in tables:
+            unfit = rows.unfit(table.id)
+            if unfit:
+                return unfit
+            rows.catalog.latest(table.id)
+    except FeedError as error:
+        return str(error)
+    return ""
+
+
+def _row(feed: PartitionFeed) -> bytes:
+    return pack(
+        pb.Feed(
+            feed_id=feed.id,
+            epoch=feed.epoch,
+            status=feed.status.value,
+            registered=b"" if feed.registered is None else feed.registered.to_bytes(),
+            message=feed.message.to_bytes(),
+            reason=feed.reason,
+        )
+    )
+
+
+def _read_row(value: bytes) -> PartitionFeed:
+    row = unpack(pb.Feed, value, "a feed of the partition")
+    message = read_control(row.message)
+    registered = read_ack(row.registered) if row.registered else None
+    if isinstance(message, Remove) or not isinstance(registered, Registered | None):
+        raise StateError(f"feed {row.feed_id} is stored with a message that cannot be its own")
+    feed = PartitionFeed(message, registered)
+    status = FeedStatus(row.status)
+    if status is FeedStatus.ACTIVE and isinstance(message, Activate):
+        feed.activate(message)
+    elif status is FeedStatus.FAILED:
+        feed.fail(row.reason)
+    return feed

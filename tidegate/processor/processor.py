@@ -1,0 +1,346 @@
+"""The partition processor: the one step that every engine runs.
+
+    log records --decode--> entries --ranges--> versions --rows--> rows --emitters--> output records
+                                  \\--> resolved timestamps --> checkpoint
+
+A processor holds the state of one log partition. ``step`` takes the next batch of its records and returns
+what must be made durable; ``control`` takes messages about feeds, between batches. Both are pure: no
+clock, no randomness, no I/O. What they return as ``changes`` is frozen: later steps do not alter it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import nsmallest
+from typing import Final
+
+from tidegate.errors import DescriptorConflict, EncodingError, MalformedEntry, StateError
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.processor.batch import (
+    ControlRecord,
+    Incident,
+    LogRecord,
+    OutputRecord,
+    PartitionCheckpoint,
+    StateChange,
+    StateTable,
+    StepResult,
+)
+from tidegate.processor.feeds import PartitionFeeds
+from tidegate.processor.pushes import Pusher, PushPolicy
+from tidegate.processor.ranges import PartitionRanges
+from tidegate.processor.restore import restore_ranges
+from tidegate.processor.rows import PartitionRows
+from tidegate.processor.state_codec import (
+    NOWHERE,
+    POSITION_KEY,
+    Position,
+    position_row,
+    read_position,
+)
+from tidegate.raftlog.decode import decode_batch, decode_key
+from tidegate.raftlog.entry import DescriptorUpdate, Entry, Offset, RangeId, ScanChunk, Snapshot
+from tidegate.rangefeed.range_state import RangeStatus, Version
+
+_SLOWEST_COUNT: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorConfig:
+    """What an engine may choose; none of it changes what rows come out.
+
+    ``log_id`` and ``control_id`` name the very topics that are read, not just their names; a state that was
+    built from others is refused.
+    """
+
+    push: PushPolicy = field(default_factory=PushPolicy)
+    log_id: str = ""
+    control_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedRange:
+    """A range that gives nothing any more."""
+
+    range_id: RangeId
+    resolved: ResolvedTimestamp
+    offset: Offset
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class RangeProgress:
+    """How far a live range is resolved."""
+
+    range_id: RangeId
+    resolved: ResolvedTimestamp
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """What an operator wants to know of a partition.
+
+    ``slowest`` are its live ranges that are least far resolved, ``resolved`` is the first of them.
+    """
+
+    partition: int
+    offset: Offset
+    ranges: int
+    open_transactions: int
+    resolved: ResolvedTimestamp | None
+    slowest: tuple[RangeProgress, ...]
+    closed_regressions: int
+    quarantined: tuple[QuarantinedRange, ...]
+
+
+class PartitionProcessor:
+    """The state of log partition ``partition`` of ``partitions``, and the steps that move it on."""
+
+    def __init__(self, partition: int, partitions: int, config: ProcessorConfig | None = None) -> None:
+        config = config or ProcessorConfig()
+        self.partition = partition
+        self._position = Position(log_id=config.log_id, control_id=config.control_id)
+        self._ranges = PartitionRanges(partition, partitions)
+        self._rows = PartitionRows()
+        self._feeds = PartitionFeeds(partition)
+        self._pusher = Pusher(config.push)
+
+    @classmethod
+    def restore(
+        cls,
+        partition: int,
+        partitions: int,
+        config: ProcessorConfig,
+        rows: Iterable[tuple[StateTable, bytes, bytes]],
+    ) -> PartitionProcessor:
+        """The processor whose changes, folded by key, are ``rows``.
+
+        Raises ``StateError`` for rows that cannot be read, that do not belong together, or that were built
+        from other topics.
+        """
+        processor = cls(partition, partitions, config)
+        tables: dict[StateTable, list[tuple[bytes, bytes]]] = {table: [] for table in StateTable}
+        for table, key, value in rows:
+            tables[table].append((key, value))
+        processor._restore(tables, config)
+        return processor
+
+    # ---- position ----
+
+    @property
+    def next_offset(self) -> Offset | None:
+        """Where to read on in the log; ``None`` without a state: from offset 0."""
+        return None if self._position.offset == NOWHERE else Offset(self._position.offset + 1)
+
+    @property
+    def next_control_offset(self) -> Offset:
+        """Where to read on in the control topic."""
+        return Offset(self._position.control_offset + 1)
+
+    @property
+    def held(self) -> bool:
+        """Whether a feed waits for its start: no batch may be stepped until a control message releases it."""
+        return self._feeds.held
+
+    # ---- steps ----
+
+    def step(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult:
+        """Apply the next batch of the log. Records at or below the position are passed over.
+
+        ``end`` is the offset behind the batch where that is not the last record's: a transactional writer
+        leaves offsets that no record has.
+        Raises ``StateError`` while the processor is held.
+        """
+        if self.held:
+            raise StateError(
+                f"log partition {self.partition} is held for a new feed's start and cannot take records"
+            )
+        position = self._position
+        fresh = [record for record in records if record.offset > position.offset]
+        outputs: list[Version] = []
+        result = StepResult(None)
+        entries = decode_batch((record.key, record.value) for record in fresh)
+        for record, entry in zip(fresh, entries, strict=True):
+            self._apply(record, entry, outputs, result)
+        if fresh:
+            position.offset = Offset(fresh[-1].offset)
+            position.log_time_ms = max(position.log_time_ms, *(record.timestamp for record in fresh))
+        if end is not None and end > position.offset:
+            position.offset = Offset(end - 1)
+        self._emit(outputs, result)
+        result.requests = self._pusher.due(self._ranges.touched, position.log_time_ms)
+        return self._finish(result, everything=False)
+
+    def control(self, records: Sequence[ControlRecord]) -> StepResult:
+        """Take up messages about feeds, at a batch boundary. Those taken up before are passed over."""
+        result = StepResult(None)
+        activated = False
+        for record in records:
+            if record.offset <= self._position.control_offset:
+                continue
+            activated |= self._feeds.take_up(
+                record.message, self._position.offset, self._position.high, self._rows
+            )
+            self._position.control_offset = record.offset
+        return self._finish(result, everything=activated)
+
+    def missing_below(self, log_start: Offset) -> StepResult:
+        """The log begins at ``log_start``: when entries that were to be read are gone, that is a hole."""
+        expected = self._position.offset + 1
+        if log_start > expected:
+            self._ranges.quarantine_all(
+                log_start,
+                f"the log begins at offset {log_start}, but offset {expected} was to be read next: retention "
+                "removed what was not read yet",
+            )
+            self._position.offset = Offset(log_start - 1)
+        return self._finish(StepResult(None), everything=False)
+
+    def full_checkpoint(self) -> PartitionCheckpoint:
+        """The checkpoint of all ranges, for a frontier that starts anew."""
+        return self._checkpoint(everything=True)
+
+    # ---- what an operator sees ----
+
+    def status(self) -> PartitionStatus:
+        """Counts and quarantines as of the last step."""
+        live = [state for state in self._ranges if state.status is RangeStatus.LIVE]
+        slowest = nsmallest(_SLOWEST_COUNT, live, key=lambda state: (state.resolved, state.range_id))
+        return PartitionStatus(
+            self.partition,
+            self._position.offset,
+            len(self._ranges),
+            sum(len(state.resolver.queue) for state in live),
+            slowest[0].resolved if slowest else None,
+            tuple(RangeProgress(state.range_id, state.resolved) for state in slowest),
+            sum(state.closed_regressions for state in self._ranges),
+            tuple(
+                QuarantinedRange(state.range_id, hole.resolved, hole.offset, hole.cause)
+                for state in self._ranges
+                if (hole := state.quarantine) is not None
+            ),
+        )
+
+    # ---- inside a step ----
+
+    def _apply(
+        self, record: LogRecord, entry: Entry | MalformedEntry, versions: list[Version], result: StepResult
+    ) -> None:
+        offset = Offset(record.offset)
+        if isinstance(entry, MalformedEntry):
+            self._ranges.refuse(decode_key(record.key), offset, entry)
+        elif isinstance(entry, DescriptorUpdate):
+            self._learn((entry,), versions, offset, result)
+        elif isinstance(entry, Snapshot):
+            self._learn(entry.descriptors, versions, offset, result)
+            self._take_snapshot(entry, versions, offset, result)
+        elif not isinstance(entry, ScanChunk):
+            committed = self._ranges.apply(entry, offset)
+            if committed:
+                versions.extend(committed)
+                self._raise_high(max(version.timestamp for version in committed))
+
+    def _take_snapshot(
+        self, snapshot: Snapshot, versions: list[Version], offset: Offset, result: StepResult
+    ) -> None:
+        """A range that begins with versions that this log does not have is a hole for feeds below them."""
+        was_live = self._ranges.is_live(snapshot.range_id)
+        self._ranges.apply(snapshot, offset)
+        self._raise_high(snapshot.high)
+        if not was_live and self._ranges.is_live(snapshot.range_id):
+            self._emit_before(versions, result)
+            self._feeds.fail_below(snapshot.range_id, snapshot.span, snapshot.high)
+
+    def _learn(
+        self,
+        updates: Iterable[DescriptorUpdate],
+        versions: list[Version],
+        offset: Offset,
+        result: StepResult,
+    ) -> None:
+        """Take descriptor versions; rows before a new one are read first, as the log has them."""
+        for update in updates:
+            if self._rows.is_new(update):
+                self._emit_before(versions, result)
+            try:
+                self._rows.learn(update)
+            except (DescriptorConflict, EncodingError) as error:
+                self._emit_before(versions, result)
+                self._feeds.fail_table(update.table_id, error)
+                result.incidents.append(Incident(self.partition, offset, None, None, str(error)))
+
+    def _emit_before(self, versions: list[Version], result: StepResult) -> None:
+        """What stands earlier in the log comes out before what is found now takes effect."""
+        self._emit(versions, result)
+        versions.clear()
+
+    def _emit(self, versions: list[Version], result: StepResult) -> None:
+        if not versions or not self._feeds.active:
+            return
+        rows = self._rows.decode(versions, self._feeds.wanted_tables)
+        for feed in self._feeds.active:
+            if feed.emitter is None:
+                continue
+            records: list[OutputRecord] = result.outputs.setdefault(feed.id, [])
+            error = feed.emitter.emit(versions, rows, records)
+            if error is not None:
+                self._feeds.fail(feed.id, error)
+
+    def _raise_high(self, timestamp: Timestamp) -> None:
+        if timestamp > self._position.high:
+            self._position.high = timestamp
+
+    def _finish(self, result: StepResult, *, everything: bool) -> StepResult:
+        """Freeze what changed, and add what the step has to report."""
+        position = self._position
+        checkpoint = self._checkpoint(everything=everything)
+        if checkpoint.ranges:
+            result.checkpoint = checkpoint
+        result.changes = self._freeze()
+        result.acks = self._feeds.take_acks()
+        result.incidents += self._ranges.take_incidents() + self._feeds.take_incidents(position.offset)
+        result.offset = None if position.offset == NOWHERE else position.offset
+        return result
+
+    def _checkpoint(self, *, everything: bool) -> PartitionCheckpoint:
+        ranges = self._ranges.checkpoints(self._feeds.watched_spans, everything=everything)
+        return PartitionCheckpoint(
+            self.partition, self._position.offset, self._feeds.active_feeds(), tuple(ranges)
+        )
+
+    def _freeze(self) -> list[StateChange]:
+        changes = self._ranges.freeze(self._position.offset)
+        changes.extend(self._rows.freeze())
+        changes.extend(self._feeds.freeze())
+        changes.append(position_row(self._position))
+        return changes
+
+    def _restore(self, tables: dict[StateTable, list[tuple[bytes, bytes]]], config: ProcessorConfig) -> None:
+        rows = tables[StateTable.RANGES]
+        self._position = _position_for(config, self.partition, rows, self._position)
+        restore_ranges(self._ranges, rows, tables[StateTable.INTENTS], self._position.offset)
+        self._rows.restore(tables[StateTable.DESCRIPTORS])
+        self._feeds.restore(value for _, value in tables[StateTable.FEEDS])
+
+
+def _position_for(
+    config: ProcessorConfig, partition: int, rows: list[tuple[bytes, bytes]], fresh: Position
+) -> Position:
+    """The stored position, or the fresh one. ``StateError`` when it belongs to other topics."""
+    stored = next((read_position(value) for key, value in rows if key == POSITION_KEY), None)
+    if stored is None:
+        return fresh
+    for name, then, now in (
+        ("log", stored.log_id, config.log_id),
+        ("control", stored.control_id, config.control_id),
+    ):
+        if then and now and then != now:
+            raise StateError(
+                f"The state of log partition {partition} belongs to another {name} topic (its id was {then}, "
+                f"the topic of that name has {now}): it was deleted and created again, or another one is "
+                "configured. Bring the old topic back, or start with another application id"
+            )
+    return replace(
+        stored, log_id=stored.log_id or config.log_id, control_id=stored.control_id or config.control_id
+    )

@@ -1,0 +1,100 @@
+"""The in-memory reference engine: the plainest way to run the partition processors.
+
+It keeps no state but what the processors hold, writes to lists, and loses nothing because nothing fails.
+The Faust worker and the Spark job must give the same records to the same partitions, exact duplicates
+removed, in the same order per key; how often markers come may differ (tests/contract).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.changefeed.marker import marker_value
+from tidegate.hlc import ResolvedTimestamp
+from tidegate.processor.batch import ControlRecord, Incident, LogRecord, PartitionCheckpoint, StepResult
+from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.raftlog.entry import Offset
+from tidegate.raftlog.request import Push
+
+
+class TopicPartition(NamedTuple):
+    """One partition of an output topic."""
+
+    topic: str
+    partition: int
+
+
+class Emitted(NamedTuple):
+    """A record of an output topic; ``key`` is ``None`` for a marker."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None
+    headers: tuple[tuple[str, bytes], ...]
+
+
+class ReferenceEngine:
+    """Runs feeds over the log of ``partitions`` partitions.
+
+    Each feed is given as its ``Activate`` message: definition, start and resolved targets. Feeds that are
+    there from the beginning read the log from its first record.
+    """
+
+    def __init__(
+        self, partitions: int, feeds: Sequence[Activate], config: ProcessorConfig | None = None
+    ) -> None:
+        self._feeds = {feed.feed_id: feed for feed in feeds}
+        self._frontiers = {feed.feed_id: _frontier(feed) for feed in feeds}
+        self._processors = [PartitionProcessor(number, partitions, config) for number in range(partitions)]
+        self.output: dict[TopicPartition, list[Emitted]] = defaultdict(list)
+        self.pushes: list[Push] = []
+        self.incidents: list[Incident] = []
+        controls = [ControlRecord(Offset(number), feed) for number, feed in enumerate(feeds)]
+        for processor in self._processors:
+            self._make_durable(processor.control(controls))
+
+    def step(self, partition: int, records: Sequence[LogRecord]) -> None:
+        """Take the next batch of one partition."""
+        self._make_durable(self._processors[partition].step(records))
+
+    def high_water(self, feed_id: FeedId) -> ResolvedTimestamp:
+        """How far the feed is complete."""
+        return ResolvedTimestamp(self._frontiers[feed_id].high_water)
+
+    def _make_durable(self, result: StepResult) -> None:
+        """Rows first, then what the checkpoint allows."""
+        for records in result.outputs.values():
+            for record in records:
+                self.output[TopicPartition(record.topic, record.partition)].append(
+                    Emitted(record.key, record.value, record.timestamp_ms, tuple(record.headers))
+                )
+        self.pushes += result.requests
+        self.incidents += result.incidents
+        if result.checkpoint is not None:
+            self._advance(result.checkpoint)
+
+    def _advance(self, checkpoint: PartitionCheckpoint) -> None:
+        for active in checkpoint.feeds:
+            frontier = self._frontiers[active.feed_id]
+            ranges = ((item.span, item.resolved) for item in checkpoint.ranges)
+            frontier.apply(checkpoint.partition, checkpoint.offset, ranges)
+            marker = frontier.due_marker()
+            if marker is not None:
+                self._write_marker(self._feeds[active.feed_id], marker)
+                frontier.marked(marker)
+
+    def _write_marker(self, feed: Activate, marker: ResolvedTimestamp) -> None:
+        record = Emitted(None, marker_value(marker, feed.definition.options.envelope), None, ())
+        for target in feed.targets:
+            for partition in range(target.partitions):
+                self.output[TopicPartition(target.topic, partition)].append(record)
+
+
+def _frontier(feed: Activate) -> FeedFrontier:
+    spans = [span for target in feed.targets for span in target.spans]
+    return FeedFrontier(spans, feed.start, feed.definition.options.resolved_interval_ns)

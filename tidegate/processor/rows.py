@@ -1,0 +1,179 @@
+"""Committed versions into rows: the stage between the ranges and the feeds.
+
+Batch in, batch out: a columnar kernel may replace ``decode`` as long as it gives the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from tidegate.errors import DescriptorConflict, EncodingError, FeedError
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor import state_pb2 as pb
+from tidegate.processor.batch import StateChange, StateTable
+from tidegate.processor.stored import pack, unpack
+from tidegate.raftlog.entry import DescriptorUpdate
+from tidegate.rangefeed.range_state import Version
+from tidegate.rows import Catalog, Row, TableDescriptor, decode_descriptor, encode_descriptor, table_id_of
+
+#: A row; or why there is none; or ``None`` for a key that no feed looks at.
+Decoded: TypeAlias = Row | FeedError | None
+
+_HIGH_PREFIX: Final = b"h"
+_DESCRIPTOR_PREFIX: Final = b"d"
+_UNFIT_PREFIX: Final = b"u"
+
+
+class _Unfit(NamedTuple):
+    """A descriptor version that could not be taken, and why."""
+
+    version: int
+    reason: str
+
+
+class TableRowError(FeedError):
+    """A row that cannot be decoded, with the table that it belongs to."""
+
+    def __init__(self, table_id: int, version: Version, cause: FeedError) -> None:
+        super().__init__(
+            f"{cause} (range {version.range_id}, raft index {version.raft_index}, "
+            f"at {version.timestamp.decimal()})"
+        )
+        self.table_id = table_id
+
+
+class PartitionRows:
+    """The table descriptors that a partition knows, and the rows that it reads by them."""
+
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+        #: Per table the highest timestamp of a row that was decoded: no older descriptor may come after it.
+        self._highs: dict[int, Timestamp] = {}
+        self._changed_descriptors: list[TableDescriptor] = []
+        self._changed_highs: set[int] = set()
+        #: Tables with a version that could not be taken: an older one must not read their rows.
+        self._unfit: dict[int, _Unfit] = {}
+        self._changed_unfit: set[int] = set()
+
+    def is_new(self, update: DescriptorUpdate) -> bool:
+        """Whether the update is not known yet: rows before it must be read without it."""
+        return all(
+            (known.id, known.version) != (update.table_id, update.version)
+            for known in self.catalog.descriptors()
+        )
+
+    def learn(self, update: DescriptorUpdate) -> None:
+        """Take a descriptor version.
+
+        Raises ``DescriptorConflict`` when it comes too late, for a table some of whose rows were read by an
+        older version: it is known from here on, but who emitted those rows must stop. Raises
+        ``DescriptorConflict`` or ``EncodingError`` for a version that cannot be taken: the table is unfit
+        until a later one can.
+        """
+        late = self.is_new(update) and self._was_read_without(update)
+        try:
+            descriptor = decode_descriptor(update.descriptor)
+            _require_agreement(update, descriptor)
+            if self.catalog.add(descriptor):
+                self._changed_descriptors.append(descriptor)
+        except (DescriptorConflict, EncodingError) as error:
+            self._set_unfit(update.table_id, _Unfit(update.version, str(error)))
+            raise
+        unfit = self._unfit.get(update.table_id)
+        if unfit is not None and unfit.version < update.version:
+            self._set_unfit(update.table_id, None)
+        if late:
+            raise DescriptorConflict(
+                f"version {update.version} of table {descriptor.name!r} is valid from {update.modified}, but "
+                f"rows up to {self._highs[update.table_id]} were read before it arrived. The source broke "
+                "the log contract; create the feed again"
+            )
+
+    def unfit(self, table_id: int) -> str:
+        """Why rows of the table cannot be read at present; empty when they can."""
+        unfit = self._unfit.get(table_id)
+        return "" if unfit is None else f"version {unfit.version} of table {table_id}: {unfit.reason}"
+
+    def _was_read_without(self, update: DescriptorUpdate) -> bool:
+        """Whether rows that the version governs were read by an older one; without one they failed."""
+        if update.modified > self._highs.get(update.table_id, ZERO):
+            return False
+        return any(
+            known.id == update.table_id and known.modified <= update.modified
+            for known in self.catalog.descriptors()
+        )
+
+    def _set_unfit(self, table_id: int, unfit: _Unfit | None) -> None:
+        if unfit is None:
+            self._unfit.pop(table_id, None)
+        else:
+            self._unfit[table_id] = unfit
+        self._changed_unfit.add(table_id)
+
+    def decode(self, versions: Sequence[Version], wanted: Container[int]) -> list[Decoded]:
+        """The row of each version of a wanted table, in the place of its version."""
+        return [self._decode(version, wanted) for version in versions]
+
+    def _decode(self, version: Version, wanted: Container[int]) -> Decoded:
+        try:
+            table_id = table_id_of(version.key)
+        except EncodingError:
+            return None  # not a table's key: the store's own data
+        if table_id not in wanted:
+            return None
+        timestamp = version.timestamp
+        if timestamp > self._highs.get(table_id, ZERO):
+            self._highs[table_id] = timestamp
+            self._changed_highs.add(table_id)
+        try:
+            return self.catalog.at(table_id, timestamp).decode(version.key, version.value)
+        except FeedError as error:
+            return TableRowError(table_id, version, error)
+
+    def freeze(self) -> Iterator[StateChange]:
+        """The rows of state that changed since the last call."""
+        for descriptor in self._changed_descriptors:
+            yield _descriptor_row(descriptor)
+        for table_id in self._changed_highs:
+            high = self._highs[table_id]
+            stored = pack(pb.TableHigh(wall=high.wall, logical=high.logical))
+            yield StateChange(StateTable.DESCRIPTORS, _HIGH_PREFIX + table_id.to_bytes(8, "big"), stored)
+        for table_id in self._changed_unfit:
+            yield StateChange(
+                StateTable.DESCRIPTORS, _UNFIT_PREFIX + table_id.to_bytes(8, "big"), self._unfit_row(table_id)
+            )
+        self._changed_descriptors = []
+        self._changed_highs = set()
+        self._changed_unfit = set()
+
+    def _unfit_row(self, table_id: int) -> bytes | None:
+        unfit = self._unfit.get(table_id)
+        return None if unfit is None else pack(pb.UnfitTable(version=unfit.version, reason=unfit.reason))
+
+    def restore(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Put back what ``freeze`` gave: (key, value) of the descriptors table."""
+        for key, value in rows:
+            if key.startswith(_HIGH_PREFIX):
+                high = unpack(pb.TableHigh, value, "a table's highest row timestamp")
+                self._highs[int.from_bytes(key[1:], "big")] = Timestamp(high.wall, high.logical)
+            elif key.startswith(_UNFIT_PREFIX):
+                unfit = unpack(pb.UnfitTable, value, "a table that cannot be read")
+                self._unfit[int.from_bytes(key[1:], "big")] = _Unfit(unfit.version, unfit.reason)
+            else:
+                self.catalog.add(decode_descriptor(value))
+
+
+def _require_agreement(update: DescriptorUpdate, descriptor: TableDescriptor) -> None:
+    named = (update.table_id, update.version, update.modified)
+    if named != (descriptor.id, descriptor.version, descriptor.modified):
+        raise DescriptorConflict(
+            f"the log announces version {update.version} of table {update.table_id} from {update.modified} "
+            f"on, but carries version {descriptor.version} of table {descriptor.id} from "
+            f"{descriptor.modified} on"
+        )
+
+
+def _descriptor_row(descriptor: TableDescriptor) -> StateChange:
+    key = _DESCRIPTOR_PREFIX + descriptor.id.to_bytes(8, "big") + descriptor.version.to_bytes(8, "big")
+    return StateChange(StateTable.DESCRIPTORS, key, encode_descriptor(descriptor))

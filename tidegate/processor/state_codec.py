@@ -1,0 +1,236 @@
+"""Rows of partition state: ranges with their open transactions, and the position.
+
+Keys: ``ranges`` holds the position under ``POSITION_KEY``, each range under its 8-byte id, and the chunks of
+an incomplete snapshot under range id and number, a row each, because each may be as large as a record;
+``intents`` holds each transaction under range id and transaction id. A row names the log position that it
+reflects, so that a restored state can be checked against itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from tidegate.errors import MalformedEntry, StateError
+from tidegate.hlc import ZERO, ClosedTimestamp, ResolvedTimestamp, Timestamp
+from tidegate.processor import state_pb2 as pb
+from tidegate.processor.batch import StateChange, StateTable
+from tidegate.processor.stored import STATE_VERSION, pack, unpack
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.encode import encode_entry, encode_key
+from tidegate.raftlog.entry import (
+    Entry,
+    Generation,
+    Heartbeat,
+    Offset,
+    RaftIndex,
+    RangeId,
+    Snapshot,
+    TxnId,
+)
+from tidegate.rangefeed.intent_queue import TrackedTxn
+from tidegate.rangefeed.range_state import Floor, Quarantine, RangeState, RangeStatus
+from tidegate.rangefeed.resolver import Resolver
+from tidegate.spans import Span
+
+POSITION_KEY: Final = b"\x00position"
+NOWHERE: Final = Offset(-1)
+_RANGE_ID_BYTES: Final = 8
+_CHUNK_BYTES: Final = 4
+_VERSION: Final = bytes([STATE_VERSION])
+_RESTORE: Final = "Wipe the data directory to restore the state from its changelogs"
+
+
+@dataclass(slots=True)
+class Position:
+    """How far a partition has come in its log and in its control topic; ``NOWHERE`` before the first.
+
+    ``log_id`` and ``control_id`` name the topics that the offsets belong to; empty where nobody said.
+    """
+
+    offset: Offset = NOWHERE
+    control_offset: Offset = NOWHERE
+    high: Timestamp = ZERO
+    log_time_ms: int = 0
+    log_id: str = ""
+    control_id: str = ""
+
+
+def position_row(position: Position) -> StateChange:
+    """The row of a position."""
+    message = pb.Position(
+        offset=position.offset,
+        control_offset=position.control_offset,
+        high_wall=position.high.wall,
+        high_logical=position.high.logical,
+        log_time_ms=position.log_time_ms,
+        log_id=position.log_id,
+        control_id=position.control_id,
+    )
+    return StateChange(StateTable.RANGES, POSITION_KEY, pack(message))
+
+
+def read_position(value: bytes) -> Position:
+    """The position of its row's value."""
+    row = unpack(pb.Position, value, "a partition's position")
+    return Position(
+        Offset(row.offset),
+        Offset(row.control_offset),
+        Timestamp(row.high_wall, row.high_logical),
+        row.log_time_ms,
+        row.log_id,
+        row.control_id,
+    )
+
+
+def range_row(state: RangeState, offset: Offset) -> StateChange:
+    """The row of a range as of ``offset``."""
+    resolver, span = state.resolver, state.span
+    message = pb.Range(
+        offset=offset,
+        generation=state.generation,
+        applied=state.applied,
+        status=state.status.value,
+        closed_wall=resolver.closed.wall,
+        closed_logical=resolver.closed.logical,
+        resolved_wall=resolver.resolved.wall,
+        gc_wall=state.gc_threshold.wall,
+        gc_logical=state.gc_threshold.logical,
+        high_wall=state.high.wall,
+        high_logical=state.high.logical,
+        awaits_snapshot=state.awaits_snapshot,
+        closed_regressions=state.closed_regressions,
+        chunks=len(state.chunks),
+        open_transactions=len(resolver.queue),
+    )
+    if span is not None:
+        message.start, message.end = span
+    if state.quarantine is not None:
+        cause, at, resolved = state.quarantine
+        message.quarantine.cause, message.quarantine.offset = cause, at
+        message.quarantine.resolved_wall = resolved.wall
+    if state.pending_heartbeat is not None:
+        message.pending_heartbeat = encode_entry(state.pending_heartbeat)
+    for (start, end), resolved in state.floors:
+        message.floors.add(start=start, end=end, resolved_wall=resolved.wall)
+    return StateChange(StateTable.RANGES, encode_key(state.range_id), pack(message))
+
+
+class StoredRange(NamedTuple):
+    """A range as its row has it, and what must be stored beside it."""
+
+    state: RangeState
+    offset: Offset
+    chunks: int
+    open_transactions: int
+
+
+def is_chunk_key(key: bytes) -> bool:
+    """Whether a key of the ranges table is that of a snapshot's chunk."""
+    return len(key) == _RANGE_ID_BYTES + _CHUNK_BYTES
+
+
+def chunk_rows(state: RangeState) -> Iterator[StateChange]:
+    """The rows of an incomplete snapshot's chunks that came or went since the last call."""
+    stored, chunks = state.stored_chunks, state.chunks
+    for number, chunk in enumerate(chunks):
+        if number >= len(stored) or stored[number] is not chunk:
+            yield StateChange(StateTable.RANGES, _chunk_key(state, number), _VERSION + encode_entry(chunk))
+    for number in range(len(chunks), len(stored)):
+        yield StateChange(StateTable.RANGES, _chunk_key(state, number), None)
+    state.stored_chunks = tuple(chunks)
+
+
+def read_chunk(key: bytes, value: bytes) -> tuple[RangeId, int, Snapshot]:
+    """The range, the number and the chunk of a chunk row."""
+    range_key, number = key[:_RANGE_ID_BYTES], int.from_bytes(key[_RANGE_ID_BYTES:], "big")
+    entry = _entry(range_key, value[len(_VERSION) :])
+    if value[: len(_VERSION)] != _VERSION or not isinstance(entry, Snapshot):
+        raise StateError(f"a snapshot chunk of range {entry_range(range_key)} is damaged. {_RESTORE}")
+    return entry_range(range_key), number, entry
+
+
+def entry_range(key: bytes) -> RangeId:
+    """The range that a key begins with."""
+    return RangeId(int.from_bytes(key[:_RANGE_ID_BYTES], "big"))
+
+
+def _chunk_key(state: RangeState, number: int) -> bytes:
+    return encode_key(state.range_id) + number.to_bytes(_CHUNK_BYTES, "big")
+
+
+def read_range(key: bytes, value: bytes) -> StoredRange:
+    """The range of its row; its transactions and snapshot chunks are stored beside it."""
+    row = unpack(pb.Range, value, f"range {int.from_bytes(key, 'big')}")
+    state = RangeState(RangeId(int.from_bytes(key, "big")))
+    state.generation, state.applied = Generation(row.generation), RaftIndex(row.applied)
+    state.span = Span(row.start, row.end) if row.end else None
+    state.status = RangeStatus(row.status)
+    state.gc_threshold = Timestamp(row.gc_wall, row.gc_logical)
+    state.high = Timestamp(row.high_wall, row.high_logical)
+    state.awaits_snapshot = row.awaits_snapshot
+    state.closed_regressions = row.closed_regressions
+    if row.HasField("quarantine"):
+        resolved = ResolvedTimestamp(Timestamp(row.quarantine.resolved_wall, 0))
+        state.quarantine = Quarantine(row.quarantine.cause, Offset(row.quarantine.offset), resolved)
+    if state.status is RangeStatus.LIVE:
+        state.resolver = Resolver.restored(
+            ClosedTimestamp(Timestamp(row.closed_wall, row.closed_logical)),
+            ResolvedTimestamp(Timestamp(row.resolved_wall, 0)),
+        )
+    state.floors = [
+        Floor(Span(floor.start, floor.end), ResolvedTimestamp(Timestamp(floor.resolved_wall)))
+        for floor in row.floors
+    ]
+    if row.pending_heartbeat and isinstance(beat := _entry(key, row.pending_heartbeat), Heartbeat):
+        state.pending_heartbeat = beat
+    return StoredRange(state, Offset(row.offset), row.chunks, row.open_transactions)
+
+
+def _entry(key: bytes, stored: bytes) -> Entry:
+    try:
+        return decode_entry(key, stored)
+    except MalformedEntry as error:
+        raise StateError(f"range {int.from_bytes(key, 'big')} is damaged: {error}") from None
+
+
+def intent_rows(state: RangeState, offset: Offset) -> Iterator[StateChange]:
+    """The rows of the range's transactions that changed since the last call."""
+    queue, prefix = state.resolver.queue, encode_key(state.range_id)
+    for txn_id in queue.gone - queue.changed:
+        yield StateChange(StateTable.INTENTS, prefix + txn_id, None)
+    for txn_id in queue.changed:
+        txn = queue.get(txn_id)
+        if txn is not None:
+            txn.stored = True
+            yield StateChange(StateTable.INTENTS, prefix + txn_id, _intent(txn, offset))
+    queue.changed.clear()
+    queue.gone.clear()
+
+
+def _intent(txn: TrackedTxn, offset: Offset) -> bytes:
+    return pack(
+        pb.Intent(
+            offset=offset,
+            anchor_key=txn.anchor_key,
+            min_wall=txn.min_timestamp.wall,
+            min_logical=txn.min_timestamp.logical,
+            wall=txn.timestamp.wall,
+            logical=txn.timestamp.logical,
+            refs=txn.refs,
+        )
+    )
+
+
+def read_intent(key: bytes, value: bytes) -> tuple[RangeId, TrackedTxn]:
+    """The range and the transaction of an intent row."""
+    row = unpack(pb.Intent, value, f"transaction {key[_RANGE_ID_BYTES:].hex()}")
+    txn = TrackedTxn(
+        TxnId(key[_RANGE_ID_BYTES:]),
+        row.anchor_key,
+        Timestamp(row.min_wall, row.min_logical),
+        Timestamp(row.wall, row.logical),
+        row.refs,
+    )
+    return RangeId(int.from_bytes(key[:_RANGE_ID_BYTES], "big")), txn

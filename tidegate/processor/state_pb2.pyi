@@ -1,0 +1,173 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Position(_message.Message):
+    __slots__ = ("offset", "control_offset", "high_wall", "high_logical", "log_time_ms", "log_id", "control_id")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WALL_FIELD_NUMBER: _ClassVar[int]
+    HIGH_LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    LOG_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    LOG_ID_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_ID_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    control_offset: int
+    high_wall: int
+    high_logical: int
+    log_time_ms: int
+    log_id: str
+    control_id: str
+    def __init__(self, offset: _Optional[int] = ..., control_offset: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., log_time_ms: _Optional[int] = ..., log_id: _Optional[str] = ..., control_id: _Optional[str] = ...) -> None: ...
+
+class Range(_message.Message):
+    __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_WALL_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
+    GC_WALL_FIELD_NUMBER: _ClassVar[int]
+    GC_LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WALL_FIELD_NUMBER: _ClassVar[int]
+    HIGH_LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    AWAITS_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_REGRESSIONS_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINE_FIELD_NUMBER: _ClassVar[int]
+    PENDING_HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    FLOORS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    generation: int
+    applied: int
+    start: bytes
+    end: bytes
+    status: int
+    closed_wall: int
+    closed_logical: int
+    resolved_wall: int
+    gc_wall: int
+    gc_logical: int
+    high_wall: int
+    high_logical: int
+    awaits_snapshot: bool
+    closed_regressions: int
+    quarantine: Quarantine
+    pending_heartbeat: bytes
+    chunks: int
+    floors: _containers.RepeatedCompositeFieldContainer[Floor]
+    open_transactions: int
+    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ...) -> None: ...
+
+class Floor(_message.Message):
+    __slots__ = ("start", "end", "resolved_wall")
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
+    start: bytes
+    end: bytes
+    resolved_wall: int
+    def __init__(self, start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., resolved_wall: _Optional[int] = ...) -> None: ...
+
+class Quarantine(_message.Message):
+    __slots__ = ("cause", "offset", "resolved_wall")
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
+    cause: str
+    offset: int
+    resolved_wall: int
+    def __init__(self, cause: _Optional[str] = ..., offset: _Optional[int] = ..., resolved_wall: _Optional[int] = ...) -> None: ...
+
+class Intent(_message.Message):
+    __slots__ = ("offset", "anchor_key", "min_wall", "min_logical", "wall", "logical", "refs")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ANCHOR_KEY_FIELD_NUMBER: _ClassVar[int]
+    MIN_WALL_FIELD_NUMBER: _ClassVar[int]
+    MIN_LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    WALL_FIELD_NUMBER: _ClassVar[int]
+    LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    REFS_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    anchor_key: bytes
+    min_wall: int
+    min_logical: int
+    wall: int
+    logical: int
+    refs: int
+    def __init__(self, offset: _Optional[int] = ..., anchor_key: _Optional[bytes] = ..., min_wall: _Optional[int] = ..., min_logical: _Optional[int] = ..., wall: _Optional[int] = ..., logical: _Optional[int] = ..., refs: _Optional[int] = ...) -> None: ...
+
+class UnfitTable(_message.Message):
+    __slots__ = ("version", "reason")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    reason: str
+    def __init__(self, version: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class TableHigh(_message.Message):
+    __slots__ = ("wall", "logical")
+    WALL_FIELD_NUMBER: _ClassVar[int]
+    LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    wall: int
+    logical: int
+    def __init__(self, wall: _Optional[int] = ..., logical: _Optional[int] = ...) -> None: ...
+
+class Feed(_message.Message):
+    __slots__ = ("feed_id", "epoch", "status", "registered", "message", "reason")
+    FEED_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    REGISTERED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    feed_id: str
+    epoch: int
+    status: int
+    registered: bytes
+    message: bytes
+    reason: str
+    def __init__(self, feed_id: _Optional[str] = ..., epoch: _Optional[int] = ..., status: _Optional[int] = ..., registered: _Optional[bytes] = ..., message: _Optional[bytes] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Checkpoint(_message.Message):
+    __slots__ = ("partition", "offset", "feeds", "ranges")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    FEEDS_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    offset: int
+    feeds: _containers.RepeatedCompositeFieldContainer[ActiveFeed]
+    ranges: _containers.RepeatedCompositeFieldContainer[RangeCheckpoint]
+    def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ..., feeds: _Optional[_Iterable[_Union[ActiveFeed, _Mapping]]] = ..., ranges: _Optional[_Iterable[_Union[RangeCheckpoint, _Mapping]]] = ...) -> None: ...
+
+class ActiveFeed(_message.Message):
+    __slots__ = ("feed_id", "epoch")
+    FEED_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    feed_id: str
+    epoch: int
+    def __init__(self, feed_id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class RangeCheckpoint(_message.Message):
+    __slots__ = ("range_id", "generation", "start", "end", "resolved_wall")
+    RANGE_ID_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
+    range_id: int
+    generation: int
+    start: bytes
+    end: bytes
+    resolved_wall: int
+    def __init__(self, range_id: _Optional[int] = ..., generation: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., resolved_wall: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,46 @@
+"""The frame of every stored value: a version byte, then a protobuf message."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol, TypeVar
+
+from google.protobuf.message import DecodeError
+
+from tidegate.errors import StateError
+
+STATE_VERSION: Final = 1
+_VERSION_BYTE: Final = bytes([STATE_VERSION])
+
+
+class Message(Protocol):
+    """What is used of a generated message."""
+
+    def SerializeToString(self) -> bytes: ...  # noqa: N802  # protobuf's name
+
+    @classmethod
+    def FromString(cls: type[MessageT], s: bytes) -> MessageT: ...  # noqa: N802
+
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+def pack(message: Message) -> bytes:
+    """The stored form of a message."""
+    return _VERSION_BYTE + message.SerializeToString()
+
+
+def unpack(kind: type[MessageT], stored: bytes, what: str) -> MessageT:
+    """The message of a stored value.
+
+    Raises ``StateError``, naming ``what``, for a value of a newer version or one that does not parse.
+    """
+    if stored[:1] != _VERSION_BYTE:
+        version = stored[0] if stored else "none"
+        raise StateError(
+            f"{what} is stored in version {version}, but this worker reads version {STATE_VERSION}. "
+            "Run the newer worker, or remove the application's state to rebuild it from the log"
+        )
+    try:
+        return kind.FromString(stored[1:])
+    except DecodeError as error:
+        raise StateError(f"{what} is damaged: {error}. Wipe the data directory to restore it") from None
