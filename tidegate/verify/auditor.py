@@ -1,0 +1,185 @@
+"""The auditor: reads output topics and says whether they keep their promise.
+
+From the topics alone: rows of a key come in order, nothing unseen follows the marker that covers it,
+repeats are exact, markers neither fall nor miss a partition, keys stand where they belong
+(``ViolationKind`` has all the rules). With the source's history as well: every committed version is
+there, and nothing else.
+
+A feed whose topics were given more partitions has moved its keys; audit what was written before and after
+by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.changefeed.options import Envelope
+from tidegate.changefeed.partition import partition_of
+from tidegate.changefeed.record import JsonDecoder, MarkerRecord, RecordDecoder
+from tidegate.errors import InputError, MalformedRecord
+from tidegate.hlc import Timestamp
+from tidegate.verify.history import ExpectedRows, ExpectedVersion, VersionId
+from tidegate.verify.markers import MarkerLedger
+from tidegate.verify.memory import VersionMemory
+from tidegate.verify.partition import PartitionAudit
+from tidegate.verify.record import TopicPartition, TopicRecord
+from tidegate.verify.report import AuditCounts, AuditReport, Unchecked, Verdict
+from tidegate.verify.unchecked import unchecked_rules
+from tidegate.verify.violation import Findings, ViolationKind, key_text
+
+#: Reads feeds that are created without a format or an envelope.
+WRAPPED_JSON: Final = JsonDecoder(Envelope.WRAPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """What is known about the topics besides their records.
+
+    ``start`` is the feed's start: its rows stand above it. ``horizon_ns`` bounds memory: versions that
+    far below their partition's marker are forgotten (``memory.py`` says what that costs); ``None``
+    remembers all. ``truncated`` names the partitions whose beginning has been deleted.
+    ``violation_limit`` bounds how many violations are kept; all are counted.
+    """
+
+    start: Timestamp | None = None
+    horizon_ns: int | None = None
+    truncated: frozenset[TopicPartition] = frozenset()
+    violation_limit: int = 100
+
+
+class Auditor:
+    """Audits the topics of one feed.
+
+    ``topics`` gives each topic's partition count. Records of one partition are fed in offset order,
+    those of different partitions in any. ``decoder`` is the feed's. Raises ``InputError`` for no topics,
+    and as ``ExpectedRows`` does.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, int],
+        options: AuditOptions = AuditOptions(),
+        decoder: RecordDecoder = WRAPPED_JSON,
+        expected: Iterable[ExpectedVersion] | None = None,
+    ) -> None:
+        if not topics:
+            raise InputError("There is no topic to audit.")
+        self._topics = dict(topics)
+        self._options = options
+        self._decoder = decoder
+        self._findings = Findings(options.violation_limit)
+        self._expected = None if expected is None else ExpectedRows(expected, topics, options.start)
+        places = [TopicPartition(topic, i) for topic, count in topics.items() for i in range(count)]
+        self._ledger = MarkerLedger(places, options.truncated)
+        self._partitions = {(place.topic, place.partition): self._partition(place) for place in places}
+
+    def feed(self, records: Iterable[TopicRecord]) -> None:
+        """Check records. ``InputError`` for one out of offset order, or of a partition not audited."""
+        for record in records:
+            partition = self._partitions.get((record.topic, record.partition))
+            if partition is None:
+                raise InputError(
+                    f"A record of {record.topic}[{record.partition}] was given, which is not being audited."
+                )
+            partition.advance(record)
+            self._take(partition, record)
+
+    def finish(self) -> AuditReport:
+        """Look for what is absent, and give the outcome. Nothing can be fed afterwards."""
+        self._find_absent_markers()
+        self._find_missing_rows()
+        counts = self._counts()
+        unchecked = tuple(
+            unchecked_rules(counts, len(self._options.truncated), compared=self._expected is not None)
+        )
+        return AuditReport(
+            verdict=self._verdict(unchecked),
+            counts=counts,
+            violations=tuple(self._findings.kept),
+            violation_counts=dict(self._findings.counts),
+            unchecked=unchecked,
+            covered=min(partition.marker for partition in self._partitions.values()),
+        )
+
+    def _partition(self, place: TopicPartition) -> PartitionAudit:
+        truncated = place in self._options.truncated
+        return PartitionAudit(
+            place,
+            partition_count=self._topics[place.topic],
+            memory=VersionMemory(self._options.horizon_ns, truncated=truncated),
+            findings=self._findings,
+            expected=self._expected,
+            start=self._options.start,
+        )
+
+    def _take(self, partition: PartitionAudit, record: TopicRecord) -> None:
+        try:
+            decoded = self._decoder.decode(record.key, record.value)
+        except MalformedRecord as error:
+            sentence = f"Offset {record.offset} of {partition.place} is neither a row nor a marker: {error}."
+            self._findings.at(ViolationKind.UNREADABLE, record, None, sentence)
+            return
+        if isinstance(decoded, MarkerRecord):
+            if partition.take_marker(record, decoded.resolved):
+                self._ledger.note(partition.place, decoded.resolved)
+        else:
+            partition.take_row(record, record.key or b"", decoded.updated)
+
+    def _find_absent_markers(self) -> None:
+        for place, resolved in self._ledger.absences():
+            sentence = f"{place} lacks the marker at {resolved}, which others have, and it is not the newest."
+            self._findings.absent(ViolationKind.MARKER_MISSING, place, None, resolved, sentence)
+
+    def _find_missing_rows(self) -> None:
+        if self._expected is None:
+            return
+        for version in self._expected.missing(self._promised):
+            home = self._home(version)
+            sentence = (
+                f"{home.place} lacks key {key_text(version.key)} at {version.timestamp}, which was committed"
+                f" and which its marker at {home.marker} covers."
+            )
+            self._findings.absent(
+                ViolationKind.MISSING_ROW, home.place, version.key, version.timestamp, sentence
+            )
+
+    def _promised(self, version: VersionId) -> bool:
+        home = self._home(version)
+        return version.timestamp <= home.marker and home.place not in self._options.truncated
+
+    def _home(self, version: VersionId) -> PartitionAudit:
+        topic = version.topic
+        return self._partitions[topic, partition_of(version.key, self._topics[topic])]
+
+    def _counts(self) -> AuditCounts:
+        partitions = self._partitions.values()
+        return AuditCounts(
+            partitions=len(partitions),
+            keys=sum(partition.memory.keys for partition in partitions),
+            rows=sum(partition.counts.rows for partition in partitions),
+            duplicates=sum(partition.counts.duplicates for partition in partitions),
+            undecided=sum(partition.counts.undecided for partition in partitions),
+            untimed=sum(partition.counts.untimed for partition in partitions),
+            markers=sum(partition.counts.markers for partition in partitions),
+            expected=0 if self._expected is None else len(self._expected),
+        )
+
+    def _verdict(self, unchecked: tuple[Unchecked, ...]) -> Verdict:
+        if self._findings.counts:
+            return Verdict.VIOLATED
+        return Verdict.INCOMPLETE if unchecked else Verdict.PASSED
+
+
+def audit(
+    records: Iterable[TopicRecord],
+    topics: Mapping[str, int],
+    options: AuditOptions = AuditOptions(),
+    decoder: RecordDecoder = WRAPPED_JSON,
+    expected: Iterable[ExpectedVersion] | None = None,
+) -> AuditReport:
+    """Audit all of ``records`` at once; see ``Auditor``."""
+    auditor = Auditor(topics, options, decoder, expected)
+    auditor.feed(records)
+    return auditor.finish()

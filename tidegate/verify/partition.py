@@ -1,0 +1,174 @@
+"""The rules of one output partition, checked record by record in offset order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.changefeed.partition import partition_of
+from tidegate.errors import InputError
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.verify.history import ExpectedRows
+from tidegate.verify.memory import VersionMemory
+from tidegate.verify.record import TopicPartition, TopicRecord
+from tidegate.verify.violation import Findings, ViolationKind, key_text
+
+#: Headers in which copies of a row may differ: where in the log that copy was read.
+PROVENANCE_HEADERS: Final = frozenset({"tidegate-source"})
+
+
+@dataclass(slots=True)
+class PartitionCounts:
+    """What passed by on one partition; see ``AuditCounts``."""
+
+    rows: int = 0
+    duplicates: int = 0
+    undecided: int = 0
+    untimed: int = 0
+    markers: int = 0
+
+
+class PartitionAudit:
+    """One partition against the rules that concern it alone; ``marker`` is its highest marker so far."""
+
+    __slots__ = ("_count", "_expected", "_findings", "_next", "_start", "counts", "marker", "memory", "place")
+
+    def __init__(
+        self,
+        place: TopicPartition,
+        partition_count: int,
+        memory: VersionMemory,
+        findings: Findings,
+        expected: ExpectedRows | None = None,
+        start: Timestamp | None = None,
+    ) -> None:
+        self.place = place
+        self.memory = memory
+        self.counts = PartitionCounts()
+        self.marker = ZERO
+        self._count = partition_count
+        self._findings = findings
+        self._expected = expected
+        self._start = start
+        self._next = 0
+
+    def advance(self, record: TopicRecord) -> None:
+        """Take note of a record's place. ``InputError`` when it does not come in offset order."""
+        if record.offset < self._next:
+            raise InputError(
+                f"Records of {self.place} must be audited in offset order, but offset {record.offset}"
+                f" came after {self._next - 1}."
+            )
+        self._next = record.offset + 1
+
+    def take_row(self, record: TopicRecord, key: bytes, updated: Timestamp | None) -> None:
+        """Check one row; ``updated`` is its timestamp, where it tells one."""
+        self.counts.rows += 1
+        if not self.memory.knows_key(key):
+            self.memory.meet(key)
+            self._check_partition(record, key)
+        if updated is None:
+            self.counts.untimed += 1
+            return
+        self._check_row(record, key, updated)
+        digest = row_digest(record)
+        known = self.memory.digest((key, updated))
+        if known is not None:
+            self._take_duplicate(record, updated, same=known == digest)
+            return
+        self._check_first_seen(record, key, updated)
+        self.memory.remember((key, updated), digest)
+
+    def take_marker(self, record: TopicRecord, resolved: Timestamp) -> bool:
+        """Check one marker; returns whether it is above all earlier ones."""
+        self.counts.markers += 1
+        if resolved.wall == 0:
+            sentence = f"{_at(record)} is a marker at zero: it promises nothing and resets its readers."
+            self._findings.at(ViolationKind.MARKER_ZERO, record, resolved, sentence)
+            return False
+        if resolved < self.marker:
+            sentence = f"{_at(record)} is a marker at {resolved}, but one at {self.marker} came before it."
+            self._findings.at(ViolationKind.MARKER_FELL, record, resolved, sentence)
+        if resolved <= self.marker:
+            return False
+        self.marker = resolved
+        self.memory.marker(resolved)
+        return True
+
+    def _check_partition(self, record: TopicRecord, key: bytes) -> None:
+        home = partition_of(key, self._count)
+        if home != record.partition:
+            sentence = f"{_at(record)} holds key {key_text(key)}, which belongs on partition {home}."
+            self._findings.at(ViolationKind.WRONG_PARTITION, record, None, sentence)
+
+    def _check_row(self, record: TopicRecord, key: bytes, updated: Timestamp) -> None:
+        """The rules that hold for every copy of a row."""
+        if record.timestamp_ms != updated.wall_ms:
+            sentence = (
+                f"{_at(record)} holds key {key_text(key)} updated at {updated}, so its record time should be"
+                f" {updated.wall_ms} ms; it is {record.timestamp_ms} ms."
+            )
+            self._findings.at(ViolationKind.WRONG_RECORD_TIME, record, updated, sentence)
+        if self._start is not None and updated <= self._start:
+            sentence = (
+                f"{_at(record)} holds key {key_text(key)} updated at {updated}, at or below the feed's"
+                f" start {self._start}."
+            )
+            self._findings.at(ViolationKind.BELOW_START, record, updated, sentence)
+        elif self._expected is not None:
+            self._check_expected(self._expected, record, key, updated)
+
+    def _check_expected(
+        self, expected: ExpectedRows, record: TopicRecord, key: bytes, updated: Timestamp
+    ) -> None:
+        confirmed = expected.confirm(record.topic, key, updated, record.value)
+        if confirmed is None:
+            sentence = (
+                f"{_at(record)} holds key {key_text(key)} updated at {updated}, which was never committed."
+            )
+            self._findings.at(ViolationKind.INVENTED_ROW, record, updated, sentence)
+        elif not confirmed:
+            sentence = (
+                f"{_at(record)} holds key {key_text(key)} updated at {updated} with a value never committed."
+            )
+            self._findings.at(ViolationKind.WRONG_VALUE, record, updated, sentence)
+
+    def _take_duplicate(self, record: TopicRecord, updated: Timestamp, *, same: bool) -> None:
+        self.counts.duplicates += 1
+        if not same:
+            sentence = (
+                f"{_at(record)} repeats key {key_text(record.key)} updated at {updated} with another value,"
+                " record time or header than before."
+            )
+            self._findings.at(ViolationKind.CHANGED_DUPLICATE, record, updated, sentence)
+
+    def _check_first_seen(self, record: TopicRecord, key: bytes, updated: Timestamp) -> None:
+        """The rules of order, which hold for rows that were not seen before."""
+        highest = self.memory.highest(key)
+        if updated > self.marker and updated > highest:
+            return
+        if updated <= self.memory.forgotten:
+            self.counts.undecided += 1
+            return
+        if updated <= self.marker:
+            sentence = (
+                f"{_at(record)} holds key {key_text(key)} updated at {updated}, not seen before, after the"
+                f" marker at {self.marker} that covers it."
+            )
+            self._findings.at(ViolationKind.LATE_ROW, record, updated, sentence)
+        if updated < highest:
+            sentence = (
+                f"{_at(record)} holds key {key_text(key)} updated at {updated}, not seen before, after the"
+                f" same key updated at {highest}."
+            )
+            self._findings.at(ViolationKind.OUT_OF_ORDER, record, updated, sentence)
+
+
+def row_digest(record: TopicRecord) -> int:
+    """A digest of all that the copies of a row must share. Good within one process only."""
+    lasting = tuple(header for header in record.headers if header[0] not in PROVENANCE_HEADERS)
+    return hash((record.value, record.timestamp_ms, lasting))
+
+
+def _at(record: TopicRecord) -> str:
+    return f"Offset {record.offset} of {record.topic}[{record.partition}]"

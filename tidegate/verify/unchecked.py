@@ -1,0 +1,43 @@
+"""Which rules an audit could not hold the topics to, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tidegate.verify.report import AuditCounts, Unchecked
+from tidegate.verify.violation import ViolationKind
+
+_NEED_UPDATED: Final = (
+    ViolationKind.OUT_OF_ORDER,
+    ViolationKind.LATE_ROW,
+    ViolationKind.CHANGED_DUPLICATE,
+    ViolationKind.WRONG_RECORD_TIME,
+)
+_NEED_MARKERS: Final = (ViolationKind.LATE_ROW, ViolationKind.MARKER_MISSING)
+_NEED_MEMORY: Final = (ViolationKind.LATE_ROW, ViolationKind.OUT_OF_ORDER)
+_NEED_HISTORY: Final = (ViolationKind.INVENTED_ROW, ViolationKind.WRONG_VALUE)
+_NEED_ALL: Final = (ViolationKind.MISSING_ROW,)
+
+
+def unchecked_rules(counts: AuditCounts, truncated: int, *, compared: bool) -> Iterator[Unchecked]:
+    """What could not be checked, or not for every row.
+
+    ``truncated`` is the number of partitions whose beginning is deleted, ``compared`` says whether the
+    source's history was given.
+    """
+    if not counts.rows and not counts.markers:
+        yield Unchecked(tuple(ViolationKind), "the topics hold no records")
+        return
+    if counts.untimed:
+        advice = "create the feed WITH updated, in the wrapped envelope"
+        kinds = _NEED_UPDATED + (_NEED_HISTORY + _NEED_ALL if compared else ())
+        yield Unchecked(kinds, f"{counts.untimed:,} rows tell no timestamp; {advice}")
+    if not counts.markers:
+        kinds = _NEED_MARKERS + (_NEED_ALL if compared else ())
+        yield Unchecked(kinds, "there are no markers; create the feed WITH resolved")
+    if counts.undecided:
+        reason = "rows may repeat rows that were deleted from the topic or forgotten by the audit"
+        yield Unchecked(_NEED_MEMORY, f"{counts.undecided:,} {reason}")
+    if compared and truncated:
+        yield Unchecked(_NEED_ALL, f"the beginning of {truncated:,} partitions has been deleted")

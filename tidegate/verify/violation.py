@@ -1,0 +1,88 @@
+"""The ways in which an output topic can break its promise, each with a name."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from typing import NamedTuple
+
+from tidegate.hlc import Timestamp
+from tidegate.verify.record import TopicPartition, TopicRecord
+
+
+class ViolationKind(enum.Enum):
+    """A rule of the output topics; the value is the rule that was broken."""
+
+    UNREADABLE = "every record is a row or a marker"
+    WRONG_PARTITION = "a key's partition is FNV-1a of its bytes, modulo the partition count"
+    WRONG_RECORD_TIME = "a row's record time is the wall time of its timestamp, in milliseconds"
+    OUT_OF_ORDER = "first-seen rows of a key come in the order of their timestamps"
+    LATE_ROW = "no unseen row at or below a marker follows it on its partition"
+    CHANGED_DUPLICATE = "a repeated row repeats every byte but its provenance headers"
+    MARKER_ZERO = "a marker is above zero"
+    MARKER_FELL = "markers of a partition never fall"
+    MARKER_MISSING = "every partition has every marker but, at most, the newest"
+    BELOW_START = "no row stands at or below the feed's start"
+    MISSING_ROW = "every committed version that a marker covers stands in its topic"
+    INVENTED_ROW = "every row is a version that the source committed"
+    WRONG_VALUE = "a row's value is the one that the source committed"
+
+
+class Violation(NamedTuple):
+    """One broken rule, where it was broken, and a sentence that says how.
+
+    ``offset`` is ``None`` where the fault is that a record is absent; ``key`` is ``None`` for markers.
+    """
+
+    kind: ViolationKind
+    topic: str
+    partition: int
+    offset: int | None
+    key: bytes | None
+    timestamp: Timestamp | None
+    sentence: str
+
+
+class Findings:
+    """Counts every violation and keeps the first ``limit`` of them."""
+
+    __slots__ = ("_limit", "counts", "kept")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.kept: list[Violation] = []
+        self.counts: Counter[ViolationKind] = Counter()
+
+    def at(
+        self, kind: ViolationKind, record: TopicRecord, timestamp: Timestamp | None, sentence: str
+    ) -> None:
+        """A violation that one record shows."""
+        self._add(
+            Violation(kind, record.topic, record.partition, record.offset, record.key, timestamp, sentence)
+        )
+
+    def absent(
+        self,
+        kind: ViolationKind,
+        place: TopicPartition,
+        key: bytes | None,
+        timestamp: Timestamp,
+        sentence: str,
+    ) -> None:
+        """A violation that lies in what a partition does not hold."""
+        self._add(Violation(kind, place.topic, place.partition, None, key, timestamp, sentence))
+
+    def _add(self, violation: Violation) -> None:
+        self.counts[violation.kind] += 1
+        if len(self.kept) < self._limit:
+            self.kept.append(violation)
+
+
+def key_text(key: bytes | None) -> str:
+    """A key as people can read it: its text, or hexadecimal where it is not UTF-8."""
+    if key is None:
+        return "null"
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return f"0x{key.hex()}"
