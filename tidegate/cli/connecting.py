@@ -1,0 +1,130 @@
+"""Options of every command that talks to Kafka. The environment variables are the worker's."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from tidegate.client.connection import MECHANISMS, PROTOCOLS, KafkaConnection
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--bootstrap-servers",
+        "-b",
+        envvar="TIDEGATE_BOOTSTRAP_SERVERS",
+        default="127.0.0.1:9092",
+        show_default=True,
+        show_envvar=True,
+        help="Kafka brokers to begin with: host:port, comma-separated.",
+    ),
+    click.option(
+        "--security-protocol",
+        envvar="TIDEGATE_SECURITY_PROTOCOL",
+        type=click.Choice(PROTOCOLS),
+        default="PLAINTEXT",
+        show_default=True,
+        show_envvar=True,
+        help="How to talk to Kafka.",
+    ),
+    click.option(
+        "--ssl-ca-location",
+        envvar="TIDEGATE_SSL_CA_LOCATION",
+        show_envvar=True,
+        metavar="FILE",
+        help="PEM file of the authorities that sign the brokers' certificates.",
+    ),
+    click.option(
+        "--ssl-certificate-location",
+        envvar="TIDEGATE_SSL_CERTIFICATE_LOCATION",
+        show_envvar=True,
+        metavar="FILE",
+        help="PEM file of this client's certificate.",
+    ),
+    click.option(
+        "--ssl-key-location",
+        envvar="TIDEGATE_SSL_KEY_LOCATION",
+        show_envvar=True,
+        metavar="FILE",
+        help="PEM file of its private key; TIDEGATE_SSL_KEY_PASSWORD has the key's password.",
+    ),
+    click.option(
+        "--sasl-mechanism",
+        envvar="TIDEGATE_SASL_MECHANISM",
+        type=click.Choice(MECHANISMS),
+        default="SCRAM-SHA-512",
+        show_default=True,
+        show_envvar=True,
+        help="How to log in.",
+    ),
+    click.option(
+        "--sasl-username",
+        envvar="TIDEGATE_SASL_USERNAME",
+        show_envvar=True,
+        help="User to log in as; TIDEGATE_SASL_PASSWORD has the password.",
+    ),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(min=0, min_open=True),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for an answer of Kafka.",
+    ),
+)
+
+
+def kafka_options(command: _Command) -> Callable[..., Any]:
+    """Give a command the options of a connection; it gets a ``KafkaConnection`` named ``connection``.
+
+    Passwords come from the environment alone: arguments can be read by every user of the machine.
+    """
+
+    @functools.wraps(command)
+    def connected(**arguments: Any) -> Any:
+        settings = {name: arguments.pop(name) for name in _NAMES}
+        connection = KafkaConnection(
+            **settings,
+            ssl_key_password=os.environ.get("TIDEGATE_SSL_KEY_PASSWORD"),
+            sasl_password=os.environ.get("TIDEGATE_SASL_PASSWORD"),
+        )
+        return command(connection=connection, **arguments)
+
+    for option in reversed(_OPTIONS):
+        connected = option(connected)
+    return connected
+
+
+_NAMES = (
+    "bootstrap_servers",
+    "security_protocol",
+    "ssl_ca_location",
+    "ssl_certificate_location",
+    "ssl_key_location",
+    "sasl_mechanism",
+    "sasl_username",
+    "timeout_s",
+)
+
+app_id_option = click.option(
+    "--app-id",
+    envvar="TIDEGATE_APP_ID",
+    default="tidegate",
+    show_default=True,
+    show_envvar=True,
+    help="Application id of the workers.",
+)
+
+topic_prefix_option = click.option(
+    "--topic-prefix",
+    envvar="TIDEGATE_TOPIC_PREFIX",
+    default="",
+    show_envvar=True,
+    help="Prefix of the log topic.",
+)

@@ -1,0 +1,30 @@
+"""How a command fails: one sentence on standard error, never a traceback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from confluent_kafka import KafkaException
+
+from tidegate.errors import TidegateError
+
+
+class Commands(click.Group):
+    """A group whose commands turn expected errors into a sentence and exit status 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """See ``click.Group``."""
+        try:
+            return super().invoke(ctx)
+        except TidegateError as error:
+            sentence = str(error)
+        except KafkaException as error:
+            sentence = f"Kafka: {error.args[0].str()}."
+        show_failure(sentence)
+        return ctx.exit(1)
+
+
+def show_failure(sentence: str) -> None:
+    """Print what went wrong: red where standard error is a terminal."""
+    click.secho(sentence, fg="red", err=True)

@@ -1,0 +1,136 @@
+"""``tidegate feed``: create, list, show and drop feeds."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, Final
+
+import click
+
+from tidegate.changefeed.definition import define_feed
+from tidegate.changefeed.feed import FeedState, feed_id
+from tidegate.cli.connecting import app_id_option, kafka_options
+from tidegate.cli.failure import Commands, show_failure
+from tidegate.cli.tables import print_fields, print_table
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.feed_ids import new_feed_id
+from tidegate.client.feed_rows import feed_row
+from tidegate.client.jobs import Jobs
+
+_COLUMNS: Final = (
+    ("ID", "job_id"),
+    ("STATUS", "status"),
+    ("HIGH WATER", "high_water_timestamp"),
+    ("HIGH WATER (UTC)", "readable_high_water_timestamptz"),
+    ("TABLES", "full_table_names"),
+    ("TOPICS", "topics"),
+    ("SINK", "sink_uri"),
+    ("ERROR", "error"),
+)
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
+
+
+@click.group(cls=Commands)
+def feed() -> None:
+    """Create, list, show and drop feeds."""
+
+
+@feed.command()
+@click.argument("statement")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it runs or has failed.")
+@click.option(
+    "--wait-seconds",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="How long to wait at most: for a first worker, and then for the feed.",
+)
+@app_id_option
+@kafka_options
+@click.pass_context
+def create(
+    ctx: click.Context,
+    connection: KafkaConnection,
+    app_id: str,
+    statement: str,
+    wait: bool,
+    wait_seconds: float,
+) -> None:
+    """Create a feed by a CREATE CHANGEFEED statement; prints its id.
+
+    \b
+    tidegate feed create "CREATE CHANGEFEED FOR TABLE flights
+        INTO 'kafka://127.0.0.1:9092' WITH updated, resolved='1s'"
+    """
+    now_ns = time.time_ns()
+    defined = define_feed(statement, new_feed_id(now_ns), now_ns)
+    for notice in defined.notices:
+        click.echo(f"Notice: {notice}.", err=True)
+    jobs = Jobs(
+        connection, app_id, appear_s=wait_seconds if wait else 0.0, waits=lambda: _say_waiting(app_id)
+    )
+    jobs.create(defined.definition)
+    click.echo(defined.definition.id)
+    if not wait:
+        return
+    view = jobs.wait(defined.definition.id, wait_seconds)
+    if view.status is not FeedState.RUNNING:
+        reason = "" if view.current_state is None else f": {view.current_state.error}"
+        show_failure(f"The feed is {view.status.value}{reason}.")
+        ctx.exit(1)
+    click.echo("The feed is running.", err=True)
+
+
+@feed.command("list")
+@_json_option
+@app_id_option
+@kafka_options
+def list_feeds(connection: KafkaConnection, app_id: str, as_json: bool) -> None:
+    """List all feeds with how far they are."""
+    rows = [feed_row(id_, view) for id_, view in Jobs(connection, app_id).view().feeds()]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+    elif not rows:
+        click.echo("There are no feeds.")
+    else:
+        print_table(
+            [title for title, _ in _COLUMNS], ([_cell(row[name]) for _, name in _COLUMNS] for row in rows)
+        )
+
+
+@feed.command()
+@click.argument("feed_name", metavar="ID")
+@_json_option
+@app_id_option
+@kafka_options
+def show(connection: KafkaConnection, app_id: str, feed_name: str, as_json: bool) -> None:
+    """Show all that is known of one feed."""
+    id_ = feed_id(feed_name)
+    row = feed_row(id_, Jobs(connection, app_id).feed(id_))
+    if as_json:
+        click.echo(json.dumps(row, indent=2))
+    else:
+        print_fields((name, _cell(value)) for name, value in row.items())
+
+
+@feed.command()
+@click.argument("feed_name", metavar="ID")
+@app_id_option
+@kafka_options
+def drop(connection: KafkaConnection, app_id: str, feed_name: str) -> None:
+    """End a feed for good. What it has written stays on its topics."""
+    id_ = feed_id(feed_name)
+    Jobs(connection, app_id).drop(id_)
+    click.echo(f"Feed {id_} will end; what it has written stays.")
+
+
+def _say_waiting(app_id: str) -> None:
+    click.echo(f"Waiting for the first worker of the application {app_id} ...", err=True)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    return "" if value is None else str(value)

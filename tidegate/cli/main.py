@@ -1,0 +1,36 @@
+"""``tidegate``: the command line."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+import click
+
+from tidegate.cli.failure import Commands
+from tidegate.cli.feed import feed
+from tidegate.cli.sim import sim
+from tidegate.cli.stack import stack
+from tidegate.cli.status import status
+from tidegate.cli.tail import tail
+from tidegate.cli.verify import verify
+from tidegate.cli.worker import worker
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Changefeeds with resolved timestamps from the Raft logs of a range store."""
+
+
+@cli.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(metadata.version("tidegate"))
+
+
+for command in (feed, tail, verify, status, worker, sim, stack):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line."""
+    cli(prog_name="tidegate")

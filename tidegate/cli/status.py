@@ -1,0 +1,62 @@
+"""``tidegate status``: what a running worker says of itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tidegate.cli.connecting import app_id_option
+from tidegate.cli.tables import print_fields, print_table
+from tidegate.client.worker_status import fetch_status, worker_url
+
+
+@click.command()
+@click.option("--url", help="Address of the worker; else of the one on this machine.")
+@click.option(
+    "--data-dir",
+    envvar="TIDEGATE_DATA_DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    show_envvar=True,
+    help="Data directory of the worker on this machine.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for an answer.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the worker's JSON as it is.")
+@app_id_option
+def status(app_id: str, url: str | None, data_dir: Path, timeout_s: float, as_json: bool) -> None:
+    """Show a worker's partitions, quarantined ranges and feeds."""
+    found = fetch_status(url or worker_url(data_dir, app_id), timeout_s)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    tables = {name: value for name, value in found.items() if _is_table(value)}
+    print_fields((name, _cell(value)) for name, value in found.items() if name not in tables)
+    for name, rows in tables.items():
+        click.echo(f"\n{name.replace('_', ' ')}")
+        columns = list(dict.fromkeys(column for row in rows for column in row))
+        print_table(
+            [column.replace("_", " ").upper() for column in columns],
+            ([_cell(row.get(column)) for column in columns] for row in rows),
+        )
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == []:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)

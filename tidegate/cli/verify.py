@@ -1,0 +1,121 @@
+"""``tidegate verify``: do output topics keep the promise of their markers?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import track
+
+from tidegate.changefeed.duration import parse_duration
+from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.failure import show_failure
+from tidegate.cli.reading import Reading, choose_reading, envelope_option, feed_option, topics_argument
+from tidegate.cli.service_tree import service_module
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.expectations import expected_versions, read_catalog
+from tidegate.client.output import OutputTopics
+from tidegate.errors import TidegateError
+from tidegate.verify import AuditOptions, Auditor, AuditReport, ExpectedVersion, TopicRecord, Verdict
+
+
+@click.command()
+@topics_argument
+@feed_option
+@click.option(
+    "--history",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="History file of the simulated store: every committed version must be there. Needs --feed.",
+)
+@click.option(
+    "--horizon",
+    metavar="DURATION",
+    help="Bound memory: forget versions this far below the markers (30m, 12h).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@envelope_option
+@topic_prefix_option
+@app_id_option
+@kafka_options
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    connection: KafkaConnection,
+    app_id: str,
+    topic_prefix: str,
+    topics: tuple[str, ...],
+    feed_name: str | None,
+    envelope: str,
+    history: Path | None,
+    horizon: str | None,
+    as_json: bool,
+) -> None:
+    """Audit output topics, up to where they end now.
+
+    Name all topics of one feed: its markers go to every partition of each of them.
+
+    Exit status: 0 when every rule is kept, 1 when one is broken, 2 when the topics could not be checked,
+    or not fully.
+    """
+    if history is not None and feed_name is None:
+        raise click.UsageError("--history needs --feed: it tells which tables are expected where.")
+    try:
+        horizon_ns = None if horizon is None else parse_duration(horizon)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--horizon") from None
+    try:
+        chosen = choose_reading(connection, app_id, topics, feed_name, envelope)
+        expected = None if history is None else _expected(connection, topic_prefix, chosen, history)
+        report = _audit(connection, chosen, horizon_ns, expected)
+    except TidegateError as error:
+        show_failure(str(error))
+        ctx.exit(Verdict.INCOMPLETE.value)
+    click.echo(json.dumps(report.as_json(), indent=2) if as_json else str(report))
+    ctx.exit(report.verdict.value)
+
+
+def _audit(
+    connection: KafkaConnection,
+    chosen: Reading,
+    horizon_ns: int | None,
+    expected: Iterable[ExpectedVersion] | None,
+) -> AuditReport:
+    output = OutputTopics.now(connection, chosen.topics)
+    options = AuditOptions(
+        start=None if chosen.feed is None else chosen.feed.start,
+        horizon_ns=horizon_ns,
+        truncated=output.truncated,
+    )
+    auditor = Auditor(output.counts, options, chosen.decoder, expected)
+    auditor.feed(_shown(output))
+    return auditor.finish()
+
+
+def _expected(
+    connection: KafkaConnection, topic_prefix: str, chosen: Reading, history: Path
+) -> Iterable[ExpectedVersion]:
+    assert chosen.feed is not None
+    versions = service_module("sim.history").History.load(history)
+    catalog = read_catalog(connection, f"{topic_prefix}raftlog")
+    topics = {
+        target.table_id: target.topic for target in chosen.feed.targets if target.topic in chosen.topics
+    }
+    return expected_versions(versions, catalog, chosen.feed.options, topics)
+
+
+def _shown(output: OutputTopics) -> Iterator[TopicRecord]:
+    """The records, with a bar on a terminal that shows how far the reading is."""
+    total = sum(bounds.end - bounds.low for bounds in output.bounds.values())
+    console = Console(file=sys.stderr)
+    yield from track(
+        output.records(),
+        "Reading",
+        total=total,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )

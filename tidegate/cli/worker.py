@@ -1,0 +1,52 @@
+"""``tidegate worker``: the Faust worker, with its settings as options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tidegate.cli.service_tree import service_module
+from tidegate.errors import SettingsError
+
+
+class WorkerCommand(click.Command):
+    """Has an option for every setting of the worker, where the worker is there to ask."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """See ``click.Command``."""
+        return [*_setting_options(), *super().get_params(ctx)]
+
+
+@click.command(cls=WorkerCommand)
+def worker(**settings: str | None) -> None:
+    """Run a worker until it is stopped by SIGTERM or Ctrl-C.
+
+    Every setting is an option here and a variable TIDEGATE_<NAME> in the environment; passwords come from
+    the environment alone.
+    """
+    given = {name: value for name, value in settings.items() if value is not None}
+    run_worker = service_module("app.main").run_worker
+    run_worker(service_module("app.settings").load_settings(**given))
+
+
+def _setting_options() -> list[click.Parameter]:
+    """An option for each setting that is no secret; values are checked by the worker.
+
+    There are none outside of the service tree.
+    """
+    try:
+        fields: dict[str, Any] = service_module("app.settings").Settings.model_fields
+    except SettingsError:
+        return []
+    return [
+        click.Option([f"--{name.replace('_', '-')}"], default=None, metavar="VALUE", help=_help(field))
+        for name, field in fields.items()
+        if not name.endswith("_password")
+    ]
+
+
+def _help(field: Any) -> str:
+    """The setting's description and its default, as ``show_default`` would put it."""
+    default = getattr(field.default, "value", field.default)
+    return f"{field.description}" + ("" if default in (None, "") else f"  [default: {default}]")

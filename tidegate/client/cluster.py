@@ -1,0 +1,87 @@
+"""What a cluster says about its topics: partition counts, and where their records begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import confluent_kafka
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from tidegate.client.connection import KafkaConnection
+from tidegate.errors import InputError
+from tidegate.verify import TopicPartition
+
+_LEADER_IS_MOVING: Final = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # a new topic that this broker has not heard of yet
+    }
+)
+
+
+class Bounds(NamedTuple):
+    """The offsets of a partition: ``low`` of its first record, ``end`` one above its last committed one."""
+
+    low: int
+    end: int
+
+
+class Cluster:
+    """Asks a cluster about topics. Every method raises ``BrokerUnavailable`` after a bounded wait."""
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._connection = connection
+        self._admin = connection.open(AdminClient)
+
+    def partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
+        """The partition count of each topic. ``InputError`` names those that do not exist."""
+        with self._connection.asking("listing topics"):
+            known = self._admin.list_topics(timeout=self._connection.timeout_s).topics
+        wanted = list(dict.fromkeys(topics))
+        missing = [topic for topic in wanted if topic not in known]
+        if missing:
+            raise InputError(
+                f"Kafka at {self._connection.bootstrap_servers} has no topic {', '.join(missing)}."
+            )
+        return {topic: len(known[topic].partitions) for topic in wanted}
+
+    def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        """Where each partition begins and ends now, as one moment: ends are asked for in one request."""
+        wanted = list(places)
+        ends = self._offsets(wanted, OffsetSpec.latest())
+        lows = self._offsets(wanted, OffsetSpec.earliest())
+        return {place: Bounds(lows[place], ends[place]) for place in wanted}
+
+    def _offsets(self, places: Iterable[TopicPartition], spec: Any) -> Mapping[TopicPartition, int]:
+        asked = {confluent_kafka.TopicPartition(*place): spec for place in places}
+        attempts = Retrying(
+            retry=retry_if_exception(_leader_is_moving),
+            stop=stop_after_delay(self._connection.timeout_s),
+            wait=wait_random_exponential(multiplier=0.05, max=1),
+            reraise=True,
+        )
+        with self._connection.asking("asking where topics begin and end"):
+            return attempts(self._ask_offsets, asked)
+
+    def _ask_offsets(self, asked: dict[confluent_kafka.TopicPartition, Any]) -> Mapping[TopicPartition, int]:
+        answers = self._admin.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._connection.timeout_s
+        )
+        return {
+            TopicPartition(place.topic, place.partition): answer.result().offset
+            for place, answer in answers.items()
+        }
+
+
+def _leader_is_moving(error: BaseException) -> bool:
+    """Whether a broker says that another one, or none yet, leads the partition: ask again."""
+    return isinstance(error, KafkaException) and error.args[0].code() in _LEADER_IS_MOVING
+
+
+def partitions_of(counts: Mapping[str, int]) -> list[TopicPartition]:
+    """Every partition of topics with these partition counts."""
+    return [TopicPartition(topic, i) for topic, count in counts.items() for i in range(count)]

@@ -1,0 +1,92 @@
+"""What a feed should have written, from what its source committed.
+
+The versions are turned into records by the feed's own encoders: an audit against them finds what was
+lost, invented or changed on the way, not what an encoder gets wrong everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeAlias
+
+from tidegate.changefeed.envelope import compile_encoder
+from tidegate.changefeed.options import FeedOptions
+from tidegate.client.cluster import Cluster
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.reader import PartitionReader
+from tidegate.errors import DescriptorConflict, MalformedEntry
+from tidegate.hlc import Timestamp
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.encode import encode_key
+from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate
+from tidegate.rows import Catalog, Row, TableCodec, decode_descriptor
+from tidegate.verify import ExpectedVersion, TopicPartition
+
+_Encode: TypeAlias = Callable[[Row, Timestamp], tuple[bytes, bytes | None]]
+
+
+class CommittedVersion(Protocol):
+    """A version that the source committed; ``value`` empty is a deletion."""
+
+    @property
+    def table_id(self) -> int: ...
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def timestamp(self) -> Timestamp: ...
+    @property
+    def value(self) -> bytes: ...
+
+
+def expected_versions(
+    versions: Iterable[CommittedVersion], catalog: Catalog, options: FeedOptions, topics: dict[int, str]
+) -> Iterator[ExpectedVersion]:
+    """The records that a feed owes for these versions; ``topics`` are those of its tables, by table id.
+
+    Raises ``RowError`` for a version that cannot be decoded, ``UnsupportedTable``.
+    """
+    encoders: dict[tuple[int, int], _Encode] = {}
+    for version in versions:
+        topic = topics.get(version.table_id)
+        if topic is None:
+            continue
+        codec = catalog.at(version.table_id, version.timestamp)
+        row = codec.decode(version.key, version.value)
+        if row is not None:
+            key, value = _encoder(encoders, codec, options)(row, version.timestamp)
+            yield ExpectedVersion(topic, key, version.timestamp, value)
+
+
+def read_catalog(connection: KafkaConnection, log_topic: str) -> Catalog:
+    """Every table descriptor of the log; one partition is read, for each of them holds all."""
+    place = TopicPartition(log_topic, 0)
+    cluster = Cluster(connection)
+    cluster.partition_counts([log_topic])
+    low, end = cluster.bounds([place])[place]
+    catalog, broadcast = Catalog(), encode_key(BROADCAST)
+    if low == end:
+        return catalog
+    with PartitionReader(connection, {place: low}) as reader:
+        for record in reader.read_to({place: end}):
+            if record.key == broadcast:
+                _take_descriptor(catalog, record.key, record.value)
+    return catalog
+
+
+def _take_descriptor(catalog: Catalog, key: bytes, value: bytes | None) -> None:
+    try:
+        entry = decode_entry(key, value)
+    except MalformedEntry:
+        return  # workers quarantine what it concerns; there is nothing to learn from it
+    if isinstance(entry, DescriptorUpdate):
+        try:
+            catalog.add(decode_descriptor(entry.descriptor))
+        except DescriptorConflict:
+            return  # the first one counts, as it does for workers
+
+
+def _encoder(encoders: dict[tuple[int, int], _Encode], codec: TableCodec, options: FeedOptions) -> _Encode:
+    version = codec.descriptor.id, codec.descriptor.version
+    if version not in encoders:
+        encoders[version] = compile_encoder(codec.descriptor, options).encode
+    return encoders[version]

@@ -1,0 +1,51 @@
+"""A feed as people and scripts look at it: the columns of ``SHOW CHANGEFEED JOBS``.
+
+Names follow CockroachDB where it has the column (``pkg/sql/delegate/show_changefeed_jobs.go``).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.sink import parse_sink_uri
+from tidegate.errors import StatementError
+from tidegate.hlc import NANOS_PER_SECOND, Timestamp
+
+
+def feed_row(feed_id: FeedId, feed: FeedView) -> dict[str, Any]:
+    """The columns of one feed, as values that ``json.dumps`` takes; unknown ones are ``None`` or empty."""
+    definition, state, high_water = feed.definition, feed.current_state, feed.high_water
+    start = None if state is None else state.start
+    return {
+        "job_id": feed_id,
+        "description": None if definition is None else definition.description,
+        "status": feed.status.value,
+        "created": None if definition is None else readable(Timestamp(definition.created_ns)),
+        "start_timestamp": None if start is None else start.decimal(),
+        "high_water_timestamp": None if high_water is None else high_water.decimal(),
+        "readable_high_water_timestamptz": None if high_water is None else readable(high_water),
+        "error": "" if state is None else state.error,
+        "sink_uri": None if definition is None else redacted_sink(definition.sink_uri),
+        "full_table_names": [] if definition is None else [str(table) for table in definition.tables],
+        "topics": [] if state is None else [target.topic for target in state.targets],
+        "format": None if definition is None else definition.options.format.value,
+        "envelope": None if definition is None else definition.options.envelope.value,
+    }
+
+
+def readable(timestamp: Timestamp) -> str:
+    """The wall time in UTC, to the microsecond: ``2026-01-02 03:04:05.678901+00:00``."""
+    seconds, nanos = divmod(timestamp.wall, NANOS_PER_SECOND)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1_000)
+    return moment.isoformat(sep=" ", timespec="microseconds")
+
+
+def redacted_sink(uri: str) -> str:
+    """The sink without its secrets; nothing of one that cannot be read."""
+    try:
+        return parse_sink_uri(uri).redacted()
+    except StatementError:
+        return "(unreadable)"

@@ -1,0 +1,118 @@
+"""Feeds: create, list, wait for and drop them, by the records of the jobs topic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.job_records import DefinitionRecord, DropRecord
+from tidegate.changefeed.jobs import FeedView, JobsView
+from tidegate.client.cluster import Cluster
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.reader import PartitionReader
+from tidegate.client.writer import write_record
+from tidegate.errors import InputError, RetryError
+from tidegate.verify import TopicPartition
+
+_APPEARED_EVERY_S: Final = 0.5  # how often a topic that is waited for is looked for
+
+#: A new feed is in one of these once it is known what became of it.
+SETTLED: Final = frozenset({FeedState.RUNNING, FeedState.FAILED, FeedState.DROPPED})
+
+
+def jobs_topic(app_id: str) -> str:
+    """The topic of an application's feeds."""
+    return f"{app_id}-jobs"
+
+
+class Jobs:
+    """The feeds of one application.
+
+    The constructor raises ``InputError`` when no worker has created the jobs topic; it waits ``appear_s``
+    seconds for one to do so, and calls ``waits`` once if it has to wait. Every method raises
+    ``BrokerUnavailable`` after a bounded wait, and ``StateError`` for records of a newer version.
+    """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        app_id: str,
+        *,
+        appear_s: float = 0.0,
+        waits: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._connection = connection
+        self._place = TopicPartition(jobs_topic(app_id), 0)
+        self._cluster = Cluster(connection)
+        end = time.monotonic() + appear_s
+        if not self._appeared(last_try=appear_s <= 0):
+            waits()
+            while not self._appeared(last_try=time.monotonic() >= end):
+                time.sleep(_APPEARED_EVERY_S)
+
+    def _appeared(self, *, last_try: bool) -> bool:
+        """Whether the topic is there. ``InputError`` when it is not and this is the last try."""
+        try:
+            self._cluster.partition_counts([self._place.topic])
+        except InputError as missing:
+            if not last_try:
+                return False
+            raise InputError(
+                f"{missing} The first worker of an application creates it: start one with `tidegate"
+                " worker`, or check --app-id."
+            ) from None
+        return True
+
+    def create(self, definition: FeedDefinition) -> None:
+        """Ask for a feed; returns when that is durable. ``wait`` tells what comes of it."""
+        record = DefinitionRecord(definition)
+        write_record(self._connection, self._place, record.key, record.to_bytes())
+
+    def drop(self, feed_id: FeedId) -> None:
+        """Ask for the end of a feed; returns when that is durable. ``InputError`` for an unknown feed."""
+        self.feed(feed_id)
+        record = DropRecord(feed_id, requested_ns=time.time_ns())
+        write_record(self._connection, self._place, record.key, record.to_bytes())
+
+    def view(self) -> JobsView:
+        """All feeds as they are now."""
+        return self._read(self._connection.timeout_s)
+
+    def feed(self, feed_id: FeedId) -> FeedView:
+        """One feed as it is now. ``InputError`` for an unknown one."""
+        feed = self.view()[feed_id]
+        if feed.definition is None:
+            raise InputError(f"There is no feed {feed_id}; `tidegate feed list` shows those that there are.")
+        return feed
+
+    def wait(self, feed_id: FeedId, timeout_s: float) -> FeedView:
+        """The feed once it runs, has failed or was dropped. ``RetryError`` when that takes too long."""
+        view = self._read(timeout_s, lambda view: view[feed_id].status in SETTLED)
+        feed = view[feed_id]
+        if feed.status not in SETTLED:
+            raise RetryError(
+                f"Feed {feed_id} is still {feed.status.value} after {timeout_s:g} s; it goes on as soon as"
+                f" workers serve every log partition. Look again with `tidegate feed show {feed_id}`."
+            )
+        return feed
+
+    def _read(self, timeout_s: float, enough: Callable[[JobsView], bool] | None = None) -> JobsView:
+        """The topic from its beginning to its end, and on from there until ``enough`` or the time is over.
+
+        Raises ``BrokerUnavailable`` when not even the end is reached in the connection's time.
+        """
+        view = JobsView()
+        low = self._cluster.bounds([self._place])[self._place].low
+        begun = time.monotonic()
+        with PartitionReader(self._connection, {self._place: low}) as reader:
+            while not (reader.at_end and (enough is None or enough(view))):
+                for record in reader.poll():
+                    view.apply(record.key or b"", record.value)
+                waited_s = time.monotonic() - begun
+                if reader.at_end and waited_s > timeout_s:
+                    break
+                if waited_s > max(timeout_s, self._connection.timeout_s):
+                    raise self._connection.away(f"reading {self._place.topic}", reader.last_error)
+        return view

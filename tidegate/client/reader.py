@@ -1,0 +1,130 @@
+"""Reads partitions record by record, what is committed only, without a consumer group."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError
+
+from tidegate.client.connection import KafkaConnection
+from tidegate.errors import InputError
+from tidegate.verify import TopicPartition, TopicRecord
+
+_FETCHED_RECORDS: Final = 1_000
+_POLL_S: Final = 0.2  # bounds how late a key press or an elapsed wait is noticed
+
+
+class PartitionReader:
+    """Reads the partitions in ``starts`` from these offsets on. Close it, or use it in a ``with``.
+
+    ``last_error`` is what librdkafka complained of last, for error messages.
+    """
+
+    def __init__(self, connection: KafkaConnection, starts: Mapping[TopicPartition, int]) -> None:
+        self.last_error = ""
+        self._connection = connection
+        self._unfinished = set(starts)
+        self._silent_s = 0.0
+        self._consumer = connection.open(
+            Consumer,
+            {
+                "group.id": f"tidegate-reader-{uuid.uuid4()}",  # never joined: librdkafka insists on one
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",  # deleted records must not be passed over in silence
+                "error_cb": self._note_error,
+            },
+        )
+        self._consumer.assign(
+            [confluent_kafka.TopicPartition(*place, offset) for place, offset in starts.items()]
+        )
+
+    @property
+    def at_end(self) -> bool:
+        """Whether every partition was at its end when last heard of."""
+        return not self._unfinished
+
+    def poll(self, timeout_s: float = _POLL_S) -> list[TopicRecord]:
+        """What has come in, at the latest after ``timeout_s``."""
+        records = []
+        messages = self._consumer.consume(_FETCHED_RECORDS, timeout=timeout_s)
+        self._silent_s = 0.0 if messages else self._silent_s + timeout_s
+        for message in messages:
+            place = TopicPartition(message.topic(), message.partition())
+            if self._is_end(message):
+                self._unfinished.discard(place)
+            else:
+                self._unfinished.add(place)
+                records.append(_record(message))
+        return records
+
+    def read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[TopicRecord]:
+        """Records below these offsets, as they come; partitions interleave. Nothing can be read afterwards.
+
+        Raises ``BrokerUnavailable`` when nothing comes for the connection's timeout.
+        """
+        open_ends = dict(ends)
+        while open_ends:
+            for record in self.poll():
+                place = TopicPartition(record.topic, record.partition)
+                end = open_ends.get(place)
+                if end is None:
+                    continue
+                if record.offset < end:
+                    yield record
+                if record.offset >= end - 1:
+                    self._leave(place, open_ends)
+            # A transaction's control record is never delivered: the last offset may have no record.
+            for place in [place for place in open_ends if place not in self._unfinished]:
+                self._leave(place, open_ends)
+            if self._silent_s > self._connection.timeout_s:
+                raise self._connection.away("reading records", self.last_error)
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _leave(self, place: TopicPartition, open_ends: dict[TopicPartition, int]) -> None:
+        del open_ends[place]
+        self._consumer.incremental_unassign([confluent_kafka.TopicPartition(*place)])
+
+    def _is_end(self, message: Any) -> bool:
+        error = message.error()
+        if error is None:
+            return False
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - this is its public name
+            return True
+        place = f"{message.topic()}[{message.partition()}]"
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - this is its public name
+            raise InputError(
+                f"Records of {place} were deleted while they were to be read ({error.str()}); start again."
+            )
+        raise self._connection.failed(f"reading {place}", error)
+
+    def _note_error(self, error: KafkaError) -> None:
+        self.last_error = error.str()
+
+
+def _record(message: Any) -> TopicRecord:
+    return TopicRecord(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.key(),
+        message.value(),
+        message.timestamp()[1],
+        message.headers() or (),
+    )

@@ -1,0 +1,60 @@
+"""Rows and markers of output topics as they come."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Generator, Iterable
+
+from tidegate.changefeed.record import MarkerRecord, RecordDecoder
+from tidegate.client.cluster import Cluster, partitions_of
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.reader import PartitionReader
+from tidegate.errors import MalformedRecord
+from tidegate.verify import TopicRecord
+
+
+class TailFrom(enum.Enum):
+    """Where to begin."""
+
+    BEGINNING = "beginning"
+    END = "end"
+
+
+def tail_topics(
+    connection: KafkaConnection, topics: Iterable[str], begin: TailFrom, *, follow: bool
+) -> Generator[TopicRecord, None, None]:
+    """The records of topics; without ``follow`` up to where they ended at the call.
+
+    Partitions interleave as they arrive. Raises ``InputError`` for a topic that does not exist,
+    ``BrokerUnavailable`` when Kafka does not answer; one that goes away while it is followed is waited for.
+    """
+    cluster = Cluster(connection)
+    bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))
+    at_end = begin is TailFrom.END
+    starts = {place: each.end if at_end else each.low for place, each in bounds.items()}
+    ends = {place: each.end for place, each in bounds.items() if starts[place] < each.end}
+    with PartitionReader(connection, starts) as reader:
+        if not follow:
+            yield from reader.read_to(ends)
+            return
+        while True:
+            yield from reader.poll()
+
+
+def line_of(record: TopicRecord, decoder: RecordDecoder) -> str:
+    """One line of text for a record: where it stands, and what it says.
+
+    A record that the feed cannot have written is shown as what it is: its bytes.
+    """
+    place = f"{record.topic}[{record.partition}]@{record.offset}"
+    try:
+        decoded = decoder.decode(record.key, record.value)
+    except MalformedRecord:
+        return f"{place} unreadable: key {record.key!r} value {record.value!r}"
+    if isinstance(decoded, MarkerRecord):
+        return f"{place} resolved {decoded.resolved}"
+    return f"{place} {_text(record.key)} -> {_text(record.value)}"
+
+
+def _text(data: bytes | None) -> str:
+    return "null" if data is None else data.decode("utf-8", "backslashreplace")

@@ -1,0 +1,47 @@
+"""What a worker says of itself over HTTP."""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+from tidegate.errors import InputError, RetryError
+
+
+def worker_url(data_dir: Path, app_id: str) -> str:
+    """Where the worker that uses this data directory serves its status.
+
+    Raises ``InputError`` when none runs there.
+    """
+    file = data_dir / app_id / "worker.json"
+    try:
+        return str(json.loads(file.read_text())["url"])
+    except FileNotFoundError:
+        raise InputError(
+            f"No worker runs with the data directory {data_dir} and the application id {app_id}; name the"
+            " worker by --url."
+        ) from None
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise InputError(f"{file} cannot be read ({error}); name the worker by --url.") from None
+
+
+def fetch_status(url: str, timeout_s: float) -> dict[str, Any]:
+    """The worker's ``/status``. Raises ``RetryError`` for no answer, ``InputError`` for another program's."""
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise InputError(f"{url} is not the address of a worker; it begins with http:// or https://.")
+    where = f"{url.rstrip('/')}/status"
+    try:
+        with urlopen(where, timeout=timeout_s) as answer:  # noqa: S310 - http or https, as checked above
+            status = json.load(answer)
+    except (URLError, TimeoutError, HTTPException, ConnectionError) as error:
+        raise RetryError(f"The worker at {url} does not answer ({error}); check that it runs.") from None
+    except ValueError:
+        raise InputError(f"What answers at {where} is not a worker: it did not send JSON.") from None
+    if not isinstance(status, dict):
+        raise InputError(f"What answers at {where} is not a worker: it did not send an object.")
+    return status
