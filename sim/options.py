@@ -1,0 +1,64 @@
+"""What a simulated store is configured with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.errors import SettingsError
+
+_COUNTS: Final = (
+    "partitions",
+    "nodes",
+    "heartbeat_ms",
+    "descriptor_interval_ms",
+    "snapshot_chunk_intents",
+    "request_writes",
+)
+_FRACTIONS: Final = ("rejected_fraction", "zombie_fraction")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """Times in milliseconds, fractions between 0 and 1; the defaults are CockroachDB's where it has one."""
+
+    partitions: int = 8
+    #: Rows that the workload writes in a second of simulated time.
+    write_rate: float = 1_000.0
+    nodes: int = 3
+    #: Closed timestamps stay so far behind the leaseholder's clock (kv.closed_timestamp.target_duration).
+    closed_lag_ms: int = 3_000
+    #: Every range publishes what is closed so often (kv.rangefeed.closed_timestamp_refresh_interval).
+    heartbeat_ms: int = 3_000
+    #: Clocks of two nodes differ by no more than this (``--max-offset``).
+    max_offset_ms: int = 250
+    #: How often every table descriptor is written again.
+    descriptor_interval_ms: int = 10_000
+    #: How often every range writes a periodic snapshot; 0 is never.
+    snapshot_interval_ms: int = 0
+    #: Intents of one chunk of a snapshot, at most.
+    snapshot_chunk_intents: int = 1_000
+    #: A transaction whose coordinator was silent for this long may be aborted by whoever meets it.
+    txn_expiry_ms: int = 5_000
+    #: Longest pause of a coordinator between two of its requests.
+    request_gap_ms: int = 5
+    #: Longest delay between a commit and the resolution of one of its intents.
+    resolve_delay_ms: int = 50
+    #: Writes of one request, and so of one Raft command, at most.
+    request_writes: int = 64
+    #: Share of commands that are rejected when they apply and proposed again.
+    rejected_fraction: float = 0.0
+    #: Share of aborted coordinators that write once more before they learn of it.
+    zombie_fraction: float = 0.0
+    #: Whether ops carry the version that they replace.
+    prev_values: bool = True
+
+    def __post_init__(self) -> None:
+        if self.write_rate <= 0:
+            raise SettingsError(f"write_rate is {self.write_rate}; it must be above 0")
+        for name in _COUNTS:
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        for name in _FRACTIONS:
+            if not 0 <= getattr(self, name) < 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 0 and below 1")

@@ -1,0 +1,196 @@
+"""A range of the simulated store: its rows, its intents, its Raft log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from sim.clock import HybridClock
+from sim.log_writer import LogWriter
+from sim.transaction import Intent, Transaction
+from tidegate.hlc import NANOS_PER_MS, ZERO, ClosedTimestamp, Timestamp
+from tidegate.raftlog.entry import (
+    AbortIntent,
+    Command,
+    CommitIntent,
+    DescriptorUpdate,
+    Generation,
+    Heartbeat,
+    Op,
+    OpenIntent,
+    Parent,
+    RaftIndex,
+    RangeId,
+    Snapshot,
+    SnapshotReason,
+    UpdateIntent,
+    WriteIntent,
+    WriteValue,
+)
+from tidegate.spans import Span
+
+#: Where Raft logs of CockroachDB start (``pkg/kv/kvserver/stateloader``).
+_INITIAL_INDEX: Final = RaftIndex(10)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeDescriptor:
+    """Which keys of which table a range holds, since which split or merge, and what it came from."""
+
+    range_id: RangeId
+    generation: Generation
+    span: Span
+    table: DescriptorUpdate
+    parents: tuple[Parent, ...] = ()
+
+
+class Range:
+    """A range and its leaseholder's clock.
+
+    A method that changes rows or intents returns the op that says so; ``apply`` then makes one command, and
+    so one record of the log, of such ops. ``closed`` is the highest closed timestamp that was published.
+    """
+
+    __slots__ = (
+        "_lag_ns",
+        "_log",
+        "_newest",
+        "_prev_values",
+        "applied",
+        "clock",
+        "closed",
+        "descriptor",
+        "high",
+        "id",
+        "intents",
+    )
+
+    def __init__(
+        self, descriptor: RangeDescriptor, clock: HybridClock, log: LogWriter, lag_ms: int, prev_values: bool
+    ) -> None:
+        self.id = descriptor.range_id
+        self.descriptor = descriptor
+        self.clock = clock
+        self.applied = _INITIAL_INDEX
+        self.high = ZERO
+        self.intents: dict[bytes, Intent] = {}
+        self._newest: dict[bytes, tuple[Timestamp, bytes]] = {}
+        self._log = log
+        self._lag_ns = lag_ms * NANOS_PER_MS
+        self._prev_values = prev_values
+        self.closed = self._closable(clock.now())
+
+    # ---- rows and intents ----
+
+    def floor(self, keys: Iterable[bytes]) -> Timestamp:
+        """The timestamp above which new versions of ``keys`` have to stand."""
+        newest = self._newest
+        floor: Timestamp = self.closed
+        for key in keys:
+            if key in newest and newest[key][0] > floor:
+                floor = newest[key][0]
+        return floor
+
+    def read(self, key: bytes) -> bytes | None:
+        """The newest committed value of a key; ``None`` where there is no row."""
+        found = self._newest.get(key)
+        return found[1] or None if found else None
+
+    def write(self, key: bytes, timestamp: Timestamp, value: bytes) -> WriteValue:
+        """Write a version without an intent."""
+        return WriteValue(key, timestamp, value, self._replace(key, timestamp, value))
+
+    def put_intent(self, txn: Transaction, key: bytes, value: bytes) -> WriteIntent | UpdateIntent | None:
+        """Write a provisional version, or rewrite the transaction's own: no op where that moved nothing."""
+        timestamp = txn.write_timestamp
+        own = self.intents.get(key)
+        self.intents[key] = Intent(txn, txn.epoch, timestamp, value)
+        if own is None:
+            txn.intents.setdefault(self.id, {})[key] = None
+            return WriteIntent(txn.id, txn.anchor_key, timestamp, txn.min_timestamp)
+        return UpdateIntent(txn.id, timestamp) if timestamp > own.timestamp else None
+
+    def push_intents(self, txn: Transaction) -> UpdateIntent:
+        """Raise a transaction's intents to its write timestamp: one op for all of them."""
+        for key in txn.intents.get(self.id, ()):
+            self.intents[key].timestamp = txn.write_timestamp
+        return UpdateIntent(txn.id, txn.write_timestamp)
+
+    def end_intent(self, key: bytes) -> CommitIntent | AbortIntent:
+        """Resolve the intent at ``key`` as its ended transaction wants it."""
+        intent = self.intents.pop(key)
+        txn = intent.txn
+        keys = txn.intents[self.id]
+        del keys[key]
+        if not keys:
+            del txn.intents[self.id]
+        if not intent.commits:
+            return AbortIntent(txn.id)
+        prev_value = self._replace(key, txn.write_timestamp, intent.value)
+        return CommitIntent(txn.id, key, txn.write_timestamp, intent.value, prev_value)
+
+    def _replace(self, key: bytes, timestamp: Timestamp, value: bytes) -> bytes | None:
+        replaced = self._newest.get(key)
+        self._newest[key] = (timestamp, value)
+        if timestamp > self.high:
+            self.high = timestamp
+        return replaced[1] if replaced and self._prev_values else None
+
+    # ---- the log ----
+
+    def apply(self, ops: tuple[Op, ...]) -> None:
+        """Apply a command: its ops hold before the closed timestamp that it carries."""
+        now = self.clock.now()
+        self.closed = self._closable(now)
+        self._append_command(ops, self.closed, now)
+
+    def reject(self) -> None:
+        """Use up an index with a command that was rejected when it applied."""
+        self._append_command((), None, self.clock.now())
+
+    def heartbeat(self) -> None:
+        """Publish a closed timestamp without a command."""
+        now = self.clock.now()
+        self.closed = self._closable(now)
+        beat = Heartbeat(self.id, self.descriptor.generation, self.closed, self.applied)
+        self._log.append(beat, now.wall_ms)
+
+    def snapshot(self, reason: SnapshotReason, chunk_intents: int) -> None:
+        """Write what the range looks like at its applied index, in chunks of so many intents."""
+        intents = self._open_intents()
+        chunks = max(1, -(-len(intents) // chunk_intents))
+        descriptor, record_time_ms = self.descriptor, self.clock.now().wall_ms
+        for chunk in range(chunks):
+            entry = Snapshot(
+                self.id,
+                descriptor.generation,
+                self.applied,
+                descriptor.span,
+                self.closed,
+                self.high,
+                gc_threshold=ZERO,
+                intents=intents[chunk * chunk_intents : (chunk + 1) * chunk_intents],
+                descriptors=() if chunk else (descriptor.table,),
+                parents=descriptor.parents,
+                reason=reason,
+                chunk=chunk,
+                chunks=chunks,
+            )
+            self._log.append(entry, record_time_ms)
+
+    def _open_intents(self) -> tuple[OpenIntent, ...]:
+        """The intents in key order, each at the timestamp below which its transaction cannot commit."""
+        return tuple(
+            OpenIntent(intent.txn.id, intent.txn.anchor_key, key, intent.txn.write_timestamp)
+            for key, intent in sorted(self.intents.items())
+        )
+
+    def _append_command(self, ops: tuple[Op, ...], closed: ClosedTimestamp | None, now: Timestamp) -> None:
+        self.applied = RaftIndex(self.applied + 1)
+        entry = Command(self.id, self.descriptor.generation, self.applied, ops, closed)
+        self._log.append(entry, now.wall_ms)
+
+    def _closable(self, now: Timestamp) -> ClosedTimestamp:
+        """The lag behind a reading of the clock: it rises as readings do."""
+        return ClosedTimestamp(Timestamp(now.wall - self._lag_ns, now.logical))

@@ -1,0 +1,104 @@
+"""A simulation tied to the wall clock: as time passes, it happens, never ahead of the present."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Event
+from typing import Final, NamedTuple, TypeAlias
+
+from sim.requests import PushSource
+from sim.simulation import Simulation
+from sim.sink import LogSink
+from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND
+
+#: How long nothing is done between two looks at the clock.
+_TICK_S: Final = 0.005
+#: Transactions that could not start for so long are put off; else a slow machine never catches up.
+_LONGEST_BACKLOG_NS: Final = 500 * NANOS_PER_MS
+_PROGRESS_EVERY_NS: Final = NANOS_PER_SECOND
+
+
+class Progress(NamedTuple):
+    """What a run has done so far. ``put_off_s`` is how long transactions had to wait for a slow machine."""
+
+    seconds: float
+    versions: int
+    committed: int
+    aborted: int
+    abandoned: int
+    pushes: int
+    records: int
+    bytes: int
+    put_off_s: float
+    drained: bool
+
+
+OnProgress: TypeAlias = Callable[[Progress], None]
+
+
+class RealTimeRun:
+    """Runs a simulation until it is told to stop, its workload ends, or its time is up; then drains it."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        sink: LogSink,
+        pushes: PushSource,
+        *,
+        wall_ns: Callable[[], int] = time.time_ns,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._simulation = simulation
+        self._sink = sink
+        self._pushes = pushes
+        self._wall_ns = wall_ns
+        self._sleep = sleep
+        self._start_ns = wall_ns()
+        self._answered = 0
+        self._put_off_ns = 0
+
+    def run(self, stop: Event, seconds: float | None, on_progress: OnProgress) -> Progress:
+        """Run, calling ``on_progress`` every second and at the end. When it returns, all is durable."""
+        self._simulation.postpone(self._start_ns)  # what setting up took is nobody's backlog
+        end_ns = None if seconds is None else self._start_ns + int(seconds * NANOS_PER_SECOND)
+        stopped = False
+        report_ns = self._start_ns + _PROGRESS_EVERY_NS
+        while not self._simulation.drained:
+            now = self._wall_ns()
+            self._catch_up(now)
+            over = stop.is_set() or self._simulation.exhausted or (end_ns is not None and now >= end_ns)
+            if over and not stopped:
+                self._simulation.stop()
+                stopped = True
+            if now >= report_ns:
+                on_progress(self._progress())
+                report_ns = now + _PROGRESS_EVERY_NS
+            self._sleep(_TICK_S)
+        self._sink.flush()
+        progress = self._progress()
+        on_progress(progress)
+        return progress
+
+    def _catch_up(self, now: int) -> None:
+        simulation = self._simulation
+        self._put_off_ns += simulation.postpone(now - _LONGEST_BACKLOG_NS)
+        simulation.advance_to(now)
+        for push in self._pushes.read():
+            self._answered += simulation.push(push)
+
+    def _progress(self) -> Progress:
+        simulation = self._simulation
+        counts = simulation.store.counts
+        return Progress(
+            seconds=(simulation.present.ns - self._start_ns) / NANOS_PER_SECOND,
+            versions=counts["versions"],
+            committed=counts["committed"],
+            aborted=counts["aborted"],
+            abandoned=counts["abandoned"],
+            pushes=self._answered,
+            records=simulation.log.records,
+            bytes=simulation.log.bytes,
+            put_off_s=self._put_off_ns / NANOS_PER_SECOND,
+            drained=simulation.drained,
+        )

@@ -1,0 +1,95 @@
+"""``tidegate sim run``: a simulated range store that writes to Kafka in real time."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Final, TypeAlias
+
+from sim.history import HistoryFile, HistoryLog, NoHistory
+from sim.kafka_sink import KafkaSink
+from sim.nycflights import fetch_archive
+from sim.options import StoreOptions
+from sim.plan import Workload
+from sim.realtime import OnProgress, Progress, RealTimeRun
+from sim.requests import KafkaRequests
+from sim.simulation import Simulation
+from sim.topics import log_topic, prepare_topics, requests_topic
+from sim.workloads.bank import Bank, BankOptions
+from sim.workloads.flights import Flights, FlightsOptions
+
+_STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
+WorkloadOptions: TypeAlias = FlightsOptions | BankOptions
+
+
+@dataclass(frozen=True, slots=True)
+class SimOptions:
+    """A run. ``seconds`` ``None`` runs until SIGTERM or Ctrl-C; ``history`` names the file to keep it in."""
+
+    bootstrap: str
+    topic_prefix: str = ""
+    workload: WorkloadOptions = field(default_factory=FlightsOptions)
+    store: StoreOptions = field(default_factory=StoreOptions)
+    seed: int = 0
+    seconds: float | None = None
+    history: Path | None = None
+
+
+def run(options: SimOptions, on_progress: OnProgress, stop: threading.Event | None = None) -> Progress:
+    """Run a store to the end that ``options`` or ``stop`` set, and until all of it is in the log and closed.
+
+    Called in the main thread, it also stops on SIGTERM and SIGINT. Raises ``BrokerUnavailable``,
+    ``TopologyError`` (topics that do not fit), ``DeliveryError``, and what ``fetch_archive`` raises.
+    """
+    partitions = options.store.partitions
+    workload = _workload(options)
+    prepare_topics(options.bootstrap, options.topic_prefix, partitions)
+    with ExitStack() as stack:
+        requests_name = requests_topic(options.topic_prefix)
+        requests = stack.enter_context(closing(KafkaRequests(options.bootstrap, requests_name, partitions)))
+        history = _history(options, stack)
+        sink = stack.enter_context(closing(KafkaSink(options.bootstrap, log_topic(options.topic_prefix))))
+        simulation = Simulation(
+            workload, sink, history, options.store, seed=options.seed, base_ns=time.time_ns()
+        )
+        signalled = stack.enter_context(_signals(stop or threading.Event()))
+        return RealTimeRun(simulation, sink, requests).run(signalled, options.seconds, on_progress)
+
+
+def _workload(options: SimOptions) -> Workload:
+    if isinstance(options.workload, BankOptions):
+        return Bank(options.workload, options.seed)
+    return Flights(fetch_archive(), options.workload, options.seed)
+
+
+def _history(options: SimOptions, stack: ExitStack) -> HistoryLog:
+    if options.history is None:
+        return NoHistory()
+    return stack.enter_context(closing(HistoryFile(options.history)))
+
+
+@contextmanager
+def _signals(stop: threading.Event) -> Iterator[threading.Event]:
+    """Let SIGTERM and SIGINT set ``stop`` while the context lasts; other threads cannot have signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    kept = {number: signal.getsignal(number) for number in _STOPPING}
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, kept[signal.Signals(number)])  # a second one ends the process at once
+
+    for number in _STOPPING:
+        signal.signal(number, on_signal)
+    try:
+        yield stop
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)

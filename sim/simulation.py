@@ -1,0 +1,157 @@
+"""The simulation: a workload on a store, in simulated time.
+
+``Simulation`` reads no clock. A test lets simulated time run as fast as it goes (``run``, ``finish``); the
+real-time driver moves it up to the present over and over (``advance_to``). Both do the same things at the
+same simulated times: the bytes are a function of the seed, the options, the base time and the pushes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+from typing import Final
+
+from sim.clock import Present
+from sim.coordinator import Coordinator, Surroundings
+from sim.history import HistoryLog
+from sim.log_writer import LogWriter
+from sim.options import StoreOptions
+from sim.plan import Plan, Workload
+from sim.push import answer_push
+from sim.schedule import NEVER_NS, Action, Schedule
+from sim.sink import LogSink
+from sim.store import RangeStore
+from tidegate.errors import SettingsError
+from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, Timestamp
+from tidegate.raftlog.entry import SnapshotReason
+from tidegate.raftlog.request import Push
+
+_DRAIN_CHECK_NS: Final = 10 * NANOS_PER_MS
+
+
+class Simulation:
+    """Runs a workload. At ``base_ns`` the log gets all descriptors, and a snapshot of every range."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        sink: LogSink,
+        history: HistoryLog,
+        options: StoreOptions,
+        *,
+        seed: int,
+        base_ns: int,
+    ) -> None:
+        if base_ns <= (options.closed_lag_ms + options.max_offset_ms) * NANOS_PER_MS:
+            raise SettingsError(f"base_ns is {base_ns}: closed timestamps would fall below zero")
+        self.options = options
+        self.present = Present(base_ns)
+        self.log = LogWriter(sink, options.partitions)
+        # Descriptors are older than any reading of the slowest clock, so that they govern every row.
+        modified = Timestamp(base_ns - options.max_offset_ms * NANOS_PER_MS - 1)
+        rng = Random(seed)
+        tables = workload.tables(modified)
+        self.store = RangeStore(options, tables, self.present, rng, self.log, history)
+        self.drained = False
+        self.started = 0
+        self._plans = workload.plans()
+        self._schedule = Schedule()
+        self._around = Surroundings(self.store, options, rng, self._after)
+        self._next_plan: Plan | None = next(self._plans, None)
+        self._next_start_ns = base_ns
+        self._alone: Coordinator | None = None
+        self._open_log()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the workload has no more transactions, or was told to stop."""
+        return self._next_plan is None
+
+    def run(self, transactions: int) -> None:
+        """Start so many transactions (fewer if the workload ends), and do all that falls due meanwhile."""
+        target = self.started + transactions
+        while self.started < target and not self.exhausted:
+            self._do_next(NEVER_NS)
+
+    def advance_to(self, ns: int) -> None:
+        """Do everything that is due up to ``ns``, each thing at its time, and make that the present."""
+        while self._do_next(ns):
+            pass
+        self.present.move_to(ns)
+
+    def postpone(self, ns: int) -> int:
+        """Start no transaction before ``ns``. Returns by how much the next one was put off."""
+        by = 0 if self.exhausted else max(0, ns - self._next_start_ns)
+        self._next_start_ns += by
+        return by
+
+    def push(self, push: Push) -> bool:
+        """Answer a push request now. False when it cannot be answered (see ``answer_push``)."""
+        return answer_push(self.store, push)
+
+    def stop(self) -> None:
+        """Start nothing more. As time goes on everything open ends, until ``drained``."""
+        self._next_plan = None
+        self._drain()
+
+    def finish(self) -> None:
+        """Stop, and let time run until the simulation is drained."""
+        self.stop()
+        while not self.drained:
+            self.advance_to(self.present.ns + _DRAIN_CHECK_NS)
+
+    # ---- what happens by itself ----
+
+    def _open_log(self) -> None:
+        options = self.options
+        self.store.write_descriptors()
+        self.store.write_snapshots(SnapshotReason.INITIAL)
+        self._repeat(options.descriptor_interval_ms, self.store.write_descriptors)
+        if options.snapshot_interval_ms:
+            snapshots = partial(self.store.write_snapshots, SnapshotReason.PERIODIC)
+            self._repeat(options.snapshot_interval_ms, snapshots)
+        ranges = self.store.ranges
+        for number, range_ in enumerate(ranges):
+            smear_ns = number * options.heartbeat_ms * NANOS_PER_MS // len(ranges)
+            self._after(smear_ns, partial(self._repeat, options.heartbeat_ms, range_.heartbeat))
+
+    def _repeat(self, interval_ms: int, action: Action) -> None:
+        def act() -> None:
+            action()
+            self._repeat(interval_ms, action)
+
+        self._after(interval_ms * NANOS_PER_MS, act)
+
+    def _after(self, delay_ns: int, action: Action) -> None:
+        self._schedule.add(self.present.ns + delay_ns, action)
+
+    def _do_next(self, until_ns: int) -> bool:
+        """Do the next thing that is due, if that is by ``until_ns``."""
+        due_ns = self._schedule.next_ns
+        plan = self._next_plan if self._alone is None or self._alone.done else None
+        if plan is not None and self._next_start_ns <= min(due_ns, until_ns):
+            self.present.move_to(self._next_start_ns)
+            self._start(plan)
+            return True
+        if due_ns > until_ns:
+            return False
+        self.present.move_to(due_ns)
+        self._schedule.pop()()
+        return True
+
+    def _start(self, plan: Plan) -> None:
+        coordinator = Coordinator(self._around, plan)
+        coordinator.step()
+        self._alone = coordinator if plan.alone else None
+        self.started += 1
+        self._next_start_ns += int(len(plan.writes) * NANOS_PER_SECOND / self.options.write_rate)
+        self._next_plan = next(self._plans, None)
+
+    def _drain(self) -> None:
+        """Wait for the coordinators, end what they left behind, and wait until all of it is closed."""
+        store = self.store
+        if not store.coordinated():
+            store.end_all()
+            self.drained = store.ranges.closed.floor() >= store.ranges.high
+        if not self.drained:
+            self._after(_DRAIN_CHECK_NS, self._drain)

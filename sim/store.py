@@ -1,0 +1,226 @@
+"""The simulated range store: transactions over ranges, one request at a time.
+
+A request runs from its first read to its applied command without another one in between, so that one lock
+over the whole store stands for CockroachDB's latches. Everything is a function of the seed, the options,
+the times at which requests come and what they ask.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from random import Random
+from typing import Final
+
+from sim.clock import HybridClock, Present
+from sim.history import HistoryLog, Version
+from sim.log_writer import LogWriter
+from sim.options import StoreOptions
+from sim.plan import SimTable, Write
+from sim.range import Range, RangeDescriptor
+from sim.range_map import RangeMap
+from sim.transaction import Transaction, TxnStatus
+from tidegate.hlc import NANOS_PER_MS
+from tidegate.raftlog.entry import Generation, Op, RangeId, SnapshotReason, TxnId
+
+_FIRST_GENERATION: Final = Generation(1)
+
+
+class RangeStore:
+    """Ranges over the tables' key space, the transactions that are open on them, and the true history.
+
+    ``counts`` says what happened: versions by commit, transactions by outcome.
+    """
+
+    def __init__(
+        self,
+        options: StoreOptions,
+        tables: Sequence[SimTable],
+        present: Present,
+        rng: Random,
+        log: LogWriter,
+        history: HistoryLog,
+    ) -> None:
+        self.present = present
+        self.txns: dict[TxnId, Transaction] = {}
+        self.counts: Counter[str] = Counter()
+        self.descriptors = [table.descriptor for table in tables]
+        self._options = options
+        self._rng = rng
+        self._log = log
+        self._history = history
+        skew_ns = options.max_offset_ms * NANOS_PER_MS
+        self._clocks = [HybridClock(present, rng.randint(0, skew_ns)) for _ in range(options.nodes)]
+        self.ranges = RangeMap(self._place(tables))
+
+    def _place(self, tables: Sequence[SimTable]) -> Iterator[Range]:
+        options = self._options
+        spans = [(table.descriptor, span) for table in tables for span in table.spans]
+        for number, (table, span) in enumerate(spans):
+            descriptor = RangeDescriptor(RangeId(number + 1), _FIRST_GENERATION, span, table)
+            clock = self._clocks[number % options.nodes]
+            yield Range(descriptor, clock, self._log, options.closed_lag_ms, options.prev_values)
+
+    # ---- what the store writes by itself ----
+
+    def write_descriptors(self) -> None:
+        """Write every table descriptor to every partition."""
+        for descriptor in self.descriptors:
+            self._log.broadcast(descriptor, self._clocks[0].now().wall_ms)
+
+    def write_snapshots(self, reason: SnapshotReason) -> None:
+        """Write a snapshot of every range."""
+        for range_ in self.ranges:
+            range_.snapshot(reason, self._options.snapshot_chunk_intents)
+
+    # ---- requests of coordinators ----
+
+    def begin(self) -> Transaction:
+        """Start a transaction at some node, by its clock."""
+        now = self._rng.choice(self._clocks).now()
+        txn = Transaction(TxnId(self._rng.randbytes(16)), min_timestamp=now, write_timestamp=now)
+        self.txns[txn.id] = txn
+        return txn
+
+    def restart(self, txn: Transaction) -> None:
+        """Begin a new epoch: what was written so far counts only where it is written again."""
+        txn.epoch += 1
+        txn.forward(self._rng.choice(self._clocks).now())
+
+    def put(self, txn: Transaction, range_: Range, writes: Sequence[Write]) -> bool:
+        """Write intents in one range. False when an older transaction stands in the way: ask again later."""
+        keys = [write.key for write in writes]
+        if not self._make_way(txn, range_, keys):
+            return False
+        txn.anchor_key = txn.anchor_key or keys[0]
+        self._raise_above_floor(txn, range_, keys)
+        ops: list[Op] = []
+        for write in writes:
+            op = range_.put_intent(txn, write.key, _value(write, self._visible(txn, range_, write.key)))
+            if op is not None:
+                ops.append(op)
+        self.propose(range_, ops)
+        return True
+
+    def commit_one_phase(self, txn: Transaction, range_: Range, writes: Sequence[Write]) -> bool:
+        """Write and commit at once, without intents: all in one range. False as in ``put``."""
+        keys = [write.key for write in writes]
+        if not self._make_way(txn, range_, keys):
+            return False
+        self._raise_above_floor(txn, range_, keys)
+        ops = []
+        for write in writes:
+            value = _value(write, range_.read(write.key))
+            ops.append(range_.write(write.key, txn.write_timestamp, value))
+            self._record(range_, txn, write.key, value)
+        self._finish(txn, TxnStatus.COMMITTED)
+        self.propose(range_, ops)
+        return True
+
+    def commit(self, txn: Transaction) -> None:
+        """Commit at the write timestamp. The intents stay until they are resolved."""
+        self._finish(txn, TxnStatus.COMMITTED)
+        for range_id, keys in txn.intents.items():
+            range_ = self.ranges[range_id]
+            for key in keys:
+                intent = range_.intents[key]
+                if intent.commits:
+                    self._record(range_, txn, key, intent.value)
+
+    def abort(self, txn: Transaction) -> None:
+        """Abort. The intents stay until they are resolved."""
+        self._finish(txn, TxnStatus.ABORTED)
+
+    def abandon(self, txn: Transaction) -> None:
+        """Note that the coordinator died just now."""
+        txn.expires_ns = self.present.ns + self._options.txn_expiry_ms * NANOS_PER_MS
+        self.counts["abandoned"] += 1
+
+    def resolve(self, txn: Transaction, range_id: RangeId, keys: Iterable[bytes]) -> None:
+        """Resolve those of ``keys`` that still hold an intent of the ended transaction."""
+        left = txn.intents.get(range_id, ())
+        found = [key for key in dict.fromkeys(keys) if key in left]
+        if found:
+            range_ = self.ranges[range_id]
+            range_.clock.observe(txn.write_timestamp)
+            self.propose(range_, [range_.end_intent(key) for key in found])
+            self.forget(txn)
+
+    def release(self, txn: Transaction) -> None:
+        """Note that no coordinator will use the transaction again; its record goes with its last intent."""
+        txn.released = True
+        self.forget(txn)
+
+    def forget(self, txn: Transaction) -> None:
+        """Drop the record of a transaction that has ended, left no intent and has no coordinator."""
+        if txn.released and not txn.pending and not txn.intents:
+            self.txns.pop(txn.id, None)
+
+    # ---- the end ----
+
+    def coordinated(self) -> bool:
+        """Whether any transaction still has a coordinator."""
+        return any(not txn.released for txn in self.txns.values())
+
+    def end_all(self) -> None:
+        """Abort every transaction that is still open, and resolve every intent."""
+        for txn in list(self.txns.values()):
+            if txn.pending:
+                self.abort(txn)
+            for range_id, keys in list(txn.intents.items()):
+                self.resolve(txn, range_id, list(keys))
+
+    # ---- how requests are carried out ----
+
+    def expired(self, txn: Transaction) -> bool:
+        """Whether a transaction's coordinator has been silent for too long."""
+        return txn.expires_ns is not None and self.present.ns >= txn.expires_ns
+
+    def propose(self, range_: Range, ops: Sequence[Op]) -> None:
+        """Apply a command, perhaps only at the second attempt."""
+        rejected = self._options.rejected_fraction
+        if rejected and self._rng.random() < rejected:
+            range_.reject()
+        range_.apply(tuple(ops))
+
+    def _make_way(self, txn: Transaction, range_: Range, keys: Sequence[bytes]) -> bool:
+        """Clear other transactions' intents off ``keys``: older ones are waited for, younger ones aborted."""
+        intents = [range_.intents[key] for key in keys if key in range_.intents]
+        owners = list(dict.fromkeys(intent.txn for intent in intents if intent.txn is not txn))
+        if any(owner.pending and not self._may_abort(owner, txn) for owner in owners):
+            return False
+        for owner in owners:
+            if owner.pending:
+                self.abort(owner)
+            self.resolve(owner, range_.id, keys)
+        return True
+
+    def _may_abort(self, owner: Transaction, contender: Transaction) -> bool:
+        if owner.expires_ns is None:
+            return contender.older_than(owner)
+        return self.expired(owner)
+
+    def _raise_above_floor(self, txn: Transaction, range_: Range, keys: Sequence[bytes]) -> None:
+        floor = range_.floor(keys)
+        if txn.write_timestamp <= floor:
+            txn.write_timestamp = floor.next()
+        range_.clock.observe(txn.write_timestamp)
+
+    def _visible(self, txn: Transaction, range_: Range, key: bytes) -> bytes | None:
+        own = range_.intents.get(key)
+        if own is not None and own.epoch == txn.epoch:
+            return own.value or None
+        return range_.read(key)
+
+    def _finish(self, txn: Transaction, status: TxnStatus) -> None:
+        txn.status = status
+        self.counts[status.value] += 1
+
+    def _record(self, range_: Range, txn: Transaction, key: bytes, value: bytes) -> None:
+        table_id = range_.descriptor.table.table_id
+        self._history.record(Version(table_id, key, txn.write_timestamp, value))
+        self.counts["versions"] += 1
+
+
+def _value(write: Write, standing: bytes | None) -> bytes:
+    return write.value if isinstance(write.value, bytes) else write.value(standing)

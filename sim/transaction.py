@@ -1,0 +1,65 @@
+"""Transactions of the simulated store, and the intents that they leave."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from tidegate.hlc import Timestamp
+from tidegate.raftlog.entry import RangeId, TxnId
+
+
+class TxnStatus(enum.Enum):
+    """What a transaction record says."""
+
+    PENDING = "pending"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """A transaction and its record. ``write_timestamp`` rises only, and is the commit timestamp in the end.
+
+    ``expires_ns`` is the time from which its silence counts as death, or ``None`` while its coordinator is
+    there. ``intents`` has the keys that hold one of its intents, by range (a dictionary for an ordered set).
+    ``released`` says that no coordinator will use it any more.
+    """
+
+    id: TxnId
+    min_timestamp: Timestamp
+    write_timestamp: Timestamp
+    anchor_key: bytes = b""
+    status: TxnStatus = TxnStatus.PENDING
+    epoch: int = 0
+    expires_ns: int | None = None
+    released: bool = False
+    intents: dict[RangeId, dict[bytes, None]] = field(default_factory=dict)
+
+    @property
+    def pending(self) -> bool:
+        """Whether it has neither committed nor aborted."""
+        return self.status is TxnStatus.PENDING
+
+    def forward(self, timestamp: Timestamp) -> None:
+        """Raise the write timestamp; a lower one changes nothing."""
+        self.write_timestamp = max(self.write_timestamp, timestamp)
+
+    def older_than(self, other: Transaction) -> bool:
+        """Whether this one wins a conflict: the order is total, so that waiting never goes in a circle."""
+        return (self.min_timestamp, self.id) < (other.min_timestamp, other.id)
+
+
+@dataclass(slots=True, eq=False)
+class Intent:
+    """A provisional version. Only intents of the transaction's last epoch commit with it."""
+
+    txn: Transaction
+    epoch: int
+    timestamp: Timestamp
+    value: bytes
+
+    @property
+    def commits(self) -> bool:
+        """Whether it becomes a version now that its transaction has ended."""
+        return self.txn.status is TxnStatus.COMMITTED and self.epoch == self.txn.epoch

@@ -1,0 +1,1 @@
+"""The workloads: what is written to the simulated store."""
