@@ -1,0 +1,130 @@
+"""Servers that stay when the command that started them has ended: `up`, `status` and `down`."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from stack.child import TERM_BOUND_S, Child
+from stack.errors import ServerFailed, StackError
+from stack.file_lock import file_lock
+from stack.identity import ProcessIdentity
+from stack.launch import launch
+from stack.places import run_dir
+from stack.recipes import RECIPES
+from stack.record import RunRecord
+from stack.server import Plan, Recipe, Request
+
+
+class Started(NamedTuple):
+    """The server after `up`, and whether it was up before."""
+
+    record: RunRecord
+    already: bool
+
+
+class Health(NamedTuple):
+    """One line of `status`."""
+
+    record: RunRecord
+    answers: bool
+    uptime_s: float
+
+
+def up(
+    name: str,
+    *,
+    port: int | None = None,
+    data: Path | None = None,
+    fresh: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> Started:
+    """Start the server ``name`` unless it is up; returns when it answers.
+
+    Args:
+        name: a key of `RECIPES`.
+        port: for clients; any free one by default.
+        data: its data directory; by default one in the run directory, which `down` keeps.
+        fresh: begin with an empty default data directory. A directory that was named is never emptied.
+        settings: settings of the server that override the recipe's.
+
+    Raises:
+        StackError: one of the kinds in ``stack/errors.py``.
+    """
+    home = _home(name)
+    with file_lock(home / "lock"):
+        if (running := _running(name)) is not None:
+            return Started(running, already=True)
+        if fresh and data is not None:
+            raise StackError(f"An empty data directory was asked for, but {data} is yours: empty it.")
+        if fresh:
+            shutil.rmtree(home / "data", ignore_errors=True)
+        where = data.resolve() if data is not None else home / "data"
+        plan = RECIPES[name].plan(Request(home, where, port, settings or {}))
+        _set_aside(plan.log)
+        return Started(_launch_recorded(RECIPES[name], plan), already=False)
+
+
+def status() -> list[Health]:
+    """All servers that `up` started and that still run."""
+    records = [record for name in RECIPES if (record := _running(name)) is not None]
+    now = time.time()
+    return [
+        Health(record, RECIPES[record.name].answers(record.address), now - record.started_at)
+        for record in records
+    ]
+
+
+def down(name: str) -> RunRecord | None:
+    """Stop the server ``name`` if `up` started it; None if it does not run. Its data stay.
+
+    Raises:
+        ServerFailed: it runs on although it was killed.
+    """
+    with file_lock(_home(name) / "lock"):
+        record = _running(name)
+        if record is not None and not record.process.end(TERM_BOUND_S):
+            raise ServerFailed(
+                f"{name} (pid {record.process.pid}) runs on although it was killed; it may hang in the "
+                "operating system. Look at it with `ps`, then run `down` again."
+            )
+        _record_path(name).unlink(missing_ok=True)
+        return record
+
+
+def _launch_recorded(recipe: Recipe, plan: Plan) -> RunRecord:
+    record: RunRecord | None = None
+
+    def keep_record(child: Child) -> None:
+        # Before it answers: an `up` that is killed while it waits leaves a server that `down` can find.
+        nonlocal record
+        process = ProcessIdentity.of_new(child.pid)
+        if process is not None:
+            record = RunRecord(plan.name, process, plan.address, plan.log, plan.data, time.time())
+            record.save(_record_path(plan.name))
+
+    launch(recipe, plan, leashed=False, on_spawn=keep_record)
+    if record is None:
+        raise ServerFailed(f"{plan.name} ended as soon as it had started; see its log {plan.log}.")
+    return record
+
+
+def _running(name: str) -> RunRecord | None:
+    record = RunRecord.load(_record_path(name))
+    return record if record is not None and record.process.alive() else None
+
+
+def _set_aside(log: Path) -> None:
+    if log.exists():
+        log.replace(log.with_suffix(".old.log"))  # one log a run, and the last one's: bounded
+
+
+def _home(name: str) -> Path:
+    return run_dir().resolve() / name
+
+
+def _record_path(name: str) -> Path:
+    return _home(name) / "server.json"

@@ -1,0 +1,53 @@
+"""What can go wrong with a development server, each said in a sentence that names the remedy.
+
+TidegateError
+└── StackError
+    ├── JavaMissing      no Java, or one that is too old
+    ├── DownloadFailed   the jars cannot be had
+    ├── PortTaken        another program listens there
+    └── ServerFailed     the server died or did not answer; carries its last log lines
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+from tidegate.errors import TidegateError
+
+_SHOWN_LINES = 20
+
+
+class StackError(TidegateError):
+    """A development server cannot be had."""
+
+
+class JavaMissing(StackError):
+    """No usable Java was found."""
+
+
+class DownloadFailed(StackError):
+    """The jars of a server could not be resolved."""
+
+
+class PortTaken(StackError):
+    """The port that was asked for is in use."""
+
+
+class ServerFailed(StackError):
+    """The server ended, or did not answer within its time."""
+
+
+def last_lines(text: str) -> str:
+    """The end of a tool's output, indented, as it goes under an error's sentence."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    return "\n".join(f"    {line}" for line in lines[-_SHOWN_LINES:])
+
+
+def last_lines_of(log: Path) -> str:
+    """The end of a log file in the same form; empty when there is none."""
+    try:
+        with log.open(errors="replace") as lines:
+            return last_lines("".join(deque(lines, maxlen=_SHOWN_LINES)))
+    except FileNotFoundError:
+        return ""

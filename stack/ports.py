@@ -1,0 +1,59 @@
+"""Ports on the loopback interface."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+from stack.errors import PortTaken
+
+LOOPBACK = "127.0.0.1"
+
+# Below the ranges from which Linux (32768+) and macOS (49152+) take ports for outgoing connections:
+# otherwise some client's connection could sit on the port of a broker that is stopped and started again.
+_FIRST, _LAST = 20_000, 29_999
+_ATTEMPTS = 200
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on ``port`` now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As the JVM does it: a connection in TIME_WAIT does not keep a server from coming back.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def accepts_connections(address: str) -> bool:
+    """Whether something listens at ``host:port``."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def choose_port(wanted: int | None = None, *, other_than: int | None = None) -> int:
+    """``wanted`` if it is free, or any free port but ``other_than``, which is spoken for.
+
+    Raises:
+        PortTaken: ``wanted`` is in use, or no free port was found.
+    """
+    if wanted is not None:
+        if is_free(wanted):
+            return wanted
+        raise PortTaken(
+            f"Port {wanted} on {LOOPBACK} is taken by another program; "
+            "stop that program, or name another port (without --port a free one is chosen)."
+        )
+    for port in random.SystemRandom().sample(range(_FIRST, _LAST + 1), _ATTEMPTS):
+        if port != other_than and is_free(port):
+            return port
+    raise PortTaken(
+        f"None of {_ATTEMPTS} ports tried between {_FIRST} and {_LAST} on {LOOPBACK} is free; "
+        "name one with --port."
+    )

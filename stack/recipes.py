@@ -1,0 +1,10 @@
+"""All servers that `python -m stack up` can start, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stack.kafka_recipe import Kafka
+from stack.server import Recipe
+
+RECIPES: Mapping[str, Recipe] = {recipe.name: recipe for recipe in (Kafka(),)}

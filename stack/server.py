@@ -1,0 +1,58 @@
+"""What every kind of server has to offer, so that `up`, `status`, `down` and tests can treat all alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Where a server is to live.
+
+    Attributes:
+        home: directory for its configuration and log; made if absent.
+        data: directory for its data; made if absent, kept as it is if not.
+        port: the port for clients, None for any free one.
+        settings: settings of the server itself that override the recipe's, e.g. Kafka broker properties.
+    """
+
+    home: Path
+    data: Path
+    port: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A server that only needs to be run: downloaded, configured, its data directory prepared.
+
+    Attributes:
+        name: the recipe's.
+        command: program and arguments.
+        address: what clients are given, e.g. ``127.0.0.1:20417``.
+        log: the file that takes the process's output.
+        data: its data directory.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    address: str
+    log: Path
+    data: Path
+
+
+class Recipe(Protocol):
+    """One kind of server. A plan can be run any number of times, one run after the other."""
+
+    @property
+    def name(self) -> str:
+        """What it is called on the command line."""
+
+    def plan(self, request: Request) -> Plan:
+        """Do all that comes before the process starts. Raises a `StackError` that says what is missing."""
+
+    def answers(self, address: str) -> bool:
+        """Whether the server at ``address`` serves clients now; returns within a few seconds."""
