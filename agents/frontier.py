@@ -1,0 +1,159 @@
+"""The frontier agent: committed checkpoints become progress and markers, feed by feed.
+
+The checkpoints topic has a few partitions, and each feed lives on one of them by its id; every partition
+of the log writes its checkpoints to all of them. Reading begins where the group's offset says, or at the
+oldest record: what was missed comes again, because log partitions publish everything that they have when
+they are opened and every 30 s, and a late or repeated checkpoint is harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections import defaultdict
+from typing import Any, Final
+
+import structlog
+from faust.types import TP
+
+from app.application import Application
+from app.ending import guarded_task
+from app.feed_publisher import FeedPublisher
+from app.fetched import FetchedBatch
+from app.intake import Intake
+from app.report import FeedReport
+from tidegate.changefeed.feed import FeedId, FeedState
+from tidegate.processor.batch import PartitionCheckpoint
+from tidegate.processor.checkpoint import decode_checkpoint
+
+_LIVE: Final = (FeedState.STARTING, FeedState.RUNNING)
+_EARLY_MAX: Final = 1_000  # checkpoints kept for a feed that the jobs topic has not told of yet
+
+_log = structlog.get_logger("tidegate.frontier")
+
+
+class FrontierPartition:
+    """The feeds of one partition of the checkpoints topic, while it is assigned to this worker."""
+
+    def __init__(self, app: Application, partition: int) -> None:
+        self._app = app
+        self._partition = partition
+        self._tp = TP(app.topic_names.checkpoints, partition)
+        self.intake = Intake(self._tp, app.batches, self._take)
+        self.publishers: dict[FeedId, FeedPublisher] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._early: dict[FeedId, list[PartitionCheckpoint]] = defaultdict(list)
+        self._released = False
+        self._opening = guarded_task(self._open(), f"frontier {partition}")
+
+    async def release(self) -> None:
+        """Finish what is being written, and write no more."""
+        self._released = True
+        self.intake.close()
+        await self._opening
+        self._app.follower.forget(self._look_at)
+        await asyncio.gather(*(publisher.close() for publisher in self.publishers.values()), *self._leaving)
+
+    async def _open(self) -> None:
+        """Begin with the feeds that can be seen. The whole topic could be hidden behind a transaction that
+        only a publisher begun here would abort (docs/delivery.md, Markers)."""
+        follower = self._app.follower
+        await follower.read_to_stable_end()
+        if not self._released:
+            follower.listen(self._look_at)
+            self.intake.open(await self._app.batches.committed_or_earliest(self._tp))
+
+    def _look_at(self, feed_id: FeedId) -> None:
+        """The jobs topic tells something of a feed: begin or end its publisher."""
+        if self._released or zlib.crc32(feed_id.encode()) % self._count != self._partition:
+            return
+        feed = self._app.follower.view[feed_id]
+        publisher = self.publishers.get(feed_id)
+        live = feed.definition is not None and feed.status in _LIVE
+        if publisher is not None and (not live or publisher.definition != feed.definition):
+            self._leave(self.publishers.pop(feed_id))
+            publisher = None
+        if not live:
+            self._early.pop(feed_id, None)
+        elif publisher is None:
+            self._begin(feed_id)
+
+    def _begin(self, feed_id: FeedId) -> None:
+        feed = self._app.follower.view[feed_id]
+        assert feed.definition is not None
+        assert feed.current_state is not None
+        publisher = self.publishers[feed_id] = FeedPublisher(
+            self._app.settings,
+            feed.definition,
+            feed.current_state,
+            self._app.follower,
+            self._app.runtime.threads.commits,
+        )
+        for checkpoint in self._early.pop(feed_id, ()):
+            publisher.apply(checkpoint)
+
+    def _leave(self, publisher: FeedPublisher) -> None:
+        leaving = guarded_task(publisher.close(), f"leave {publisher.definition.id}")
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+
+    def _take(self, batch: FetchedBatch) -> None:
+        for record in batch.records:
+            if record.value is not None:
+                self._apply(decode_checkpoint(record.value))
+        self._app.batches.completed(self._tp, batch.end)
+
+    def _apply(self, checkpoint: PartitionCheckpoint) -> None:
+        for feed_id, epoch in checkpoint.feeds:
+            publisher = self.publishers.get(feed_id)
+            if publisher is not None and publisher.definition.epoch == epoch:
+                publisher.apply(checkpoint)
+            elif publisher is None and self._app.follower.view[feed_id].current_state is None:
+                early = self._early[feed_id]
+                del early[: max(0, len(early) + 1 - _EARLY_MAX)]
+                early.append(checkpoint)
+
+    @property
+    def _count(self) -> int:
+        return self._app.settings.checkpoint_partitions
+
+
+class Frontiers:
+    """The partitions of the checkpoints topic that this worker has."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self.open: dict[int, FrontierPartition] = {}
+
+    def assigned(self, partition: int) -> None:
+        """Begin to follow the partition."""
+        self.open[partition] = FrontierPartition(self._app, partition)
+
+    def offer(self, batch: FetchedBatch) -> None:
+        """Take a batch of checkpoints."""
+        held = self.open.get(batch.partition)
+        if held is not None:
+            held.intake.offer(batch)
+
+    def report(self) -> tuple[FeedReport, ...]:
+        """The feeds whose frontiers are here."""
+        publishers = (p for held in self.open.values() for p in held.publishers.values())
+        return tuple(report for publisher in publishers if (report := publisher.report()) is not None)
+
+    async def released(self) -> None:
+        """Let go of every feed."""
+        leaving, self.open = self.open, {}
+        await asyncio.gather(*(held.release() for held in leaving.values()))
+
+
+def frontier_agent(app: Application) -> Frontiers:
+    """Register the agent with the application."""
+    frontiers = Frontiers(app)
+    app.feeds_report = frontiers.report
+    app.assignment.hold(app.topic_names.checkpoints, frontiers)
+
+    @app.agent(app.batch_topic(app.topic_names.checkpoints), name="frontier", concurrency=1)
+    async def frontier(stream: Any) -> None:
+        await app.deliver(stream, frontiers.offer)
+
+    return frontiers

@@ -1,0 +1,245 @@
+"""The jobs agent: takes feeds from their definition to the state that their users asked for.
+
+What to do next about a feed follows from what is durable, ``tidegate.changefeed.registration`` says how;
+this agent only does it. There is one at a time: it runs where the single partition of the topic of
+acknowledgements is assigned, and its transactional producer shuts an earlier one out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import structlog
+from faust.types import TP
+
+from app.application import Application
+from app.ending import guarded_task
+from app.fetched import FetchedBatch
+from app.intake import Intake
+from app.output_topics import check_sink, check_topics, former_owner, prepare_targets, wanted_topics
+from app.transaction import Record, TransactionalProducer
+from tidegate.changefeed.control import Register, Removed, control_key, read_ack
+from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.registration import (
+    Acknowledgements,
+    Announce,
+    Prepare,
+    Settled,
+    Step,
+    Store,
+    next_step,
+    starting_state,
+)
+from tidegate.errors import FeedError, StateError, TopologyError
+
+_ANSWER_S: Final = 5.0  # an announcement without an answer is repeated after this time
+
+_log = structlog.get_logger("tidegate.jobs")
+ResultT = TypeVar("ResultT")
+
+
+class JobsOwner:
+    """The one that decides about feeds, while the acknowledgements are assigned to this worker."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self._tp = TP(app.topic_names.control_acks, 0)
+        self.intake = Intake(self._tp, app.batches, self._take)
+        self._producer = TransactionalProducer(app.settings, f"{app.settings.app_id}-jobs")
+        self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
+        self._due: dict[FeedId, float] = {}
+        self._announced: dict[FeedId, tuple[Announce, float]] = {}
+        self._heirs: set[FeedId] = set()  # they wait until nobody else can write to their topics
+        self._news = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._task = guarded_task(self._work(), "jobs")
+
+    async def release(self) -> None:
+        """Finish what is being written, and decide no more."""
+        self._closing.set()
+        self._news.set()
+        self.intake.close()
+        self._app.follower.forget(self._look_at)
+        await self._task
+        await self._in_thread(self._producer.close)
+
+    async def _work(self) -> None:
+        await self._in_thread(self._producer.open)
+        if not await self._app.follower.read_to_end(self._closing):
+            return
+        end = (await self._app.batches.highwaters(self._tp))[self._tp]
+        self.intake.open(0)
+        while self.intake.position < end and not self._closing.is_set():
+            await self._wait(None)
+        self._app.follower.listen(self._look_at)
+        while not self._closing.is_set():
+            for feed_id in self._take_due():
+                await self._advance(feed_id)
+            await self._wait(min(self._due.values(), default=None))
+
+    async def _wait(self, until: float | None) -> None:
+        timeout_s = None if until is None else max(0.0, until - time.monotonic())
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), timeout_s)
+        self._news.clear()
+
+    def _look_at(self, feed_id: FeedId, delay_s: float = 0.0) -> None:
+        self._due[feed_id] = min(time.monotonic() + delay_s, self._due.get(feed_id, float("inf")))
+        self._news.set()
+
+    def _take_due(self) -> list[FeedId]:
+        now = time.monotonic()
+        due = [feed_id for feed_id, at in self._due.items() if at <= now]
+        for feed_id in due:
+            del self._due[feed_id]
+        return due
+
+    def _take(self, batch: FetchedBatch) -> None:
+        for record in batch.records:
+            if record.value is not None:
+                ack = read_ack(record.value)
+                self._acknowledgements(ack.feed_id, ack.epoch).add(ack)
+                self._look_at(ack.feed_id)
+                if isinstance(ack, Removed):
+                    self._look_at_heirs()
+        self._app.batches.completed(self._tp, batch.end)
+        self._news.set()
+
+    def _acknowledgements(self, feed_id: FeedId, epoch: FeedEpoch) -> Acknowledgements:
+        return self._acks.setdefault((feed_id, epoch), Acknowledgements(epoch))
+
+    # ---- one step for one feed
+
+    async def _advance(self, feed_id: FeedId) -> None:
+        feed = self._app.follower.view[feed_id]
+        if feed.definition is None:
+            return
+        acks = self._acknowledgements(feed_id, feed.definition.epoch)
+        try:
+            step = next_step(feed, acks.by_partition(), self._app.runtime.topology.partitions)
+        except StateError as error:
+            _log.error("a feed is stuck", feed=feed_id, cause=str(error))
+            return
+        await self._do(feed.definition, step)
+
+    async def _do(self, definition: FeedDefinition, step: Step) -> None:
+        match step:
+            case Announce(message=Register()) | Prepare() if fault := self._fault(definition):
+                await self._store(_failed(definition, fault))
+            case Announce(message=Register()) | Prepare() if owner := self._former_owner(definition):
+                _log.info("a feed waits for its topics", feed=definition.id, until_removed=owner)
+                self._heirs.add(definition.id)
+            case Announce():
+                await self._announce(definition.id, step)
+            case Prepare():
+                await self._store(await self._prepared(definition, step))
+            case Store(record):
+                await self._store(record)
+            case Settled():
+                self._announced.pop(definition.id, None)
+
+    def _fault(self, definition: FeedDefinition) -> str:
+        """Why the feed cannot be, or nothing.
+
+        Asked before any partition has to wait for it; and again before its topics are its own for good,
+        since a feed that was defined earlier may have come to sight later.
+        """
+        names, app = self._app.topic_names, self._app
+        internal = {spec.name for spec in names.specs(1, 1)} | {names.log}
+        try:
+            check_sink(definition, app.settings)
+            check_topics(definition, wanted_topics(definition), app.follower.view, internal)
+        except FeedError as error:
+            return str(error)
+        return ""
+
+    def _former_owner(self, definition: FeedDefinition) -> FeedId | None:
+        """The feed that must be gone from every partition before this one may have its topics."""
+        topics, view = wanted_topics(definition), self._app.follower.view
+        return former_owner(definition, topics, view, self._forgotten)
+
+    def _forgotten(self, definition: FeedDefinition) -> bool:
+        acks = self._acknowledgements(definition.id, definition.epoch).by_partition()
+        partitions = range(self._app.runtime.topology.partitions)
+        return all(isinstance(acks.get(number), Removed) for number in partitions)
+
+    def _look_at_heirs(self) -> None:
+        heirs, self._heirs = self._heirs, set()
+        for feed_id in heirs:
+            self._look_at(feed_id)
+
+    async def _announce(self, feed_id: FeedId, step: Announce) -> None:
+        last, at = self._announced.get(feed_id, (None, 0.0))
+        rest_s = at + _ANSWER_S - time.monotonic()
+        if last is not None and last.message == step.message and rest_s > 0:
+            self._look_at(feed_id, rest_s)
+            return
+        key, value = control_key(feed_id), step.message.to_bytes()
+        await self._commit([Record(self._app.topic_names.control, p, key, value) for p in step.partitions])
+        self._announced[feed_id] = (step, time.monotonic())
+        self._look_at(feed_id, _ANSWER_S)
+
+    async def _prepared(self, definition: FeedDefinition, step: Prepare) -> StateRecord:
+        runtime = self._app.runtime
+        prepare = partial(prepare_targets, definition, step.tables, runtime.admin, runtime.settings)
+        try:
+            return starting_state(definition, step, await self._in_thread(prepare))
+        except (FeedError, TopologyError) as error:
+            return _failed(definition, str(error))
+
+    async def _store(self, record: StateRecord) -> None:
+        """Write the record, and look again once it can be read."""
+        await self._commit([Record(self._app.topic_names.jobs, 0, record.key, record.to_bytes())])
+        _log.info("feed", id=record.feed_id, state=record.state.value, error=record.error or None)
+        await self._app.follower.read_to_end(self._closing)
+        self._look_at(record.feed_id)
+
+    async def _commit(self, records: Sequence[Record]) -> None:
+        await self._in_thread(partial(self._producer.commit, records))
+
+    async def _in_thread(self, call: Callable[[], ResultT]) -> ResultT:
+        threads = self._app.runtime.threads.commits
+        return await asyncio.get_running_loop().run_in_executor(threads, call)
+
+
+class Jobs:
+    """Holds the single partition of acknowledgements, when this worker has it."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self.owner: JobsOwner | None = None
+
+    def assigned(self, partition: int) -> None:  # noqa: ARG002 - there is only one
+        """This worker decides about feeds from now on."""
+        self.owner = JobsOwner(self._app)
+
+    def offer(self, batch: FetchedBatch) -> None:
+        """Take a batch of acknowledgements."""
+        if self.owner is not None:
+            self.owner.intake.offer(batch)
+
+    async def released(self) -> None:
+        """Another worker may decide."""
+        owner, self.owner = self.owner, None
+        if owner is not None:
+            await owner.release()
+
+
+def jobs_agent(app: Application) -> None:
+    """Register the agent with the application."""
+    holder = Jobs(app)
+    app.assignment.hold(app.topic_names.control_acks, holder)
+
+    @app.agent(app.batch_topic(app.topic_names.control_acks), name="jobs", concurrency=1)
+    async def jobs(stream: Any) -> None:
+        await app.deliver(stream, holder.offer)
+
+
+def _failed(definition: FeedDefinition, reason: str) -> StateRecord:
+    return StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=reason)

@@ -1,0 +1,264 @@
+"""The rangefeed agent: from the log of the range store to rows, state and checkpoints.
+
+Opening a partition (docs/delivery.md has the reasons, and what each crash leaves behind):
+
+    O1  fence the predecessor: ``init_transactions`` of ``<app>-<partition>``
+    O2  bring the local copy of state up to date with the changelogs
+    O3  rebuild the partition processor
+    O4  compare its position with the start of the log
+    O5  seek the log and the control topic to the positions in the state
+    O6  publish the whole checkpoint with the first transaction
+
+One batch:
+
+    1   take it, if it starts where the previous one ended              app.intake
+    2   step the processor; freeze what changed                         app.pipeline
+    3   produce every row, counted by the batch's barrier               app.sink
+    4   wait until every row is acknowledged, in the order of batches   app.pipeline
+    5   write state, checkpoints, answers and requests                  app.partition_writer
+    6   commit that transaction                                         app.transaction
+    7   copy the state rows to the local store                          tables.store
+    8   complete: free the batch's slot, report its offset              app.pipeline
+
+The agent itself only dispatches: each partition has a pipeline with a bounded queue of its own, so that a
+slow or held partition holds no other one back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import Any
+
+import structlog
+from faust.types import TP
+
+from app.application import Application
+from app.ending import guarded_task
+from app.fetched import FetchedBatch
+from app.in_flight import InFlight
+from app.intake import Intake
+from app.metrics import BATCHES, INCIDENTS, ROWS
+from app.partition_writer import PartitionWriter
+from app.pipeline import Pipeline
+from app.report import PartitionReport, QuarantineReport, RangeReport
+from tables.store import BlockCache, PartitionStore, RocksOptions
+from tidegate.changefeed.control import read_control
+from tidegate.hlc import NANOS_PER_MS
+from tidegate.processor.batch import ControlRecord, Incident
+from tidegate.processor.processor import PartitionProcessor, PartitionStatus, ProcessorConfig
+from tidegate.processor.pushes import PushPolicy
+from tidegate.raftlog.entry import Offset
+
+_log = structlog.get_logger("tidegate.rangefeed")
+
+
+class LogPartition:
+    """One log partition of this worker, from its assignment to its release."""
+
+    def __init__(self, app: Application, partition: int, cache: BlockCache) -> None:
+        self.partition = partition
+        self._app = app
+        self._cache = cache
+        names = app.topic_names
+        self._log_place = TP(names.log, partition)
+        self.log = Intake(self._log_place, app.batches, self._take, self._note_cut)
+        self.control = Intake(TP(names.control, partition), app.batches, self._take_control)
+        self.pipeline: Pipeline | None = None
+        self._writer: PartitionWriter | None = None
+        self._store: PartitionStore | None = None
+        self._released = False
+        self._opening = guarded_task(self._open(), f"open {partition}")
+
+    async def release(self) -> None:
+        """Finish what is in flight and close; on return nothing is written for the partition any more."""
+        self._released = True
+        self.log.close()
+        self.control.close()
+        if self._writer is not None and self.pipeline is None:
+            self._writer.abandon()
+        await self._opening
+        if self.pipeline is not None:
+            await self.pipeline.drain()
+        await self._in_thread(self._close)
+
+    def report(self) -> PartitionReport:
+        """How it is, as of its last step or a second before."""
+        if self.pipeline is None:
+            return PartitionReport(self.partition, "restoring")
+        report = PartitionReport(
+            self.partition,
+            "held" if self.pipeline.processor.held else "running",
+            lag_records=self.log.lag,
+            inflight_rows=self.pipeline.in_flight.rows,
+            oldest_unacknowledged_ms=int(self.pipeline.in_flight.oldest_s * 1000),
+        )
+        return _with_status(report, self.pipeline.status)
+
+    async def _open(self) -> None:
+        processor = await self._in_thread(self._restore)
+        present = 0 if processor is None else await self._present(processor)
+        if processor is not None and not self._released:
+            self._start(processor, present)
+
+    def _restore(self) -> PartitionProcessor | None:
+        """Steps O1 to O3; ``None`` when the partition was released meanwhile."""
+        runtime, settings = self._app.runtime, self._app.settings
+        self._store = PartitionStore(runtime.directory.partition(self.partition), self._cache)
+        self._writer = PartitionWriter(settings, runtime.topology, self.partition, self._store)
+        restored = self._writer.open()
+        if self._released:
+            return None
+        names, ids = self._app.topic_names, runtime.topology.topic_ids
+        config = ProcessorConfig(
+            PushPolicy(settings.push_age_ms, settings.push_repeat_ms), ids[names.log], ids[names.control]
+        )
+        rows = ((table, key, value) for table, key, value in self._store.rows() if value is not None)
+        processor = PartitionProcessor.restore(self.partition, runtime.topology.partitions, config, rows)
+        _log.info(
+            "partition restored",
+            partition=self.partition,
+            changelog_records=restored,
+            next_offset=processor.next_offset,
+        )
+        return processor
+
+    async def _present(self, processor: PartitionProcessor) -> int:
+        """Where the log ends now, for a partition that has read nothing of it; see ``Pipeline``."""
+        if self._released or processor.next_offset is not None:
+            return 0
+        return int((await self._app.batches.highwaters(self._log_place))[self._log_place])
+
+    def _start(self, processor: PartitionProcessor, present: int) -> None:
+        """Steps O4 to O6: the intake compares the position with the start of the log before it seeks."""
+        assert self._writer is not None
+        runtime = self._app.runtime
+        self.pipeline = Pipeline(
+            processor,
+            self._writer,
+            lambda _: runtime.sink,
+            self.log,
+            runtime.threads,
+            runtime.limits,
+            present=present,
+            completed=self._note_completed,
+            reported=_report,
+        )
+        self.pipeline.start()
+        self.log.open(processor.next_offset or 0)
+        self.control.open(processor.next_control_offset)
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        if self._store is not None:
+            self._store.close()
+
+    def _take(self, batch: FetchedBatch) -> None:
+        assert self.pipeline is not None
+        self.pipeline.offer(batch)
+
+    def _take_control(self, batch: FetchedBatch) -> None:
+        assert self.pipeline is not None
+        self.pipeline.control(
+            [
+                ControlRecord(Offset(record.offset), read_control(record.value))
+                for record in batch.records
+                if record.value is not None
+            ]
+        )
+
+    def _note_cut(self, log_start: int) -> None:
+        assert self.pipeline is not None
+        self.pipeline.cut(log_start)
+
+    def _note_completed(self, flight: InFlight) -> None:
+        ROWS.labels(self.partition).inc(flight.rows)
+        BATCHES.labels(self.partition).inc()
+        if flight.end is not None:
+            self._app.batches.completed(self._log_place, flight.end)
+
+    async def _in_thread(self, work: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._app.runtime.threads.commits, work)
+
+
+class LogPartitions:
+    """The log partitions of this worker."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self._cache = BlockCache(RocksOptions().block_cache_bytes)
+        self.open: dict[int, LogPartition] = {}
+
+    def assigned(self, partition: int) -> None:
+        """Begin to open the partition."""
+        self.open[partition] = LogPartition(self._app, partition, self._cache)
+
+    def offer(self, batch: FetchedBatch) -> None:
+        """Step 1 of a batch of the log."""
+        held = self.open.get(batch.partition)
+        if held is not None:
+            held.log.offer(batch)
+
+    def offer_control(self, batch: FetchedBatch) -> None:
+        """The same for messages about feeds."""
+        held = self.open.get(batch.partition)
+        if held is not None:
+            held.control.offer(batch)
+
+    def report(self) -> tuple[PartitionReport, ...]:
+        """The partitions as they are now."""
+        return tuple(held.report() for _, held in sorted(self.open.items()))
+
+    async def released(self) -> None:
+        """Close every partition."""
+        leaving, self.open = self.open, {}
+        await asyncio.gather(*(held.release() for held in leaving.values()))
+
+
+def rangefeed_agent(app: Application) -> LogPartitions:
+    """Register the agent with the application; returns the partitions that it feeds."""
+    partitions = LogPartitions(app)
+    app.partitions_report = partitions.report
+    app.assignment.hold(app.topic_names.log, partitions)
+
+    @app.agent(app.batch_topic(app.topic_names.log), name="rangefeed", concurrency=1)
+    async def rangefeed(stream: Any) -> None:
+        await app.deliver(stream, partitions.offer)
+
+    return partitions
+
+
+def _with_status(report: PartitionReport, status: PartitionStatus) -> PartitionReport:
+    resolved = status.resolved
+    now_ms = time.time_ns() // NANOS_PER_MS
+    return replace(
+        report,
+        next_offset=status.offset + 1,
+        ranges=status.ranges,
+        open_transactions=status.open_transactions,
+        resolved=None if resolved is None else str(resolved),
+        resolved_lag_ms=None if resolved is None else now_ms - resolved.wall_ms,
+        closed_regressions=status.closed_regressions,
+        slowest=tuple(
+            RangeReport(status.partition, item.range_id, str(item.resolved), now_ms - item.resolved.wall_ms)
+            for item in status.slowest
+        ),
+        quarantined=tuple(
+            QuarantineReport(status.partition, hole.range_id, hole.offset, str(hole.resolved), hole.cause)
+            for hole in status.quarantined
+        ),
+    )
+
+
+def _report(incident: Incident) -> None:
+    INCIDENTS.labels(incident.partition).inc()
+    _log.error(
+        "incident",
+        partition=incident.partition,
+        offset=incident.offset,
+        range_id=incident.range_id,
+        feed_id=incident.feed_id,
+        cause=incident.cause,
+    )

@@ -1,0 +1,190 @@
+"""The Faust application: group membership, assignment and agents; delivery is ours (docs/delivery.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import faust
+import structlog
+from faust.app.base import BootStrategy
+
+from app.assignment import Assignment
+from app.clients import broker_urls, faust_credentials
+from app.ending import EXIT_REFUSED, end_process
+from app.fetched import FetchedBatch
+from app.jobs_follower import JobsFollower
+from app.report import FeedReport, PartitionReport, WorkerReport
+from app.runtime import Runtime
+from app.settings import Settings
+from app.stall_alarm import start_stall_alarm
+from app.status_server import StatusServer
+from app.topics import Topics
+from app.transport import BatchConsumer, BatchSchema, BatchTransport
+from tidegate.errors import FatalError, TidegateError
+
+_MAX_POLL_S: Final = 300.0
+_REQUEST_S: Final = 40.0
+_FETCH_BYTES: Final = 4 << 20  # per partition and fetch; above any record
+_HEARTBEATS_PER_SESSION: Final = 4
+_COMMIT_S: Final = 5.0
+_STOP_MARGIN_S: Final = 15.0  # for leaving the group, after the drain
+_RELEASE_MARGIN_S: Final = 30.0  # a revoked member may take this longer than the drain before it is given up
+
+_log = structlog.get_logger("tidegate.worker")
+
+
+class NoFaustServers(BootStrategy):
+    """Faust's web server shows tables that are not there, and its producer cannot tell of deliveries."""
+
+    enable_web = False
+    enable_kafka_producer = False
+
+
+class Application(faust.App):
+    """One worker's Faust application. ``runtime`` is set before the first partition is assigned."""
+
+    BootStrategy = NoFaustServers
+    runtime: Runtime
+    follower: JobsFollower
+    #: What the agents say of their parts; set by those that keep them.
+    partitions_report: Callable[[], tuple[PartitionReport, ...]] = staticmethod(tuple)
+    feeds_report: Callable[[], tuple[FeedReport, ...]] = staticmethod(tuple)
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.topic_names = Topics.of(settings)
+        self.assignment = Assignment(settings.drain_timeout_ms / 1000)
+        session_s = settings.session_timeout_ms / 1000
+        super().__init__(
+            settings.app_id,
+            broker=broker_urls(settings),
+            broker_credentials=faust_credentials(settings),
+            broker_session_timeout=session_s,
+            broker_heartbeat_interval=session_s / _HEARTBEATS_PER_SESSION,
+            broker_rebalance_timeout=settings.drain_timeout_ms / 1000 + _RELEASE_MARGIN_S,
+            broker_request_timeout=max(_REQUEST_S, 2 * session_s),
+            broker_max_poll_interval=_MAX_POLL_S,
+            broker_max_poll_records=settings.batch_records,
+            broker_commit_interval=_COMMIT_S,
+            consumer_group_instance_id=settings.instance_id,
+            consumer_max_fetch_size=max(_FETCH_BYTES, settings.max_record_bytes),
+            stream_wait_empty=False,
+            stream_recovery_delay=0.0,
+            topic_allow_declare=False,
+            topic_disable_leader=True,
+            web_enabled=False,
+            datadir=settings.home,
+            Worker="app.worker:BatchWorker",
+        )
+        self.on_partitions_revoked.connect(self._release)
+
+    # ---- agents
+
+    def batch_topic(self, name: str) -> Any:
+        """The topic, delivering ``FetchedBatch``es."""
+        return self.topic(name, schema=BatchSchema())
+
+    async def deliver(self, stream: Any, offer: Callable[[FetchedBatch], None]) -> None:
+        """The body of an agent: every batch goes to ``offer``, and a failure ends the process.
+
+        An exception that left the agent would acknowledge the batch and restart the agent behind it.
+        """
+        events: AsyncIterator[Any] = stream.noack().events()
+        async for event in events:
+            try:
+                offer(event.value)
+            except Exception as error:
+                end_process(error)
+
+    # ---- life of the process
+
+    async def on_first_start(self) -> None:
+        """Open what the worker needs, or refuse to start with a sentence."""
+        loop = asyncio.get_running_loop()
+        try:
+            self.runtime = await loop.run_in_executor(None, Runtime, self.settings)
+        except TidegateError as error:
+            end_process(error, EXIT_REFUSED)
+        self.follower = JobsFollower(self.settings)
+        await self._serve_status()
+        _log.info("the worker starts", log=self.topic_names.log, partitions=self.runtime.topology.partitions)
+
+    async def _serve_status(self) -> None:
+        self._status = StatusServer(self.settings, self.report)
+        try:
+            self.runtime.directory.announce(await self._status.start())
+        except TidegateError as error:
+            end_process(error, EXIT_REFUSED)
+        self._alarm = start_stall_alarm(self.report)
+
+    def report(self) -> WorkerReport:
+        """What this worker has at the moment."""
+        return WorkerReport(
+            self.settings.app_id,
+            self.settings.instance_id,
+            self.topic_names.log,
+            self.runtime.topology.partitions,
+            self.settings.stall_alarm_ms,
+            self.partitions_report(),
+            self.feeds_report(),
+        )
+
+    def _crash(self, reason: BaseException) -> None:
+        """Faust tells of a service that failed. Its shutdown may hang, and hold partitions all the while."""
+        if not self.should_stop:
+            end_process(reason)
+        super()._crash(reason)
+
+    async def on_stop(self) -> None:
+        """Finish what is in flight, leave the group, release the directory and the sink."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._stop_timeout_s, _end_late)
+        try:
+            await self._release()
+            await self.batches.force_commit()
+            await super().on_stop()
+            self._alarm.cancel()
+            await self._status.stop()
+            await loop.run_in_executor(None, self.follower.close)
+            await loop.run_in_executor(None, self.runtime.close)
+        except Exception as error:
+            end_process(error)
+        _log.info("everything in flight is durable; the worker stops")
+
+    # ---- assignment
+
+    @property
+    def batches(self) -> BatchConsumer:
+        """The consumer, as the one that it is."""
+        consumer: BatchConsumer = self.consumer
+        return consumer
+
+    def on_rebalance_end(self) -> None:
+        """Faust has finished with an assignment: open its partitions."""
+        super().on_rebalance_end()
+        self.assignment.take_up(self.consumer.assignment())
+
+    async def _release(self, *_: Any, **__: Any) -> None:
+        await self.assignment.release()
+
+    # ---- Faust's hooks
+
+    def _new_transport(self) -> BatchTransport:
+        return BatchTransport(self.conf.broker_consumer, self)
+
+    def _new_producer_transport(self) -> BatchTransport:
+        return BatchTransport(self.conf.broker_producer, self)
+
+    @property
+    def _stop_timeout_s(self) -> float:
+        return self.settings.drain_timeout_ms / 1000 + _STOP_MARGIN_S
+
+    def _create_directories(self) -> None:
+        """The data directory is ours (``app.data_dir``)."""
+
+
+def _end_late() -> None:
+    """Stopping takes too long: all that matters was done by now, or never will be."""
+    end_process(FatalError("the worker did not come to its end in time after it was told to stop"))

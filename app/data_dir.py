@@ -1,0 +1,87 @@
+"""The data directory of a worker: one process at a time, of a version that can read it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Final, Self
+
+from tidegate.errors import TopologyError
+
+#: Version of the directory's layout; a newer one is refused.
+LAYOUT_VERSION: Final = 1
+
+
+class DataDirectory:
+    """A locked directory; the lock is the kernel's and ends with the process, however that dies."""
+
+    def __init__(self, home: Path) -> None:
+        """Create ``home`` where it is missing, lock it and check its version.
+
+        Raises ``TopologyError`` when it cannot be written, is in use by another process, or was written
+        by a newer version.
+        """
+        self.home = home
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise TopologyError(
+                f"The data directory {home} cannot be written ({error.strerror}); make it writable for this "
+                "user, or set TIDEGATE_DATA_DIR to one that is"
+            ) from None
+        try:
+            self._take_lock()
+            self._check_version()
+        except TopologyError:
+            os.close(self._lock)
+            raise
+
+    def partition(self, partition: int) -> Path:
+        """Where the state of a log partition is kept."""
+        return self.home / f"partition-{partition}"
+
+    def announce(self, address: str) -> None:
+        """Leave word of where this worker's status is served, for ``tidegate status``."""
+        text = json.dumps({"pid": os.getpid(), "url": f"http://{address}"})
+        unfinished = self.home / "worker.json.new"
+        unfinished.write_text(text + "\n")
+        unfinished.replace(self.home / "worker.json")  # nobody reads half of it
+
+    def close(self) -> None:
+        """Let another process have the directory."""
+        (self.home / "worker.json").unlink(missing_ok=True)
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _take_lock(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._lock, 32, 0).decode(errors="replace").strip() or "unknown"
+            raise TopologyError(
+                f"The data directory {self.home} is in use by the worker with process id {holder}; stop it, "
+                "or give this worker a directory of its own (TIDEGATE_DATA_DIR)"
+            ) from None
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+
+    def _check_version(self) -> None:
+        file = self.home / "version"
+        if not file.exists():
+            file.write_text(f"{LAYOUT_VERSION}\n")
+            return
+        found = file.read_text().strip()
+        if not found.isdigit() or int(found) > LAYOUT_VERSION:
+            raise TopologyError(
+                f"The data directory {self.home} is of version {found}, but this worker reads version "
+                f"{LAYOUT_VERSION}; run the newer worker, or delete the directory to have its content read "
+                "again from the changelog topics"
+            )

@@ -1,0 +1,55 @@
+"""How the worker ends when going on could acknowledge what is not durable.
+
+An exception is not enough: streams acknowledge the event that raised it, services restart agents behind
+the failed event, and a failed service can hang in its shutdown. The process ends at once instead, and the
+next one starts from what is durable (docs/delivery.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import Coroutine
+from typing import Any, Final, NoReturn
+
+import structlog
+
+from tidegate.errors import TidegateError
+
+#: Exit status after a fatal error while running, and after a refusal to start.
+EXIT_FATAL: Final = 70
+EXIT_REFUSED: Final = 1
+
+_ending = threading.Lock()
+_log = structlog.get_logger("tidegate.worker")
+
+
+def end_process(error: BaseException, status: int = EXIT_FATAL) -> NoReturn:
+    """Write why, and end this process without another acknowledgement, commit or flush to Kafka."""
+    _ending.acquire()  # of several threads that fail, one tells the reason
+    try:
+        trace = None if isinstance(error, TidegateError) else error
+        _log.critical("the worker ends", reason=str(error) or repr(error), exc_info=trace)
+        logging.shutdown()
+        sys.stderr.flush()
+        sys.stdout.flush()
+    finally:
+        os._exit(status)
+
+
+def guarded_task(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    """Run ``work`` as a task of the running loop; an exception that leaves it ends the process.
+
+    Without the guard it would lie in the task until somebody awaits it, and nobody may ever do so.
+    """
+    return asyncio.create_task(_guard(work), name=name)
+
+
+async def _guard(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Exception as error:
+        end_process(error)

@@ -1,0 +1,173 @@
+"""One feed's progress and markers: steps M1 to M3 of docs/delivery.md.
+
+    M1  apply checkpoints to the feed's frontier
+    M2  persist the high-water and the log positions that belong to it
+    M3  write the marker to every partition of every output topic
+
+M2 and M3 are transactions of the feed's own producer, which fences an earlier owner of the feed. Many
+checkpoints make one advance: what comes during a transaction is in the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Final
+
+import structlog
+
+from app.ending import guarded_task
+from app.jobs_follower import JobsFollower
+from app.metrics import MARKERS
+from app.report import FeedReport
+from app.settings import Settings
+from app.topics import Topics
+from app.transaction import Record, TransactionalProducer
+from tidegate.changefeed.feed import FeedDefinition
+from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.changefeed.job_records import ProgressRecord, StateRecord
+from tidegate.changefeed.marker import marker_value
+from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
+from tidegate.processor.batch import PartitionCheckpoint
+
+_PROGRESS_S: Final = 1.0  # without a marker due, progress is persisted this often at most
+
+_log = structlog.get_logger("tidegate.frontier")
+
+
+class FeedPublisher:
+    """The frontier of one epoch of one feed, made durable and told to its consumers."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        definition: FeedDefinition,
+        state: StateRecord,
+        follower: JobsFollower,
+        threads: Executor,
+    ) -> None:
+        self.definition = definition
+        self._state = state
+        self._follower = follower
+        self._threads = threads
+        self._jobs = Topics.of(settings).jobs
+        self._producer = TransactionalProducer(settings, f"{settings.app_id}-feed-{definition.id}")
+        self._early: list[PartitionCheckpoint] = []
+        self._news = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._persisted: ResolvedTimestamp | None = None
+        self._persist_due = 0.0
+        self.frontier: FeedFrontier | None = None
+        self._task = guarded_task(self._publish(), f"feed {definition.id}")
+
+    def apply(self, checkpoint: PartitionCheckpoint) -> None:
+        """Step M1."""
+        if self.frontier is None:
+            self._early.append(checkpoint)
+            return
+        ranges = ((item.span, item.resolved) for item in checkpoint.ranges)
+        if self.frontier.apply(checkpoint.partition, checkpoint.offset, ranges):
+            self._news.set()
+
+    def report(self) -> FeedReport | None:
+        """How far it is; ``None`` before it has begun."""
+        if self.frontier is None:
+            return None
+        high_water, laggard = self.frontier.high_water, self.frontier.laggard()
+        return FeedReport(
+            self.definition.id,
+            self.definition.epoch,
+            str(high_water),
+            time.time_ns() // NANOS_PER_MS - high_water.wall_ms,
+            "" if laggard is None else laggard.start.hex(),
+        )
+
+    async def close(self) -> None:
+        """Finish the transaction that is open, and write no more."""
+        self._closing.set()
+        self._news.set()
+        await self._task
+        await self._in_thread(self._producer.close)
+
+    async def _publish(self) -> None:
+        await self._in_thread(self._producer.open)
+        if not await self._follower.read_to_end(self._closing):  # what the fenced predecessor persisted
+            return
+        frontier = self._begin()
+        if self._persisted is not None:
+            await self._mark(self._persisted)
+        while not self._closing.is_set():
+            self._news.clear()  # before looking: what comes meanwhile sets it again
+            await self._advance(frontier)
+            await self._wait(frontier)
+
+    def _begin(self) -> FeedFrontier:
+        """The frontier as the last owner left it, and what came meanwhile."""
+        self._persisted = self._follower.view[self.definition.id].high_water
+        spans = [span for target in self._state.targets for span in target.spans]
+        assert self._state.start is not None
+        self.frontier = FeedFrontier(
+            spans, self._state.start, self.definition.options.resolved_interval_ns, self._persisted
+        )
+        _log.info("frontier begins", feed=self.definition.id, high_water=str(self.frontier.high_water))
+        for checkpoint in self._early:
+            self.apply(checkpoint)
+        self._early.clear()
+        return self.frontier
+
+    async def _advance(self, frontier: FeedFrontier) -> None:
+        high_water, marker = ResolvedTimestamp(frontier.high_water), frontier.due_marker()
+        due = marker is not None or time.monotonic() >= self._persist_due
+        if due and self._unpersisted(frontier):
+            await self._persist(frontier, high_water)
+        if marker is not None:
+            await self._mark(marker)
+            frontier.marked(marker)
+
+    async def _wait(self, frontier: FeedFrontier) -> None:
+        """Until there is news, or progress that was held back is due."""
+        delay_s = max(0.0, self._persist_due - time.monotonic()) if self._unpersisted(frontier) else None
+        try:
+            await asyncio.wait_for(self._news.wait(), delay_s)
+        except TimeoutError:
+            return
+
+    def _unpersisted(self, frontier: FeedFrontier) -> bool:
+        floor = self._state.start if self._persisted is None else self._persisted
+        return floor is None or frontier.high_water > floor
+
+    async def _persist(self, frontier: FeedFrontier, high_water: ResolvedTimestamp) -> None:
+        """Step M2."""
+        read_up_to = {partition: offset + 1 for partition, offset in frontier.positions.items()}
+        record = ProgressRecord(
+            self.definition.id,
+            self.definition.epoch,
+            high_water,
+            {**self._state.positions, **read_up_to},
+        )
+        await self._commit([Record(self._jobs, 0, record.key, record.to_bytes())])
+        self._persisted = high_water
+        self._persist_due = time.monotonic() + _PROGRESS_S
+
+    async def _mark(self, marker: ResolvedTimestamp) -> None:
+        """Step M3. A feed without markers has none to repeat either."""
+        if self.definition.options.resolved_interval_ns is None:
+            return
+        value = marker_value(marker, self.definition.options.envelope)
+        await self._commit(
+            [
+                Record(target.topic, partition, None, value)
+                for target in self._state.targets
+                for partition in range(target.partitions)
+            ]
+        )
+        MARKERS.labels(self.definition.id).inc()
+
+    async def _commit(self, records: list[Record]) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._threads, self._producer.commit, records)
+
+    async def _in_thread(self, call: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, call)

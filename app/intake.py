@@ -1,0 +1,126 @@
+"""One partition's batches in an unbroken row, whatever happens to them on the way (step 1).
+
+Between the broker and here batches pass through queues that are cleared on rebalances and at shutdown,
+and a consumer that resets its position when the log was cut. Instead of trusting each of them, the intake
+takes a batch only if it begins where the last one ended; otherwise it sends the consumer back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import structlog
+from faust.types import TP
+
+from app.ending import end_process
+from app.fetched import FetchedBatch
+from app.metrics import REREADS
+
+_log = structlog.get_logger("tidegate.intake")
+
+
+class Flow(Protocol):
+    """What an intake needs of the consumer (``app.transport.BatchConsumer``)."""
+
+    async def open_partition(self, tp: TP, offset: int) -> None: ...
+    def halt_partition(self, tp: TP) -> None: ...
+    def continue_partition(self, tp: TP) -> None: ...
+    async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]: ...
+
+
+class Intake:
+    """Receives the batches of ``tp`` and passes them to ``take`` in sequence.
+
+    ``cut`` is told the first offset that is left when the topic was cut above the next one to read; the
+    intake goes on from there.
+    """
+
+    def __init__(
+        self,
+        tp: TP,
+        flow: Flow,
+        take: Callable[[FetchedBatch], None],
+        cut: Callable[[int], None] | None = None,
+    ) -> None:
+        self._tp = tp
+        self._flow = flow
+        self._take = take
+        self._cut = cut
+        self._next = 0
+        self._halted = False
+        self._settling: asyncio.Task[None] | None = None
+        self._closed = False
+        self.highwater = 0
+
+    @property
+    def position(self) -> int:
+        """The next offset to be received."""
+        return self._next
+
+    @property
+    def lag(self) -> int:
+        """Offsets of the partition that were not received yet."""
+        return max(0, self.highwater - self._next)
+
+    def open(self, offset: int) -> None:
+        """Begin to read at ``offset``."""
+        self._next = offset
+        self._settle()
+
+    def offer(self, batch: FetchedBatch) -> None:
+        """Take the batch if it follows on what was taken; else send the consumer back to that place."""
+        if self._closed or self._settling is not None:
+            return
+        self.highwater = max(self.highwater, batch.highwater)
+        if batch.start == self._next:
+            self._next = batch.end
+            self._take(batch)
+        else:
+            REREADS.inc()
+            _log.info(
+                "a batch does not follow the last one; reading it again",
+                topic=self._tp.topic,
+                partition=self._tp.partition,
+                expected=self._next,
+                got=batch.start,
+            )
+            self._settle()
+
+    def halt(self) -> None:
+        """Let nothing more be fetched until ``proceed``; what is on its way still comes."""
+        self._halted = True
+        if self._settling is None:
+            self._flow.halt_partition(self._tp)
+
+    def proceed(self) -> None:
+        """Let the partition flow again."""
+        if self._halted:
+            self._halted = False
+            if self._settling is None and not self._closed:
+                self._flow.continue_partition(self._tp)
+
+    def close(self) -> None:
+        """Take nothing more."""
+        self._closed = True
+        if self._settling is not None:
+            self._settling.cancel()
+
+    def _settle(self) -> None:
+        """Bring the consumer to the next offset; batches that arrive until then are ignored."""
+        self._settling = asyncio.create_task(self._seek(), name=f"seek {self._tp.topic}")
+
+    async def _seek(self) -> None:
+        try:
+            first = (await self._flow.earliest_offsets(self._tp))[self._tp]
+            if first > self._next:
+                self._next = first
+                if self._cut is not None:
+                    self._cut(first)
+            await self._flow.open_partition(self._tp, self._next)
+        except Exception as error:  # without a position nothing can be read
+            end_process(error)
+        self._settling = None
+        if self._halted:
+            self._flow.halt_partition(self._tp)

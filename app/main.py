@@ -1,0 +1,52 @@
+"""Where everything is put together.
+
+``faust -A app.main worker`` and ``tidegate worker`` start the same worker; the first takes its settings
+from the environment alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from agents.control import control_agent
+from agents.frontier import frontier_agent
+from agents.jobs import jobs_agent
+from agents.rangefeed import rangefeed_agent
+from app.application import Application
+from app.ending import EXIT_REFUSED, end_process
+from app.logs import configure_logs
+from app.settings import Settings, load_settings
+from app.worker import BatchWorker
+from tidegate.errors import SettingsError
+
+
+def create_app(settings: Settings) -> Application:
+    """The application with all its agents."""
+    configure_logs(settings)
+    app = Application(settings)
+    partitions = rangefeed_agent(app)
+    control_agent(app, partitions)
+    frontier_agent(app)
+    jobs_agent(app)
+    return app
+
+
+def run_worker(settings: Settings) -> NoReturn:
+    """Run a worker until a signal ends it: exit status 0 after SIGTERM or SIGINT, 1 when it refuses to
+    start, 70 after a fatal error."""
+    BatchWorker(create_app(settings)).execute_from_commandline()
+    raise AssertionError("execute_from_commandline ends the process")
+
+
+def _app_of_the_environment() -> Application:
+    try:
+        return create_app(load_settings())
+    except SettingsError as error:
+        end_process(error, EXIT_REFUSED)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":  # made on demand: `faust -A app.main` asks for it
+        globals()["app"] = _app_of_the_environment()
+        return globals()["app"]
+    raise AttributeError(name)

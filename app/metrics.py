@@ -1,0 +1,95 @@
+"""Prometheus metrics: gauges from the worker's report at the moment of the scrape, counters as things happen.
+
+Every metric stands in this file, with its unit in its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from app.report import PartitionReport, QuarantineReport, Reporter
+
+REGISTRY: Final = CollectorRegistry()
+
+ROWS: Final = Counter("tidegate_rows", "Rows acknowledged by the sink", ["partition"], registry=REGISTRY)
+BATCHES: Final = Counter("tidegate_batches", "Batches that are durable", ["partition"], registry=REGISTRY)
+INCIDENTS: Final = Counter(
+    "tidegate_incidents", "Quarantines, refused records, failed feeds", ["partition"], registry=REGISTRY
+)
+MARKERS: Final = Counter("tidegate_markers", "Markers, each on all partitions", ["feed"], registry=REGISTRY)
+REREADS: Final = Counter(
+    "tidegate_rereads", "Times a batch did not follow the last one and was read again", registry=REGISTRY
+)
+
+_PARTITION_GAUGES: Final = {
+    "lag_records": "Records of the log that were not read yet",
+    "open_transactions": "Transactions with open intents",
+    "ranges": "Ranges, ended ones included",
+    "inflight_rows": "Rows that wait for their acknowledgement",
+    "oldest_unacknowledged_ms": "Age of the oldest batch with such rows",
+    "closed_regressions": "Closed timestamps below an earlier one, ignored",
+    "spill_bytes": "Bytes of parked records on disk",
+}
+
+
+class ReportCollector(Collector):
+    """Gauges that are read when Prometheus asks."""
+
+    def __init__(self, report: Reporter) -> None:
+        self._report = report
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """See ``prometheus_client``."""
+        report = self._report()
+        for name, meaning in _PARTITION_GAUGES.items():
+            gauge = GaugeMetricFamily(f"tidegate_{name}", meaning, labels=["partition"])
+            for partition in report.partitions:
+                gauge.add_metric([str(partition.partition)], getattr(partition, name))
+            yield gauge
+        yield _resolved_lag(report.partitions)
+        yield _quarantined(report.partitions)
+        yield _holes(report.quarantined)
+        feeds = GaugeMetricFamily(
+            "tidegate_feed_resolved_lag_ms", "Wall clock less the feed's high-water", labels=["feed"]
+        )
+        for feed in report.feeds:
+            feeds.add_metric([feed.feed], feed.resolved_lag_ms)
+        yield feeds
+        yield GaugeMetricFamily(
+            "tidegate_stalled_partitions", "Partitions over the stall alarm", value=len(report.stalled)
+        )
+
+
+def _resolved_lag(partitions: Iterable[PartitionReport]) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(
+        "tidegate_resolved_lag_ms", "Wall clock less the lowest resolved timestamp", labels=["partition"]
+    )
+    for partition in partitions:
+        if partition.resolved_lag_ms is not None:
+            gauge.add_metric([str(partition.partition)], partition.resolved_lag_ms)
+    return gauge
+
+
+def _quarantined(partitions: Iterable[PartitionReport]) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(
+        "tidegate_quarantined_ranges", "Ranges that give nothing any more", labels=["partition"]
+    )
+    for partition in partitions:
+        gauge.add_metric([str(partition.partition)], len(partition.quarantined))
+    return gauge
+
+
+def _holes(quarantined: Iterable[QuarantineReport]) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(
+        "tidegate_quarantined_range",
+        "1 for each such range; offset is where in the log the cause stands",
+        labels=["partition", "range_id", "offset"],
+    )
+    for hole in quarantined:
+        gauge.add_metric([str(hole.partition), str(hole.range_id), str(hole.offset)], 1)
+    return gauge

@@ -1,0 +1,148 @@
+"""The output topics of a feed: checked, created where missing, and pinned for the feed's epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from app.settings import Settings
+from app.topics import TopicSpec
+from app.topology import TopicAdmin
+from tidegate.changefeed.control import KnownTable
+from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState, FeedTarget
+from tidegate.changefeed.jobs import FeedView, JobsView
+from tidegate.changefeed.names import topic_name
+from tidegate.changefeed.sink import parse_sink_uri, require_shared_connection
+from tidegate.errors import FeedError, StatementError
+from tidegate.rows.keyside.integers import encode_uvarint_asc
+from tidegate.spans import Span
+
+#: Record times are commit timestamps, which may lie far back: time must not delete what is just written.
+_CREATED_WITH: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
+_LIVE: Final = (FeedState.STARTING, FeedState.RUNNING)
+_ENDED: Final = (FeedState.FAILED, FeedState.DROPPED)
+
+
+def check_sink(definition: FeedDefinition, settings: Settings) -> None:
+    """Raises ``FeedError`` for a sink that this version cannot write to."""
+    try:
+        require_shared_connection(parse_sink_uri(definition.sink_uri))
+    except StatementError as error:
+        raise FeedError(str(error)) from None
+    sink = urlsplit(definition.sink_uri)
+    ours = set(_servers(settings.bootstrap_servers))
+    if sink.scheme != "kafka" or not set(_servers(sink.netloc)) <= ours:
+        raise FeedError(
+            f"the sink {sink.scheme}://{sink.hostname or ''} is not the Kafka cluster of the worker "
+            f"({settings.bootstrap_servers}); this version writes to that one only"
+        )
+
+
+def check_topics(
+    definition: FeedDefinition, topics: Iterable[str], jobs: JobsView, internal: set[str]
+) -> None:
+    """Raises ``FeedError`` when a topic is another feed's, tidegate's own, or two tables'.
+
+    Of two feeds that both wait for their start the lower id has the topic; ids sort by creation.
+    """
+    seen: set[str] = set()
+    taken = _taken(definition.id, jobs)
+    for topic in topics:
+        if topic in taken:
+            raise FeedError(
+                f"feed {taken[topic]} writes to the topic {topic} already or will soon, and an output topic "
+                "belongs to one feed; choose another topic_prefix, or drop that feed"
+            )
+        if topic in internal:
+            raise FeedError(f"{topic} is a topic of tidegate's own; choose another topic_prefix")
+        if topic in seen:
+            raise FeedError(f"two tables of the feed would share the topic {topic}; make two feeds of them")
+        seen.add(topic)
+
+
+def former_owner(
+    definition: FeedDefinition,
+    topics: Iterable[str],
+    jobs: JobsView,
+    forgotten: Callable[[FeedDefinition], bool],
+) -> FeedId | None:
+    """A dropped or failed feed that may still write to one of the topics; ``None`` when there is none.
+
+    ``forgotten`` tells whether every log partition has answered that it removed the feed.
+    """
+    wanted = set(topics)
+    for other_id, other in jobs.feeds():
+        if other_id == definition.id or other.definition is None or other.status not in _ENDED:
+            continue
+        if wanted & _prepared_topics(other) and not forgotten(other.definition):
+            return other_id
+    return None
+
+
+def prepare_targets(
+    definition: FeedDefinition, tables: Sequence[KnownTable], admin: TopicAdmin, settings: Settings
+) -> tuple[FeedTarget, ...]:
+    """The targets with their partition counts, topics created where they are missing. Blocks.
+
+    Raises ``FeedError`` for a topic that cannot hold the feed, ``TopologyError`` for one that cannot be
+    created.
+    """
+    return tuple(_prepare(definition, table, admin, settings) for table in tables)
+
+
+def wanted_topics(definition: FeedDefinition) -> list[str]:
+    """The topics of all tables of the feed, in the definition's order."""
+    return [target_topic(definition, table.name) for table in definition.tables]
+
+
+def target_topic(definition: FeedDefinition, table: str) -> str:
+    """The topic of a table of the feed."""
+    return topic_name(definition.options.topic_prefix, table)
+
+
+def _prepare(
+    definition: FeedDefinition, known: KnownTable, admin: TopicAdmin, settings: Settings
+) -> FeedTarget:
+    topic = target_topic(definition, known.table.name)
+    partitions = admin.partitions(topic)
+    if partitions is None:
+        partitions = settings.output_partitions
+        admin.ensure([TopicSpec(topic, partitions, _CREATED_WITH)])
+    elif "compact" in admin.config(topic).get("cleanup.policy", ""):
+        _refuse_compaction(definition, topic)
+    return FeedTarget(known.table, known.table_id, topic, partitions, (_table_span(known.table_id),))
+
+
+def _refuse_compaction(definition: FeedDefinition, topic: str) -> None:
+    if definition.options.resolved_interval_ns is not None:
+        raise FeedError(
+            f"the topic {topic} has cleanup.policy=compact, and Kafka refuses records without a key there, "
+            "which resolved markers are; create the feed without the option resolved, or let the topic delete"
+        )
+
+
+def _table_span(table_id: int) -> Span:
+    """Every index of the table: which of them holds the rows is the descriptor's to say, and may change."""
+    return Span(encode_uvarint_asc(table_id), encode_uvarint_asc(table_id + 1))
+
+
+def _taken(feed_id: FeedId, jobs: JobsView) -> dict[str, FeedId]:
+    taken: dict[str, FeedId] = {}
+    for other_id, other in jobs.feeds():
+        if other_id == feed_id or other.definition is None:
+            continue
+        if other.status in _LIVE:
+            taken |= dict.fromkeys(_prepared_topics(other), other_id)
+        elif other.status is FeedState.PENDING and other_id < feed_id:
+            taken |= dict.fromkeys(wanted_topics(other.definition), other_id)
+    return taken
+
+
+def _prepared_topics(feed: FeedView) -> set[str]:
+    return set() if feed.current_state is None else {target.topic for target in feed.current_state.targets}
+
+
+def _servers(text: str) -> list[str]:
+    servers = (server.strip().replace("localhost:", "127.0.0.1:") for server in text.split(","))
+    return [server for server in servers if server]

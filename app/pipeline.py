@@ -1,0 +1,264 @@
+"""The ordered commit of one log partition: steps 2 to 8 of docs/delivery.md.
+
+Two tasks share the work. One takes input, steps the processor and hands rows to the sinks (2, 3); the
+other waits for acknowledgements in order and commits (4 to 8). Between them is a bounded row of batches
+in flight. Whatever fails in either ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+import structlog
+
+from app.batch_queue import Batch, BatchQueue, Cut, Valve
+from app.ending import end_process
+from app.fetched import FetchedBatch
+from app.in_flight import InFlight, InFlightBatches
+from app.sink import Barrier
+from tidegate.changefeed.control import Register
+from tidegate.changefeed.feed import FeedId
+from tidegate.processor.batch import (
+    ControlRecord,
+    Incident,
+    LogRecord,
+    OutputRecord,
+    PartitionCheckpoint,
+    StepResult,
+)
+from tidegate.processor.processor import PartitionStatus
+from tidegate.raftlog.entry import Offset
+
+#: A partition publishes its whole checkpoint this often, for a frontier agent that began anew.
+FULL_CHECKPOINT_S: Final = 30.0
+_STATUS_S: Final = 1.0  # what operators see is at most this much older than the last step
+_QUEUE_FULL_S: Final = 0.01
+
+_log = structlog.get_logger("tidegate.pipeline")
+ResultT = TypeVar("ResultT")
+
+
+class Processor(Protocol):
+    """What the pipeline needs of ``tidegate.processor.processor.PartitionProcessor``."""
+
+    @property
+    def held(self) -> bool: ...
+    def step(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult: ...
+    def control(self, records: Sequence[ControlRecord]) -> StepResult: ...
+    def missing_below(self, log_start: Offset) -> StepResult: ...
+    def full_checkpoint(self) -> PartitionCheckpoint: ...
+    def status(self) -> PartitionStatus: ...
+
+
+class RowSink(Protocol):
+    """Takes rows; see ``app.sink.Sink.send``."""
+
+    def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int: ...
+
+
+class Writer(Protocol):
+    """Makes results durable; see ``app.partition_writer.PartitionWriter.commit``."""
+
+    def commit(self, results: Sequence[StepResult]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a partition may hold; see ``app.settings``."""
+
+    batch_records: int
+    inflight_batches: int
+    queued_batches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """Where blocking work is done: steps by one thread for all partitions (they share the interpreter's
+    lock anyway), commits by several (they wait for the broker)."""
+
+    steps: Executor
+    commits: Executor
+
+
+class Pipeline:
+    """Runs the batches and control messages of one log partition through its processor, in order.
+
+    ``present`` is the log position that must be reached before a new feed is registered: the end of the log
+    at the opening of a partition that has read nothing yet, so that a feed starts at the present, with the
+    tables' descriptors known; 0 for all others, since a held partition could not read on.
+    """
+
+    def __init__(
+        self,
+        processor: Processor,
+        writer: Writer,
+        sink_of: Callable[[FeedId], RowSink],
+        valve: Valve,
+        threads: Threads,
+        limits: Limits,
+        *,
+        present: int = 0,
+        completed: Callable[[InFlight], None] = lambda flight: None,  # noqa: ARG005 - a default that ignores it
+        reported: Callable[[Incident], None] = lambda incident: None,  # noqa: ARG005
+    ) -> None:
+        self.processor = processor
+        self._writer = writer
+        self._sink_of = sink_of
+        self._threads = threads
+        self._present = present
+        self._completed = completed
+        self._reported = reported
+        self._batches = BatchQueue(valve, limits.batch_records, limits.queued_batches)
+        self._controls: list[ControlRecord] = []
+        self._input = asyncio.Event()
+        self.in_flight = InFlightBatches(limits.inflight_batches)
+        self._draining = False
+        self._checkpoint_due = time.monotonic()
+        self._status_due = 0.0
+        self._status_behind = False
+        self.status = processor.status()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # ---- input, called by the loop
+
+    def start(self) -> None:
+        """Begin to work; the first thing written is the whole checkpoint (step O6)."""
+        self._tasks = [
+            asyncio.create_task(self._guarded(self._step_batches), name="steps"),
+            asyncio.create_task(self._guarded(self._commit_batches), name="commits"),
+        ]
+
+    def offer(self, batch: FetchedBatch) -> None:
+        """Queue a batch of the log; asks for no more when enough is queued."""
+        self._batches.put(batch)
+        self._input.set()
+
+    def control(self, records: Sequence[ControlRecord]) -> None:
+        """Queue messages about feeds; they are taken up at a batch boundary: registrations at the first
+        one at the present, all others at the next."""
+        self._controls.extend(records)
+        self._input.set()
+
+    def cut(self, log_start: int) -> None:
+        """Note that the log begins above what was to be read next."""
+        self._batches.cut(log_start)
+        self._input.set()
+
+    async def drain(self) -> None:
+        """Step nothing more, and return when all that was in flight is durable."""
+        self._draining = True
+        self._input.set()
+        await asyncio.gather(*self._tasks)
+
+    # ---- steps 2 and 3
+
+    async def _step_batches(self) -> None:
+        await self.in_flight.reserve()
+        while (flight := await self._next_step()) is not None:
+            for incident in flight.result.incidents:
+                self._reported(incident)
+            await self._produce(flight)
+            self.in_flight.add(flight)
+            await self.in_flight.reserve()
+        self.in_flight.end()
+
+    async def _next_step(self) -> InFlight | None:
+        """Wait for input and step it; ``None`` once draining."""
+        while not self._draining:
+            self._input.clear()
+            if controls := self._take_controls():
+                return await self._step(self.processor.control, controls)
+            if time.monotonic() >= self._checkpoint_due:
+                return await self._step_checkpoint()
+            if self._batches and not self.processor.held:
+                return await self._step_next(self._batches.take())
+            await self._wait_for_input()
+        return None
+
+    def _take_controls(self) -> list[ControlRecord]:
+        """The messages to take up now.
+
+        A registration that others overtake is passed over by the processor; the jobs agent repeats it.
+        """
+        taken, self._controls = self._controls, []
+        if (
+            self._batches.position < self._present and not self.processor.held
+        ):  # a held one would never get there
+            self._controls = [record for record in taken if isinstance(record.message, Register)]
+            taken = [record for record in taken if not isinstance(record.message, Register)]
+        return taken
+
+    async def _step_next(self, waiting: Batch | Cut) -> InFlight:
+        match waiting:
+            case Cut(log_start):
+                return await self._step(self.processor.missing_below, log_start)
+            case Batch(records, end):
+                return await self._step(partial(self.processor.step, end=end), records, end=end)
+
+    async def _step(
+        self, step: Callable[[ResultT], StepResult], argument: ResultT, *, end: int | None = None
+    ) -> InFlight:
+        loop = asyncio.get_running_loop()
+        result = await loop.run_in_executor(self._threads.steps, self._run, step, argument)
+        rows = sum(map(len, result.outputs.values()))
+        return InFlight(result, Barrier(rows, loop), end)
+
+    def _run(self, step: Callable[[ResultT], StepResult], argument: ResultT) -> StepResult:
+        """In the steps' thread; only there the processor can be looked at."""
+        result = step(argument)
+        self._status_behind = True
+        self._look()
+        return result
+
+    def _look(self) -> None:
+        """Note the status once a second at most; also in the steps' thread."""
+        if self._status_behind and time.monotonic() >= self._status_due:
+            self.status = self.processor.status()
+            self._status_behind = False
+            self._status_due = time.monotonic() + _STATUS_S
+
+    async def _step_checkpoint(self) -> InFlight:
+        self._checkpoint_due = time.monotonic() + FULL_CHECKPOINT_S
+        loop = asyncio.get_running_loop()
+        checkpoint = await loop.run_in_executor(self._threads.steps, self.processor.full_checkpoint)
+        result = StepResult(None, checkpoint=checkpoint if checkpoint.ranges else None)
+        return InFlight(result, Barrier(0, loop))
+
+    async def _wait_for_input(self) -> None:
+        due = min(self._checkpoint_due, self._status_due) if self._status_behind else self._checkpoint_due
+        try:
+            await asyncio.wait_for(self._input.wait(), max(0.0, due - time.monotonic()))
+        except TimeoutError:
+            await asyncio.get_running_loop().run_in_executor(self._threads.steps, self._look)
+
+    async def _produce(self, flight: InFlight) -> None:
+        loop = asyncio.get_running_loop()
+        for feed_id, rows in flight.result.outputs.items():
+            send = self._sink_of(feed_id).send
+            sent = await loop.run_in_executor(self._threads.steps, send, rows, flight.barrier)
+            while sent < len(rows):  # the queue is full, and librdkafka tells nobody when it has room
+                await asyncio.sleep(_QUEUE_FULL_S)
+                sent = await loop.run_in_executor(self._threads.steps, send, rows, flight.barrier, sent)
+
+    # ---- steps 4 to 8
+
+    async def _commit_batches(self) -> None:
+        loop = asyncio.get_running_loop()
+        while group := await self.in_flight.acknowledged():
+            results = [flight.result for flight in group]
+            await loop.run_in_executor(self._threads.commits, self._writer.commit, results)
+            self.in_flight.complete(group)
+            for flight in group:
+                self._completed(flight)
+
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except Exception as error:
+            end_process(error)

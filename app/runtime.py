@@ -1,0 +1,40 @@
+"""What one worker process holds open: its directory, threads, sink and what it knows of the cluster."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from app.data_dir import DataDirectory
+from app.pipeline import Limits, Threads
+from app.settings import Settings
+from app.sink import Sink
+from app.topics import Topics
+from app.topology import TopicAdmin, Topology
+
+
+class Runtime:
+    """Opened once the settings are known, closed when the process ends in an orderly way."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Check everything that can be wrong before the first record is read; waits for the broker.
+
+        Raises ``TopologyError``.
+        """
+        self.settings = settings
+        self.topics = Topics.of(settings)
+        self.directory = DataDirectory(settings.home)
+        self.admin = TopicAdmin(settings)
+        self.topology: Topology = self.admin.discover(settings)
+        self.sink = Sink(settings)
+        self.threads = Threads(
+            steps=ThreadPoolExecutor(1, "steps"),
+            commits=ThreadPoolExecutor(settings.commit_threads, "commits"),
+        )
+        self.limits = Limits(settings.batch_records, settings.inflight_batches, settings.queued_batches)
+
+    def close(self) -> None:
+        """Release everything; rows that are not acknowledged are given up."""
+        self.threads.steps.shutdown()
+        self.threads.commits.shutdown()
+        self.sink.close()
+        self.directory.close()

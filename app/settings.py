@@ -1,0 +1,201 @@
+"""The worker's settings: one typed object, validated once at start.
+
+Every field is read from the environment variable ``TIDEGATE_<FIELD>``; ``tidegate worker --<field>``
+overrides it. Times are milliseconds, sizes bytes, as the names say.
+"""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from app.settings_faults import fault_text
+from tidegate.errors import SettingsError
+
+PositiveInt = Annotated[int, Field(ge=1)]
+
+
+class LogFormat(enum.Enum):
+    """How log lines look: for people, or one JSON object a line."""
+
+    CONSOLE = "console"
+    JSON = "json"
+
+
+class SecurityProtocol(enum.Enum):
+    """Kafka's names."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the connection uses TLS."""
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether the client logs in by SASL."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class Settings(BaseSettings):
+    """Settings of one worker process. Those marked *group* must be the same on all workers of an app."""
+
+    model_config = SettingsConfigDict(env_prefix="TIDEGATE_", frozen=True, extra="forbid")
+
+    # ---- where things are
+    bootstrap_servers: str = Field(
+        default="127.0.0.1:9092",
+        min_length=1,
+        description="Kafka brokers to begin with: host:port, comma-separated.",
+    )
+    app_id: str = Field(
+        default="tidegate",
+        pattern=r"^[A-Za-z0-9._-]{1,100}$",
+        description="Group. Application id: consumer group, prefix of internal topics and transactional "
+        "ids. Danger: another id starts from nothing and writes every row again.",
+    )
+    topic_prefix: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9._-]{0,100}$",
+        description="Group. Prefix of the log topic (<prefix>raftlog) and of the requests topic.",
+    )
+    data_dir: Path = Field(
+        default=Path("data"),
+        description="Directory of the local copies of state, one worker process at a time. It may be deleted "
+        "while no worker runs: state is then read from the changelog topics.",
+    )
+    instance_id: str | None = Field(
+        default=None,
+        description="Name of this worker in the group, kept over restarts (KIP-345): a restart within "
+        "session_timeout_ms then moves no partition. Danger: two workers with one name shut each other out.",
+    )
+
+    # ---- throughput and limits
+    batch_records: PositiveInt = Field(
+        default=5_000,
+        description="Records of the log in one step at most. More: fewer transactions, later rows.",
+    )
+    inflight_batches: PositiveInt = Field(
+        default=3, description="Batches of a partition whose rows are not all acknowledged, at most."
+    )
+    queued_batches: PositiveInt = Field(
+        default=4,
+        description="Fetched batches of a partition that wait for their step before fetching pauses.",
+    )
+    commit_threads: PositiveInt = Field(
+        default=8, description="Threads for transactions: that many partitions commit at the same time."
+    )
+    max_record_bytes: PositiveInt = Field(
+        default=1_000_000,
+        description="Largest record that is produced. A larger row ends the worker with a sentence naming "
+        "it. Not above the broker's message.max.bytes.",
+    )
+    linger_ms: Annotated[int, Field(ge=0)] = Field(
+        default=5, description="How long a row may wait for others to share a request."
+    )
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
+        default="lz4", description="Compression of rows on their topics."
+    )
+
+    # ---- topics
+    output_partitions: PositiveInt = Field(
+        default=4,
+        description="Partitions of an output topic that tidegate creates; fixed for the feed's epoch.",
+    )
+    checkpoint_partitions: PositiveInt = Field(
+        default=1,
+        description="Group. Partitions of the checkpoints topic: that many frontier agents share the feeds.",
+    )
+    replication_factor: int = Field(
+        default=-1, ge=-1, description="Replicas of topics that tidegate creates; -1 is the broker's default."
+    )
+
+    # ---- times
+    push_age_ms: PositiveInt = Field(
+        default=10_000, description="Group. A transaction open for longer, by the log's time, is pushed."
+    )
+    push_repeat_ms: PositiveInt = Field(
+        default=5_000,
+        description="Group. An unanswered push is sent again after this much of the log's time.",
+    )
+    stall_alarm_ms: PositiveInt = Field(
+        default=60_000,
+        description="Alarm when a row has waited longer for its acknowledgement; rows never expire.",
+    )
+    session_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] = Field(
+        default=10_000, description="A worker that is silent for longer loses its partitions to the others."
+    )
+    drain_timeout_ms: PositiveInt = Field(
+        default=30_000,
+        description="How long revoked partitions may take to finish what is in flight, and a stopping worker "
+        "as well; afterwards the process ends and its successor repeats that work.",
+    )
+
+    # ---- operation
+    metrics_host: str = Field(
+        default="127.0.0.1",
+        description="Address of /metrics, /health and /status. Danger: nothing there is protected.",
+    )
+    metrics_port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+        default=0,
+        description="Port of the same; 0 takes a free one and writes it to <data_dir>/<app_id>/worker.json.",
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", description="The least severe log line that is written."
+    )
+    log_format: LogFormat = Field(default=LogFormat.CONSOLE, description="Log lines for people, or JSON.")
+
+    # ---- security
+    security_protocol: SecurityProtocol = Field(
+        default=SecurityProtocol.PLAINTEXT,
+        description="How to talk to Kafka. Danger: PLAINTEXT is readable by all.",
+    )
+    ssl_ca_location: Path | None = Field(
+        default=None, description="PEM file of the authorities that sign the brokers' certificates."
+    )
+    ssl_certificate_location: Path | None = Field(
+        default=None, description="PEM file of this client's certificate."
+    )
+    ssl_key_location: Path | None = Field(default=None, description="PEM file of this client's private key.")
+    ssl_key_password: SecretStr | None = Field(default=None, description="Password of that key.")
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        default="SCRAM-SHA-512", description="How to log in."
+    )
+    sasl_username: str | None = Field(default=None, description="User to log in as.")
+    sasl_password: SecretStr | None = Field(default=None, description="Password of that user.")
+
+    @model_validator(mode="after")
+    def _login_is_complete(self) -> Self:
+        if self.security_protocol.authenticated and (
+            self.sasl_username is None or self.sasl_password is None
+        ):
+            raise ValueError(f"{self.security_protocol.value} needs sasl_username and sasl_password")
+        return self
+
+    @property
+    def home(self) -> Path:
+        """This application's part of the data directory."""
+        return self.data_dir / self.app_id
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Settings from the environment, with ``overrides`` in place of what it says.
+
+    Raises ``SettingsError`` that names every field at fault and its environment variable.
+    """
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        faults = "; ".join(fault_text({**fault}) for fault in error.errors())
+        raise SettingsError(
+            f"The worker cannot start with these settings: {faults}. Each is TIDEGATE_<NAME> in the "
+            "environment or an option of `tidegate worker`"
+        ) from None

@@ -1,0 +1,34 @@
+"""What is wrong with a setting, in words of the person who set it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+#: By pydantic's error type; the fields in braces are that type's context.
+_DEMANDS: Final = {
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "string_too_short": "must not be empty",
+    "string_pattern_mismatch": "must be made of letters, digits, dots, hyphens and underscores, 100 at most",
+    "enum": "must be {expected}",
+    "literal_error": "must be {expected}",
+}
+
+
+def fault_text(fault: Mapping[str, Any]) -> str:
+    """One fault of pydantic's ``errors()`` as a clause.
+
+    It names the setting, and its value unless that is a secret.
+    """
+    name, kind, context = ".".join(map(str, fault["loc"])), fault["type"], fault.get("ctx", {})
+    if kind == "value_error":  # a rule of ours over several settings, said in our own words
+        return str(context["error"])
+    if kind == "extra_forbidden":
+        return f"there is no setting {name}"
+    value = "" if name.endswith("_password") else f" is {str(fault['input'])!r}, but"
+    demand = _DEMANDS[kind].format(**context) if kind in _DEMANDS else f"cannot be used: {fault['msg']}"
+    return f"{name}{value} {demand}"

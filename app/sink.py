@@ -1,0 +1,146 @@
+"""Rows to Kafka: idempotent producers without expiry, and a barrier that counts one batch's deliveries.
+
+``Producer.flush`` would wait for every batch and hide errors: with one record refused it returns 0. The
+barrier is told of each row's delivery instead, and a failure ends the process (docs/delivery.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from app.clients import librdkafka_config
+from app.ending import end_process
+from app.settings import Settings
+from app.transaction import Record, refused
+from tidegate.errors import DeliveryError
+from tidegate.processor.batch import OutputRecord
+
+_POLL_S: Final = 0.05
+_QUEUE_RECORDS: Final = 500_000
+_QUEUE_KIB: Final = 512 << 10
+_CLOSE_S: Final = 5.0
+
+_log = structlog.get_logger("tidegate.sink")
+
+
+class Barrier:
+    """Counts the acknowledgements of one batch's rows; ``acknowledged`` is done with the last of them.
+
+    ``delivered`` is called by the sinks' threads, everything else by the loop's.
+    """
+
+    __slots__ = ("_left", "_lock", "_loop", "acknowledged")
+
+    def __init__(self, rows: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.acknowledged: asyncio.Future[None] = loop.create_future()
+        self._left = rows
+        self._loop = loop
+        self._lock = threading.Lock()  # two sinks may acknowledge at the same time
+        if not rows:
+            self.acknowledged.set_result(None)
+
+    def delivered(self, error: KafkaError | None, message: Any) -> None:
+        """Count one row, or end the process when it was not delivered."""
+        if error is not None:
+            end_process(
+                DeliveryError(
+                    f"A row for {message.topic()} partition {message.partition()}, key "
+                    f"{(message.key() or b'').hex()}, could not be delivered: {error.str()}. Nothing of its "
+                    "batch is acknowledged; the next worker writes the batch again"
+                )
+            )
+        with self._lock:
+            self._left -= 1
+            last = not self._left
+        if last:
+            self._loop.call_soon_threadsafe(self._open)
+
+    def _open(self) -> None:
+        if not self.acknowledged.done():
+            self.acknowledged.set_result(None)
+
+
+class Sink:
+    """One producer for all feeds that write to one cluster."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._limit = settings.max_record_bytes
+        self._producer = Producer(
+            librdkafka_config(settings)
+            | {
+                "enable.idempotence": True,
+                "enable.gapless.guarantee": True,
+                "acks": "all",
+                "max.in.flight.requests.per.connection": 5,
+                "message.timeout.ms": 0,  # no expiry: it would reorder a key (docs/delivery.md#rows)
+                "linger.ms": settings.linger_ms,
+                "batch.size": 1_000_000,
+                "batch.num.messages": 10_000,
+                "compression.type": settings.compression,
+                "message.max.bytes": settings.max_record_bytes,
+                "queue.buffering.max.messages": _QUEUE_RECORDS,
+                "queue.buffering.max.kbytes": _QUEUE_KIB,
+                "error_cb": _on_error,
+            }
+        )
+        self._closed = threading.Event()
+        self._poller = threading.Thread(target=self._poll, name="sink-deliveries", daemon=True)
+        self._poller.start()
+
+    def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
+        """Hand rows to the producer from index ``first`` on.
+
+        Returns the index of the first row that had no place in the producer's queue: call again with it
+        after a while. Raises ``DeliveryError`` for a row that the producer does not take, such as one
+        above ``max_record_bytes``.
+        """
+        produce, delivered = self._producer.produce, barrier.delivered
+        for index in range(first, len(rows)):
+            topic, partition, key, value, timestamp_ms, headers = rows[index]
+            try:
+                produce(topic, value, key, partition, delivered, None, timestamp_ms, headers)
+            except BufferError:
+                return index
+            except KafkaException as error:
+                if error.args[0].fatal():
+                    raise _undeliverable(error.args[0]) from None
+                raise refused(Record(topic, partition, key, value), self._limit, error) from None
+        return len(rows)
+
+    def pending(self) -> int:
+        """Rows that are not acknowledged."""
+        return len(self._producer)
+
+    def close(self) -> None:
+        """Stop; rows that are still in the queue are given up."""
+        self._closed.set()
+        self._poller.join()
+        self._producer.purge()
+        self._producer.flush(_CLOSE_S)
+
+    def _poll(self) -> None:
+        try:
+            while not self._closed.is_set():
+                self._producer.poll(_POLL_S)
+        except KafkaException as error:
+            end_process(_undeliverable(error.args[0]))
+        except BaseException as error:  # nobody else would see it
+            end_process(error)
+
+
+def _on_error(error: KafkaError) -> None:
+    _log.warning("Kafka is in trouble", cause=error.str())
+
+
+def _undeliverable(error: KafkaError) -> DeliveryError:
+    """Comes instead of delivery reports where going on would leave a gap; it names the topic."""
+    return DeliveryError(
+        f"Rows could not be delivered: {error.str()}. Nothing of their batches is acknowledged; the next "
+        "worker writes them again"
+    )

@@ -1,0 +1,12 @@
+"""Tables of partition state: local copies in RocksDB, changelogs in Kafka. One table a file."""
+
+from typing import Final
+
+from tables.descriptors import DESCRIPTORS
+from tables.feeds import FEEDS
+from tables.intents import INTENTS
+from tables.ranges import RANGES
+from tables.table import Table
+
+#: Every table of a log partition's state.
+TABLES: Final[tuple[Table, ...]] = (RANGES, INTENTS, DESCRIPTORS, FEEDS)

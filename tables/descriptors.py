@@ -1,0 +1,14 @@
+"""Versions of table descriptors.
+
+Each partition keeps its own copy: a descriptor stands in every partition of the log before any row that
+it governs, and what a row means must not depend on how far another partition has come.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tables.table import Table
+from tidegate.processor.batch import StateTable
+
+DESCRIPTORS: Final = Table(StateTable.DESCRIPTORS, b"d")

@@ -1,0 +1,156 @@
+"""The local copy of a log partition's state: one RocksDB database, every table under its own prefix.
+
+It is a cache of the changelogs, so it is never synced to disk on purpose: what a power failure takes away
+is read again. What matters is that it never *claims* more than it holds: the changelog positions are
+written in the same batch as the rows that they speak of.
+
+Beside the rows it keeps, under keys that start with a zero byte: the version of this layout, per table the
+changelog position (which topic, next offset to read), and when it was last written.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias, cast
+
+import structlog
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteBatch
+
+from tables import TABLES
+from tidegate.processor.batch import StateChange, StateTable
+
+#: RocksDB's block cache, shared by the stores of a process.
+BlockCache: TypeAlias = Cache
+
+_FORMAT: Final = b"1"
+_META: Final = b"\x00"
+_FORMAT_KEY: Final = b"\x00format"
+_WRITTEN_KEY: Final = b"\x00written"
+_POSITION_PREFIX: Final = b"\x00position/"
+_PREFIX_OF: Final[Mapping[StateTable, bytes]] = {table.state: table.prefix for table in TABLES}
+_TABLE_OF: Final[Mapping[bytes, StateTable]] = {table.prefix: table.state for table in TABLES}
+
+_log = structlog.get_logger("tidegate.store")
+
+
+@dataclass(frozen=True, slots=True)
+class RocksOptions:
+    """Every RocksDB option that we set. RocksDB's defaults are per database; a worker has one per partition.
+
+    The block cache is shared by all partitions of the process; rows are read once, at the restore, so it
+    is small. ``open_files`` bounds file handles per partition.
+    """
+
+    block_cache_bytes: int = 32 << 20
+    write_buffer_bytes: int = 8 << 20  # flushed to a file when full; up to two per partition
+    open_files: int = 64
+    wal_bytes: int = 32 << 20
+    info_log_files: int = 2
+
+    def build(self, cache: BlockCache) -> Options:
+        """RocksDB's own object."""
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_write_buffer_size(self.write_buffer_bytes)
+        options.set_max_write_buffer_number(2)
+        options.set_max_open_files(self.open_files)
+        options.set_max_total_wal_size(self.wal_bytes)
+        options.set_keep_log_file_num(self.info_log_files)
+        options.set_compression_type(DBCompressionType.lz4())
+        blocks = BlockBasedOptions()
+        blocks.set_block_cache(cache)
+        options.set_block_based_table_factory(blocks)
+        return options
+
+
+class ChangelogPosition(NamedTuple):
+    """The next offset to read from a changelog partition, and the id of the topic that it belongs to."""
+
+    topic_id: str
+    offset: int
+
+
+class PartitionStore:
+    """The state of one log partition. Not to be used by two threads at a time."""
+
+    def __init__(self, path: Path, cache: BlockCache, options: RocksOptions | None = None) -> None:
+        """Open the database at ``path``, or begin an empty one where it is missing, damaged or of another
+        layout."""
+        self._path = path
+        self._cache = cache
+        self._options = options or RocksOptions()
+        self._db = self._open()
+
+    def positions(self) -> dict[StateTable, ChangelogPosition]:
+        """Where each table's changelog is to be read on; a table that was never written is missing."""
+        found = {}
+        for table in StateTable:
+            stored = self._db.get(_POSITION_PREFIX + table.value.encode())
+            if stored is not None:
+                topic_id, _, offset = stored.decode().rpartition(" ")
+                found[table] = ChangelogPosition(topic_id, int(offset))
+        return found
+
+    def written_at_ms(self) -> int | None:
+        """Wall clock of the last write, milliseconds since 1970; ``None`` for an empty store."""
+        stored = self._db.get(_WRITTEN_KEY)
+        return None if stored is None else int(stored)
+
+    def rows(self) -> Iterator[StateChange]:
+        """Every row of every table. Take them all, or the database cannot be closed."""
+        for key, value in cast(Iterator[tuple[bytes, bytes]], self._db.items()):
+            if key[:1] != _META:
+                yield StateChange(_TABLE_OF[key[:1]], key[1:], value)
+
+    def write(
+        self,
+        changes: Iterable[StateChange],
+        positions: Mapping[StateTable, tuple[str, int]],
+        now_ms: int,
+    ) -> None:
+        """Apply ``changes`` in order, with the changelog positions that they bring it to, or nothing."""
+        batch = WriteBatch(raw_mode=True)
+        for table, key, value in changes:
+            if value is None:
+                batch.delete(_PREFIX_OF[table] + key)
+            else:
+                batch.put(_PREFIX_OF[table] + key, value)
+        for table, (topic_id, offset) in positions.items():
+            batch.put(_POSITION_PREFIX + table.value.encode(), f"{topic_id} {offset}".encode())
+        batch.put(_WRITTEN_KEY, str(now_ms).encode())
+        self._db.write(batch)
+
+    def clear(self) -> None:
+        """Throw everything away."""
+        self._db.close()
+        shutil.rmtree(self._path)
+        self._db = self._open()
+
+    def close(self) -> None:
+        """Release the files; the store cannot be used any more."""
+        self._db.close()
+
+    def _open(self) -> Rdict:
+        try:
+            db = self._database()
+        except Exception as error:  # rocksdict raises nothing more specific
+            if "lock hold" in str(error):
+                raise  # open already: not damaged, and not to be deleted under its user
+            _log.warning(
+                "the local copy of state is damaged and begins anew", path=str(self._path), error=error
+            )
+            shutil.rmtree(self._path, ignore_errors=True)
+            db = self._database()
+        if db.get(_FORMAT_KEY) != _FORMAT:
+            db.close()
+            shutil.rmtree(self._path, ignore_errors=True)
+            db = self._database()
+            db.put(_FORMAT_KEY, _FORMAT)
+        return db
+
+    def _database(self) -> Rdict:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        return Rdict(str(self._path), self._options.build(self._cache))
