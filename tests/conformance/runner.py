@@ -1,0 +1,52 @@
+"""Runs cases against the code, and tells what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from tests.conformance.case import Case, NotClaimed, kind_of, read_cases
+from tests.conformance.registry import CHECKS
+
+
+class Outcome(Enum):
+    """What became of a case; what the code does not claim is skipped."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One case, run: ``detail`` says what was expected and what came, or why it was skipped."""
+
+    case_id: str
+    outcome: Outcome
+    detail: str = ""
+
+
+def run_files(paths: Iterable[Path]) -> Iterator[Result]:
+    """Run every case of every file, in order."""
+    for path in paths:
+        for case in read_cases(path):
+            yield run_case(case)
+
+
+def run_case(case: Case) -> Result:
+    """Run one case. An exception that the check did not ask for is a failure like any other."""
+    case_id, kind = str(case.get("id", "?")), kind_of(case)
+    check = CHECKS.get(kind)
+    if check is None:
+        return Result(case_id, Outcome.SKIPPED, f"kind {kind} is not claimed")
+    try:
+        failure = check(case)
+    except NotClaimed as reason:
+        return Result(case_id, Outcome.SKIPPED, str(reason))
+    except Exception as error:  # the report of a run must not end at its first surprise
+        failure = f"{type(error).__name__}: {error}"
+    if failure is None:
+        return Result(case_id, Outcome.PASSED)
+    return Result(case_id, Outcome.FAILED, failure)

@@ -1,0 +1,90 @@
+"""The runner itself: a report that hides nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.registry import CHECKS
+from tests.conformance.runner import Outcome, run_case
+
+ONE = {"id": "one", "kind": "key.varint.asc", "hex": "89", "value": "1"}
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command, run as people run it."""
+    command = [sys.executable, "-m", "tests.conformance", *arguments]
+    root = Path(__file__).parents[2]
+    return subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "detail"),
+    [
+        ({"value": "2"}, "expected 2, decoded 1"),
+        ({"hex": "8989"}, "EncodingError: 1 bytes are left over"),
+        ({"hex": "f601"}, "expected f601, encoded 89"),
+        ({"hex": "zz"}, "ValueError"),
+        ({"kind": "error.key.varint"}, "expected an error, decoded 1"),
+        ({"kind": "key.varint.asc.decode_only"}, "expected another form, encoded 89"),
+        ({"kind": "key.pretty", "value": "/Table/2"}, "expected /Table/2, got /Table/1"),
+        ({"kind": "key.prefix_end", "value": "89"}, "expected 89, got 8a"),
+        ({"kind": "kv.primary"}, "KeyError"),
+    ],
+)
+def test_a_wrong_case_fails_with_what_was_expected_and_what_came(
+    changes: dict[str, Any], detail: str
+) -> None:
+    result = run_case({**ONE, **changes})
+    assert result.outcome is Outcome.FAILED
+    assert detail in result.detail
+
+
+@pytest.mark.parametrize(
+    ("changes", "detail"),
+    [
+        ({"value": {"id": 1, "owner": "Bob"}}, "column owner: expected 'Bob', decoded 'Alice'"),
+        ({"value": {"id": 1}}, "column owner: expected None, decoded 'Alice'"),
+        ({"hex": "30c8fbd503416c696365"}, "ChecksumMismatch"),
+        ({"key_pretty": "/Table/51/1/2/1/1"}, "expected the key /Table/51/1/2/1/1"),
+    ],
+)
+def test_a_wrong_pair_fails_too(changes: dict[str, Any], detail: str) -> None:
+    case = {
+        "id": "pair",
+        "kind": "kv.primary",
+        "hex": "30c8fbd403416c696365",
+        "value": {"id": 1, "owner": "Alice"},
+        "key_hex": "bb89898989",
+        "key_pretty": "/Table/51/1/1/1/1",
+        "table": "accounts(id INT PK id1, owner STRING id2, FAMILY f0(id), FAMILY f1(owner)); table id 51",
+    }
+    assert run_case(case).outcome is Outcome.PASSED
+    result = run_case({**case, **changes})
+    assert result.outcome is Outcome.FAILED
+    assert detail in result.detail
+
+
+def test_a_kind_that_nobody_claims_is_skipped_by_name() -> None:
+    result = run_case({"id": "x", "kind": "key.unheard_of"})
+    assert (result.outcome, result.detail) == (Outcome.SKIPPED, "kind key.unheard_of is not claimed")
+
+
+def test_the_command_counts_and_names_failures(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    cases = [ONE, {**ONE, "id": "two", "value": "2"}, {"id": "three", "kind": "key.unheard_of"}]
+    path.write_text("\n".join(map(json.dumps, cases)), encoding="utf-8")
+    done = run(str(path))
+    assert done.stdout.splitlines() == ["two: expected 2, decoded 1", "1 passed, 1 failed, 1 skipped"]
+    assert done.returncode == 1
+
+
+def test_the_command_lists_the_claimed_kinds() -> None:
+    done = run("--list-kinds")
+    assert done.returncode == 0
+    assert done.stdout.split() == sorted(CHECKS)

@@ -1,0 +1,136 @@
+"""A case of the contract: a log and the feeds on it, independent of all other cases.
+
+Cases are numbered, and their tables, ranges and topics are named by the number: so many cases can share
+one log, and an engine has to be started only once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import count
+from typing import Final
+
+from tests.contract.engine import Task, run_reference
+from tests.feeds import WITH_MARKERS, activation
+from tests.hand_log import HandLog, HandRange, HandTable
+from tests.logs import Record
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.options import FeedOptions
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.reference import ReferenceEngine
+from tidegate.rows import TableDescriptor
+from tidegate.spans import Span
+
+PARTITIONS: Final = 3
+_RANGES_PER_CASE: Final = 999  # a multiple of PARTITIONS, so that each case's first range is in partition 0
+_TABLES_PER_CASE: Final = 10
+
+
+class World(HandLog):
+    """The log of one case, with the names that are its own."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(PARTITIONS)
+        self.number = number
+        self.first_range_id = _RANGES_PER_CASE * (number + 1)
+        self._range_ids = count(self.first_range_id)
+        self._table_ids = count(1_000 + _TABLES_PER_CASE * number)
+        self._feeds: list[Activate] = []
+
+    def table(self, columns: str = "id INT, v STRING", key: str = "id") -> HandTable:
+        """A table, described to every partition."""
+        table_id = next(self._table_ids)
+        table = HandTable.of(table_id, f"t{table_id}", columns, key)
+        self.describe(table)
+        return table
+
+    def range(self, span: Span, **snapshot: object) -> HandRange:
+        """A range, opened by its first snapshot; one after the other in partitions 0, 1, 2, 0 ..."""
+        return self.open_range(next(self._range_ids), span, **snapshot)
+
+    def feed(
+        self,
+        *tables: HandTable,
+        options: FeedOptions = WITH_MARKERS,
+        start: Timestamp = ZERO,
+        topics: str = "",
+    ) -> None:
+        """A feed on these tables, its topics' names beginning with ``topics``."""
+        self.feed_on((table.descriptor for table in tables), options=options, start=start, topics=topics)
+
+    def feed_on(
+        self,
+        tables: Iterable[TableDescriptor],
+        *,
+        options: FeedOptions = WITH_MARKERS,
+        start: Timestamp = ZERO,
+        topics: str = "",
+    ) -> None:
+        """The same for descriptors."""
+        feed_id = f"case{self.number}-feed{len(self._feeds)}"
+        options = replace(options, topic_prefix=topics)
+        self._feeds.append(activation(tables, options, start=start, feed_id=feed_id))
+
+    def add(self, log: Iterable[Iterable[Record]]) -> None:
+        """Append finished records, partition by partition."""
+        for partition, records in enumerate(log):
+            for record in records:
+                self.write_bytes(partition, record.key, record.value, record.timestamp)
+
+    @property
+    def feeds(self) -> tuple[Activate, ...]:
+        """The feeds asked for."""
+        return tuple(self._feeds)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A case as it is written down. ``alone`` for one that would disturb others on the same log."""
+
+    name: str
+    build: Callable[[World], None]
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltCase:
+    """A case with its log and feeds."""
+
+    name: str
+    alone: bool
+    log: tuple[tuple[Record, ...], ...]
+    feeds: tuple[Activate, ...]
+    reference: ReferenceEngine
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics of its feeds."""
+        return frozenset(target.topic for feed in self.feeds for target in feed.targets)
+
+
+def build(case: Case, number: int) -> BuiltCase:
+    """Build a case, and run it by itself on the reference engine: what comes out is to come out anywhere."""
+    world = World(number)
+    case.build(world)
+    # One record at a time: an engine must not depend on how the log is cut into batches.
+    reference = run_reference(world.partitions, world.feeds, batch=1)
+    return BuiltCase(case.name, case.alone, world.partitions, world.feeds, reference)
+
+
+def merged(cases: Iterable[BuiltCase]) -> Task:
+    """All cases on one log, their records interleaved by record time."""
+    cases = list(cases)
+    log = tuple(
+        tuple(_renumbered(merge(*(case.log[number] for case in cases), key=lambda record: record.timestamp)))
+        for number in range(PARTITIONS)
+    )
+    feeds = tuple(feed for case in cases for feed in case.feeds)
+    finals = {feed.feed_id: case.reference.high_water(feed.feed_id) for case in cases for feed in case.feeds}
+    return Task(log, feeds, finals)
+
+
+def _renumbered(records: Iterable[Record]) -> Iterator[Record]:
+    for offset, record in enumerate(records):
+        yield record._replace(offset=offset)

@@ -1,0 +1,24 @@
+"""All cases of the contract, built once."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from tests.contract.case import BuiltCase, Case, build
+from tests.contract.cases import ranges, rows, simulated, transactions
+
+CASES: Final[tuple[Case, ...]] = (*rows.CASES, *transactions.CASES, *ranges.CASES, *simulated.CASES)
+
+
+@cache
+def built(name: str) -> BuiltCase:
+    """The case of that name."""
+    number = next(number for number, case in enumerate(CASES) if case.name == name)
+    return build(CASES[number], number)
+
+
+def together() -> list[list[BuiltCase]]:
+    """The cases in groups that share a log."""
+    cases = [built(case.name) for case in CASES]
+    return [[case for case in cases if not case.alone], *([case] for case in cases if case.alone)]

@@ -1,0 +1,78 @@
+"""What two engines' outputs have in common, and what each must keep by itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tests.contract.engine import Output
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.record import JsonDecoder, MarkerRecord
+from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
+from tidegate.processor.batch import SOURCE_HEADER
+from tidegate.processor.reference import Emitted, TopicPartition
+
+
+class KeyOnPartition(NamedTuple):
+    """A row's place and key: its records are ordered."""
+
+    place: TopicPartition
+    key: bytes
+
+
+def of_topics(output: Output, topics: Iterable[str]) -> Output:
+    """The part of an output that stands on these topics."""
+    wanted = frozenset(topics)
+    return {place: records for place, records in output.items() if place.topic in wanted and records}
+
+
+def rows_by_key(output: Output) -> Mapping[KeyOnPartition, Sequence[Emitted]]:
+    """The rows of each key in order, exact duplicates and provenance left out."""
+    found: dict[KeyOnPartition, dict[Emitted, None]] = defaultdict(dict)
+    for place, records in output.items():
+        for record in records:
+            if record.key is not None:
+                found[KeyOnPartition(place, record.key)][_without_provenance(record)] = None
+    return {key: list(records) for key, records in found.items()}
+
+
+def _without_provenance(record: Emitted) -> Emitted:
+    return record._replace(headers=tuple(pair for pair in record.headers if pair[0] != SOURCE_HEADER))
+
+
+def markers(feed: Activate, records: Iterable[Emitted]) -> Iterator[Timestamp]:
+    """The timestamps of the markers among the records of one partition, in order."""
+    decoder = JsonDecoder(feed.definition.options.envelope)
+    for record in records:
+        if record.key is None:
+            decoded = decoder.decode(None, record.value)
+            assert isinstance(decoded, MarkerRecord)
+            yield decoded.resolved
+
+
+def unseen_rows_below_markers(feed: Activate, records: Iterable[Emitted]) -> list[tuple[Timestamp, Emitted]]:
+    """Every lie: a marker, and a row at or below it that comes later and had not been seen before it."""
+    decoder = JsonDecoder(feed.definition.options.envelope)
+    last, seen, lies = ZERO, set[Emitted](), []
+    for record in records:
+        if record.key is None:
+            decoded = decoder.decode(None, record.value)
+            assert isinstance(decoded, MarkerRecord)
+            last = max(last, decoded.resolved)
+        else:
+            row = _without_provenance(record)
+            if row not in seen and _timestamp(decoder, record) <= last:
+                lies.append((last, record))
+            seen.add(row)
+    return lies
+
+
+def _timestamp(decoder: JsonDecoder, record: Emitted) -> Timestamp:
+    """The row's timestamp; without a stamp the youngest that its record time allows, to accuse nobody."""
+    decoded = decoder.decode(record.key, record.value)
+    stamp = getattr(decoded, "updated", None)
+    if isinstance(stamp, Timestamp):
+        return stamp
+    assert record.timestamp_ms is not None
+    return Timestamp((record.timestamp_ms + 1) * NANOS_PER_MS - 1)

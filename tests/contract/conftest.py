@@ -1,0 +1,46 @@
+"""The engines: each runs every case once, and the tests look at what it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import pytest
+
+from tests.contract.case import BuiltCase, merged
+from tests.contract.catalogue import built, together
+from tests.contract.comparison import of_topics
+from tests.contract.engine import Engine, InMemory, Output
+from tests.contract.faust_engine import FaustWorker
+
+Outputs: TypeAlias = Callable[[str], Output]
+
+
+def _reference(request: pytest.FixtureRequest) -> Engine:
+    return InMemory(batch=23)
+
+
+def _faust(request: pytest.FixtureRequest) -> Engine:
+    broker = request.getfixturevalue("broker")
+    directory = request.getfixturevalue("tmp_path_factory").mktemp("faust")
+    return FaustWorker(broker.bootstrap, directory)
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param(_reference, id="reference"),
+        pytest.param(_faust, id="faust", marks=pytest.mark.broker),
+    ],
+)
+def outputs(request: pytest.FixtureRequest) -> Outputs:
+    """What the engine wrote for a case, by the case's name. An engine runs each group of cases once."""
+    engine: Engine = request.param(request)
+    found: dict[str, Output] = {}
+    for cases in together():
+        found |= _by_case(cases, engine.run(merged(cases)))
+    return found.__getitem__
+
+
+def _by_case(cases: list[BuiltCase], output: Output) -> Mapping[str, Output]:
+    return {case.name: of_topics(output, built(case.name).topics) for case in cases}

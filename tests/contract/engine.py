@@ -1,0 +1,64 @@
+"""What the contract asks of an engine, and the reference engine as the first that keeps it.
+
+A third engine is one more class with ``run``, and one more parameter of the fixture ``outputs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Protocol, TypeAlias
+
+from tests.logs import Record
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.feed import FeedId
+from tidegate.hlc import ResolvedTimestamp
+from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartition
+
+Log: TypeAlias = Sequence[Sequence[Record]]
+Output: TypeAlias = Mapping[TopicPartition, Sequence[Emitted]]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A whole log by partition, and the feeds that read it from its first record on.
+
+    ``finals`` says how far each feed comes: an engine that cannot see its own end may stop there.
+    """
+
+    log: Log
+    feeds: tuple[Activate, ...]
+    finals: Mapping[FeedId, ResolvedTimestamp]
+
+
+class Engine(Protocol):
+    """Reads a log, writes feeds."""
+
+    def run(self, task: Task) -> Output:
+        """Everything that stands on the output topics once the log is processed, in order."""
+
+
+class InMemory:
+    """The reference engine, in batches of ``batch`` records."""
+
+    def __init__(self, batch: int) -> None:
+        self._batch = batch
+
+    def run(self, task: Task) -> Output:
+        """See ``Engine``. Batches of all partitions take turns."""
+        return run_reference(task.log, task.feeds, self._batch).output
+
+
+def run_reference(log: Log, feeds: Sequence[Activate], batch: int) -> ReferenceEngine:
+    """The reference engine after the whole log."""
+    engine = ReferenceEngine(len(log), feeds)
+    for turn in zip_longest(*(_batches(records, batch) for records in log)):
+        for partition, records in enumerate(turn):
+            if records is not None:
+                engine.step(partition, records)
+    return engine
+
+
+def _batches(records: Sequence[Record], size: int) -> list[Sequence[Record]]:
+    return [records[first : first + size] for first in range(0, len(records), size)]

@@ -1,0 +1,194 @@
+"""The Faust worker as an engine: a real worker process on a real broker.
+
+The feeds are given to it as an earlier worker would have left them that died between storing their start and
+hearing from the log partitions: the jobs topic holds each feed's definition and its state ``starting`` with
+the start and the targets. The jobs agent goes on from there, and announces the activation. The log is still
+empty then, so every partition takes the feeds up before its first record, as the reference engine does. A
+feed that is created while the worker runs gets its start from what was applied, never from a test.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.contract.comparison import markers
+from tests.contract.engine import Log, Output, Task
+from tests.e2e.worker_process import WorkerProcess
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.feed import FeedState
+from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, StateRecord
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.jobs import Jobs
+from tidegate.client.output import OutputTopics
+from tidegate.processor.reference import Emitted, TopicPartition
+from tidegate.verify import TopicRecord
+
+_START_S: Final = 90.0
+_FINISH_S: Final = 120.0
+_BATCH: Final = 50  # small, so that batches are cut within every case
+_LOOK_AGAIN_S: Final = 0.25
+
+
+class FaustWorker:
+    """Runs a task on one worker process, with topics of its own on the broker."""
+
+    def __init__(self, bootstrap: str, directory: Path) -> None:
+        self._bootstrap = bootstrap
+        self._directory = directory
+
+    def run(self, task: Task) -> Output:
+        """See ``Engine``. ``AssertionError`` with the worker's log when it ends or does not get on."""
+        return _Run(self._bootstrap, self._directory, task).output()
+
+
+class _Run:
+    def __init__(self, bootstrap: str, directory: Path, task: Task) -> None:
+        self._bootstrap = bootstrap
+        self._task = task
+        self._prefix = f"contract-{uuid.uuid4().hex[:8]}-"
+        self._app_id = f"{self._prefix}app"
+        self._feeds = tuple(self._placed(feed) for feed in task.feeds)
+        self._connection = KafkaConnection(bootstrap, timeout_s=_START_S)
+        self._home = directory / self._app_id
+
+    def output(self) -> Output:
+        """Start the worker, give it the log, and read what it wrote."""
+        self._create_topics()
+        self._write_jobs()
+        with WorkerProcess(self._home, self._settings()) as worker:
+            self._wait_until_running(worker)
+            self._write_log(self._task.log)
+            worker.wait_until(self._log_is_processed, "the end of the log", _FINISH_S)
+            worker.wait_until(self._is_covered, "the last marker of every feed", _FINISH_S)
+            # An orderly stop finishes what is in flight: what is read afterwards is all there is.
+            assert worker.stop() == 0, worker.text[-20_000:]
+        return self._read()
+
+    # ---- before
+
+    def _placed(self, feed: Activate) -> Activate:
+        """The feed with topics of this run, on this broker."""
+        return replace(
+            feed,
+            definition=replace(feed.definition, sink_uri=f"kafka://{self._bootstrap}"),
+            targets=tuple(replace(target, topic=self._prefix + target.topic) for target in feed.targets),
+        )
+
+    def _settings(self) -> dict[str, str]:
+        settings = {
+            "bootstrap_servers": self._bootstrap,
+            "app_id": self._app_id,
+            "topic_prefix": self._prefix,
+            "data_dir": str(self._home / "data"),
+            "session_timeout_ms": "6000",
+            "batch_records": str(_BATCH),
+        }
+        return {f"TIDEGATE_{name.upper()}": value for name, value in settings.items()}
+
+    def _create_topics(self) -> None:
+        targets = [target for feed in self._feeds for target in feed.targets]
+        topics = [
+            NewTopic(f"{self._prefix}raftlog", len(self._task.log), config={"retention.ms": "-1"}),
+            NewTopic(f"{self._app_id}-jobs", 1, config={"cleanup.policy": "compact"}),
+            *(NewTopic(target.topic, target.partitions, config={"retention.ms": "-1"}) for target in targets),
+        ]
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        for future in admin.create_topics(topics).values():
+            future.result(30)
+
+    def _write_jobs(self) -> None:
+        records: list[JobRecord] = []
+        for feed in self._feeds:
+            definition = feed.definition
+            records.append(DefinitionRecord(definition))
+            records.append(
+                StateRecord(
+                    definition.id,
+                    definition.epoch,
+                    FeedState.STARTING,
+                    start=feed.start,
+                    targets=feed.targets,
+                    positions=dict.fromkeys(range(len(self._task.log)), 0),
+                )
+            )
+        producer = self._producer()
+        for record in records:
+            producer.produce(f"{self._app_id}-jobs", record.to_bytes(), record.key, 0)
+        assert producer.flush(30) == 0
+
+    def _wait_until_running(self, worker: WorkerProcess) -> None:
+        jobs = Jobs(self._connection, self._app_id)
+
+        def all_run() -> bool:
+            view = jobs.view()
+            states = {feed.feed_id: view[feed.feed_id] for feed in self._feeds}
+            failed = [view for view in states.values() if view.status is FeedState.FAILED]
+            assert not failed, failed
+            return all(view.status is FeedState.RUNNING for view in states.values())
+
+        worker.wait_until(all_run, "all feeds to run", _START_S)
+
+    def _write_log(self, log: Log) -> None:
+        producer = self._producer()
+        for partition, records in enumerate(log):
+            for record in records:
+                producer.produce(
+                    f"{self._prefix}raftlog", record.value, record.key, partition, timestamp=record.timestamp
+                )
+                producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def _producer(self) -> Producer:
+        return Producer({"bootstrap.servers": self._bootstrap, "enable.idempotence": True})
+
+    # ---- after
+
+    def _log_is_processed(self) -> bool:
+        """Whether the worker's group has reported the end of the log: what it reports is durable."""
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": self._app_id})
+        try:
+            ends = [len(records) for records in self._task.log]
+            places = [Place(f"{self._prefix}raftlog", number) for number in range(len(ends))]
+            return [place.offset for place in consumer.committed(places, timeout=10)] == ends
+        finally:
+            consumer.close()
+
+    def _is_covered(self) -> bool:
+        """Whether the feeds with a marker at every advance have their last one on every partition."""
+        output = self._read()
+        for feed in self._task.feeds:
+            final = self._task.finals[feed.feed_id]
+            if feed.definition.options.resolved_interval_ns != 0 or final <= feed.start:
+                continue
+            for target in feed.targets:
+                for number in range(target.partitions):
+                    records = output.get(TopicPartition(target.topic, number), ())
+                    if final not in markers(feed, records):
+                        return False
+        return True
+
+    def _read(self) -> Output:
+        """The output topics as they are now, by the names that the task gives them."""
+        topics = [target.topic for feed in self._feeds for target in feed.targets]
+        return _by_place(OutputTopics.now(self._connection, topics).records(), self._prefix)
+
+
+def _by_place(records: Iterable[TopicRecord], prefix: str) -> Output:
+    output: dict[TopicPartition, list[Emitted]] = {}
+    for record in records:
+        place = TopicPartition(record.topic.removeprefix(prefix), record.partition)
+        output.setdefault(place, []).append(_emitted(record))
+    return output
+
+
+def _emitted(record: TopicRecord) -> Emitted:
+    headers = tuple((name, value or b"") for name, value in record.headers)
+    return Emitted(record.key, record.value, record.timestamp_ms, headers)

@@ -1,0 +1,19 @@
+"""Scenarios on the shared broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stack.kafka import KafkaBroker
+from tests.e2e.scenario import Scenario, bank_log
+
+
+@pytest.fixture
+def scenario(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> Iterator[Scenario]:
+    """A bank's log that is not written yet, and no worker."""
+    made = Scenario(broker.bootstrap, topic_prefix, tmp_path, bank_log(seed=7, transactions=200))
+    yield made
+    made.close()

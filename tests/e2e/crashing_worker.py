@@ -1,0 +1,176 @@
+"""A worker that is killed at a chosen point of the commit protocol: ``crashing_worker.py <point> <nth>``.
+
+The points are named as in docs/delivery.md. Each patches the step behind it: at its n-th call the process
+gets SIGKILL, as from a machine that fails there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from agents.rangefeed import LogPartition
+from app.feed_publisher import FeedPublisher
+from app.main import run_worker
+from app.partition_writer import PartitionWriter
+from app.pipeline import Pipeline
+from app.settings import load_settings
+from app.sink import Sink
+from app.transaction import TransactionalProducer
+from tables.store import PartitionStore
+
+
+def die() -> None:
+    """As kill -9 does it."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def before(owner: type, method: str) -> Callable[[int], None]:
+    """Die at the n-th call of the method, before it does anything."""
+
+    def install(nth: int) -> None:
+        original, calls = getattr(owner, method), Calls(nth)
+
+        def patched(*args: Any, **kwargs: Any) -> Any:
+            calls.count()
+            return original(*args, **kwargs)
+
+        setattr(owner, method, patched)
+
+    return install
+
+
+class Calls:
+    """Counts calls of several threads; the n-th dies."""
+
+    def __init__(self, nth: int) -> None:
+        self._left = nth
+        self._lock = threading.Lock()
+
+    def count(self) -> None:
+        with self._lock:
+            self._left -= 1
+            if not self._left:
+                die()
+
+
+def among_the_rows(nth: int) -> None:
+    """Let half of the n-th batch with several rows be acknowledged, then die."""
+    original, left = Sink.send, [nth]
+
+    def patched(self: Sink, rows: Any, barrier: Any, first: int = 0) -> int:
+        left[0] -= len(rows) > 1
+        if left[0]:
+            return original(self, rows, barrier, first)
+        original(self, rows[: len(rows) // 2], barrier, first)
+        while self.pending():
+            time.sleep(0.01)
+        die()
+        return 0
+
+    Sink.send = patched  # type: ignore[method-assign]
+
+
+def while_committing(nth: int) -> None:
+    """Send the n-th commit off, and do not live to see the answer."""
+    original, left = TransactionalProducer._finish, [nth]
+
+    def patched(self: TransactionalProducer) -> None:
+        if "-feed-" in self._id or "-jobs" in self._id:
+            return original(self)
+        left[0] -= 1
+        if not left[0]:
+            threading.Thread(target=original, args=(self,), daemon=True).start()
+            time.sleep(0.004)
+            die()
+        return original(self)
+
+    TransactionalProducer._finish = patched  # type: ignore[method-assign]
+
+
+def in_an_open_transaction(nth: int) -> None:
+    """Die when the records of the n-th transaction are written, and it is not committed."""
+    original, calls = TransactionalProducer._finish, Calls(nth)
+
+    def patched(self: TransactionalProducer) -> None:
+        if "-feed-" not in self._id and "-jobs" not in self._id:
+            calls.count()
+        original(self)
+
+    TransactionalProducer._finish = patched  # type: ignore[method-assign]
+
+
+def in_an_open_marker(nth: int) -> None:
+    """The same for the transactions of a feed: every second one is a marker."""
+    original, calls = TransactionalProducer._finish, Calls(2 * nth)
+
+    def patched(self: TransactionalProducer) -> None:
+        if "-feed-" in self._id:
+            calls.count()
+        original(self)
+
+    TransactionalProducer._finish = patched  # type: ignore[method-assign]
+
+
+def freeze_before_commit(nth: int) -> None:
+    """Stop at the n-th commit, its rows acknowledged, until somebody lets the process go on."""
+    original, left = PartitionWriter.commit, [nth]
+
+    def patched(self: PartitionWriter, results: Any) -> None:
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        original(self, results)
+
+    PartitionWriter.commit = patched  # type: ignore[method-assign]
+
+
+def freeze_broker_at(pid: int) -> None:
+    """Freeze the broker of this process id before the first rows are sent."""
+    original, left = Sink.send, [1]
+
+    def patched(self: Sink, rows: Any, barrier: Any, first: int = 0) -> int:
+        if left:
+            left.pop()
+            os.kill(pid, signal.SIGSTOP)
+        return original(self, rows, barrier, first)
+
+    Sink.send = patched  # type: ignore[method-assign]
+
+
+def hold_markers(_: int) -> None:
+    """Persist no progress and write no marker: the frontier agent hangs."""
+
+    async def patched(self: FeedPublisher, frontier: Any) -> None:
+        await asyncio.sleep(3600)
+
+    FeedPublisher._advance = patched  # type: ignore[method-assign]
+
+
+POINTS: Final[dict[str, Callable[[int], None]]] = {
+    "before-the-step": before(Pipeline, "_run"),
+    "before-the-rows": before(Pipeline, "_produce"),
+    "among-the-rows": among_the_rows,
+    "after-the-rows": before(PartitionWriter, "commit"),
+    "in-an-open-transaction": in_an_open_transaction,
+    "while-committing": while_committing,
+    "before-the-local-copy": before(PartitionStore, "write"),
+    "before-completing": before(LogPartition, "_note_completed"),
+    "before-the-marker": before(FeedPublisher, "_mark"),
+    "in-an-open-marker": in_an_open_marker,
+    "freeze-before-commit": freeze_before_commit,
+    "freeze-broker-at": freeze_broker_at,
+    "hold-markers": hold_markers,
+}
+
+
+if __name__ == "__main__":
+    POINTS[sys.argv[1]](int(sys.argv[2]))
+    run_worker(load_settings())

@@ -1,0 +1,217 @@
+"""One application on a real broker: its log, its feed, its workers, and the audit of what came out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from sim.options import StoreOptions
+from sim.plan import OutcomeMix
+from sim.workloads.bank import Bank, BankOptions
+from tests.e2e.worker_process import FAUST, WorkerProcess
+from tests.feeds import activation
+from tests.logs import Record, SimulatedLog, simulate
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.feed import FeedState, TableName
+from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.record import JsonDecoder, MarkerRecord
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.jobs import Jobs
+from tidegate.client.output import OutputTopics
+from tidegate.errors import TidegateError
+from tidegate.hlc import Timestamp
+from tidegate.processor.reference import ReferenceEngine
+from tidegate.verify import AuditReport, ExpectedVersion, Verdict, audit
+
+PARTITIONS: Final = 3
+OUTPUT_PARTITIONS: Final = 3
+HEAD_RECORDS: Final = 5
+_MIX: Final = OutcomeMix(restart=0.15, abort=0.1, abandon=0.1)
+_STORE: Final = StoreOptions(
+    partitions=PARTITIONS,
+    closed_lag_ms=200,
+    heartbeat_ms=300,
+    rejected_fraction=0.05,
+    snapshot_interval_ms=700,
+    request_gap_ms=20,
+    resolve_delay_ms=400,
+)
+_DECODER: Final = JsonDecoder(Envelope.WRAPPED)
+
+
+def bank_log(seed: int, transactions: int, accounts: int = 40) -> SimulatedLog:
+    """The finished log of a bank with all that can happen to a transaction."""
+    bank = Bank(BankOptions(accounts=accounts, ranges=5, outcomes=_MIX), seed)
+    return simulate(bank, _STORE, seed=seed, transactions=transactions)
+
+
+def _head_is_read(worker: WorkerProcess) -> bool:
+    if not (worker.home / "worker.json").exists():
+        return False
+    partitions = worker.ask("/status")["partitions"]
+    read = [partition for partition in partitions if (partition["next_offset"] or 0) >= HEAD_RECORDS]
+    return len(read) == PARTITIONS
+
+
+class Scenario:
+    """Topics are named by ``prefix``; files stand below ``directory``."""
+
+    def __init__(self, bootstrap: str, prefix: str, directory: Path, log: SimulatedLog) -> None:
+        self.bootstrap = bootstrap
+        self.prefix = prefix
+        self.app_id = f"{prefix}app"
+        self.directory = directory
+        self.log = log
+        self.workers: list[WorkerProcess] = []
+        self.connection = KafkaConnection(bootstrap)
+        self.topic = f"{prefix}accounts"
+        self.feed: Activate | None = None
+        self._written = 0
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 0}
+        )
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(f"{prefix}raftlog", PARTITIONS, 1)])[f"{prefix}raftlog"].result(30)
+
+    # ---- workers
+
+    def settings(self, name: str = "w0", **more: Any) -> dict[str, str]:
+        """The environment of a worker."""
+        values = {
+            "bootstrap_servers": self.bootstrap,
+            "app_id": self.app_id,
+            "topic_prefix": self.prefix,
+            "data_dir": self.directory / name,
+            "output_partitions": OUTPUT_PARTITIONS,
+            "session_timeout_ms": 6000,
+            "batch_records": 50,
+            "log_level": "INFO",
+            **more,
+        }
+        return {f"TIDEGATE_{field.upper()}": str(value) for field, value in values.items()}
+
+    def start_worker(
+        self, name: str = "w0", arguments: Sequence[str] = FAUST, **settings: Any
+    ) -> WorkerProcess:
+        """Start a worker with a data directory of its own, by ``name``."""
+        home = self.directory / name / self.app_id
+        worker = WorkerProcess(home, self.settings(name, **settings), arguments, name)
+        self.workers.append(worker)
+        return worker
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        for worker in self.workers:
+            if worker.running:
+                worker.resume()
+                worker.kill()
+
+    # ---- input
+
+    def create_feed(self, worker: WorkerProcess, feed_id: str = "bank") -> FeedView:
+        """Create a feed on all tables, and wait until it runs.
+
+        The log's first records are written before: they describe the tables and the ranges.
+        """
+        self.append(HEAD_RECORDS)
+        worker.wait_until(lambda: _head_is_read(worker), "the head of the log to be read")
+        options = FeedOptions(updated=True, resolved_interval_ns=0, topic_prefix=self.prefix)
+        definition = activation(
+            self.log.tables, options, feed_id=feed_id, sink_uri=f"kafka://{self.bootstrap}"
+        ).definition
+        jobs = Jobs(self.connection, self.app_id)
+        jobs.create(definition)
+        feed = jobs.wait(definition.id, 60)
+        assert feed.status is FeedState.RUNNING, (feed, worker.text)
+        self.follow(feed, self.topic)
+        return feed
+
+    def follow(self, feed: FeedView, topic: str) -> None:
+        """Expect and audit this feed's rows from now on."""
+        state = feed.current_state
+        assert feed.definition is not None
+        assert state is not None
+        assert state.start is not None
+        self.feed = Activate(feed.definition, state.start, state.targets)
+        self.topic = topic
+
+    def log_table(self, name: str) -> TableName:
+        """The name of a table that the log's database might have."""
+        return TableName.of(self.log.tables[0])._replace(name=name)
+
+    def append(self, count: int | None = None) -> None:
+        """Write the next ``count`` records of each log partition, or all that are left."""
+        end = None if count is None else self._written + count
+        for partition, records in enumerate(self.log.partitions):
+            for record in records[self._written : end]:
+                self._append(partition, record)
+        assert self._producer.flush(60) == 0
+        self._written = max(map(len, self.log.partitions)) if end is None else end
+
+    def _append(self, partition: int, record: Record) -> None:
+        self._producer.produce(
+            f"{self.prefix}raftlog", record.value, record.key, partition, timestamp=record.timestamp
+        )
+        self._producer.poll(0)
+
+    # ---- output
+
+    def reference(self) -> ReferenceEngine:
+        """The in-memory engine after the whole log."""
+        assert self.feed is not None
+        engine = ReferenceEngine(PARTITIONS, [self.feed])
+        for number, records in enumerate(self.log.partitions):
+            engine.step(number, records)
+        return engine
+
+    def expected(self) -> Iterator[ExpectedVersion]:
+        """Every row that the reference engine writes."""
+        for place, records in self.reference().output.items():
+            for record in records:
+                decoded = _DECODER.decode(record.key, record.value)
+                if not isinstance(decoded, MarkerRecord):
+                    assert record.key is not None
+                    assert decoded.updated is not None
+                    yield ExpectedVersion(place.topic, record.key, decoded.updated, record.value)
+
+    def audit(self) -> AuditReport:
+        """The output as it is now, against the reference engine's."""
+        topics = OutputTopics.now(self.connection, [self.topic])
+        return audit(topics.records(), topics.counts, expected=self.expected())
+
+    def wait_until_covered(self, worker: WorkerProcess, timeout_s: float = 120.0) -> AuditReport:
+        """Wait for the last marker of the log on every partition; then audit everything."""
+        last = self.end()
+        deadline = time.monotonic() + timeout_s
+        while self.covered() < last:
+            assert worker.running, f"the worker ended\n{worker.text[-20_000:]}"
+            assert time.monotonic() < deadline, f"covered {self.covered()} of {last}\n{worker.text[-20_000:]}"
+            time.sleep(0.2)
+        report = self.audit()
+        assert report.verdict is not Verdict.VIOLATED, str(report)
+        assert report.covered >= last, str(report)
+        return report
+
+    def end(self) -> Timestamp:
+        """The last marker that the whole log allows."""
+        assert self.feed is not None
+        return Timestamp(*self.reference().high_water(self.feed.feed_id))
+
+    def covered(self) -> Timestamp:
+        """The highest marker that every output partition has."""
+        try:
+            topics = OutputTopics.now(self.connection, [self.topic])
+            markers: dict[int, Timestamp] = dict.fromkeys(range(OUTPUT_PARTITIONS), Timestamp(0))
+            for record in topics.records():
+                decoded = _DECODER.decode(record.key, record.value)
+                if isinstance(decoded, MarkerRecord):
+                    markers[record.partition] = max(markers[record.partition], decoded.resolved)
+        except TidegateError:
+            return Timestamp(0)
+        return min(markers.values())

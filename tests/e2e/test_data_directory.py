@@ -1,0 +1,67 @@
+"""The local copy of state is a cache: without it, or with a foreign one, the changelogs say everything."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.e2e.scenario import PARTITIONS, Scenario
+from tests.e2e.worker_process import WorkerProcess
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+
+def wait_until_restored(worker: WorkerProcess) -> None:
+    worker.wait_until(lambda: worker.text.count("partition restored") == PARTITIONS, "all partitions")
+
+
+def read_through(scenario: Scenario) -> None:
+    """One worker reads half of the log and stops."""
+    worker = scenario.start_worker(instance_id="w0")
+    scenario.create_feed(worker)
+    scenario.append(max(map(len, scenario.log.partitions)) // 2)
+    worker.wait_until(
+        lambda: all(p["lag_records"] == 0 for p in worker.ask("/status")["partitions"]), "the end"
+    )
+    assert worker.stop() == 0, worker.text
+
+
+def test_a_restart_reads_nothing_from_the_changelogs(scenario: Scenario) -> None:
+    read_through(scenario)
+    worker = scenario.start_worker(instance_id="w0")
+    wait_until_restored(worker)
+    assert worker.text.count("changelog_records=0") == PARTITIONS, worker.text
+    scenario.append()
+    scenario.wait_until_covered(worker)
+
+
+def test_a_deleted_directory_is_restored_from_the_changelogs(scenario: Scenario) -> None:
+    read_through(scenario)
+    shutil.rmtree(scenario.directory / "w0" / scenario.app_id)
+    worker = scenario.start_worker(instance_id="w0")
+    wait_until_restored(worker)
+    assert worker.text.count("there is no local copy") == PARTITIONS, worker.text
+    assert "changelog_records=0" not in worker.text
+    scenario.append()
+    scenario.wait_until_covered(worker)
+
+
+def test_a_damaged_directory_is_restored_from_the_changelogs(scenario: Scenario) -> None:
+    read_through(scenario)
+    for manifest in (scenario.directory / "w0" / scenario.app_id).glob("partition-*/MANIFEST-*"):
+        manifest.write_bytes(b"damaged")
+    worker = scenario.start_worker(instance_id="w0")
+    wait_until_restored(worker)
+    assert "is damaged" in worker.text
+    scenario.append()
+    scenario.wait_until_covered(worker)
+
+
+def test_a_directory_in_use_is_refused(scenario: Scenario) -> None:
+    first = scenario.start_worker("w0")
+    first.wait_for("the worker starts")
+    second = scenario.start_worker("w0")
+    assert second.wait() == 1
+    assert "is in use by the worker with process id" in second.text
+    assert first.running

@@ -1,0 +1,37 @@
+"""Workers killed at random under the demo's load: the audit against the store's true history passes."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from stack.kafka import KafkaBroker
+from tests.e2e.live_load import live_load
+from tidegate.verify import Verdict
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+_KILLS = 10
+
+
+@pytest.mark.parametrize("seed", [20_261_121])
+def test_ten_kills_under_load_lose_and_invent_nothing(
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, seed: int
+) -> None:
+    rng = random.Random(seed)
+    with live_load(broker.bootstrap, topic_prefix, tmp_path, seed) as load:
+        worker = load.start_worker("w0", instance_id="w0")
+        load.create_feed()
+        for _ in range(_KILLS):
+            worker.wait_for("partition restored")
+            time.sleep(rng.uniform(0.0, 1.5))  # the time of the crash is what is random
+            load.store.require_running()
+            worker.kill()
+            worker = load.start_worker("w0", instance_id="w0")
+        report = load.finish()
+        assert report.verdict is Verdict.PASSED, str(report)
+        assert report.counts.duplicates > 0, "no kill hit a batch between its rows and its commit"
+        assert worker.stop() == 0, worker.text

@@ -1,0 +1,92 @@
+"""Topics that were deleted and created again under a state that remembers the old ones."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from app.ending import EXIT_FATAL
+from tests.e2e.scenario import PARTITIONS, Scenario
+from tidegate.client.output import OutputTopics
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def half_read(scenario: Scenario) -> Scenario:
+    """One worker read half of the log and stopped."""
+    worker = scenario.start_worker(instance_id="w0")
+    scenario.create_feed(worker)
+    scenario.append(max(map(len, scenario.log.partitions)) // 2)
+    worker.wait_until(
+        lambda: all(p["lag_records"] == 0 for p in worker.ask("/status")["partitions"]), "the end"
+    )
+    assert worker.stop() == 0, worker.text
+    return scenario
+
+
+def rows(scenario: Scenario) -> int:
+    """Markers not counted: the persisted one may be repeated at any start."""
+    records = OutputTopics.now(scenario.connection, [scenario.topic]).records()
+    return sum(record.key is not None for record in records)
+
+
+def delete(scenario: Scenario, topic: str) -> AdminClient:
+    admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
+    return admin
+
+
+def create(admin: AdminClient, topic: str) -> None:
+    """Create the topic; the broker takes a moment to forget the old one."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return
+
+
+def test_a_log_made_anew_is_refused_before_a_row_is_written(half_read: Scenario) -> None:
+    log, before = f"{half_read.prefix}raftlog", rows(half_read)
+    create(delete(half_read, log), log)
+    half_read.append()
+    worker = half_read.start_worker(instance_id="w0")
+    assert worker.wait() == EXIT_FATAL, worker.text
+    assert "belongs to another log topic" in worker.text
+    assert "Traceback" not in worker.text
+    assert rows(half_read) == before
+
+
+def test_one_changelog_made_anew_is_refused_and_the_copy_is_kept(half_read: Scenario) -> None:
+    topic = f"{half_read.app_id}-intents-changelog"
+    delete(half_read, topic)
+    for _ in range(2):  # refused again and again: nothing was cleared, nothing is taken for restored
+        worker = half_read.start_worker(instance_id="w0")
+        assert worker.wait() == EXIT_FATAL, worker.text
+        assert f"{topic} is not the topic that the state of partition" in worker.text
+        assert "Traceback" not in worker.text
+        assert "partition restored" not in worker.text
+
+
+def test_all_changelogs_made_anew_have_the_log_read_again(half_read: Scenario) -> None:
+    for table in ("ranges", "intents", "descriptors", "feeds"):
+        delete(half_read, f"{half_read.app_id}-{table}-changelog")
+    worker = half_read.start_worker(instance_id="w0")
+    worker.wait_for("was deleted and created again")
+    worker.wait_until(
+        lambda: (
+            worker.text.count("partition restored") == PARTITIONS
+            and all(p["next_offset"] and p["lag_records"] == 0 for p in worker.ask("/status")["partitions"])
+        ),
+        "the log to be read from its beginning",
+    )
+    assert worker.text.count("next_offset=None") == PARTITIONS, worker.text
+    assert worker.stop() == 0, worker.text

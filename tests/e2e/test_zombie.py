@@ -1,0 +1,27 @@
+"""A worker that was taken for dead, and does not know, cannot write state any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.ending import EXIT_FATAL
+from tests.e2e.scenario import Scenario
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+
+def test_a_zombie_is_fenced_at_its_next_commit(scenario: Scenario) -> None:
+    with scenario.start_worker("w0") as first:
+        scenario.create_feed(first)
+        assert first.stop() == 0, first.text
+    zombie = scenario.start_worker("w0", ("-m", "tests.e2e.crashing_worker", "freeze-before-commit", "6"))
+    zombie.wait_for("partition restored")
+    scenario.append()
+    zombie.wait_until_frozen()
+    successor = scenario.start_worker("w1")
+    scenario.wait_until_covered(successor)
+    zombie.resume()
+    assert zombie.wait() == EXIT_FATAL, zombie.text
+    assert "has taken over" in zombie.text
+    report = scenario.wait_until_covered(successor)
+    assert report.counts.duplicates > 0  # the zombie's rows, acknowledged but never committed

@@ -1,0 +1,105 @@
+"""A worker as a process of its own: started, asked, stopped and killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from stack.places import CHECKOUT
+
+FAUST: Final = ("-m", "faust", "-A", "app.main", "worker")
+_LOOK_AGAIN_S: Final = 0.05
+
+
+class WorkerProcess:
+    """``python`` with ``arguments``, by default the Faust worker, in the environment of ``settings``."""
+
+    def __init__(
+        self, home: Path, settings: Mapping[str, str], arguments: Sequence[str] = FAUST, name: str = "worker"
+    ) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self.log = home / f"{name}-{time.monotonic_ns()}.log"
+        self.home = home
+        with self.log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, *arguments],
+                cwd=CHECKOUT,
+                env={**os.environ, **settings},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def text(self) -> str:
+        """What it has written so far."""
+        return self.log.read_text(errors="replace")
+
+    @property
+    def running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._process.kill()
+        self._process.wait()
+
+    def pause(self) -> None:
+        """Freeze it: the group takes it for dead, and it does not know."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def wait_until_frozen(self) -> None:
+        """Return once it has frozen itself."""
+        stat = Path(f"/proc/{self._process.pid}/stat")
+        self.wait_until(lambda: ") T " in stat.read_text(), "the process to halt")
+
+    def resume(self) -> None:
+        """Let a frozen worker go on."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> int:
+        """Ask it to end in an orderly way; returns its exit status."""
+        self._process.terminate()
+        return self.wait()
+
+    def wait(self, timeout_s: float = 60.0) -> int:
+        """Its exit status, once it has ended."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the worker runs on\n{self.text}") from None
+
+    def wait_for(self, text: str, timeout_s: float = 60.0) -> None:
+        """Return once it has written ``text``."""
+        self.wait_until(lambda: text in self.text, f"{text!r} in its log", timeout_s)
+
+    def wait_until(self, true: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+        """Return once ``true``; ``AssertionError`` with its log when it ends before, or takes too long."""
+        deadline = time.monotonic() + timeout_s
+        while not true():
+            if not self.running or time.monotonic() > deadline:
+                state = "runs" if self.running else f"ended with {self._process.returncode}"
+                raise AssertionError(f"waited in vain for {what}; the worker {state}\n{self.text[-20_000:]}")
+            time.sleep(_LOOK_AGAIN_S)
+
+    def ask(self, path: str) -> Any:
+        """The JSON that its status server answers."""
+        address = json.loads((self.home / "worker.json").read_text())["url"]
+        with urllib.request.urlopen(address + path, timeout=10) as answer:
+            return json.load(answer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.running:
+            self.resume()
+            self.kill()

@@ -1,0 +1,235 @@
+"""Logs written by hand: one call for each entry, with raft indexes, record times and partitions kept right.
+
+Times are whole seconds after ``BASE_S``, so that record times and timestamps say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from sim.tables import declare_table, table_span
+from tests.logs import Record
+from tidegate.hlc import NANOS_PER_SECOND, ZERO, ClosedTimestamp, Timestamp
+from tidegate.raftlog.encode import encode_entry, encode_key, partition_of, range_of
+from tidegate.raftlog.entry import (
+    BROADCAST,
+    AbortIntent,
+    Command,
+    CommitIntent,
+    DescriptorUpdate,
+    Entry,
+    Generation,
+    Heartbeat,
+    Op,
+    OpenIntent,
+    RaftIndex,
+    RangeEnd,
+    RangeId,
+    Snapshot,
+    SnapshotReason,
+    Trigger,
+    TxnId,
+    UpdateIntent,
+    WriteIntent,
+    WriteValue,
+)
+from tidegate.rows import Datum, TableCodec, TableDescriptor, encode_descriptor
+from tidegate.spans import Span
+
+BASE_S: Final = 1_700_000_000
+FIRST_INDEX: Final = 10
+
+
+def at(seconds: float, logical: int = 0) -> Timestamp:
+    """The timestamp so many seconds after the base."""
+    return Timestamp(BASE_S * NANOS_PER_SECOND + round(seconds * NANOS_PER_SECOND), logical)
+
+
+def closed(seconds: float) -> ClosedTimestamp:
+    """The same as a closed timestamp."""
+    return ClosedTimestamp(at(seconds))
+
+
+def txn(number: int) -> TxnId:
+    """The id of a transaction."""
+    return TxnId(number.to_bytes(16, "big"))
+
+
+def intent(number: int, seconds: float) -> WriteIntent:
+    """Transaction ``number`` writes an intent."""
+    return WriteIntent(txn(number), b"anchor", at(seconds), at(seconds))
+
+
+def moved(number: int, seconds: float) -> UpdateIntent:
+    """An intent of it is rewritten or pushed to ``seconds``."""
+    return UpdateIntent(txn(number), at(seconds))
+
+
+def aborted(number: int) -> AbortIntent:
+    """An intent of it is removed."""
+    return AbortIntent(txn(number))
+
+
+def update_of(descriptor: TableDescriptor) -> DescriptorUpdate:
+    """The log's form of a table descriptor."""
+    return DescriptorUpdate(
+        descriptor.id, descriptor.version, descriptor.modified, encode_descriptor(descriptor)
+    )
+
+
+class HandTable:
+    """A table and the ops that write its rows."""
+
+    def __init__(self, descriptor: TableDescriptor) -> None:
+        self.descriptor = descriptor
+        self.codec = TableCodec(descriptor)
+        self.span = table_span(descriptor.id)
+
+    @classmethod
+    def of(cls, table_id: int, name: str, columns: str = "id INT, v STRING", key: str = "id") -> HandTable:
+        """A table of ``columns``, valid from the first second on."""
+        pairs = [(column.split()[0], column.split(maxsplit=1)[1]) for column in columns.split(", ")]
+        return cls(declare_table(table_id, name, pairs, key.split(", "), at(0)))
+
+    def pair(self, *values: Datum) -> tuple[bytes, bytes]:
+        """Key and value of a row."""
+        return self.codec.encode(values)
+
+    def put(self, seconds: float, *values: Datum) -> WriteValue:
+        """Write a row without an intent."""
+        key, value = self.pair(*values)
+        return WriteValue(key, at(seconds), value)
+
+    def key(self, *datums: Datum) -> bytes:
+        """The key of the row with these datums in its primary key."""
+        names = {column.id: column.name for column in self.descriptor.columns}
+        parts = self.descriptor.primary_key
+        return self.codec.encode_key(
+            {names[part.column_id]: datum for part, datum in zip(parts, datums, strict=True)}
+        )
+
+    def delete(self, seconds: float, *key: Datum) -> WriteValue:
+        """Delete the row with this primary key."""
+        return WriteValue(self.key(*key), at(seconds), b"")
+
+    def commit(self, number: int, seconds: float, *values: Datum) -> CommitIntent:
+        """Transaction ``number``'s intent becomes this row."""
+        key, value = self.pair(*values)
+        return CommitIntent(txn(number), key, at(seconds), value)
+
+    def split(self, *key: Datum) -> tuple[Span, Span]:
+        """The table's keys below that of a row, and from it on."""
+        at_key = self.key(*key)
+        return Span(self.span.start, at_key), Span(at_key, self.span.end)
+
+
+class HandLog:
+    """A log of ``partitions`` partitions under construction."""
+
+    def __init__(self, partitions: int = 3) -> None:
+        self._logs: list[list[Record]] = [[] for _ in range(partitions)]
+        self._now_ms = BASE_S * 1000
+
+    @property
+    def partitions(self) -> tuple[tuple[Record, ...], ...]:
+        """What was written so far."""
+        return tuple(map(tuple, self._logs))
+
+    def wait_for(self, timestamp: Timestamp) -> None:
+        """Let time pass: later records have at least this time."""
+        self._now_ms = max(self._now_ms, timestamp.wall_ms)
+
+    def write(self, entry: Entry, partition: int | None = None) -> None:
+        """Write an entry where it belongs, or into ``partition``."""
+        range_id = range_of(entry)
+        if partition is None:
+            places = range(len(self._logs))
+            partitions: Iterable[int] = (
+                places if range_id == BROADCAST else [partition_of(range_id, len(places))]
+            )
+        else:
+            partitions = [partition]
+        for number in partitions:
+            self.write_bytes(number, encode_key(range_id), encode_entry(entry))
+
+    def write_bytes(
+        self, partition: int, key: bytes | None, value: bytes | None, time_ms: int | None = None
+    ) -> None:
+        """Write any record, by default at the present time."""
+        log = self._logs[partition]
+        log.append(Record(len(log), key, value, self._now_ms if time_ms is None else time_ms))
+
+    def describe(self, *tables: HandTable) -> None:
+        """Write the tables' descriptors to every partition."""
+        for table in tables:
+            self.write(update_of(table.descriptor))
+
+    def open_range(self, range_id: int, span: Span, **fields: Any) -> HandRange:
+        """Begin a range with its first snapshot."""
+        opened = HandRange(self, RangeId(range_id), span)
+        opened.snapshot(reason=SnapshotReason.INITIAL, **fields)
+        return opened
+
+
+class HandRange:
+    """A range of the log: its entries follow each other as they should."""
+
+    def __init__(self, log: HandLog, range_id: RangeId, span: Span) -> None:
+        self.id = range_id
+        self.span = span
+        self.index = FIRST_INDEX
+        self.generation = 1
+        self._log = log
+
+    def apply(self, *ops: Op, close: float | None = None, trigger: Trigger = Trigger.NONE) -> None:
+        """One command: its ops, then what it closes."""
+        self.index += 1
+        for op in ops:
+            self._log.wait_for(getattr(op, "timestamp", ZERO))
+        self._log.write(self.command(*ops, close=close, trigger=trigger))
+
+    def command(self, *ops: Op, close: float | None = None, trigger: Trigger = Trigger.NONE) -> Command:
+        """The command at the present index, not written."""
+        return Command(
+            self.id,
+            Generation(self.generation),
+            RaftIndex(self.index),
+            ops,
+            None if close is None else closed(close),
+            trigger,
+        )
+
+    def heartbeat(self, close: float, covers: int | None = None) -> None:
+        """Close up to ``close``, once index ``covers`` (the present one) is applied."""
+        index = RaftIndex(self.index if covers is None else covers)
+        self._log.write(Heartbeat(self.id, Generation(self.generation), closed(close), index))
+
+    def snapshot(
+        self,
+        *,
+        close: float = 0,
+        high: float | None = None,
+        intents: Iterable[OpenIntent] = (),
+        reason: SnapshotReason = SnapshotReason.PERIODIC,
+        **fields: Any,
+    ) -> None:
+        """A snapshot at the present index and generation."""
+        self._log.write(
+            Snapshot(
+                self.id,
+                Generation(self.generation),
+                RaftIndex(self.index),
+                self.span,
+                closed(close),
+                ZERO if high is None else at(high),
+                ZERO,
+                tuple(intents),
+                reason=reason,
+                **fields,
+            )
+        )
+
+    def end(self) -> None:
+        """The range was merged away."""
+        self._log.write(RangeEnd(self.id, Generation(self.generation), RaftIndex(self.index)))

@@ -1,0 +1,47 @@
+"""Simulated logs for tests, as the partitions of a log topic would deliver them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sim.history import History
+from sim.options import StoreOptions
+from sim.plan import Workload
+from sim.simulation import Simulation
+from sim.sink import ListSink
+from tidegate.rows import TableDescriptor, decode_descriptor
+
+BASE_NS = 1_700_000_000 * 10**9
+
+
+class Record(NamedTuple):
+    """A record of one partition of the log topic; ``timestamp`` in milliseconds."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedLog:
+    """A finished simulation: its log by partition, what truly happened, and its tables."""
+
+    partitions: tuple[tuple[Record, ...], ...]
+    history: History
+    tables: tuple[TableDescriptor, ...]
+
+
+def simulate(workload: Workload, options: StoreOptions, *, seed: int, transactions: int) -> SimulatedLog:
+    """Run a workload to its end: everything committed or gone, and closed."""
+    sink, history = ListSink(), History()
+    simulation = Simulation(workload, sink, history, options, seed=seed, base_ns=BASE_NS)
+    simulation.run(transactions)
+    simulation.finish()
+    partitions: list[list[Record]] = [[] for _ in range(options.partitions)]
+    for record in sink.records:
+        log = partitions[record.partition]
+        log.append(Record(len(log), record.key, record.value, record.record_time_ms))
+    tables = tuple(decode_descriptor(update.descriptor) for update in simulation.store.descriptors)
+    return SimulatedLog(tuple(map(tuple, partitions)), history, tables)

@@ -1,0 +1,42 @@
+"""The data directory: one worker at a time, and no layout of the future."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.data_dir import LAYOUT_VERSION, DataDirectory
+from tidegate.errors import TopologyError
+
+
+def test_a_second_worker_is_told_who_has_it(tmp_path: Path) -> None:
+    with DataDirectory(tmp_path / "app"), pytest.raises(TopologyError, match=r"in use by .* process id \d+"):
+        DataDirectory(tmp_path / "app")
+
+
+def test_a_closed_directory_can_be_taken(tmp_path: Path) -> None:
+    DataDirectory(tmp_path / "app").close()
+    DataDirectory(tmp_path / "app").close()
+
+
+def test_a_newer_layout_is_refused_and_left_unlocked(tmp_path: Path) -> None:
+    (tmp_path / "version").write_text(f"{LAYOUT_VERSION + 1}\n")
+    with pytest.raises(TopologyError, match="run the newer worker"):
+        DataDirectory(tmp_path)
+    (tmp_path / "version").write_text(f"{LAYOUT_VERSION}\n")
+    DataDirectory(tmp_path).close()
+
+
+def test_a_path_that_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TopologyError, match="cannot be written"):
+        DataDirectory(tmp_path / "file" / "app")
+
+
+def test_the_address_is_there_while_the_worker_is(tmp_path: Path) -> None:
+    with DataDirectory(tmp_path) as directory:
+        directory.announce("127.0.0.1:1234")
+        assert json.loads((tmp_path / "worker.json").read_text())["url"] == "http://127.0.0.1:1234"
+    assert not (tmp_path / "worker.json").exists()

@@ -1,0 +1,105 @@
+"""What runs beside everything else may not fail in silence."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import app.ending
+import app.jobs_follower
+from app import stall_alarm
+from app.jobs_follower import JobsFollower
+from app.report import WorkerReport
+from tests.feeds import activation
+from tests.hand_log import HandTable
+from tidegate.changefeed.job_records import DefinitionRecord
+from tidegate.changefeed.jobs import JobsView
+from tidegate.errors import StateError
+
+_DEFINITION = activation([HandTable.of(104, "plain").descriptor]).definition
+
+
+class Ended(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture
+def reasons(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """Why the process would have ended."""
+    told: list[BaseException] = []
+
+    def end(error: BaseException) -> None:
+        told.append(error)
+        raise Ended from error
+
+    monkeypatch.setattr(app.ending, "end_process", end)
+    monkeypatch.setattr(app.jobs_follower, "end_process", end)
+    return told
+
+
+def test_a_guarded_task_that_fails_ends_the_process(reasons: list[BaseException]) -> None:
+    async def fail() -> None:
+        raise StateError("damaged")
+
+    async def main() -> None:
+        with pytest.raises(Ended):
+            await app.ending.guarded_task(fail(), "a task")
+
+    asyncio.run(main())
+    assert [str(reason) for reason in reasons] == ["damaged"]
+
+
+def test_a_cancelled_guarded_task_ends_nothing(reasons: list[BaseException]) -> None:
+    async def main() -> None:
+        task = app.ending.guarded_task(asyncio.sleep(3600), "a task")
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert reasons == []
+
+
+def test_a_stall_alarm_that_cannot_look_ends_the_process(
+    reasons: list[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stall_alarm, "_LOOK_S", 0.0)
+
+    def report() -> WorkerReport:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    async def main() -> None:
+        with pytest.raises(Ended):
+            await stall_alarm.start_stall_alarm(report)
+
+    asyncio.run(main())
+    assert [str(reason) for reason in reasons] == ["dictionary changed size during iteration"]
+
+
+def message(key: bytes | None, value: bytes, offset: int) -> Any:
+    """A record as confluent-kafka hands it out."""
+    return SimpleNamespace(error=lambda: None, offset=lambda: offset, key=lambda: key, value=lambda: value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"other/definition", b'{"v":99,"kind":"definition"}'),
+        (b"nobody knows", b"{}"),
+        (None, b"{}"),
+    ],
+    ids=["newer format", "foreign key", "no key"],
+)
+def test_an_unreadable_job_record_ends_the_process(
+    reasons: list[BaseException], key: bytes | None, value: bytes
+) -> None:
+    known = DefinitionRecord(_DEFINITION)
+    follower: Any = JobsFollower.__new__(JobsFollower)  # without its thread and its broker
+    follower.view, follower._listeners, follower._end, follower._waiting = JobsView(), [], 0, []
+    with pytest.raises(Ended):
+        follower._receive([message(key, value, 0), message(known.key, known.to_bytes(), 1)], [])
+    assert len(reasons) == 1

@@ -1,0 +1,61 @@
+"""Metrics, health and status say the same, for it is one report."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from app.metrics import ReportCollector
+from app.report import FeedReport, PartitionReport, QuarantineReport, WorkerReport
+
+_HOLE = QuarantineReport(1, 42, 1_000, "5.0000000000", "an index is missing")
+_REPORT = WorkerReport(
+    "app",
+    None,
+    "raftlog",
+    2,
+    stall_alarm_ms=1_000,
+    partitions=(
+        PartitionReport(0, "running", lag_records=7, resolved_lag_ms=12, oldest_unacknowledged_ms=1_001),
+        PartitionReport(1, "restoring", quarantined=(_HOLE,)),
+    ),
+    feeds=(FeedReport("bank", 1, "5.0000000000", 34, ""),),
+)
+
+
+def samples() -> set[str]:
+    """The lines that Prometheus reads."""
+    registry = CollectorRegistry()
+    registry.register(ReportCollector(lambda: _REPORT))
+    return set(generate_latest(registry).decode().splitlines())
+
+
+def test_each_partition_has_its_gauges() -> None:
+    assert {
+        'tidegate_lag_records{partition="0"} 7.0',
+        'tidegate_resolved_lag_ms{partition="0"} 12.0',
+        'tidegate_quarantined_ranges{partition="1"} 1.0',
+    } <= samples()
+
+
+def test_each_quarantined_range_is_named() -> None:
+    named = [line for line in samples() if line.startswith("tidegate_quarantined_range{")]
+    assert named == ['tidegate_quarantined_range{offset="1000",partition="1",range_id="42"} 1.0']
+
+
+def test_a_partition_without_a_resolved_timestamp_has_no_lag() -> None:
+    assert not any(line.startswith('tidegate_resolved_lag_ms{partition="1"}') for line in samples())
+
+
+def test_a_stalled_partition_is_counted_and_named() -> None:
+    assert "tidegate_stalled_partitions 1.0" in samples()
+    assert [partition.partition for partition in _REPORT.stalled] == [0]
+    assert _REPORT.as_json()["stalled_partitions"] == [0]
+
+
+def test_each_feed_has_its_lag() -> None:
+    assert 'tidegate_feed_resolved_lag_ms{feed="bank"} 34.0' in samples()
+
+
+def test_status_lists_quarantined_ranges_with_offset_and_cause() -> None:
+    (hole,) = _REPORT.as_json()["quarantined_ranges"]
+    assert (hole["range_id"], hole["offset"], hole["cause"]) == (42, 1_000, "an index is missing")

@@ -1,0 +1,77 @@
+"""The worker's HTTP server, asked over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+import pytest
+
+from app.report import PartitionReport, WorkerReport
+from app.settings import Settings
+from app.status_server import StatusServer
+from tidegate.errors import TopologyError
+
+
+def report(oldest_ms: int) -> WorkerReport:
+    """A worker with one partition whose oldest row waits for so long; the alarm is at a second."""
+    partition = PartitionReport(3, "running", lag_records=5, oldest_unacknowledged_ms=oldest_ms)
+    return WorkerReport("app", None, "raftlog", 8, stall_alarm_ms=1_000, partitions=(partition,))
+
+
+def serve(
+    question: Callable[[aiohttp.ClientSession], Awaitable[None]], current: WorkerReport, port: int = 0
+) -> None:
+    """Ask a server of ``current`` something; it is gone afterwards."""
+
+    async def scenario() -> None:
+        server = StatusServer(Settings(metrics_port=port), lambda: current)
+        try:
+            address = await server.start()
+            async with aiohttp.ClientSession(f"http://{address}") as session:
+                await question(session)
+        finally:
+            await server.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("oldest_ms", "status"), [(1_000, 200), (1_001, 503)])
+def test_health_is_lost_when_rows_wait_for_longer_than_the_alarm(oldest_ms: int, status: int) -> None:
+    async def ask(session: aiohttp.ClientSession) -> None:
+        answer = await session.get("/health")
+        assert answer.status == status
+        assert (await answer.json())["stalled_partitions"] == ([] if status == 200 else [3])
+
+    serve(ask, report(oldest_ms))
+
+
+def test_status_is_the_report() -> None:
+    async def ask(session: aiohttp.ClientSession) -> None:
+        answer = await session.get("/status")
+        assert (answer.status, await answer.json()) == (200, report(0).as_json())
+
+    serve(ask, report(0))
+
+
+def test_metrics_are_what_prometheus_reads() -> None:
+    async def ask(session: aiohttp.ClientSession) -> None:
+        answer = await session.get("/metrics")
+        assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        lines = (await answer.text()).splitlines()
+        assert 'tidegate_lag_records{partition="3"} 5.0' in lines
+
+    for _ in range(2):  # a second server of the process finds the registry as the first one did
+        serve(ask, report(0))
+
+
+def test_a_port_that_is_taken_is_a_sentence() -> None:
+    async def ask(session: aiohttp.ClientSession) -> None:
+        raise AssertionError("it does not start")
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(TopologyError, match=f"cannot listen on 127.0.0.1:{port}.*TIDEGATE_METRICS_PORT"):
+            serve(ask, report(0), port)

@@ -1,0 +1,121 @@
+"""Feed definitions and records for tests: one of each, and strategies for any."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from tidegate.changefeed.control import (
+    Ack,
+    Activate,
+    Active,
+    ControlMessage,
+    Failed,
+    KnownTable,
+    Register,
+    Registered,
+    Remove,
+    Removed,
+)
+from tidegate.changefeed.feed import (
+    FIRST_EPOCH,
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+    FeedState,
+    FeedTarget,
+    TableName,
+)
+from tidegate.changefeed.job_records import (
+    DefinitionRecord,
+    DropRecord,
+    JobRecord,
+    ProgressRecord,
+    StateRecord,
+)
+from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.hlc import MAX_LOGICAL, ResolvedTimestamp, Timestamp
+from tidegate.spans import Span
+
+FEED = FeedId("0001-orders")
+ORDERS = TableName("orders")
+DEFINITION = FeedDefinition(
+    id=FEED,
+    epoch=FIRST_EPOCH,
+    description="CREATE CHANGEFEED FOR TABLE orders INTO 'kafka://k:9092?sasl_password=redacted'",
+    sink_uri="kafka://k:9092?sasl_password=hush",
+    tables=(ORDERS,),
+    options=FeedOptions(updated=True, resolved_interval_ns=10_000_000_000),
+    created_ns=1_700_000_000_000_000_000,
+)
+TARGET = FeedTarget(ORDERS, table_id=104, topic="orders", partitions=3, spans=(Span(b"\xf0", b"\xf1"),))
+
+timestamps = st.builds(Timestamp, st.integers(0, 2**63 - 1), st.integers(0, MAX_LOGICAL))
+feed_ids = st.from_regex(r"[A-Za-z0-9_-]{1,12}", fullmatch=True).map(FeedId)
+epochs = st.integers(1, 9).map(FeedEpoch)
+table_names = st.builds(TableName, st.text(min_size=1), st.text(), st.text())
+positions = st.dictionaries(st.integers(0, 15), st.integers(0, 2**60), max_size=4)
+options = st.builds(
+    FeedOptions,
+    envelope=st.sampled_from(Envelope),
+    updated=st.booleans(),
+    mvcc_timestamp=st.booleans(),
+    resolved_interval_ns=st.none() | st.integers(0, 2**62),
+    topic_prefix=st.text(max_size=5),
+)
+definitions = st.builds(
+    FeedDefinition,
+    id=feed_ids,
+    epoch=epochs,
+    description=st.text(),
+    sink_uri=st.text(),
+    tables=st.lists(table_names, max_size=3).map(tuple),
+    options=options,
+    created_ns=st.integers(0, 2**62),
+)
+spans = st.builds(Span, st.binary(max_size=4), st.binary(max_size=4))
+targets = st.lists(
+    st.builds(
+        FeedTarget,
+        table_names,
+        st.integers(1, 2**31),
+        st.text(),
+        st.integers(1, 99),
+        st.lists(spans, max_size=2).map(tuple),
+    ),
+    max_size=2,
+).map(tuple)
+job_records: st.SearchStrategy[JobRecord] = st.one_of(
+    st.builds(DefinitionRecord, definitions),
+    st.builds(DropRecord, feed_ids, st.integers(0, 2**62)),
+    st.builds(
+        StateRecord,
+        feed_ids,
+        epochs,
+        st.sampled_from(FeedState),
+        st.none() | timestamps,
+        targets,
+        positions,
+        st.text(),
+    ),
+    st.builds(ProgressRecord, feed_ids, epochs, timestamps.map(ResolvedTimestamp), positions),
+)
+control_messages: st.SearchStrategy[ControlMessage] = st.one_of(
+    st.builds(Register, definitions),
+    st.builds(Activate, definitions, timestamps, targets),
+    st.builds(Remove, feed_ids, epochs),
+)
+log_partitions = st.integers(0, 63)
+acks: st.SearchStrategy[Ack] = st.one_of(
+    st.builds(
+        Registered,
+        feed_ids,
+        epochs,
+        log_partitions,
+        st.integers(0, 2**60),
+        timestamps,
+        st.lists(st.builds(KnownTable, table_names, st.integers(1, 2**31)), max_size=2).map(tuple),
+    ),
+    st.builds(Active, feed_ids, epochs, log_partitions),
+    st.builds(Failed, feed_ids, epochs, log_partitions, st.text()),
+    st.builds(Removed, feed_ids, epochs, log_partitions),
+)

@@ -1,0 +1,46 @@
+"""Table descriptors for tests, from column names and SQL type names."""
+
+from __future__ import annotations
+
+from tidegate.hlc import Timestamp
+from tidegate.rows.descriptor import Column, Family, KeyPart, TableDescriptor
+from tidegate.rows.row import Row
+from tidegate.rows.types import Datum, Kind, SqlType
+
+MODIFIED = Timestamp(1)
+
+
+def table(
+    name: str, columns: dict[str, SqlType], key: tuple[str, ...], hidden: tuple[str, ...] = ()
+) -> TableDescriptor:
+    """A single-family table with these columns in this order."""
+    ids = {column: number for number, column in enumerate(columns, start=1)}
+    return TableDescriptor(
+        id=104,
+        name=name,
+        version=1,
+        modified=MODIFIED,
+        columns=tuple(
+            Column(ids[column], column, sql_type, nullable=column not in key, hidden=column in hidden)
+            for column, sql_type in columns.items()
+        ),
+        primary_key=tuple(KeyPart(ids[column]) for column in key),
+        families=(Family(0, "primary", tuple(ids.values())),),
+    )
+
+
+def row(descriptor: TableDescriptor, **values: Datum) -> Row:
+    """A row with every column given by name."""
+    by_id = {column.id: values[column.name] for column in descriptor.columns}
+    key = tuple(by_id[part.column_id] for part in descriptor.primary_key)
+    return Row(descriptor, key, tuple(by_id[column.id] for column in descriptor.columns if column.public))
+
+
+def deletion(descriptor: TableDescriptor, *key: Datum) -> Row:
+    """The deletion of the row with this primary key."""
+    return Row(descriptor, key, None)
+
+
+INT = SqlType(Kind.INT)
+STRING = SqlType(Kind.STRING)
+FOO = table("foo", {"a": INT, "b": STRING}, key=("a",))

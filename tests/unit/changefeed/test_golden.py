@@ -1,0 +1,81 @@
+"""A row of every type, in every envelope, byte for byte.
+
+The golden file has one line a record: envelope, what happened, key and value, separated by tabs. A change of
+it is a change of the output format.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from decimal import Decimal
+from ipaddress import IPv4Interface, IPv6Interface
+from pathlib import Path
+
+from tests.unit.changefeed.tables import deletion, row, table
+from tidegate.changefeed.envelope import compile_encoder
+from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.hlc import Timestamp
+from tidegate.rows.types import Datum, Interval, Json, Kind, SqlType, TimeTz
+
+GOLDEN = Path(__file__).parent / "golden" / "every_type.tsv"
+AT = Timestamp(1_743_530_146_812_942_001, 7)
+HOUR_NANOS = 3_600_000_000_000
+
+EVERY_TYPE: dict[str, tuple[SqlType, Datum]] = {
+    "array": (SqlType(Kind.ARRAY, element=SqlType(Kind.STRING)), ("a", None, 'q"')),
+    "bit": (SqlType(Kind.BIT, varying=True), "010"),
+    "bool": (SqlType(Kind.BOOL), True),
+    "bytes": (SqlType(Kind.BYTES), b"foo\x00"),
+    "collated": (SqlType(Kind.COLLATED_STRING, locale="fr"), "Bonjour"),
+    "date": (SqlType(Kind.DATE), 17_898),
+    "decimal": (SqlType(Kind.DECIMAL, width=10, scale=2), Decimal("26.30")),
+    "Enum": (SqlType(Kind.ENUM, name="status"), "open"),
+    "float": (SqlType(Kind.FLOAT), 100.0),
+    "float_nan": (SqlType(Kind.FLOAT), math.nan),
+    "inet4": (SqlType(Kind.INET), IPv4Interface("190.0.0.0/24")),
+    "inet6": (SqlType(Kind.INET), IPv6Interface("::ffff:192.168.0.1/24")),
+    "int": (SqlType(Kind.INT), -(2**63)),
+    "interval": (SqlType(Kind.INTERVAL), Interval(14, 3, 4 * HOUR_NANOS + 5_500_000_000)),
+    "jsonb": (SqlType(Kind.JSONB), Json({"b": [Decimal("1E+2"), None], "B": "<\u2028>", "_": {}})),
+    "null": (SqlType(Kind.STRING), None),
+    "oid": (SqlType(Kind.OID), 26),
+    "string": (SqlType(Kind.STRING), 't\tn\nb\bq"\\ 100% é🍦'),
+    "time": (SqlType(Kind.TIME), 86_400_000_000),
+    "timestamp": (SqlType(Kind.TIMESTAMP), 1_743_530_146_812_942_000),
+    "timestamptz": (SqlType(Kind.TIMESTAMPTZ), 1_746_825_629_000_000_000),
+    "timetz": (SqlType(Kind.TIMETZ), TimeTz(11_045_600_000, -7200)),
+    "uuid": (SqlType(Kind.UUID), uuid.UUID("27f4f4c9-e35a-45dd-9b79-5ff0f9b5fbb0")),
+}
+KEY = ("string", "float", "timestamp")
+
+
+def lines() -> list[bytes]:
+    wide = table("wide", {name: sql_type for name, (sql_type, _) in EVERY_TYPE.items()}, key=KEY)
+    values = {name: datum for name, (_, datum) in EVERY_TYPE.items()}
+    written = []
+    for envelope in Envelope:
+        encode = compile_encoder(wide, FeedOptions(envelope=envelope, updated=True)).encode
+        for happened, version in (
+            ("row", row(wide, **values)),
+            ("deletion", deletion(wide, *(values[name] for name in KEY))),
+        ):
+            key, value = encode(version, AT)
+            written.append(b"\t".join((envelope.value.encode(), happened.encode(), key, value or b"")))
+    return written
+
+
+def test_the_bytes_of_every_type_do_not_change() -> None:
+    assert b"\n".join([*lines(), b""]) == GOLDEN.read_bytes()
+
+
+def test_every_kind_of_type_has_an_example() -> None:
+    assert {sql_type.kind for sql_type, _ in EVERY_TYPE.values()} == set(Kind)
+
+
+def test_the_golden_file_is_json_that_others_can_read() -> None:
+    for line in GOLDEN.read_bytes().splitlines():
+        _, _, key, value = line.split(b"\t")
+        assert len(json.loads(key)) == len(KEY)
+        assert not value or isinstance(json.loads(value), dict)

@@ -1,0 +1,147 @@
+"""Job records keep their bytes, and fold into one view of every feed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.changefeed.feeds import DEFINITION, FEED, TARGET, job_records
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.job_records import (
+    DefinitionRecord,
+    DropRecord,
+    JobRecord,
+    ProgressRecord,
+    StateRecord,
+    read_job_record,
+)
+from tidegate.changefeed.jobs import FeedView, JobsView
+from tidegate.changefeed.stored_json import STORED_VERSION
+from tidegate.errors import StateError
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+
+STATE = StateRecord(FEED, FIRST_EPOCH, FeedState.RUNNING, Timestamp(7, 1), (TARGET,), {1: 5, 0: 3})
+PROGRESS = ProgressRecord(FEED, FIRST_EPOCH, ResolvedTimestamp(Timestamp(9)), {0: 4, 1: 6})
+
+GOLDEN = [
+    (
+        DefinitionRecord(DEFINITION),
+        b"0001-orders/definition",
+        b'{"v":1,"kind":"definition","definition":{"id":"0001-orders","epoch":1,'
+        b'"description":"CREATE CHANGEFEED FOR TABLE orders INTO '
+        b"'kafka://k:9092?sasl_password=redacted'\","
+        b'"sink_uri":"kafka://k:9092?sasl_password=hush","tables":[["defaultdb","public","orders"]],'
+        b'"options":{"format":"json","envelope":"wrapped","updated":true,"mvcc_timestamp":false,'
+        b'"resolved_interval_ns":10000000000,"topic_prefix":""},"created_ns":1700000000000000000}}',
+    ),
+    (
+        DropRecord(FEED, 12),
+        b"0001-orders/drop",
+        b'{"v":1,"kind":"drop","feed_id":"0001-orders","requested_ns":12}',
+    ),
+    (
+        STATE,
+        b"0001-orders/state",
+        b'{"v":1,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":"7.0000000001",'
+        b'"targets":[{"table":["defaultdb","public","orders"],"table_id":104,"topic":"orders",'
+        b'"partitions":3,"spans":[["f0","f1"]]}],"positions":{"0":3,"1":5},"error":""}',
+    ),
+    (
+        PROGRESS,
+        b"0001-orders/progress",
+        b'{"v":1,"kind":"progress","feed_id":"0001-orders","epoch":1,"high_water":"9.0000000000",'
+        b'"positions":{"0":4,"1":6}}',
+    ),
+]
+
+
+@pytest.mark.parametrize(("record", "key", "value"), GOLDEN)
+def test_stored_bytes_do_not_change(record: JobRecord, key: bytes, value: bytes) -> None:
+    assert record.key == key
+    assert record.to_bytes() == value
+
+
+@given(job_records)
+def test_records_read_back(record: JobRecord) -> None:
+    assert read_job_record(record.key, record.to_bytes()) == record
+
+
+def test_a_newer_record_is_refused_with_what_to_do() -> None:
+    newer = json.loads(PROGRESS.to_bytes()) | {"v": STORED_VERSION + 1}
+    with pytest.raises(StateError, match=r"written by a newer tidegate .*upgrade this process"):
+        read_job_record(PROGRESS.key, json.dumps(newer).encode())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"\xff", b"[]", b"{}", b'{"v":1}', b'{"v":1,"kind":"state"}', b'{"v":"x"}', STATE.to_bytes()],
+)
+def test_a_value_that_is_no_record_of_its_key_is_refused(value: bytes) -> None:
+    with pytest.raises(StateError, match="0001-orders/progress cannot be read"):
+        read_job_record(PROGRESS.key, value)
+
+
+@pytest.mark.parametrize("key", [b"", b"/state", b"0001", b"0001/wishes", b"\xff/state/x"])
+def test_a_key_without_a_known_part_is_refused(key: bytes) -> None:
+    with pytest.raises(StateError, match="definition, drop, state, progress"):
+        JobsView().apply(key, b"{}")
+
+
+def folded(*records: JobRecord) -> JobsView:
+    view = JobsView()
+    for record in records:
+        view.apply(record.key, record.to_bytes())
+    return view
+
+
+def test_a_feed_is_pending_until_its_state_says_otherwise() -> None:
+    assert folded(DefinitionRecord(DEFINITION))[FEED].status is FeedState.PENDING
+    assert folded(DefinitionRecord(DEFINITION), STATE)[FEED].status is FeedState.RUNNING
+
+
+def test_a_drop_shows_at_once_and_is_not_lost_to_a_later_state() -> None:
+    assert folded(DefinitionRecord(DEFINITION), DropRecord(FEED, 1), STATE)[FEED].status is FeedState.DROPPED
+
+
+def test_state_and_progress_of_another_epoch_do_not_count() -> None:
+    old_state = StateRecord(FEED, FeedEpoch(9), FeedState.RUNNING)
+    old_progress = ProgressRecord(FEED, FeedEpoch(9), ResolvedTimestamp(Timestamp(5)), {})
+    view = folded(DefinitionRecord(DEFINITION), old_state, old_progress)[FEED]
+    assert (view.status, view.current_state, view.high_water) == (FeedState.PENDING, None, None)
+    assert folded(DefinitionRecord(DEFINITION), PROGRESS)[FEED].high_water == Timestamp(9)
+
+
+def test_progress_before_its_definition_shows_nothing_yet() -> None:
+    view = folded(STATE, PROGRESS)[FEED]
+    assert (view.status, view.high_water) == (FeedState.PENDING, None)
+
+
+def test_an_unreadable_record_leaves_the_view_as_it_was() -> None:
+    view = folded(DefinitionRecord(DEFINITION), STATE)
+    with pytest.raises(StateError):
+        view.apply(STATE.key, b"{")
+    assert view[FEED].state == STATE
+
+
+def test_a_record_without_value_takes_its_part_away_and_the_last_one_the_feed() -> None:
+    view = folded(DefinitionRecord(DEFINITION), DropRecord(FEED, 1), STATE, PROGRESS)
+    for part in (b"drop", b"state", b"progress"):
+        view.apply(FEED.encode() + b"/" + part, None)
+    assert view[FEED] == FeedView(definition=DEFINITION)
+    view.apply(FEED.encode() + b"/definition", None)
+    assert list(view.feeds()) == []
+
+
+def test_feeds_are_listed_by_id() -> None:
+    view = folded(DropRecord(FeedId("b"), 1), DropRecord(FeedId("a"), 1))
+    assert [feed for feed, _ in view.feeds()] == ["a", "b"]
+
+
+@given(st.lists(job_records, max_size=8))
+def test_the_view_needs_only_the_last_record_of_each_key(records: list[JobRecord]) -> None:
+    """Compaction may drop all earlier ones, and writers of different parts never disturb each other."""
+    compacted = {record.key: record for record in records}
+    assert list(folded(*records).feeds()) == list(folded(*compacted.values()).feeds())

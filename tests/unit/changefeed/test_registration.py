@@ -1,0 +1,278 @@
+"""How a feed starts: one start timestamp, whatever is lost, repeated, reordered or restarted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.changefeed.feeds import DEFINITION, FEED, ORDERS, TARGET
+from tidegate.changefeed.control import (
+    Ack,
+    Activate,
+    Active,
+    ControlMessage,
+    Failed,
+    KnownTable,
+    Register,
+    Registered,
+    Remove,
+    Removed,
+    read_ack,
+    read_control,
+)
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch, FeedState, TableName
+from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
+from tidegate.changefeed.jobs import FeedView, JobsView
+from tidegate.changefeed.registration import (
+    Acknowledgements,
+    Announce,
+    Prepare,
+    Settled,
+    Step,
+    Store,
+    next_step,
+    starting_state,
+)
+from tidegate.errors import StateError
+from tidegate.hlc import Timestamp
+
+PENDING = FeedView(definition=DEFINITION)
+KNOWN = (KnownTable(ORDERS, 104),)
+
+
+def registered(
+    partition: int, highest: int, position: int = 0, tables: tuple[KnownTable, ...] = KNOWN
+) -> Registered:
+    return Registered(FEED, FIRST_EPOCH, partition, position, Timestamp(highest), tables)
+
+
+def by_partition(*acks: Ack) -> dict[int, Ack]:
+    return {ack.partition: ack for ack in acks}
+
+
+def test_partitions_that_have_not_answered_are_told_again() -> None:
+    step = next_step(PENDING, by_partition(registered(1, 5)), 3)
+    assert step == Announce(Register(DEFINITION), (0, 2))
+
+
+def test_the_start_is_the_highest_timestamp_that_any_partition_had_applied() -> None:
+    step = next_step(PENDING, by_partition(registered(0, 5, 10), registered(1, 9, 20)), 2)
+    assert step == Prepare(Timestamp(9), KNOWN, {0: 10, 1: 20})
+
+
+def test_a_descriptor_that_only_one_partition_has_is_enough() -> None:
+    step = next_step(PENDING, by_partition(registered(0, 5, tables=()), registered(1, 9)), 2)
+    assert isinstance(step, Prepare)
+    assert step.tables == KNOWN
+
+
+def test_a_table_that_no_partition_knows_fails_the_feed_by_name() -> None:
+    step = next_step(PENDING, by_partition(registered(0, 5, tables=())), 1)
+    assert isinstance(step, Store)
+    assert step.record.state is FeedState.FAILED
+    assert "no log partition has a descriptor of defaultdb.public.orders" in step.record.error
+
+
+def test_a_table_known_by_two_ids_fails_the_feed() -> None:
+    other = (KnownTable(ORDERS, 200),)
+    step = next_step(PENDING, by_partition(registered(0, 5), registered(1, 5, tables=other)), 2)
+    assert isinstance(step, Store)
+    assert "defaultdb.public.orders by different ids (104, 200)" in step.record.error
+
+
+def test_the_activation_says_what_is_stored_not_what_the_answers_say_now() -> None:
+    stored = StateRecord(FEED, FIRST_EPOCH, FeedState.STARTING, Timestamp(9), (TARGET,))
+    late = by_partition(registered(0, 99), registered(1, 99))
+    step = next_step(replace(PENDING, state=stored), late, 2)
+    assert step == Announce(Activate(DEFINITION, Timestamp(9), (TARGET,)), (0, 1))
+
+
+def test_running_is_stored_when_the_last_partition_is_active() -> None:
+    stored = StateRecord(FEED, FIRST_EPOCH, FeedState.STARTING, Timestamp(9), (TARGET,))
+    acks = by_partition(Active(FEED, FIRST_EPOCH, 0), Active(FEED, FIRST_EPOCH, 1))
+    running = replace(stored, state=FeedState.RUNNING)
+    assert next_step(replace(PENDING, state=stored), acks, 2) == Store(running)
+    assert next_step(replace(PENDING, state=running), acks, 2) == Settled()
+
+
+def test_a_failure_is_stored_with_its_partition_before_the_feed_is_removed() -> None:
+    acks = by_partition(Failed(FEED, FIRST_EPOCH, 1, "row too wide"), Active(FEED, FIRST_EPOCH, 0))
+    step = next_step(PENDING, acks, 2)
+    assert isinstance(step, Store)
+    assert step.record.error == "log partition 1: row too wide"
+    assert next_step(replace(PENDING, state=step.record), acks, 2) == Announce(
+        Remove(FEED, FIRST_EPOCH), (0, 1)
+    )
+
+
+def test_a_stored_failure_keeps_its_first_reason() -> None:
+    stored = StateRecord(FEED, FIRST_EPOCH, FeedState.FAILED, error="first")
+    acks = by_partition(Failed(FEED, FIRST_EPOCH, 0, "second"), Removed(FEED, FIRST_EPOCH, 1))
+    assert next_step(replace(PENDING, state=stored), acks, 2) == Announce(Remove(FEED, FIRST_EPOCH), (0,))
+
+
+def test_a_drop_ends_a_feed_in_any_state_and_settles_when_all_have_forgotten_it() -> None:
+    dropped = replace(PENDING, drop=DropRecord(FEED, 1))
+    step = next_step(dropped, {}, 2)
+    assert step == Store(StateRecord(FEED, FIRST_EPOCH, FeedState.DROPPED))
+    assert isinstance(step, Store)
+    done = replace(dropped, state=step.record)
+    assert next_step(done, by_partition(registered(0, 1)), 2) == Announce(Remove(FEED, FIRST_EPOCH), (0,))
+    assert next_step(done, by_partition(Removed(FEED, FIRST_EPOCH, 0)), 2) == Settled()
+
+
+def test_a_feed_that_had_targets_is_removed_from_every_partition_whoever_has_answered() -> None:
+    stored = StateRecord(FEED, FIRST_EPOCH, FeedState.DROPPED, Timestamp(9), (TARGET,))
+    dropped = replace(PENDING, drop=DropRecord(FEED, 1), state=stored)
+    acks = by_partition(Removed(FEED, FIRST_EPOCH, 1), Active(FEED, FIRST_EPOCH, 2))
+    assert next_step(dropped, acks, 3) == Announce(Remove(FEED, FIRST_EPOCH), (0, 2))
+    everyone = by_partition(*(Removed(FEED, FIRST_EPOCH, partition) for partition in range(3)))
+    assert next_step(dropped, everyone, 3) == Settled()
+
+
+def test_without_a_definition_there_is_nothing_to_do() -> None:
+    assert next_step(FeedView(drop=DropRecord(FEED, 1)), {}, 2) == Settled()
+
+
+def test_a_new_epoch_starts_over() -> None:
+    old = StateRecord(FEED, FIRST_EPOCH, FeedState.RUNNING, Timestamp(9))
+    second = replace(DEFINITION, epoch=FeedEpoch(2))
+    step = next_step(FeedView(definition=second, state=old), {}, 1)
+    assert step == Announce(Register(second), (0,))
+
+
+def test_a_started_state_without_a_start_is_refused() -> None:
+    stored = StateRecord(FEED, FIRST_EPOCH, FeedState.STARTING)
+    with pytest.raises(StateError, match="no start is stored"):
+        next_step(replace(PENDING, state=stored), {}, 1)
+
+
+@given(st.permutations([registered(0, 5), Active(FEED, FIRST_EPOCH, 0), Removed(FEED, FIRST_EPOCH, 0)]))
+def test_acknowledgements_fold_to_the_furthest_in_any_order(acks: list[Ack]) -> None:
+    folded = Acknowledgements(FIRST_EPOCH)
+    for ack in [*acks, *acks]:
+        folded.add(ack)
+    assert folded.by_partition() == {0: Removed(FEED, FIRST_EPOCH, 0)}
+
+
+def test_acknowledgements_of_another_epoch_are_ignored() -> None:
+    folded = Acknowledgements(FeedEpoch(2))
+    folded.add(registered(0, 5))
+    assert folded.by_partition() == {}
+
+
+@dataclass
+class LogPartition:
+    """A log partition's part in the protocol: what its durable state remembers of one feed."""
+
+    number: int
+    applied: int = 0
+    knows_table: bool = True
+    position: int | None = None
+    highest_at_registration: int = 0
+    starts: set[Timestamp] = field(default_factory=set)
+
+    def answer(self, message: ControlMessage) -> Ack:
+        match message:
+            case Register():
+                if self.position is None:
+                    self.position, self.highest_at_registration = self.applied, self.applied
+                tables = KNOWN if self.knows_table else ()
+                return Registered(
+                    FEED,
+                    FIRST_EPOCH,
+                    self.number,
+                    self.position,
+                    Timestamp(self.highest_at_registration),
+                    tables,
+                )
+            case Activate(_, start, _):
+                self.starts.add(start)
+                return Active(FEED, FIRST_EPOCH, self.number)
+            case Remove():
+                return Removed(FEED, FIRST_EPOCH, self.number)
+
+
+class Cluster:
+    """The durable world: a jobs topic, control messages on their way, acknowledgements on theirs."""
+
+    def __init__(self, partitions: list[LogPartition]) -> None:
+        self.partitions = partitions
+        self.jobs: list[JobRecord] = [DefinitionRecord(DEFINITION)]
+        self.messages: list[tuple[int, bytes]] = []
+        self.acks: list[bytes] = []
+
+    def agent_looks(self, seen: int, *, crashes: bool) -> Step:
+        """A jobs agent that has read ``seen`` of the acknowledgements does its next step, or dies in it."""
+        view, acks = JobsView(), Acknowledgements(FIRST_EPOCH)
+        for record in self.jobs:
+            view.apply(record.key, record.to_bytes())
+        for value in self.acks[:seen]:
+            acks.add(read_ack(value))
+        step = next_step(view[FEED], acks.by_partition(), len(self.partitions))
+        if not crashes:
+            self.carry_out(step)
+        return step
+
+    def carry_out(self, step: Step) -> None:
+        match step:
+            case Announce(message, partitions):
+                self.messages += [(number, message.to_bytes()) for number in partitions]
+            case Prepare():
+                self.jobs.append(starting_state(DEFINITION, step, (TARGET,)))
+            case Store(record):
+                self.jobs.append(record)
+            case Settled():
+                pass
+
+    def partition_answers(self, which: int) -> None:
+        """Deliver a message, which stays on its way and may come again."""
+        number, message = self.messages[which % len(self.messages)]
+        self.acks.append(self.partitions[number].answer(read_control(message)).to_bytes())
+
+
+@given(st.data())
+def test_one_start_whatever_happens(data: st.DataObject) -> None:
+    partitions = [
+        LogPartition(number, data.draw(st.integers(0, 20)), knows_table=number == 0)
+        for number in range(data.draw(st.integers(1, 4)))
+    ]
+    cluster = Cluster(partitions)
+    for _ in range(data.draw(st.integers(0, 30))):
+        event = data.draw(st.sampled_from(["look", "crash", "answer", "apply"]))
+        if event == "apply":
+            data.draw(st.sampled_from(partitions)).applied += data.draw(st.integers(1, 5))
+        elif event == "answer" and cluster.messages:
+            cluster.partition_answers(data.draw(st.integers(0, len(cluster.messages) - 1)))
+        else:
+            seen = data.draw(st.integers(0, len(cluster.acks)))
+            cluster.agent_looks(seen, crashes=event == "crash")
+    settle(cluster)
+    starts = set().union(*(partition.starts for partition in partitions))
+    assert len(starts) == 1
+    assert all(starts == partition.starts for partition in partitions)
+    assert min(starts) >= Timestamp(max(partition.highest_at_registration for partition in partitions))
+    assert {record.start for record in cluster.jobs if isinstance(record, StateRecord)} == starts
+
+
+def settle(cluster: Cluster) -> None:
+    """Let everything through, in order, until the feed runs."""
+    for _ in range(10):
+        step = cluster.agent_looks(len(cluster.acks), crashes=False)
+        if step == Settled():
+            return
+        for which in range(len(cluster.messages)):
+            cluster.partition_answers(which)
+    raise AssertionError("the feed never came to rest")
+
+
+def test_a_feed_of_several_tables_resolves_them_in_the_order_of_the_definition() -> None:
+    items = TableName("items")
+    definition = replace(DEFINITION, tables=(ORDERS, items))
+    tables = (KnownTable(items, 105), KnownTable(ORDERS, 104))
+    step = next_step(FeedView(definition=definition), by_partition(registered(0, 1, tables=tables)), 1)
+    assert isinstance(step, Prepare)
+    assert [known.table for known in step.tables] == [ORDERS, items]

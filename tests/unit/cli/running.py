@@ -1,0 +1,18 @@
+"""Runs the command line in this process."""
+
+from __future__ import annotations
+
+from click.testing import CliRunner, Result
+
+from tidegate.cli.main import cli
+
+#: Nobody listens there; every wait for it is short.
+NOBODY = ("-b", "127.0.0.1:1", "--timeout", "0.3")
+
+
+def run(*arguments: str, **environment: str) -> Result:
+    """One invocation without a terminal. An unexpected exception is raised, not swallowed."""
+    result = CliRunner(env=environment).invoke(cli, arguments, prog_name="tidegate")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result

@@ -1,0 +1,121 @@
+"""``tidegate feed`` on a real broker; the test plays the worker."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from stack.kafka import KafkaBroker
+from tests.unit.cli.running import run
+from tests.unit.client.feeds import ID, STATEMENT, definition, failed, progress, running, tell
+from tests.unit.client.topics import create_topic
+from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.job_records import DefinitionRecord
+from tidegate.client.jobs import jobs_topic
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def kafka(broker: KafkaBroker, topic_prefix: str) -> tuple[str, ...]:
+    """The options of an application whose jobs topic is there."""
+    create_topic(broker.bootstrap, jobs_topic(topic_prefix), cleanup_policy="compact")
+    return ("-b", broker.bootstrap, "--app-id", topic_prefix)
+
+
+def test_create_prints_the_id_alone_on_standard_output(kafka: tuple[str, ...]) -> None:
+    created = run("feed", "create", STATEMENT, "--no-wait", *kafka)
+    feed = created.stdout.strip()
+    assert created.exit_code == 0
+    shown = json.loads(run("feed", "show", feed, "--json", *kafka).stdout)
+    assert shown["status"] == "pending"
+    assert shown["full_table_names"] == ["defaultdb.public.accounts"]
+
+
+def test_create_says_what_a_user_should_know(kafka: tuple[str, ...]) -> None:
+    created = run("feed", "create", "CREATE CHANGEFEED FOR a INTO 'kafka://k'", "--no-wait", *kafka)
+    assert "Notice: the feed starts at the present" in created.stderr
+
+
+def test_create_waits_and_says_when_no_worker_comes(kafka: tuple[str, ...]) -> None:
+    created = run("feed", "create", STATEMENT, "--wait-seconds", "0.3", *kafka)
+    assert created.exit_code == 1
+    assert f"Feed {created.stdout.strip()} is still pending after 0.3 s" in created.stderr
+
+
+def test_create_waits_for_a_first_worker_and_then_says_how_to_start_one(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    kafka = ("-b", broker.bootstrap, "--app-id", topic_prefix)
+    created = run("feed", "create", STATEMENT, "--wait-seconds", "0.3", *kafka)
+    assert (created.exit_code, created.stdout) == (1, "")
+    assert f"Waiting for the first worker of the application {topic_prefix} ..." in created.stderr
+    assert "start one with `tidegate worker`" in created.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("list",), ("show", "0other"), ("drop", "0other"), ("create", STATEMENT, "--no-wait")],
+    ids=lambda command: command[0],
+)
+def test_without_an_application_other_commands_wait_for_nobody(
+    broker: KafkaBroker, topic_prefix: str, command: tuple[str, ...]
+) -> None:
+    result = run("feed", *command, "-b", broker.bootstrap, "--app-id", topic_prefix)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Waiting" not in result.stderr
+    assert "start one with `tidegate worker`" in result.stderr
+
+
+def test_list_shows_each_feed_on_a_line(broker: KafkaBroker, kafka: tuple[str, ...]) -> None:
+    other = FeedId("1zzzzzzzz-0000000")
+    tell(broker.bootstrap, kafka[-1], DefinitionRecord(definition()), running(), progress())
+    tell(broker.bootstrap, kafka[-1], DefinitionRecord(definition(other)), failed("no such table", other))
+    lines = run("feed", "list", *kafka).stdout.splitlines()
+    titles = "ID STATUS HIGH WATER HIGH WATER (UTC) TABLES TOPICS SINK ERROR"
+    assert " ".join(lines[0].split()) == titles
+    assert lines[1].split() == [
+        ID,
+        "running",
+        "3000000000007.0000000000",
+        "1970-01-01",
+        "00:50:00.000000+00:00",
+        "defaultdb.public.accounts",
+        "accounts",
+        "kafka://127.0.0.1:9092",
+    ]
+    assert lines[2].split()[:2] == [other, "failed"]
+    assert lines[2].rstrip().endswith("no such table")
+
+
+def test_a_list_of_nothing_says_so(kafka: tuple[str, ...]) -> None:
+    assert run("feed", "list", *kafka).stdout == "There are no feeds.\n"
+    assert json.loads(run("feed", "list", "--json", *kafka).stdout) == []
+
+
+def test_show_has_every_column_and_no_secret(broker: KafkaBroker, kafka: tuple[str, ...]) -> None:
+    secret = replace(definition(), sink_uri="kafka://k:9092?sasl_user=ann&sasl_password=hush")
+    tell(broker.bootstrap, kafka[-1], DefinitionRecord(secret), running(), progress())
+    text = run("feed", "show", ID, *kafka).stdout
+    fields = dict(line.split(maxsplit=1) for line in text.splitlines())
+    assert fields["job_id"] == ID
+    assert fields["start_timestamp"] == "2000000000000.0000000000"
+    assert fields["created"] == "1970-01-01 00:16:40.000000+00:00"
+    assert fields["description"].startswith("CREATE CHANGEFEED FOR TABLE defaultdb.public.accounts INTO")
+    assert "hush" not in text
+
+
+def test_drop_ends_a_feed(broker: KafkaBroker, kafka: tuple[str, ...]) -> None:
+    tell(broker.bootstrap, kafka[-1], DefinitionRecord(definition()), running())
+    assert run("feed", "drop", ID, *kafka).exit_code == 0
+    assert json.loads(run("feed", "list", "--json", *kafka).stdout)[0]["status"] == "dropped"
+
+
+def test_an_unknown_feed_is_named(kafka: tuple[str, ...]) -> None:
+    result = run("feed", "show", "0other", *kafka)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "There is no feed 0other; `tidegate feed list` shows those that there are.\n",
+    )

@@ -1,0 +1,96 @@
+"""``tidegate status`` against a small HTTP server in the place of a worker."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from app.report import PartitionReport, QuarantineReport, WorkerReport
+from tests.unit.cli.running import run
+
+STATUS = WorkerReport(
+    app_id="tidegate",
+    instance_id=None,
+    log="raftlog",
+    log_partitions=2,
+    stall_alarm_ms=1_000,
+    partitions=(
+        PartitionReport(0, "running", next_offset=17, ranges=4),
+        PartitionReport(
+            1, "held", quarantined=(QuarantineReport(1, 9, 70, "5.0000000000", "raft index 5 is missing"),)
+        ),
+    ),
+).as_json()
+
+
+class _Worker(BaseHTTPRequestHandler):
+    """Serves ``STATUS``, and text that is no JSON under ``/other``."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(STATUS).encode() if self.path == "/status" else b"<html>")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+        """Say nothing."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), _Worker) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_fields_and_tables_are_shown(url: str) -> None:
+    lines = [line.split() for line in run("status", "--url", url).stdout.splitlines()]
+    assert lines[:4] == [["app_id", "tidegate"], ["log", "raftlog"], ["log_partitions", "2"], []]
+    partitions = lines.index(["partitions"])
+    assert lines[partitions + 1][:4] == ["PARTITION", "STATE", "NEXT", "OFFSET"]
+    assert [row[:2] for row in lines[partitions + 2 : partitions + 4]] == [["0", "running"], ["1", "held"]]
+    assert lines[partitions + 2][2] == "17"
+    ranges = lines.index(["quarantined", "ranges"])
+    assert lines[ranges + 1] == ["PARTITION", "RANGE", "ID", "OFFSET", "RESOLVED", "CAUSE"]
+    assert lines[ranges + 2] == ["1", "9", "70", "5.0000000000", "raft", "index", "5", "is", "missing"]
+
+
+def test_json_is_passed_on(url: str) -> None:
+    assert json.loads(run("status", "--url", url, "--json").stdout) == STATUS
+
+
+def test_the_worker_of_this_machine_is_found_by_its_data_directory(url: str, tmp_path: Path) -> None:
+    home = tmp_path / "tidegate"
+    home.mkdir()
+    (home / "worker.json").write_text(json.dumps({"pid": 1, "url": url}))
+    assert run("status", "--data-dir", str(tmp_path)).stdout == run("status", "--url", url).stdout
+
+
+def test_no_worker_on_this_machine_is_a_sentence(tmp_path: Path) -> None:
+    result = run("status", "--data-dir", str(tmp_path))
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"No worker runs with the data directory {tmp_path}")
+
+
+def test_a_worker_that_is_gone_is_a_sentence() -> None:
+    result = run("status", "--url", "http://127.0.0.1:1")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("The worker at http://127.0.0.1:1 does not answer")
+
+
+def test_another_program_is_told_from_a_worker(url: str) -> None:
+    result = run("status", "--url", f"{url}/other")
+    assert result.exit_code == 1
+    assert "is not a worker: it did not send JSON" in result.stderr
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "worker:8080"])
+def test_an_address_that_is_not_http_is_refused(address: str) -> None:
+    result = run("status", "--url", address)
+    assert result.exit_code == 1
+    assert "begins with http:// or https://" in result.stderr

@@ -1,0 +1,194 @@
+"""``tidegate tail`` and ``tidegate verify`` on a real broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sim.history import History, Version
+from stack.kafka import KafkaBroker
+from tests.unit.cli.running import run
+from tests.unit.client.feeds import definition, tell
+from tests.unit.client.topics import create_topic, delete_before, write
+from tests.unit.verify.streams import at, everywhere, marker, row
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedState, FeedTarget, TableName
+from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
+from tidegate.client.jobs import jobs_topic
+from tidegate.raftlog.encode import encode_entry, encode_key
+from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate
+from tidegate.rows import (
+    Column,
+    Family,
+    KeyPart,
+    TableCodec,
+    TableDescriptor,
+    encode_descriptor,
+    parse_sql_type,
+)
+from tidegate.verify import TopicRecord
+
+pytestmark = pytest.mark.broker
+
+
+class Topic:
+    """A topic of two partitions and what is written to it."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self.bootstrap = bootstrap
+        self.name = name
+        self.kafka: tuple[str, ...] = ("-b", bootstrap)
+        create_topic(bootstrap, name, 2)
+
+    def row(self, key: int, ms: int) -> TopicRecord:
+        return row(key, at(ms), self.name)
+
+    def markers(self, ms: int) -> list[TopicRecord]:
+        return everywhere(at(ms), {self.name: 2})
+
+    def write(self, *records: TopicRecord) -> None:
+        write(self.bootstrap, records)
+
+
+@pytest.fixture
+def topic(broker: KafkaBroker, topic_prefix: str) -> Topic:
+    return Topic(broker.bootstrap, f"{topic_prefix}accounts")
+
+
+def test_tail_prints_rows_and_markers(topic: Topic) -> None:
+    topic.write(topic.row(2, 5), marker(at(9), topic.name, 1))
+    result = run("tail", topic.name, *topic.kafka)
+    value = (topic.row(2, 5).value or b"").decode()
+    assert result.stdout.splitlines() == [
+        f"{topic.name}[1]@0 [2] -> {value}",
+        f"{topic.name}[1]@1 resolved 9000000.0000000000",
+    ]
+
+
+def test_tail_stops_at_its_limit(topic: Topic) -> None:
+    topic.write(*[topic.row(2, ms) for ms in range(1, 9)])
+    assert len(run("tail", topic.name, "-n", "3", *topic.kafka).stdout.splitlines()) == 3
+
+
+def test_tail_shows_what_is_unreadable_as_it_is(topic: Topic) -> None:
+    topic.write(marker(at(5), topic.name, 0)._replace(value=b"\xff{"))
+    assert run("tail", topic.name, *topic.kafka).stdout == (
+        f"{topic.name}[0]@0 unreadable: key None value b'\\xff{{'\n"
+    )
+
+
+def test_verify_passes_a_correct_topic(topic: Topic) -> None:
+    topic.write(topic.row(2, 5), topic.row(1, 6), *topic.markers(9))
+    result = run("verify", topic.name, *topic.kafka)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0].startswith("PASSED")
+
+
+def test_verify_fails_a_topic_with_a_late_row(topic: Topic) -> None:
+    topic.write(*topic.markers(9), topic.row(2, 5))
+    result = run("verify", topic.name, *topic.kafka, "--json")
+    assert result.exit_code == 1
+    (violation,) = json.loads(result.stdout)["violations"]
+    assert [violation[name] for name in ("kind", "partition", "offset", "key")] == ["late_row", 1, 1, "[2]"]
+
+
+def test_verify_says_what_it_could_not_check(topic: Topic) -> None:
+    topic.write(topic.row(2, 5), *topic.markers(4), *topic.markers(9), topic.row(2, 5))
+    delete_before(topic.bootstrap, topic.name, 1, 1)
+    result = run("verify", topic.name, *topic.kafka)
+    assert result.exit_code == 2
+    assert "1 rows may repeat rows that were deleted from the topic" in result.stdout
+
+
+def test_verify_of_a_missing_topic_could_not_check(topic: Topic) -> None:
+    result = run("verify", f"{topic.name}-x", *topic.kafka)
+    assert result.exit_code == 2
+    assert f"has no topic {topic.name}-x" in result.stderr
+
+
+def test_verify_forgets_beyond_the_horizon(topic: Topic) -> None:
+    marks = [record for ms in (5, 2_000, 4_000, 6_000) for record in topic.markers(ms)]
+    topic.write(topic.row(2, 1), *marks, topic.row(2, 1))
+    assert run("verify", topic.name, *topic.kafka).exit_code == 0
+    assert run("verify", topic.name, "--horizon", "1s", *topic.kafka).exit_code == 2
+
+
+TABLE = TableDescriptor(
+    id=104,
+    name="accounts",
+    version=1,
+    modified=at(1),
+    columns=(
+        Column(1, "k", parse_sql_type("INT8"), nullable=False),
+        Column(2, "v", parse_sql_type("INT8")),
+    ),
+    primary_key=(KeyPart(1),),
+    families=(Family(0, "primary", (1, 2)),),
+)
+
+
+class Fed(Topic):
+    """A topic that a feed of ``TABLE`` writes from 2 ms on; the table stands in the log."""
+
+    def __init__(self, bootstrap: str, prefix: str) -> None:
+        super().__init__(bootstrap, f"{prefix}accounts")
+        self.kafka = ("-b", bootstrap, "--app-id", prefix)
+        create_topic(bootstrap, jobs_topic(prefix), cleanup_policy="compact")
+        create_topic(bootstrap, f"{prefix}raftlog")
+        self._describe(prefix)
+        target = FeedTarget(TableName("accounts"), TABLE.id, self.name, 2, ())
+        feed = definition()
+        state = StateRecord(feed.id, FIRST_EPOCH, FeedState.RUNNING, at(2), (target,))
+        tell(bootstrap, prefix, DefinitionRecord(feed), state)
+        self.feed = ("--feed", feed.id)
+        self.log = ("--topic-prefix", prefix)
+
+    def _describe(self, prefix: str) -> None:
+        update = DescriptorUpdate(TABLE.id, 1, TABLE.modified, encode_descriptor(TABLE))
+        value = encode_entry(update)
+        self.write(TopicRecord(f"{prefix}raftlog", 0, -1, encode_key(BROADCAST), value, 1))
+
+    def version(self, key: int, ms: int, value: int) -> Version:
+        stored_key, stored_value = TableCodec(TABLE).encode((key, value))
+        return Version(TABLE.id, stored_key, at(ms), stored_value)
+
+
+@pytest.fixture
+def fed(broker: KafkaBroker, topic_prefix: str) -> Fed:
+    return Fed(broker.bootstrap, topic_prefix)
+
+
+def _row(fed: Fed, key: int, ms: int, value: int) -> TopicRecord:
+    text = f'{{"after": {{"k": {key}, "v": {value}}}, "updated": "{at(ms)}"}}'
+    return fed.row(key, ms)._replace(value=text.encode())
+
+
+def test_verify_of_a_feed_audits_its_topics_from_its_start(fed: Fed) -> None:
+    fed.write(_row(fed, 2, 2, 7), *fed.markers(9))
+    result = run("verify", *fed.feed, "--json", *fed.kafka)
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["violation_counts"] == {"below_start": 1}
+
+
+def test_verify_with_a_history_finds_what_is_missing(fed: Fed, tmp_path: Path) -> None:
+    History([fed.version(2, 2, 6), fed.version(2, 3, 7), fed.version(1, 4, 8)]).dump(tmp_path / "history")
+    fed.write(_row(fed, 2, 3, 7), *fed.markers(9))
+    options = ("--history", str(tmp_path / "history"), "--json", *fed.log, *fed.kafka)
+    report = json.loads(run("verify", *fed.feed, *options).stdout)
+    (violation,) = report["violations"]
+    assert (violation["kind"], violation["key"], violation["partition"]) == ("missing_row", "[1]", 0)
+    assert report["counts"]["expected"] == 2
+
+
+def test_verify_with_a_history_passes_what_is_complete(fed: Fed, tmp_path: Path) -> None:
+    History([fed.version(2, 3, 7)]).dump(tmp_path / "history")
+    fed.write(_row(fed, 2, 3, 7), *fed.markers(9))
+    result = run("verify", *fed.feed, "--history", str(tmp_path / "history"), *fed.log, *fed.kafka)
+    assert result.exit_code == 0, result.output
+
+
+def test_a_topic_of_another_feed_is_refused(fed: Fed) -> None:
+    result = run("tail", "others", *fed.feed, *fed.kafka)
+    assert result.exit_code == 2
+    assert "does not write others" in result.stderr

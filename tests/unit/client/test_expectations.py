@@ -1,0 +1,118 @@
+"""What a feed owes for a history: held against what the reference engine writes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from sim.history import Version
+from sim.options import StoreOptions
+from sim.plan import OutcomeMix
+from sim.workloads.bank import Bank, BankOptions
+from stack.kafka import KafkaBroker
+from tests.feeds import activation
+from tests.logs import SimulatedLog, simulate
+from tests.unit.client.topics import create_topic, write
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.record import JsonDecoder
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.expectations import expected_versions, read_catalog
+from tidegate.errors import InputError, UnknownTable
+from tidegate.hlc import Timestamp
+from tidegate.processor.reference import ReferenceEngine
+from tidegate.rows import Catalog
+from tidegate.verify import AuditOptions, AuditReport, ExpectedVersion, TopicRecord, Verdict, audit
+
+
+@cache
+def log() -> SimulatedLog:
+    """A bank's log with restarts, aborts and deletions of nothing."""
+    bank = Bank(BankOptions(accounts=12, ranges=3, outcomes=OutcomeMix(restart=0.2, abort=0.1)), seed=7)
+    store = StoreOptions(partitions=2, closed_lag_ms=100, heartbeat_ms=100)
+    return simulate(bank, store, seed=7, transactions=40)
+
+
+def catalog() -> Catalog:
+    known = Catalog()
+    for table in log().tables:
+        known.add(table)
+    return known
+
+
+def feed(options: FeedOptions) -> Activate:
+    times = sorted(version.timestamp for version in log().history)
+    return activation(log().tables, options, start=times[len(times) // 3])
+
+
+def output(feed: Activate) -> list[TopicRecord]:
+    """What the reference engine writes for the log."""
+    engine = ReferenceEngine(len(log().partitions), [feed])
+    for number, records in enumerate(log().partitions):
+        engine.step(number, records)
+    return [
+        TopicRecord(*place, offset, record.key, record.value, record.timestamp_ms or 0, record.headers)
+        for place, records in engine.output.items()
+        for offset, record in enumerate(records)
+    ]
+
+
+def owed(feed: Activate) -> list[ExpectedVersion]:
+    topics = {target.table_id: target.topic for target in feed.targets}
+    return list(expected_versions(log().history, catalog(), feed.definition.options, topics))
+
+
+def audited(feed: Activate, expected: list[ExpectedVersion]) -> AuditReport:
+    counts = {target.topic: target.partitions for target in feed.targets}
+    options = feed.definition.options
+    return audit(
+        output(feed), counts, AuditOptions(start=feed.start), JsonDecoder(options.envelope), expected
+    )
+
+
+def test_the_engine_writes_what_the_history_asks_for() -> None:
+    wanted = feed(FeedOptions(updated=True, mvcc_timestamp=True, resolved_interval_ns=0, topic_prefix="p."))
+    report = audited(wanted, owed(wanted))
+    assert report.verdict is Verdict.PASSED, str(report)
+    assert report.counts.expected == report.counts.rows > 0
+
+
+def test_a_feed_with_other_options_owes_other_bytes() -> None:
+    wanted = feed(FeedOptions(updated=True, resolved_interval_ns=0))
+    report = audited(wanted, owed(feed(FeedOptions(updated=True, mvcc_timestamp=True))))
+    assert {kind.name for kind in report.violation_counts} == {"WRONG_VALUE"}
+
+
+def test_a_feed_without_updated_can_only_be_checked_in_part() -> None:
+    wanted = feed(FeedOptions(envelope=Envelope.KEY_ONLY, resolved_interval_ns=0))
+    assert audited(wanted, []).verdict is Verdict.INCOMPLETE
+
+
+def test_versions_of_tables_that_the_feed_has_not_are_left_out() -> None:
+    assert list(expected_versions(log().history, catalog(), FeedOptions(), {999: "others"})) == []
+
+
+def test_a_version_before_its_table_is_refused() -> None:
+    early = Version(log().tables[0].id, b"k", Timestamp(1), b"")
+    with pytest.raises(UnknownTable):
+        list(expected_versions([early], catalog(), FeedOptions(), {early.table_id: "accounts"}))
+
+
+@pytest.mark.broker
+def test_the_catalog_is_read_from_the_log(broker: KafkaBroker, topic_prefix: str) -> None:
+    topic = f"{topic_prefix}raftlog"
+    create_topic(broker.bootstrap, topic, 2)
+    records = log().partitions[0]
+    write(
+        broker.bootstrap,
+        [TopicRecord(topic, 0, -1, each.key, each.value, each.timestamp) for each in records],
+    )
+    found = read_catalog(KafkaConnection(broker.bootstrap), topic)
+    assert tuple(found.descriptors()) == log().tables
+
+
+@pytest.mark.broker
+def test_a_log_that_is_not_there_is_named(broker: KafkaBroker, topic_prefix: str) -> None:
+    with pytest.raises(InputError, match=f"has no topic {topic_prefix}raftlog"):
+        read_catalog(KafkaConnection(broker.bootstrap), f"{topic_prefix}raftlog")

@@ -1,0 +1,103 @@
+"""Feeds on the jobs topic of a real broker; the test plays the worker."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from stack.kafka import KafkaBroker
+from tests.unit.client.feeds import ID, definition, failed, progress, running, tell
+from tests.unit.client.topics import create_topic
+from tidegate.changefeed.feed import FeedId, FeedState
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.jobs import Jobs, jobs_topic
+from tidegate.errors import InputError, RetryError
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def app_id(broker: KafkaBroker, topic_prefix: str) -> str:
+    create_topic(broker.bootstrap, jobs_topic(topic_prefix), cleanup_policy="compact")
+    return topic_prefix
+
+
+@pytest.fixture
+def jobs(broker: KafkaBroker, app_id: str) -> Jobs:
+    return Jobs(KafkaConnection(broker.bootstrap), app_id)
+
+
+def test_a_created_feed_is_pending_until_a_worker_takes_it_up(jobs: Jobs) -> None:
+    jobs.create(definition())
+    feed = jobs.feed(ID)
+    assert (feed.definition, feed.status) == (definition(), FeedState.PENDING)
+
+
+def test_the_view_folds_what_workers_wrote(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:
+    jobs.create(definition())
+    tell(broker.bootstrap, app_id, running(), progress())
+    feed = jobs.feed(ID)
+    assert (feed.status, feed.high_water) == (FeedState.RUNNING, progress().high_water)
+
+
+def test_an_application_without_feeds_has_none(jobs: Jobs) -> None:
+    assert list(jobs.view().feeds()) == []
+
+
+def test_waiting_ends_when_the_feed_runs(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:
+    jobs.create(definition())
+    worker = threading.Timer(0.5, tell, [broker.bootstrap, app_id, running()])
+    worker.start()
+    assert jobs.wait(ID, 20).status is FeedState.RUNNING
+    worker.join()
+
+
+def test_waiting_ends_when_the_feed_fails(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:
+    jobs.create(definition())
+    tell(broker.bootstrap, app_id, running(), failed("log partition 3: no such table"))
+    state = jobs.wait(ID, 20).current_state
+    assert state is not None
+    assert state.error == "log partition 3: no such table"
+
+
+def test_waiting_for_no_worker_ends_in_a_sentence(jobs: Jobs) -> None:
+    jobs.create(definition())
+    with pytest.raises(RetryError, match=f"Feed {ID} is still pending after 0.5 s"):
+        jobs.wait(ID, 0.5)
+
+
+def test_a_dropped_feed_is_shown_as_dropped_at_once(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:
+    jobs.create(definition())
+    tell(broker.bootstrap, app_id, running())
+    jobs.drop(ID)
+    assert jobs.feed(ID).status is FeedState.DROPPED
+
+
+def test_an_unknown_feed_cannot_be_dropped(jobs: Jobs) -> None:
+    with pytest.raises(InputError, match="There is no feed 0other"):
+        jobs.drop(FeedId("0other"))
+
+
+def test_a_first_worker_is_waited_for_when_that_is_asked(broker: KafkaBroker, topic_prefix: str) -> None:
+    waits: list[str] = []
+    topic = jobs_topic(topic_prefix)
+    worker = threading.Timer(0.5, create_topic, [broker.bootstrap, topic], {"cleanup_policy": "compact"})
+    worker.start()
+    connection = KafkaConnection(broker.bootstrap)
+    jobs = Jobs(connection, topic_prefix, appear_s=20, waits=lambda: waits.append("once"))
+    worker.join()
+    jobs.create(definition())
+    assert jobs.feed(ID).status is FeedState.PENDING
+    assert waits == ["once"]
+
+
+def test_nothing_is_said_where_a_worker_has_been(broker: KafkaBroker, app_id: str) -> None:
+    waits: list[str] = []
+    Jobs(KafkaConnection(broker.bootstrap), app_id, appear_s=20, waits=lambda: waits.append("once"))
+    assert waits == []
+
+
+def test_an_application_that_never_ran_is_named(broker: KafkaBroker, topic_prefix: str) -> None:
+    with pytest.raises(InputError, match=f"has no topic {topic_prefix}-jobs. The first worker"):
+        Jobs(KafkaConnection(broker.bootstrap), topic_prefix)

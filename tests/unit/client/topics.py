@@ -1,0 +1,59 @@
+"""Topics with known content, on the real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidegate.verify import TopicRecord
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> None:
+    """Create a topic; ``config`` names have underscores for dots."""
+    settings = {name.replace("_", "."): value for name, value in config.items()}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for created in admin.create_topics([NewTopic(topic, partitions, config=settings)]).values():
+        created.result()
+
+
+def delete_before(bootstrap: str, topic: str, partition: int, offset: int) -> None:
+    """Delete the beginning of a partition."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for deleted in admin.delete_records([TopicPartition(topic, partition, offset)]).values():
+        deleted.result()
+
+
+def write(bootstrap: str, records: Iterable[TopicRecord]) -> None:
+    """Write records where they say, in order."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    _produce(producer, records)
+    assert producer.flush(10) == 0
+
+
+def write_transaction(
+    bootstrap: str, transactional_id: str, records: Iterable[TopicRecord], *, commit: bool
+) -> None:
+    """Write records in one transaction that is committed or aborted."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    _produce(producer, records)
+    producer.flush(10)
+    if commit:
+        producer.commit_transaction(10)
+    else:
+        producer.abort_transaction(10)
+
+
+def _produce(producer: Producer, records: Iterable[TopicRecord]) -> None:
+    for record in records:
+        producer.produce(
+            record.topic,
+            record.value,
+            record.key,
+            record.partition,
+            timestamp=record.timestamp_ms,
+            headers=list(record.headers),
+        )

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from stack.places import CHECKOUT
+
+LINES = (CHECKOUT / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
+SERVICE_TREE = ("app", "agents", "tables", "schemas", "sim")
+
+
+def arguments(instruction: str) -> list[list[str]]:
+    return [line.split()[1:] for line in LINES if line.startswith(instruction + " ")]
+
+
+def copied() -> list[str]:
+    """What is copied out of the checkout."""
+    return [path for words in arguments("COPY") if "--from=build" not in words for path in words[:-1]]
+
+
+@pytest.mark.parametrize("path", copied())
+def test_what_is_copied_exists_and_is_not_ignored(path: str) -> None:
+    assert (CHECKOUT / path).exists()
+    assert f"!{path}" in (CHECKOUT / ".dockerignore").read_text().splitlines()
+
+
+def test_all_of_the_service_tree_is_copied() -> None:
+    assert {name for name in SERVICE_TREE if (CHECKOUT / name).is_dir()} <= set(copied())
+
+
+def test_everything_is_installed_from_the_constraints() -> None:
+    installs = [line for line in LINES if "pip install" in line]
+    assert installs
+    assert all("PIP_CONSTRAINT=/src/constraints.txt" in line for line in installs)
+
+
+def test_the_worker_does_not_run_as_root() -> None:
+    assert arguments("USER")[-1] == ["tidegate"]
+
+
+def test_the_worker_is_what_runs() -> None:
+    assert LINES[-1] == 'CMD ["tidegate", "worker"]'
+
+
+def test_images_are_named_without_a_registry() -> None:
+    images = [words[0] for words in arguments("FROM")]
+    assert images
+    assert not [image for image in images if re.match(r"[^/]*[.:][^/]*/", image)]

@@ -1,0 +1,141 @@
+"""Descriptors among the rows that they govern: read in log order, whatever the batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.feeds import activation
+from tests.hand_log import HandLog, HandTable, at, update_of
+from tests.unit.processor.driving import Driven, active
+from tests.unit.processor.logs import PLAIN
+from tidegate.changefeed.control import Active, Failed, Register, Registered, Remove
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
+from tidegate.processor.batch import StepResult
+from tidegate.rows import Column, Family, parse_sql_type
+from tidegate.spans import Span
+
+_FEED = activation([PLAIN.descriptor])
+_WIDE = HandTable(
+    replace(
+        PLAIN.descriptor,
+        version=2,
+        modified=at(5),
+        columns=(*PLAIN.descriptor.columns, Column(3, "w", parse_sql_type("INT"))),
+        families=(Family(0, "primary", (1, 2, 3)),),
+    )
+)
+
+
+def _values(log: HandLog, batch: int) -> list[bytes | None]:
+    driven = active(_FEED)
+    driven.run(log.partitions[0], batch)
+    assert driven.causes == []
+    return [(record.value or b"").split(b', "updated"')[0] for record in driven.rows]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 99])
+def test_an_added_column_appears_from_its_descriptors_time_on(batch: int) -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    rows = log.open_range(1, PLAIN.span)
+    rows.apply(PLAIN.put(3, 1, "a"))
+    log.describe(_WIDE)
+    rows.apply(PLAIN.put(4, 2, "b"), _WIDE.put(5, 3, "c", 7))
+    assert _values(log, batch) == [
+        b'{"after": {"id": 1, "v": "a"}',
+        b'{"after": {"id": 2, "v": "b"}',
+        b'{"after": {"id": 3, "v": "c", "w": 7}',
+    ]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 99])
+def test_a_descriptor_within_a_batch_governs_no_row_that_stands_before_it(batch: int) -> None:
+    """The row of second 3 was read by version 1, so version 2 must not be valid from 3 on."""
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    log.open_range(1, PLAIN.span).apply(PLAIN.put(3, 1, "a"))
+    log.write(update_of(replace(_WIDE.descriptor, modified=at(3))))
+    driven = active(_FEED)
+    driven.run(log.partitions[0], batch)
+    assert len(driven.rows) == 1
+    assert any("broke the log contract" in cause for cause in driven.causes)
+
+
+@pytest.mark.parametrize("batch", [1, 99])
+def test_a_snapshot_brings_the_descriptors_of_its_range(batch: int) -> None:
+    log = HandLog(partitions=1)
+    rows = log.open_range(1, PLAIN.span, descriptors=(update_of(PLAIN.descriptor),))
+    rows.apply(PLAIN.put(3, 1, "a"))
+    assert _values(log, batch) == [b'{"after": {"id": 1, "v": "a"}']
+
+
+def test_identical_redelivery_is_nothing() -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    rows = log.open_range(1, PLAIN.span)
+    for number in range(3):
+        rows.apply(PLAIN.put(3 + number, number, "a"))
+        log.describe(PLAIN)
+    assert len(_values(log, 99)) == 3
+
+
+def test_a_row_of_a_secondary_index_is_no_row() -> None:
+    other_index = HandTable(replace(PLAIN.descriptor, primary_index_id=2))
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    log.open_range(1, PLAIN.span).apply(other_index.put(3, 1, "entry"), PLAIN.put(3, 1, "row"))
+    assert _values(log, 99) == [b'{"after": {"id": 1, "v": "row"}']
+
+
+def test_the_stores_own_keys_and_omitted_writes_are_no_rows() -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    own = log.open_range(2, Span(b"\x02", b"\x05"))
+    own.apply(PLAIN.put(3, 1, "x")._replace(key=b"\x04meta"))
+    rows = log.open_range(1, PLAIN.span)
+    rows.apply(PLAIN.put(3, 1, "hidden")._replace(omit_in_rangefeeds=True), PLAIN.put(3, 2, "row"))
+    assert _values(log, 99) == [b'{"after": {"id": 2, "v": "row"}']
+
+
+def _register_anew(driven: Driven) -> StepResult:
+    again = activation([PLAIN.descriptor], feed_id="again", start=at(6))
+    return driven.control(Register(again.definition), again)
+
+
+def test_after_a_late_descriptor_a_new_feed_reads_rows_by_the_right_version() -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    rows = log.open_range(1, PLAIN.span)
+    rows.apply(PLAIN.put(6, 1, "a"))
+    log.describe(_WIDE)  # valid from 5 on: late
+    late = len(log.partitions[0])
+    rows.apply(_WIDE.put(7, 2, "b", 8))
+    log.describe(_WIDE)  # as it is repeated
+    rows.apply(_WIDE.put(8, 3, "c", 9))
+    driven = active(_FEED)
+    driven.run(log.partitions[0][:late], batch=99)
+    assert len(driven.causes) > 0
+    _register_anew(driven)
+    driven.run(log.partitions[0][late:], batch=1)
+    again = [record.value or b"" for record in driven.rows if record.timestamp_ms >= at(7).wall_ms]
+    assert [b'"w": 8' in again[0], b'"w": 9' in again[1], len(again)] == [True, True, 2]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_table_with_an_unreadable_version_takes_no_feed_until_a_later_one_comes(restarted: bool) -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    log.open_range(1, PLAIN.span)
+    log.write(update_of(_WIDE.descriptor)._replace(descriptor=b"\xff newer"))
+    later = len(log.partitions[0])
+    log.write(update_of(replace(_WIDE.descriptor, version=3, modified=at(6))))
+    driven = Driven()
+    driven.run(log.partitions[0][:later])
+    if restarted:
+        driven = Driven.restored(driven.state)
+    assert [type(ack) for ack in _register_anew(driven).acks] == [Failed, Failed]
+    driven.control(Remove(FeedId("again"), FIRST_EPOCH))
+    driven.run(log.partitions[0][later:])
+    assert [type(ack) for ack in _register_anew(driven).acks] == [Registered, Active]

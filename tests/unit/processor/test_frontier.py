@@ -1,0 +1,156 @@
+"""Where a feed's markers are decided: the minimum over all that it watches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.hlc import NANOS_PER_SECOND, ZERO, ResolvedTimestamp, Timestamp
+from tidegate.spans import Span
+
+_LEFT, _RIGHT = Span(b"a", b"m"), Span(b"m", b"z")
+_WHOLE = Span(b"a", b"z")
+_START = Timestamp(10, 3)
+
+Report: TypeAlias = tuple[int, int, Span, int]  # partition, offset, span, resolved wall
+
+
+def _resolved(wall: int) -> ResolvedTimestamp:
+    return ResolvedTimestamp(Timestamp(wall))
+
+
+def _frontier(interval_ns: int | None = 0, high_water: int | None = None) -> FeedFrontier:
+    persisted = None if high_water is None else Timestamp(high_water)
+    return FeedFrontier([_WHOLE], _START, interval_ns, persisted)
+
+
+def _both(frontier: FeedFrontier, wall: int) -> ResolvedTimestamp | None:
+    frontier.apply(0, wall, [(_LEFT, _resolved(wall))])
+    frontier.apply(1, wall, [(_RIGHT, _resolved(wall))])
+    return frontier.due_marker()
+
+
+def test_a_span_that_nobody_reported_holds_the_feed_back() -> None:
+    frontier = _frontier()
+    assert not frontier.apply(0, 5, [(_LEFT, _resolved(99))])
+    assert frontier.high_water == _START
+    assert frontier.due_marker() is None
+    assert frontier.laggard() == _RIGHT
+
+
+def test_the_high_water_is_the_minimum_over_all_spans() -> None:
+    frontier = _frontier()
+    frontier.apply(0, 5, [(_LEFT, _resolved(99))])
+    assert frontier.apply(1, 7, [(_RIGHT, _resolved(50))])
+    assert frontier.high_water == frontier.due_marker() == Timestamp(50)
+
+
+def test_a_checkpoint_that_is_wider_than_the_feed_counts_where_they_meet() -> None:
+    frontier = _frontier()
+    frontier.apply(0, 5, [(Span(b"", b"\xff"), _resolved(50))])
+    assert frontier.due_marker() == Timestamp(50)
+
+
+def test_a_checkpoint_below_the_start_gives_no_marker() -> None:
+    assert _both(_frontier(), 9) is None
+    assert _both(_frontier(), 10) is None
+    assert _both(_frontier(), 11) == Timestamp(11)
+
+
+@pytest.mark.parametrize("late", [20, 50])
+def test_late_and_repeated_checkpoints_change_nothing(late: int) -> None:
+    frontier = _frontier()
+    marker = _both(frontier, 50)
+    assert marker is not None
+    frontier.marked(marker)
+    assert not frontier.apply(0, 3, [(_LEFT, _resolved(late))])
+    assert frontier.high_water == Timestamp(50)
+    assert frontier.due_marker() is None
+    assert frontier.positions == {0: 50, 1: 50}
+
+
+def test_markers_keep_their_distance_in_hlc_time() -> None:
+    frontier = _frontier(10 * NANOS_PER_SECOND)
+    first = _both(frontier, NANOS_PER_SECOND)
+    assert first is not None
+    frontier.marked(first)
+    assert _both(frontier, 11 * NANOS_PER_SECOND - 1) is None
+    assert _both(frontier, 11 * NANOS_PER_SECOND) == Timestamp(11 * NANOS_PER_SECOND)
+
+
+def test_a_feed_without_markers_has_a_high_water_all_the_same() -> None:
+    frontier = _frontier(None)
+    assert _both(frontier, 50) is None
+    assert frontier.high_water == Timestamp(50)
+
+
+def test_a_restarted_frontier_begins_at_the_persisted_high_water_and_does_not_mark_it_again() -> None:
+    frontier = _frontier(high_water=70)
+    assert frontier.high_water == Timestamp(70)
+    assert frontier.due_marker() is None
+    assert _both(frontier, 60) is None
+    assert _both(frontier, 80) == Timestamp(80)
+
+
+def test_positions_are_the_last_that_each_partition_reported() -> None:
+    frontier = _frontier()
+    frontier.apply(2, 9, [])
+    frontier.apply(2, 4, [])
+    frontier.apply(0, 0, [])
+    assert frontier.positions == {2: 9, 0: 0}
+
+
+_spans = st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda ends: ends[0] < ends[1])
+_reports = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.integers(0, 20),
+        _spans.map(lambda ends: Span(bytes([97 + ends[0]]), bytes([97 + ends[1]]))),
+        st.integers(0, 40),
+    ),
+    max_size=12,
+)
+
+
+def _after(reports: Sequence[Report]) -> FeedFrontier:
+    frontier = FeedFrontier([Span(b"b", b"i")], _START, 0)
+    for partition, offset, span, wall in reports:
+        frontier.apply(partition, offset, [(span, _resolved(wall))])
+    return frontier
+
+
+@given(_reports)
+def test_the_high_water_is_what_every_single_key_was_reported_at(reports: list[Report]) -> None:
+    def reached(key: bytes) -> Timestamp:
+        walls = [wall for _, _, span, wall in reports if span.contains(key)]
+        return max([Timestamp(wall) for wall in walls], default=ZERO)
+
+    lowest = min(reached(bytes([key])) for key in b"bcdefgh")
+    assert _after(reports).high_water == max(_START, lowest)
+
+
+@given(_reports, st.randoms(use_true_random=False))
+def test_the_order_and_repetition_of_checkpoints_do_not_matter(reports: list[Report], random: Random) -> None:
+    shuffled = [*reports, *reports]
+    random.shuffle(shuffled)
+    once, again = _after(reports), _after(shuffled)
+    assert (once.high_water, once.positions) == (again.high_water, again.positions)
+
+
+@given(_reports)
+def test_markers_rise_and_are_never_above_the_high_water(reports: list[Report]) -> None:
+    frontier, last = FeedFrontier([Span(b"b", b"i")], _START, 7), _START
+    for partition, offset, span, wall in reports:
+        frontier.apply(partition, offset, [(span, _resolved(wall))])
+        marker = frontier.due_marker()
+        if marker is not None:
+            assert last < marker <= frontier.high_water
+            assert last == _START or marker.wall - last.wall >= 7
+            frontier.marked(marker)
+            last = marker

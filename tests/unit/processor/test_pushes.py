@@ -1,0 +1,113 @@
+"""Pushes: of transactions that are old by the log's own time, one request in flight per range."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.hand_log import HandLog, HandRange, aborted, at, intent, txn
+from tests.unit.processor.driving import Driven
+from tests.unit.processor.logs import PLAIN
+from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.pushes import PushPolicy
+from tidegate.raftlog.request import Push, PushedTxn
+
+_AGE_S: Final = 10
+_REPEAT_S: Final = 5
+_JITTER_MAX_S: Final = _AGE_S / 16
+_POLICY: Final = PushPolicy(_AGE_S * 1000, _REPEAT_S * 1000)
+
+
+class _Pushed:
+    """One range whose oldest transaction began at second 1, stepped second by second."""
+
+    def __init__(self, range_id: int = 1) -> None:
+        self.log = HandLog(partitions=1)
+        self.range: HandRange = self.log.open_range(range_id, PLAIN.span)
+        self.driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(_POLICY)))
+        self.range.apply(intent(1, 1))
+        self.step()
+
+    def step(self) -> list[Push]:
+        return self.driven.step(self.log.partitions[0]).requests
+
+    def at(self, seconds: float) -> list[Push]:
+        """The pushes of a step at that time of the log."""
+        self.log.wait_for(at(seconds))
+        self.range.heartbeat(seconds - 1)
+        return self.step()
+
+
+def test_a_young_transaction_is_not_pushed() -> None:
+    assert _Pushed().at(1 + _AGE_S) == []
+
+
+def test_an_old_transaction_is_pushed_to_the_logs_present() -> None:
+    (push,) = _Pushed().at(20)
+    assert push.txns == (PushedTxn(txn(1), b"anchor"),)
+    assert push.push_to == at(20)
+    assert push.range_id == 1
+
+
+def test_one_push_is_in_flight_per_range_until_it_is_time_to_repeat_it() -> None:
+    pushed = _Pushed()
+    (first,) = pushed.at(20)
+    assert pushed.at(20 + _REPEAT_S - 0.001) == []
+    (again,) = pushed.at(20 + _REPEAT_S)
+    assert again.txns == first.txns
+
+
+def test_pushing_stops_once_the_transaction_is_resolved() -> None:
+    pushed = _Pushed()
+    assert pushed.at(20)
+    pushed.range.apply(aborted(1))
+    assert pushed.at(40) == []
+
+
+def test_the_next_oldest_transaction_is_pushed_without_waiting() -> None:
+    pushed = _Pushed()
+    pushed.range.apply(intent(2, 3))
+    assert pushed.at(20)
+    pushed.range.apply(aborted(1))
+    (push,) = pushed.at(20.5)
+    assert [each.txn_id for each in push.txns] == [txn(2)]
+
+
+def test_only_old_transactions_are_named_oldest_first() -> None:
+    pushed = _Pushed()
+    pushed.range.apply(intent(3, 4), intent(2, 3))
+    pushed.range.apply(intent(4, 19))
+    (push,) = pushed.at(20)
+    assert [each.txn_id for each in push.txns] == [txn(1), txn(2), txn(3)]
+
+
+def test_a_quarantined_range_is_not_pushed() -> None:
+    pushed = _Pushed()
+    pushed.range.index += 1
+    pushed.range.apply()
+    assert pushed.at(30) == []
+
+
+def test_a_push_is_asked_for_again_after_a_restart() -> None:
+    pushed = _Pushed()
+    pushed.at(20)
+    restored = Driven.restored(pushed.driven.state)
+    pushed.driven = restored
+    assert pushed.at(20.5)
+
+
+@given(st.integers(1, 2**63 - 1))
+def test_jitter_delays_a_push_by_a_sixteenth_of_the_age_at_most(range_id: int) -> None:
+    assert _Pushed(range_id).at(1 + _AGE_S) == []
+    assert len(_Pushed(range_id).at(1 + _AGE_S + _JITTER_MAX_S + 0.001)) == 1
+
+
+def test_jitter_spreads_ranges() -> None:
+    moments = set()
+    for range_id in range(1, 40):
+        pushed = _Pushed(range_id)
+        steps = (1 + _AGE_S + part * _JITTER_MAX_S / 8 for part in range(10))
+        moments.add(next(seconds for seconds in steps if pushed.at(seconds)))
+    assert len(moments) > 3

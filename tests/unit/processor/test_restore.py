@@ -1,0 +1,236 @@
+"""State: restored at any batch boundary, a processor goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.feeds import activation
+from tests.hand_log import HandLog
+from tests.logs import Record
+from tests.unit.processor.driving import Driven, StoredState, active
+from tests.unit.processor.logs import OTHER, PARTITIONS, PLAIN, bank_log, eventful_log
+from tidegate.changefeed.control import Activate
+from tidegate.errors import StateError
+from tidegate.processor.batch import StateTable, StepResult
+from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.state_codec import POSITION_KEY, is_chunk_key
+from tidegate.processor.stored import STATE_VERSION
+from tidegate.raftlog.entry import Offset, SnapshotReason
+
+_EVENTFUL = eventful_log()
+_HAND_FEED = activation([PLAIN.descriptor, OTHER.descriptor])
+
+
+def _start(partition: int, feed: Activate) -> Driven:
+    driven = Driven(PartitionProcessor(partition, PARTITIONS))
+    driven.control(feed)
+    return driven
+
+
+def _comparable(result: StepResult) -> tuple[object, ...]:
+    """All of a result but requests: what was asked before a restart may be asked again."""
+    changes = {(table, key): value for table, key, value in result.changes}
+    rows = {feed: records for feed, records in result.outputs.items() if records}
+    return result.offset, rows, changes, result.checkpoint, result.acks, result.incidents
+
+
+def _assert_goes_on(run: Driven, restored: Driven, rest: Sequence[Record], batch: int) -> None:
+    """Both publish their whole checkpoint first, as an engine does when it opens a partition."""
+    assert restored.processor.full_checkpoint() == run.processor.full_checkpoint()
+    assert restored.processor.next_offset == run.processor.next_offset
+    assert restored.processor.status() == run.processor.status()
+    further = list(map(_comparable, run.run(rest, batch)))
+    assert list(map(_comparable, restored.run(rest, batch))) == further
+    assert restored.state == run.state
+
+
+@pytest.mark.parametrize("cut", range(len(_EVENTFUL) + 1))
+def test_restored_after_any_entry_the_processor_goes_on_as_before(cut: int) -> None:
+    run = active(_HAND_FEED)
+    run.run(_EVENTFUL[:cut], batch=1)
+    restored = Driven.restored(run.state)
+    _assert_goes_on(run, restored, _EVENTFUL[cut:], batch=1)
+
+
+@given(
+    seed=st.integers(0, 7),
+    partition=st.integers(0, PARTITIONS - 1),
+    batch=st.sampled_from([1, 3, 20]),
+    share=st.floats(0, 1),
+)
+@settings(max_examples=40)
+def test_restored_at_any_batch_of_a_simulated_log_it_goes_on_as_before(
+    seed: int, partition: int, batch: int, share: float
+) -> None:
+    log = bank_log(seed)
+    records = log.partitions[partition]
+    cut = int(share * len(records)) // batch * batch
+    run = _start(partition, activation(log.tables))
+    run.run(records[:cut], batch)
+    restored = Driven.restored(run.state, partition, PARTITIONS)
+    _assert_goes_on(run, restored, records[cut:], batch)
+
+
+@given(seed=st.integers(0, 7), batches=st.lists(st.sampled_from([1, 2, 9, 40]), min_size=1, max_size=8))
+@settings(max_examples=20)
+def test_the_stored_state_is_the_same_however_the_log_was_batched(seed: int, batches: list[int]) -> None:
+    log = bank_log(seed)
+    records = log.partitions[1]
+    whole = _start(1, activation(log.tables))
+    whole.step(records)
+    pieces, first, turn = _start(1, activation(log.tables)), 0, 0
+    while first < len(records):
+        pieces.step(records[first : first + batches[turn % len(batches)]])
+        first, turn = first + batches[turn % len(batches)], turn + 1
+    assert _without_offsets(pieces) == _without_offsets(whole)
+    assert pieces.rows == whole.rows
+
+
+def _without_offsets(driven: Driven) -> object:
+    """Rows of state name the position of their last change, which depends on the batches."""
+    status = driven.processor.status()
+    return status, driven.processor.full_checkpoint(), sorted(key for _, key in driven.state)
+
+
+@given(batch=st.integers(1, 12))
+def test_frozen_changes_are_not_altered_by_later_steps(batch: int) -> None:
+    run = active(_HAND_FEED)
+    seen: list[tuple[StepResult, str]] = []
+    for first in range(0, len(_EVENTFUL), batch):
+        result = run.step(_EVENTFUL[first : first + batch])
+        seen.append((result, repr(result)))
+        for earlier, text in seen:
+            assert repr(earlier) == text
+
+
+@given(cut=st.integers(0, len(_EVENTFUL)), back=st.integers(1, len(_EVENTFUL)), batch=st.integers(1, 12))
+def test_records_at_or_below_the_position_are_passed_over(cut: int, back: int, batch: int) -> None:
+    plain, replayed = active(_HAND_FEED), active(_HAND_FEED)
+    plain.run(_EVENTFUL, batch)
+    replayed.run(_EVENTFUL[:cut], batch)
+    before = replayed.rows
+    replayed.run(_EVENTFUL[max(0, cut - back) : cut], batch)
+    assert replayed.rows == before
+    replayed.run(_EVENTFUL[max(0, cut - back) :], batch)
+    assert replayed.rows == plain.rows
+    assert replayed.causes == plain.causes
+
+
+def test_a_replay_of_the_whole_log_changes_no_state() -> None:
+    run = active(_HAND_FEED)
+    run.run(_EVENTFUL)
+    state = run.state
+    run.run(_EVENTFUL, batch=5)
+    assert run.state == state
+    assert run.processor.next_offset == len(_EVENTFUL)
+
+
+def test_an_intent_that_came_and_went_in_a_batch_leaves_no_change() -> None:
+    run = active(_HAND_FEED)
+    run.step(_EVENTFUL)
+    assert not [change for result in run.results for change in result.changes if _is_intent(change.table)]
+
+
+def test_an_intent_that_stood_between_batches_is_stored_and_removed() -> None:
+    run = active(_HAND_FEED)
+    run.run(_EVENTFUL, batch=1)
+    values = [c.value for result in run.results for c in result.changes if _is_intent(c.table)]
+    assert None in values
+    assert any(value is not None for value in values)
+    assert not any(_is_intent(table) for table, _ in run.state)
+
+
+def _is_intent(table: StateTable) -> bool:
+    return table is StateTable.INTENTS
+
+
+def _ripe_state() -> StoredState:
+    """State with a row in every table."""
+    run = active(_HAND_FEED)
+    run.run(_EVENTFUL[:8], batch=1)
+    assert {table for table, _ in run.state} == set(StateTable)
+    return run.state
+
+
+@pytest.mark.parametrize("table", StateTable)
+def test_a_stored_row_of_a_newer_version_is_refused_with_a_sentence(table: StateTable) -> None:
+    state = _ripe_state()
+    # A descriptor's stored form has a version of its own; the table's highest timestamp is ours.
+    key = next(key for found, key in state if found is table and not key.startswith(b"d"))
+    state[table, key] = bytes([STATE_VERSION + 1]) + state[table, key][1:]
+    with pytest.raises(StateError, match=f"stored in version {STATE_VERSION + 1}.*[Rr]un the newer worker"):
+        Driven.restored(state)
+
+
+@pytest.mark.parametrize("table", [StateTable.RANGES, StateTable.FEEDS])
+def test_a_damaged_row_is_refused(table: StateTable) -> None:
+    state = _ripe_state()
+    key = next(key for found, key in state if found is table)
+    state[table, key] = bytes([STATE_VERSION]) + b"\xff\xff\xff"
+    with pytest.raises(StateError, match="damaged"):
+        Driven.restored(state)
+
+
+def test_an_intent_without_its_range_is_refused() -> None:
+    rows = [(table, key, value) for (table, key), value in _ripe_state().items() if _is_intent(table)]
+    with pytest.raises(StateError, match="but not the range itself"):
+        PartitionProcessor.restore(0, 1, ProcessorConfig(), rows)
+
+
+def test_a_lost_table_of_open_transactions_is_not_taken_for_none() -> None:
+    state = {place: value for place, value in _ripe_state().items() if not _is_intent(place[0])}
+    with pytest.raises(StateError, match="has 1 open transactions, but 0 are stored"):
+        Driven.restored(state)
+
+
+def test_a_range_ahead_of_the_position_is_refused() -> None:
+    state = _ripe_state()
+    early = active(_HAND_FEED)
+    early.run(_EVENTFUL[:3], batch=1)
+    state[StateTable.RANGES, POSITION_KEY] = early.state[StateTable.RANGES, POSITION_KEY]
+    with pytest.raises(StateError, match="its partition only came to 2"):
+        Driven.restored(state)
+
+
+@pytest.mark.parametrize("topic", ["log", "control"])
+def test_state_of_a_topic_that_was_created_again_is_refused(topic: str) -> None:
+    first = PartitionProcessor(0, 1, ProcessorConfig(log_id="L1", control_id="C1"))
+    result = first.step(_EVENTFUL[:3])
+    rows = [(table, key, value) for table, key, value in result.changes if value is not None]
+    same = PartitionProcessor.restore(0, 1, ProcessorConfig(log_id="L1", control_id="C1"), rows)
+    assert same.next_offset == first.next_offset
+    other = {
+        "log": ProcessorConfig(log_id="L2", control_id="C1"),
+        "control": ProcessorConfig(control_id="C2"),
+    }
+    with pytest.raises(StateError, match=f"belongs to another {topic} topic"):
+        PartitionProcessor.restore(0, 1, other[topic], rows)
+
+
+def test_the_chunks_of_an_incomplete_snapshot_are_rows_of_their_own_and_go_with_it() -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    handle = log.open_range(1, PLAIN.span, chunk=0, chunks=3)
+    handle.snapshot(close=0, reason=SnapshotReason.INITIAL, chunk=1, chunks=3)
+    before = len(log.partitions[0])
+    handle.snapshot(close=0, reason=SnapshotReason.INITIAL, chunk=2, chunks=3)
+    run = active(_HAND_FEED)
+    run.run(log.partitions[0][:before], batch=1)
+    assert len([key for table, key in run.state if table is StateTable.RANGES and is_chunk_key(key)]) == 2
+    restored = Driven.restored(run.state)
+    restored.run(log.partitions[0][before:])
+    assert not [key for table, key in restored.state if table is StateTable.RANGES and is_chunk_key(key)]
+    assert restored.processor.status().slowest
+
+
+def test_offsets_that_no_record_has_count_as_read() -> None:
+    processor = PartitionProcessor(0, 1)
+    processor.step(_EVENTFUL[:3], end=7)
+    assert processor.next_offset == 7
+    processor.step((), end=9)
+    assert processor.next_offset == 9
+    assert not processor.missing_below(Offset(9)).incidents

@@ -1,0 +1,264 @@
+"""One range: what it follows, what it passes over, and every reason to stop."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.errors import ForbiddenOp, GenerationError, IndexGap, MalformedEntry, RangeError
+from tidegate.hlc import ZERO, ClosedTimestamp, ResolvedTimestamp, Timestamp
+from tidegate.raftlog.entry import (
+    AbortIntent,
+    Command,
+    CommitIntent,
+    DeleteRange,
+    Generation,
+    Heartbeat,
+    Offset,
+    Op,
+    OpenIntent,
+    Parent,
+    RaftIndex,
+    RangeEnd,
+    RangeId,
+    Snapshot,
+    Trigger,
+    TxnId,
+    WriteIntent,
+    WriteValue,
+)
+from tidegate.rangefeed.range_state import RangeState, RangeStatus
+from tidegate.spans import Span
+
+_ID = RangeId(7)
+_TXN = TxnId(b"t" * 16)
+_SPAN = Span(b"a", b"z")
+
+
+def _closed(wall: int) -> ClosedTimestamp:
+    return ClosedTimestamp(Timestamp(wall))
+
+
+def _snapshot(
+    index: int = 10,
+    *,
+    generation: int = 1,
+    closed: int = 5,
+    intents: tuple[OpenIntent, ...] = (),
+    parents: tuple[Parent, ...] = (),
+    chunk: int = 0,
+    chunks: int = 1,
+) -> Snapshot:
+    return Snapshot(
+        _ID,
+        Generation(generation),
+        RaftIndex(index),
+        _SPAN,
+        _closed(closed),
+        Timestamp(4),
+        ZERO,
+        intents,
+        parents=parents,
+        chunk=chunk,
+        chunks=chunks,
+    )
+
+
+def _command(
+    index: int,
+    *ops: Op,
+    closed: int | None = None,
+    generation: int = 1,
+    trigger: Trigger = Trigger.NONE,
+) -> Command:
+    closed_timestamp = None if closed is None else _closed(closed)
+    return Command(_ID, Generation(generation), RaftIndex(index), ops, closed_timestamp, trigger)
+
+
+def _write(wall: int, key: bytes = b"k", value: bytes | None = b"v") -> WriteValue:
+    return WriteValue(key, Timestamp(wall), value)
+
+
+def _live(*entries: Command | Heartbeat | Snapshot | RangeEnd) -> RangeState:
+    state = RangeState(_ID)
+    for entry in (_snapshot(), *entries):
+        state.apply(entry)
+    return state
+
+
+def test_a_snapshot_opens_the_range_at_its_closed_timestamp() -> None:
+    state = _live()
+    assert state.status is RangeStatus.LIVE
+    assert state.resolved == Timestamp(5)
+    assert state.high == Timestamp(4)
+
+
+def test_an_open_intent_of_the_snapshot_holds_the_range_back() -> None:
+    state = RangeState(_ID)
+    state.apply(_snapshot(intents=(OpenIntent(_TXN, b"anchor", b"k", Timestamp(3)),)))
+    assert state.resolved == Timestamp(2)
+    state.apply(_command(11, CommitIntent(_TXN, b"k", Timestamp(3), b"v")))
+    assert state.resolved == Timestamp(5)
+
+
+def test_versions_come_out_in_op_order_with_their_place_in_the_log() -> None:
+    state = _live()
+    intent = WriteIntent(_TXN, b"a", Timestamp(8), Timestamp(8))
+    first, second = state.apply(_command(11, _write(6), intent, _write(7)))
+    assert (first.timestamp, first.raft_index, first.ordinal) == (Timestamp(6), 11, 0)
+    assert (second.timestamp, second.raft_index, second.ordinal) == (Timestamp(7), 11, 2)
+    assert state.high == Timestamp(7)
+
+
+def test_a_commands_closed_timestamp_counts_after_its_own_ops() -> None:
+    state = _live()
+    assert state.apply(_command(11, _write(6), closed=9))
+    assert state.resolved == Timestamp(9)
+
+
+def test_entries_at_or_below_the_applied_index_are_passed_over() -> None:
+    state = _live(_command(11, _write(6), closed=9))
+    assert state.apply(_command(11, _write(6), closed=9)) == []
+    assert state.apply(_command(10, _write(1))) == []
+
+
+def test_a_heartbeat_closes_nothing_before_the_index_that_it_covers() -> None:
+    state = _live(Heartbeat(_ID, Generation(1), _closed(20), RaftIndex(12)))
+    assert state.resolved == Timestamp(5)
+    state.apply(_command(11))
+    assert state.resolved == Timestamp(5)
+    state.apply(_command(12))
+    assert state.resolved == Timestamp(20)
+
+
+def test_a_lower_closed_timestamp_is_ignored_and_counted() -> None:
+    state = _live(_command(11, closed=9), _command(12, closed=8))
+    assert state.resolved == Timestamp(9)
+    assert state.closed_regressions == 1
+
+
+def test_a_new_generation_starts_a_new_resolver() -> None:
+    state = _live(_command(11, closed=9))
+    state.apply(_snapshot(11, generation=2, closed=7))
+    assert (state.generation, state.resolved) == (2, Timestamp(7))
+    assert state.apply(_command(12, _write(10), generation=2))
+
+
+def test_a_new_generation_cannot_go_back_on_what_the_last_one_resolved() -> None:
+    state = _live(_command(11, closed=9), _snapshot(11, generation=2, closed=1))
+    with pytest.raises(ForbiddenOp, match="an earlier generation of the range had resolved"):
+        state.apply(_command(12, _write(6), generation=2))
+
+
+def test_a_promise_of_an_earlier_generation_binds_its_own_keys_alone() -> None:
+    wider = _snapshot(11, generation=2, closed=1)._replace(span=Span(b"a", b"zz"))
+    state = _live(_command(11, closed=9), wider)
+    assert state.apply(_command(12, _write(6, key=b"zy"), generation=2))
+
+
+def test_a_promise_is_let_go_once_the_new_generation_has_caught_up() -> None:
+    state = _live(_command(11, closed=9), _snapshot(11, generation=2, closed=1))
+    state.apply(_command(12, closed=20, generation=2))
+    state.apply(_command(13, _write(21), generation=2))
+    assert not state.floors
+
+
+@pytest.mark.parametrize("index", [9, 10])
+def test_an_old_or_periodic_snapshot_of_a_healthy_range_changes_nothing(index: int) -> None:
+    state = _live()
+    state.apply(_snapshot(index, closed=50))
+    assert state.resolved == Timestamp(5)
+
+
+def test_a_snapshot_in_chunks_counts_when_its_last_chunk_is_there() -> None:
+    state = RangeState(_ID)
+    intent = OpenIntent(_TXN, b"anchor", b"k", Timestamp(3))
+    state.apply(_snapshot(chunk=0, chunks=2))
+    assert state.status is RangeStatus.UNINITIALISED
+    state.apply(_snapshot(chunk=1, chunks=2, intents=(intent,)))
+    assert state.resolved == Timestamp(2)
+
+
+def test_no_checkpoint_stands_between_a_trigger_and_its_snapshot() -> None:
+    state = _live(_command(11, trigger=Trigger.SPLIT, closed=9))
+    assert not state.checkpointable
+    state.apply(_snapshot(11, generation=2, closed=9))
+    assert state.checkpointable
+
+
+def test_an_ended_range_is_not_revived_by_a_replay() -> None:
+    state = _live(RangeEnd(_ID, Generation(1), RaftIndex(10)))
+    state.apply(_snapshot())
+    assert state.apply(_command(11, _write(6))) == []
+    assert state.status is RangeStatus.ENDED
+    assert not state.checkpointable
+
+
+@pytest.mark.parametrize(
+    ("entry", "error", "why"),
+    [
+        (_command(12), IndexGap, "11 to 11 are missing"),
+        (_command(11, generation=0), GenerationError, "fell from 1 to 0"),
+        (_command(11, generation=2), GenerationError, "without its snapshot"),
+        (Heartbeat(_ID, Generation(2), _closed(9), RaftIndex(10)), GenerationError, "without its snapshot"),
+        (_command(11, _write(5)), ForbiddenOp, "at or below the resolved"),
+        (_command(11, WriteIntent(_TXN, b"a", Timestamp(5), ZERO)), ForbiddenOp, "at or below the resolved"),
+        (_command(11, CommitIntent(_TXN, b"k", Timestamp(5), b"")), ForbiddenOp, "at or below the resolved"),
+        (_command(11, _write(6, value=None)), MalformedEntry, "without its value"),
+        (_command(11, _write(6, key=b"zz")), MalformedEntry, "outside the range"),
+        (_command(11, DeleteRange(b"a", b"b", Timestamp(9))), MalformedEntry, "range deletion"),
+        (_command(11, trigger=Trigger.ADD_SSTABLE), MalformedEntry, "AddSSTable"),
+        (_command(11, trigger=Trigger.HISTORY_MUTATION), MalformedEntry, "history mutation"),
+        (_command(11)._replace(ops=None), MalformedEntry, "no op log"),
+        (_snapshot(12), IndexGap, "skipped entries"),
+        (_snapshot(12, generation=2), IndexGap, "skipped entries"),
+        (_snapshot(10, generation=0), GenerationError, "fell from 1 to 0"),
+        (_snapshot(10, generation=2, chunk=1, chunks=2), MalformedEntry, "chunk 0 was expected"),
+        (
+            _snapshot(10, generation=2, parents=(Parent(RangeId(3), Generation(1), RaftIndex(4)),)),
+            RangeError,
+            "hand-off of range 3",
+        ),
+        (RangeEnd(_ID, Generation(1), RaftIndex(11)), IndexGap, "ended at index 11"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused_by_name(
+    entry: Command | Heartbeat | Snapshot | RangeEnd, error: type[RangeError], why: str
+) -> None:
+    with pytest.raises(error, match=why):
+        _live().apply(entry)
+
+
+def test_a_command_before_the_first_snapshot_is_refused() -> None:
+    with pytest.raises(GenerationError, match="before the range's first snapshot"):
+        RangeState(_ID).apply(_command(11))
+
+
+@pytest.mark.parametrize("entry", [_command(12), Heartbeat(_ID, Generation(1), _closed(9), RaftIndex(10))])
+def test_nothing_may_stand_between_the_chunks_of_a_snapshot(entry: Command | Heartbeat) -> None:
+    state = _live(_command(11, trigger=Trigger.SPLIT), _snapshot(11, generation=2, chunk=0, chunks=2))
+    with pytest.raises(MalformedEntry, match="between the chunks"):
+        state.apply(entry)
+
+
+def test_after_a_trigger_only_a_snapshot_will_do() -> None:
+    state = _live(_command(11, trigger=Trigger.MERGE))
+    with pytest.raises(GenerationError, match="snapshot must follow"):
+        state.apply(_command(12))
+
+
+def test_a_quarantined_range_stands_still_and_gives_nothing() -> None:
+    state = _live(_command(11, closed=9))
+    state.quarantine_at(Offset(99), "a hole", ResolvedTimestamp(Timestamp(9)))
+    assert state.apply(_command(12, _write(30), closed=40)) == []
+    state.apply(_snapshot(12, generation=2, closed=40))
+    assert state.resolved == Timestamp(9)
+    assert not state.checkpointable
+
+
+def test_a_transaction_that_came_and_went_leaves_no_row_to_store() -> None:
+    state = _live(
+        _command(11, WriteIntent(_TXN, b"a", Timestamp(6), ZERO)),
+        _command(12, AbortIntent(_TXN)),
+    )
+    assert not state.resolver.queue.changed
+    assert not state.resolver.queue.gone

@@ -1,0 +1,91 @@
+"""The stored form of descriptors is a format: it comes back, stays as it is, and names its version."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from tests.unit.rows.strategies import SEASONS, tables
+from tidegate.errors import EncodingError
+from tidegate.hlc import Timestamp
+from tidegate.rows import (
+    Column,
+    Family,
+    KeyPart,
+    TableDescriptor,
+    decode_descriptor,
+    encode_descriptor,
+    parse_sql_type,
+)
+
+TABLE = TableDescriptor(
+    id=51,
+    name="trips",
+    version=3,
+    modified=Timestamp(1_700_000_000_000_000_000, 7),
+    columns=(
+        Column(1, "id", parse_sql_type("INT"), nullable=False),
+        Column(4, "season", SEASONS),
+        Column(2, "fare", parse_sql_type("DECIMAL(10,2)"), hidden=True),
+        Column(3, "tags", parse_sql_type("STRING[]"), public=False),
+        Column(5, "name", parse_sql_type("VARCHAR(20) COLLATE fr")),
+        Column(6, "bits", parse_sql_type("VARBIT")),
+    ),
+    primary_key=(KeyPart(4, descending=True), KeyPart(1)),
+    families=(Family(0, "f0", (1, 2, 4)), Family(1, "f1", (3,), default_column_id=3)),
+    primary_index_id=2,
+    database="rides",
+    schema="city",
+    dropped=True,
+)
+#: Format 1, for ever: state and logs hold these bytes.
+GOLDEN = (
+    "010833120574726970731803208080a8b1e39fe7cb17280732110801120269641a070a03494e5410403001324508041206"
+    "736561736f6e1a350a04454e554d3206736561736f6e3a0b0a01401206737072696e673a0b0a0180120673756d6d65723a"
+    "0b0a01c01206617574756d6e20013001321d08021204666172651a0d0a07444543494d414c100a18022001280130013"
+    "21d08031204746167731a110a05415252415942080a06535452494e472001322e080512046e616d651a200a0f434f4c4c41"
+    "54454420535452494e4710142a02667232075641524348415220013001321508061204626974731a070a034249542001200"
+    "130013a04080410013a0208014209120266301a03010204420b0801120266311a010320034802520572696465735a046369"
+    "74796001"
+)
+
+
+@given(table=tables())
+def test_a_descriptor_comes_back(table: TableDescriptor) -> None:
+    assert decode_descriptor(encode_descriptor(table)) == table
+
+
+def test_the_stored_bytes_stay_as_they_are() -> None:
+    assert encode_descriptor(TABLE).hex() == GOLDEN
+    assert decode_descriptor(bytes.fromhex(GOLDEN)) == TABLE
+
+
+def test_every_field_comes_back() -> None:
+    assert decode_descriptor(encode_descriptor(TABLE)) == TABLE
+    for changed in (
+        replace(TABLE, dropped=False),
+        replace(TABLE, modified=Timestamp(1, 0)),
+        replace(TABLE, primary_index_id=1),
+        replace(TABLE, schema="public"),
+    ):
+        assert encode_descriptor(changed) != encode_descriptor(TABLE)
+        assert decode_descriptor(encode_descriptor(changed)) == changed
+
+
+def test_a_newer_format_is_refused_with_what_to_do() -> None:
+    with pytest.raises(EncodingError, match=r"format 2, this version reads 1: use the version of tidegate"):
+        decode_descriptor(b"\x02" + encode_descriptor(TABLE)[1:])
+
+
+@pytest.mark.parametrize("stored", [b"", b"\x01\x0a", b"\x01\x08\xff"])
+def test_damaged_bytes_are_refused(stored: bytes) -> None:
+    with pytest.raises(EncodingError, match="stored table descriptor"):
+        decode_descriptor(stored)
+
+
+def test_an_unknown_type_is_refused() -> None:
+    stored = encode_descriptor(TABLE).replace(b"DECIMAL", b"DECIMAK")
+    with pytest.raises(EncodingError, match="unknown type 'DECIMAK'"):
+        decode_descriptor(stored)

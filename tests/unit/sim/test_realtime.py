@@ -1,0 +1,157 @@
+"""The simulation tied to a clock on the wall; here one that moves only while the run sleeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Event
+
+import pytest
+
+from sim.history import History
+from sim.options import StoreOptions
+from sim.plan import OutcomeMix
+from sim.realtime import Progress, RealTimeRun
+from sim.requests import NoPushes, PushSource
+from sim.simulation import Simulation
+from sim.sink import ListSink
+from sim.workloads.random import RandomOptions, RandomTransactions
+from tests.strategies import BASE_NS
+from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, Timestamp
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.entry import AbortTxn, Command
+from tidegate.raftlog.request import Push, PushedTxn
+
+_OPTIONS = StoreOptions(partitions=2, write_rate=300, closed_lag_ms=100, heartbeat_ms=100, txn_expiry_ms=200)
+
+
+class _Wall:
+    """A clock that stands still but while somebody sleeps; ``stalls`` are longer sleeps, in milliseconds."""
+
+    def __init__(self, stalls: Sequence[int] = ()) -> None:
+        self.ns = BASE_NS
+        self._stalls = list(stalls)
+
+    def now(self) -> int:
+        return self.ns
+
+    def sleep(self, seconds: float) -> None:
+        self.ns += int(seconds * NANOS_PER_SECOND)
+        if self._stalls:
+            self.ns += self._stalls.pop() * NANOS_PER_MS
+
+
+class _WatchedSink(ListSink):
+    """Refuses a record from the future."""
+
+    def __init__(self, wall: _Wall) -> None:
+        super().__init__()
+        self._wall = wall
+        self.flushed = 0
+
+    def append(self, partition: int, key: bytes, value: bytes, record_time_ms: int) -> None:
+        assert record_time_ms * NANOS_PER_MS <= self._wall.ns
+        super().append(partition, key, value, record_time_ms)
+
+    def flush(self) -> None:
+        self.flushed = len(self.records)
+
+
+class _PushEverything:
+    """Pushes every transaction that the store has, over and over."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    def read(self) -> Sequence[Push]:
+        present = Timestamp(self._simulation.present.ns)
+        return [
+            Push(range_id, (PushedTxn(txn.id, txn.anchor_key),), present)
+            for txn in list(self._simulation.store.txns.values())
+            for range_id in txn.intents
+        ]
+
+
+def _simulation(sink: ListSink, mix: OutcomeMix | None = None) -> Simulation:
+    workload = RandomTransactions(RandomOptions(outcomes=mix or OutcomeMix()), seed=1)
+    return Simulation(workload, sink, History(), _OPTIONS, seed=1, base_ns=BASE_NS)
+
+
+def _run(
+    simulation: Simulation,
+    sink: ListSink,
+    wall: _Wall,
+    seconds: float | None = 2.0,
+    *,
+    pushes: PushSource | None = None,
+    stop: Event | None = None,
+) -> tuple[Progress, list[Progress]]:
+    seen: list[Progress] = []
+    run = RealTimeRun(simulation, sink, pushes or NoPushes(), wall_ns=wall.now, sleep=wall.sleep)
+    return run.run(stop or Event(), seconds, seen.append), seen
+
+
+def test_a_run_ends_with_everything_closed_and_flushed() -> None:
+    wall = _Wall()
+    sink = _WatchedSink(wall)
+    simulation = _simulation(sink)
+    progress, _ = _run(simulation, sink, wall)
+    assert progress.drained
+    assert simulation.store.ranges.closed.floor() >= simulation.store.ranges.high
+    assert sink.flushed == progress.records == len(sink.records)
+
+
+def test_the_rate_is_kept() -> None:
+    wall = _Wall()
+    sink = _WatchedSink(wall)
+    progress, _ = _run(_simulation(sink), sink, wall, seconds=10.0)
+    assert progress.put_off_s == 0
+    # A transaction that writes a key twice makes one version of it.
+    assert progress.versions == pytest.approx(10 * 300, rel=0.15)
+
+
+def test_progress_comes_every_second_and_at_the_end() -> None:
+    wall = _Wall()
+    sink = _WatchedSink(wall)
+    last, seen = _run(_simulation(sink), sink, wall, seconds=3.0)
+    assert [round(progress.seconds) for progress in seen[:3]] == [1, 2, 3]
+    assert seen[-1] is last
+    assert [progress.drained for progress in seen[:-1]] == [False] * (len(seen) - 1)
+
+
+def test_it_writes_what_simulated_time_writes() -> None:
+    wall = _Wall()
+    sink, expected = _WatchedSink(wall), ListSink()
+    _run(_simulation(sink), sink, wall, seconds=1.0)
+    simulated = _simulation(expected)
+    simulated.advance_to(BASE_NS + NANOS_PER_SECOND)
+    assert sink.records[: len(expected.records)] == expected.records
+
+
+def test_a_machine_that_was_away_puts_transactions_off() -> None:
+    wall = _Wall(stalls=[4_000, 0])
+    sink = _WatchedSink(wall)
+    progress, _ = _run(_simulation(sink), sink, wall, seconds=8.0)
+    assert progress.put_off_s == pytest.approx(3.5, abs=0.1)
+    assert progress.versions == pytest.approx(4.5 * 300, rel=0.15)
+
+
+def test_it_stops_when_told_to() -> None:
+    wall = _Wall()
+    sink = _WatchedSink(wall)
+    stop = Event()
+    stop.set()
+    progress, _ = _run(_simulation(sink), sink, wall, seconds=None, stop=stop)
+    assert progress.drained
+    assert progress.seconds < 2
+
+
+def test_pushes_are_answered_in_the_log() -> None:
+    wall = _Wall()
+    sink = _WatchedSink(wall)
+    simulation = _simulation(sink, OutcomeMix(abandon=0.5))
+    progress, _ = _run(simulation, sink, wall, pushes=_PushEverything(simulation))
+    entries = [decode_entry(record.key, record.value) for record in sink.records]
+    ops = [op for entry in entries if isinstance(entry, Command) for op in entry.ops or ()]
+    assert progress.pushes > 0
+    assert progress.abandoned > 0
+    assert any(isinstance(op, AbortTxn) for op in ops)

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from stack import child
+from stack.child import Child
+from stack.identity import ProcessIdentity
+from stack.places import CHECKOUT
+
+# Starts a leashed child, tells its pid, and waits for what the test does to it.
+_OWNER = """
+import pathlib, sys, time
+from stack.child import Child
+child = Child(("sleep", "600"), pathlib.Path(sys.argv[1]), leashed=True)
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+_STUBBORN = ("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done")
+
+
+def await_end(process: ProcessIdentity) -> None:
+    deadline = time.monotonic() + 20
+    while process.alive():
+        assert time.monotonic() < deadline, f"{process} did not end"
+        time.sleep(0.01)
+
+
+def await_text(log: Path, text: str) -> None:
+    deadline = time.monotonic() + 20
+    while text not in log.read_text():
+        assert time.monotonic() < deadline, f"{log} never said {text!r}"
+        time.sleep(0.01)
+
+
+def sessions() -> list[str]:
+    """``session: command`` of every process; the watcher is in the session that its server leads."""
+    done = subprocess.run(["ps", "-A", "-o", "sess=,args="], capture_output=True, text=True, check=True)
+    pairs = (line.split(None, 1) for line in done.stdout.splitlines())
+    return [": ".join(pair) for pair in pairs]
+
+
+def state_of(pid: int) -> str:
+    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return done.stdout[:1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_leashed_child_dies_with_its_owner(tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _OWNER, tmp_path / "log"], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        process = ProcessIdentity.of(int(owner.stdout.readline()))
+        assert process is not None
+        owner.send_signal(number)
+    await_end(process)
+
+
+@pytest.mark.parametrize("leashed", [True, False])
+def test_stop_ends_the_child_politely(tmp_path: Path, leashed: bool) -> None:
+    running = Child(("sleep", "600"), tmp_path / "log", leashed=leashed)
+    assert running.exit_status is None
+    running.stop()
+    assert running.exit_status == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("leashed", [True, False])
+def test_the_pid_is_the_servers_own(tmp_path: Path, leashed: bool) -> None:
+    log = tmp_path / "log"
+    running = Child(("sh", "-c", "echo pid $$ is; sleep 600"), log, leashed=leashed)
+    await_text(log, "is")
+    running.kill()
+    assert f"pid {running.pid} is" in log.read_text()
+
+
+def test_a_stopped_child_is_no_longer_watched(tmp_path: Path) -> None:
+    """Or else its watcher would, much later, kill whatever has its pid by then."""
+    running = Child(("sleep", "600", "0.5"), tmp_path / "log", leashed=True)
+    watcher = f"{running.pid}:"
+    assert [line for line in sessions() if line.startswith(watcher)]
+    running.stop()
+    deadline = time.monotonic() + 20
+    while [line for line in sessions() if line.startswith(watcher)]:
+        assert time.monotonic() < deadline, "the watcher stayed"
+        time.sleep(0.01)
+
+
+def test_a_child_that_will_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "TERM_BOUND_S", 0.1)
+    running = Child(_STUBBORN, tmp_path / "log", leashed=False)
+    await_text(tmp_path / "log", "ready")
+    running.stop()
+    assert running.exit_status == -signal.SIGKILL
+
+
+def test_a_paused_child_is_frozen_until_it_is_resumed(tmp_path: Path) -> None:
+    running = Child(("sleep", "600"), tmp_path / "log", leashed=True)
+    running.pause()
+    os.waitid(os.P_PID, running.pid, os.WSTOPPED)
+    assert state_of(running.pid) == "T"
+    running.resume()
+    os.waitid(os.P_PID, running.pid, os.WCONTINUED)
+    assert state_of(running.pid) == "S"
+    running.stop()
+
+
+def test_a_paused_child_can_be_stopped(tmp_path: Path) -> None:
+    running = Child(("sleep", "600"), tmp_path / "log", leashed=True)
+    running.pause()
+    running.stop()
+    assert running.exit_status == -signal.SIGTERM
+
+
+def test_stopping_twice_is_stopping_once(tmp_path: Path) -> None:
+    running = Child(("true",), tmp_path / "log", leashed=True)
+    running.stop()
+    status = running.exit_status
+    assert status is not None
+    running.stop()
+    running.kill()
+    assert running.exit_status == status
+
+
+def test_output_goes_to_the_end_of_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    running = Child(("sh", "-c", "echo out; echo err >&2; sleep 600"), log, leashed=True)
+    await_text(log, "err")
+    running.stop()
+    assert log.read_text() == "before\nout\nerr\n"
+
+
+def test_a_failed_start_leaks_no_pipe(tmp_path: Path) -> None:
+    before = set(os.listdir("/dev/fd"))
+    with pytest.raises(FileNotFoundError):
+        Child(("true",), tmp_path / "absent" / "log", leashed=True)
+    assert set(os.listdir("/dev/fd")) == before
