@@ -1,0 +1,132 @@
+"""``python -m bench``: measure everything on this machine, print tables, write JSON."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+
+from bench.durability import commit_time, produce_time
+from bench.endtoend import end_to_end
+from bench.idle_ranges import idle_ranges
+from bench.marker_lag import marker_lag
+from bench.open_intents import open_intents
+from bench.report import Report
+from bench.stages import run_stages, stage_times
+from bench.topics import BenchTopics
+from bench.workload import MakeLog, flights_log, orders_log
+from stack.kafka import KafkaBroker
+from tidegate.errors import TidegateError
+
+_WORKLOADS: Final[dict[str, MakeLog]] = {"orders": orders_log, "flights": flights_log}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured; seconds are those of a measurement in real time."""
+
+    stage_rows: int
+    rows: int
+    faust_s: float
+    marker_s: float
+    idle_s: float
+
+
+_FULL: Final = Sizes(stage_rows=100_000, rows=400_000, faust_s=20, marker_s=30, idle_s=30)
+_QUICK: Final = Sizes(stage_rows=20_000, rows=100_000, faust_s=6, marker_s=10, idle_s=9)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One run: a broker, a place for files, and where results go."""
+
+    topics: BenchTopics
+    home: Path
+    sizes: Sizes
+    seed: int
+    report: Report
+
+    def stages(self) -> None:
+        """Each stage by itself."""
+        for name, make in _WORKLOADS.items():
+            log = make(self.sizes.stage_rows, 1, self.seed)
+            done = run_stages(log)
+            self.report.stages[name] = [*stage_times(log, done), produce_time(log, done, self.topics)]
+            self.report.commits[name] = commit_time(log, done, self.topics)
+
+    def endtoend(self) -> None:
+        """The worker beside a raw copy and a stock Faust agent."""
+        for name, make in _WORKLOADS.items():
+            log = make(self.sizes.rows, 4, self.seed)
+            for result in end_to_end(log, self.topics, self._directory(name), self.sizes.faust_s):
+                self.report.throughput.append(result)
+
+    def markers(self) -> None:
+        """Marker lag at 2,000 rows/s."""
+        self.report.marker_lag = marker_lag(
+            self.topics, self._directory("markers"), self.sizes.marker_s, self.seed
+        )
+
+    def idle(self) -> None:
+        """10,000 idle ranges."""
+        self.report.idle_ranges = idle_ranges(
+            self.topics, self._directory("idle"), self.sizes.idle_s, self.seed
+        )
+
+    def intents(self) -> None:
+        """100,000 open intents."""
+        self.report.open_intents = open_intents(self.topics, self._directory("intents"), self.seed)
+
+    def _directory(self, name: str) -> Path:
+        directory = self.home / name
+        directory.mkdir()
+        return directory
+
+
+_MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
+    "stages": Bench.stages,
+    "endtoend": Bench.endtoend,
+    "markers": Bench.markers,
+    "idle": Bench.idle,
+    "intents": Bench.intents,
+}
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="A tenth of the size: minutes instead of a quarter of an hour.")
+@click.option("--only", type=click.Choice(list(_MEASUREMENTS)), multiple=True, help="Only these; repeatable.")
+@click.option("--seed", default=1, show_default=True, help="Of the logs that are measured.")
+@click.option(
+    "--json",
+    "file",
+    type=click.Path(path_type=Path),
+    default=Path("run/bench.json"),
+    show_default=True,
+    help="Where the results are written as well.",
+)
+def main(quick: bool, only: tuple[str, ...], seed: int, file: Path) -> None:
+    """Measure tidegate on this machine, with a real broker."""
+    console, report = Console(), Report(seed, quick)
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as home, KafkaBroker() as broker:
+        sizes = _QUICK if quick else _FULL
+        bench = Bench(BenchTopics(broker.bootstrap), Path(home), sizes, seed, report)
+        for name in only or _MEASUREMENTS:
+            console.print(f"measuring {name} ...")
+            try:
+                _MEASUREMENTS[name](bench)
+            except TidegateError as error:
+                report.failures[name] = str(error)
+    report.print(console)
+    report.write(file)
+    console.print(f"written to {file}")
+    if report.failures:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The two stages of a batch that the broker has a part in: producing its rows, and its transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from app.settings import Settings
+from app.sink import Barrier, Sink
+from app.transaction import Record, TransactionalProducer
+from bench.stages import Pass, StageTime
+from bench.topics import BenchTopics
+from bench.workload import OUTPUT_PARTITIONS, BenchLog
+from tidegate.processor.batch import OutputRecord, StateChange
+
+_QUEUE_FULL_S: Final = 0.01
+
+
+class CommitTime(NamedTuple):
+    """One batch's transaction: how many state rows it takes, and how long until it is committed."""
+
+    state_rows: float
+    ms: float
+    us_per_row: float
+
+
+def produce_time(log: BenchLog, done: Pass, topics: BenchTopics) -> StageTime:
+    """Processor time of this process, librdkafka's threads included, to have all rows acknowledged."""
+    prefix = f"bench-{uuid.uuid4().hex[:8]}-"
+    for table in log.tables:
+        topics.create(prefix + table.name, OUTPUT_PARTITIONS)
+    sink = Sink(Settings(bootstrap_servers=topics.bootstrap))
+    begin = time.process_time()
+    for rows in done.outputs:
+        asyncio.run(_acknowledged(sink, [row._replace(topic=prefix + row.topic) for row in rows]))
+    spent_us = (time.process_time() - begin) * 1e6
+    sink.close()
+    return StageTime("produce", spent_us / log.rows, spent_us / max(done.ops, 1))
+
+
+async def _acknowledged(sink: Sink, rows: Sequence[OutputRecord]) -> None:
+    barrier = Barrier(len(rows), asyncio.get_running_loop())
+    sent = sink.send(rows, barrier)
+    while sent < len(rows):
+        await asyncio.sleep(_QUEUE_FULL_S)
+        sent = sink.send(rows, barrier, sent)
+    await barrier.acknowledged
+
+
+def commit_time(log: BenchLog, done: Pass, topics: BenchTopics) -> CommitTime:
+    """The transaction of each batch's state rows, one after the other, as the worker does it."""
+    topic = f"bench-{uuid.uuid4().hex[:8]}-changelog"
+    topics.create(topic, 1)
+    producer = TransactionalProducer(Settings(bootstrap_servers=topics.bootstrap), f"{topic}-writer")
+    producer.open()
+    producer.commit(_records(topic, done.changes[0]))  # the first one also introduces the producer
+    begin = time.monotonic()
+    for changes in done.changes:
+        producer.commit(_records(topic, changes))
+    took_s = time.monotonic() - begin
+    producer.close()
+    commits, rows = len(done.changes), sum(map(len, done.changes))
+    return CommitTime(rows / commits, took_s / commits * 1e3, took_s / log.rows * 1e6)
+
+
+def _records(topic: str, changes: Sequence[StateChange]) -> list[Record]:
+    return [Record(topic, 0, change.key, change.value) for change in changes]

@@ -1,0 +1,176 @@
+"""Marker lag: from a closed timestamp that can be read in the log to the marker that can be read behind it.
+
+A store writes rows in real time and closes everything again ten times a second, all ranges at once. A
+round is closed in the log when the last range's heartbeat of it can be read; it is covered when every
+output partition has given a marker at or above it. One process reads both, so that there is one clock.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from bench.store import BenchStore
+from bench.topics import BenchTopics
+from bench.worker import BenchApplication
+from bench.workload import OUTPUT_PARTITIONS
+from sim.kafka_sink import KafkaSink
+from tidegate.changefeed.options import Envelope
+from tidegate.changefeed.record import JsonDecoder, MarkerRecord
+from tidegate.errors import RetryError
+from tidegate.hlc import Timestamp
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.entry import Heartbeat, RangeId
+
+ROWS_PER_S: Final = 2_000
+_ROUNDS_PER_S: Final = 10
+_PARTITIONS: Final = 4
+_RANGES: Final = 16
+_CLOSED_LAG_MS: Final = 3_000
+_WARM_UP_S: Final = 5.0
+_COVERED_S: Final = 30.0
+
+
+class MarkerLag(NamedTuple):
+    """Lags in milliseconds over ``rounds`` closed timestamps, at ``rows_per_s`` rows written."""
+
+    rows_per_s: float
+    rounds: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    worker_cpu: float
+
+
+@dataclass(slots=True)
+class LagMeter:
+    """Told of heartbeats and markers as they are read, with the monotonic time of it."""
+
+    ranges: int
+    partitions: int
+    closed_at: dict[Timestamp, float] = field(default_factory=dict)
+    lags_s: dict[Timestamp, float] = field(default_factory=dict)
+    _heard: dict[Timestamp, set[RangeId]] = field(default_factory=dict)
+    _covered: dict[int, Timestamp] = field(default_factory=dict)
+
+    def heartbeat(self, range_id: RangeId, closed: Timestamp, now: float) -> None:
+        """A range has closed ``closed``; the round is closed with the last of them."""
+        heard = self._heard.setdefault(closed, set())
+        heard.add(range_id)
+        if len(heard) == self.ranges:
+            self.closed_at[closed] = now
+            del self._heard[closed]
+            self._cover(now)
+
+    def marker(self, partition: int, resolved: Timestamp, now: float) -> None:
+        """A marker of an output partition; rounds that all partitions cover now are done."""
+        self._covered[partition] = max(resolved, self._covered.get(partition, resolved))
+        self._cover(now)
+
+    def _cover(self, now: float) -> None:
+        """Account for rounds that are closed and covered; what was read in the wrong order has no lag."""
+        if len(self._covered) < self.partitions:
+            return
+        covered = min(self._covered.values())
+        for closed in [closed for closed in self.closed_at if closed <= covered]:
+            self.lags_s[closed] = now - self.closed_at.pop(closed)
+
+
+def marker_lag(topics: BenchTopics, directory: Path, seconds: float, seed: int) -> MarkerLag:
+    """Write for so many seconds after a warm-up, and wait until every round is covered."""
+    store = BenchStore(partitions=_PARTITIONS, ranges=_RANGES, seed=seed, closed_lag_ms=_CLOSED_LAG_MS)
+    application = BenchApplication(topics, directory, _PARTITIONS, [store.table])
+    meter = LagMeter(_RANGES, OUTPUT_PARTITIONS)
+    application.write(store.head(time.time_ns()))
+    with application.start_worker() as worker:
+        application.create_feed(worker)
+        reader = _Reader(topics, application, meter)
+        reader.start()
+        try:
+            _write(store, topics, application, _WARM_UP_S)
+            meter.closed_at.clear()
+            meter.lags_s.clear()
+            cpu, begin = worker.cpu_s, time.monotonic()
+            written = _write(store, topics, application, seconds)
+            took = time.monotonic() - begin
+            used = worker.cpu_s - cpu
+            _wait_until_covered(meter, worker.require_running)
+        finally:
+            reader.stop()
+    return _summary(meter, written / took, used / took)
+
+
+def _write(store: BenchStore, topics: BenchTopics, application: BenchApplication, seconds: float) -> int:
+    """Rows in real time, and a round of heartbeats at each step; returns how many rows."""
+    sink = KafkaSink(topics.bootstrap, application.log_topic)
+    begin, written = time.monotonic(), 0
+    for step in range(int(seconds * _ROUNDS_PER_S)):
+        time.sleep(max(0.0, begin + step / _ROUNDS_PER_S - time.monotonic()))
+        rows, now_ns = ROWS_PER_S // _ROUNDS_PER_S, time.time_ns()
+        for record in [*store.rows(rows, now_ns), *store.settle(now_ns), *store.heartbeats(now_ns)]:
+            sink.append(*record)
+        written += rows
+    sink.flush()
+    return written
+
+
+class _Reader(threading.Thread):
+    """Reads log and output side by side."""
+
+    def __init__(self, topics: BenchTopics, application: BenchApplication, meter: LagMeter) -> None:
+        super().__init__(name="marker lag")
+        self._topics = topics
+        self._log = application.log_topic
+        self._outputs = application.outputs
+        self._meter = meter
+        self._decoder = JsonDecoder(Envelope.WRAPPED)
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        for messages in self._topics.follow([self._log, *self._outputs], self._ended):
+            now = time.monotonic()
+            for message in messages:
+                self._take(message, now)
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._ended.set()
+        self.join()
+
+    def _take(self, message: Any, now: float) -> None:
+        key, value = message.key(), message.value()
+        if message.topic() == self._log:
+            entry = decode_entry(key, value)
+            if isinstance(entry, Heartbeat):
+                self._meter.heartbeat(entry.range_id, entry.closed, now)
+        elif key is None:
+            marker = self._decoder.decode(key, value)
+            if isinstance(marker, MarkerRecord):
+                self._meter.marker(message.partition(), marker.resolved, now)
+
+
+def _wait_until_covered(meter: LagMeter, look: Callable[[], None]) -> None:
+    deadline = time.monotonic() + _COVERED_S
+    time.sleep(1.0)
+    while meter.closed_at:
+        look()
+        if time.monotonic() > deadline:
+            raise RetryError(f"{len(meter.closed_at)} closed timestamps got no marker in {_COVERED_S:.0f} s")
+        time.sleep(0.1)
+
+
+def _summary(meter: LagMeter, rows_per_s: float, cpu: float) -> MarkerLag:
+    lags_ms = sorted(1e3 * lag for lag in meter.lags_s.values())
+    return MarkerLag(
+        rows_per_s, len(lags_ms), percentile(lags_ms, 0.5), percentile(lags_ms, 0.99), lags_ms[-1], cpu
+    )
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The smallest of the ordered values that at least ``share`` of them do not exceed."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

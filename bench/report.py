@@ -1,0 +1,131 @@
+"""What was measured, as tables for people and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.durability import CommitTime
+from bench.endtoend import Throughput
+from bench.idle_ranges import IdleRanges
+from bench.marker_lag import MarkerLag
+from bench.open_intents import OpenIntents
+from bench.stages import StageTime
+
+_WHOLE: str = "whole step"
+_WORKER: str = "tidegate worker"
+
+
+@dataclass(slots=True)
+class Report:
+    """Results by measurement; what was not run stays empty. ``failures`` name what could not be measured."""
+
+    seed: int
+    quick: bool
+    stages: dict[str, list[StageTime]] = field(default_factory=dict)
+    commits: dict[str, CommitTime] = field(default_factory=dict)
+    throughput: list[Throughput] = field(default_factory=list)
+    marker_lag: MarkerLag | None = None
+    idle_ranges: IdleRanges | None = None
+    open_intents: OpenIntents | None = None
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def limiting_stage(self, workload: str) -> str:
+        """The stage that takes the most time of a row."""
+        stages = [time for time in self.stages[workload] if time.stage != _WHOLE]
+        return max(stages, key=lambda time: time.us_per_row).stage
+
+    def ratios(self) -> dict[str, float]:
+        """The worker's rate over that of each other contender, by workload."""
+        ours = {done.workload: done.rows_per_s for done in self.throughput if done.contender == _WORKER}
+        return {
+            f"{done.workload}: over {done.contender}": ours[done.workload] / done.rows_per_s
+            for done in self.throughput
+            if done.contender != _WORKER and done.rows_per_s
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, with the machine that it holds for."""
+        return {
+            "machine": machine(),
+            "seed": self.seed,
+            "quick": self.quick,
+            "stages": {name: [time._asdict() for time in times] for name, times in self.stages.items()},
+            "limiting_stage": {name: self.limiting_stage(name) for name in self.stages},
+            "commits": {name: time._asdict() for name, time in self.commits.items()},
+            "throughput": [done._asdict() for done in self.throughput],
+            "ratios": self.ratios(),
+            "marker_lag": self.marker_lag and self.marker_lag._asdict(),
+            "idle_ranges": self.idle_ranges and self.idle_ranges._asdict(),
+            "open_intents": self.open_intents and self.open_intents._asdict(),
+            "failures": self.failures,
+        }
+
+    def write(self, file: Path) -> None:
+        """Write it as JSON."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(self.to_json(), indent=2) + "\n")
+
+    def print(self, console: Console) -> None:
+        """Print it as tables."""
+        console.print(f"machine: {machine()}; all processes share it, the broker included")
+        for name in self.stages:
+            self._print_stages(console, name)
+        if self.throughput:
+            console.print(_throughput_table(self.throughput))
+            for name, ratio in self.ratios().items():
+                console.print(f"{name}: {ratio:.2f}")
+        for title, result in self._single():
+            console.print(_table(title, result._fields, [result]))
+        for name, reason in self.failures.items():
+            console.print(f"[bold red]{name} was not measured[/]: {reason}", highlight=False)
+
+    def _single(self) -> Iterable[tuple[str, MarkerLag | IdleRanges | OpenIntents]]:
+        found = (
+            ("marker lag", self.marker_lag),
+            ("idle ranges", self.idle_ranges),
+            ("open intents", self.open_intents),
+        )
+        return ((title, result) for title, result in found if result is not None)
+
+    def _print_stages(self, console: Console, name: str) -> None:
+        console.print(_table(f"stages, {name}, processor time", StageTime._fields, self.stages[name]))
+        console.print(f"the stage that limits: {self.limiting_stage(name)}")
+        if name in self.commits:
+            commit = self.commits[name]
+            console.print(
+                f"the transaction of a batch: {commit.ms:.1f} ms for {commit.state_rows:.0f} state rows, "
+                f"{commit.us_per_row:.2f} us for each row of the batch, while the next batch is stepped"
+            )
+
+
+def machine() -> str:
+    """The machine, as far as it matters."""
+    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+
+
+def _throughput_table(results: Iterable[Throughput]) -> Table:
+    return _table("end to end, one process each, same records", Throughput._fields, results)
+
+
+def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column.replace("_", " "), justify="right")
+    for row in rows:
+        table.add_row(*map(_cell, row))
+    return table
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}" if abs(value) < 1_000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str("-" if value is None else value)

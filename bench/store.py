@@ -1,0 +1,225 @@
+"""A range store reduced to what a measurement needs: rows in log records, made by hand and fast.
+
+Commands carry 1 to 8 ops each. Of every two commands that write, one writes its rows in one phase and the
+other as intents that a later command of its range commits: half of the rows each. Ops carry no previous
+version, and closed timestamps stay a fixed lag behind.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Final, NamedTuple
+
+from bench.orders import order_row, orders_table
+from sim.sink import LogRecord
+from sim.tables import place_table
+from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, ZERO, ClosedTimestamp, Timestamp
+from tidegate.raftlog.encode import encode_entry, encode_key, partition_of, range_of
+from tidegate.raftlog.entry import (
+    Command,
+    CommitIntent,
+    DescriptorUpdate,
+    Entry,
+    Generation,
+    Heartbeat,
+    Op,
+    RaftIndex,
+    RangeId,
+    Snapshot,
+    TxnId,
+    WriteIntent,
+    WriteValue,
+)
+from tidegate.rows.descriptor import TableDescriptor
+from tidegate.rows.table_codec import TableCodec
+from tidegate.spans import Span
+
+_OPS_MAX: Final = 8  # of one command
+_OPEN_MAX: Final = 2  # transactions of a range that wait for their commit
+_KEYS_PER_RANGE: Final = 10_000
+_FIRST_INDEX: Final = RaftIndex(10)
+_FIRST_GENERATION: Final = Generation(1)
+_TXN_BYTES: Final = 16
+
+
+class OpenTxn(NamedTuple):
+    """A transaction whose intents wait for their commit, all at one timestamp."""
+
+    txn_id: TxnId
+    timestamp: Timestamp
+    rows: tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(slots=True)
+class BenchRange:
+    """One range: what its next command needs to know."""
+
+    id: RangeId
+    number: int
+    span: Span
+    open: deque[OpenTxn]
+    applied: RaftIndex = _FIRST_INDEX
+    written: int = 0
+
+
+class BenchStore:
+    """``ranges`` ranges of one table in a log of ``partitions`` partitions; a function of ``seed``.
+
+    Every method takes the present as nanoseconds since 1970, which must not fall; each op gets a
+    timestamp of its own, by the logical part.
+    """
+
+    def __init__(self, *, partitions: int, ranges: int, seed: int, closed_lag_ms: int = 3_000) -> None:
+        self.partitions = partitions
+        self._rng = Random(seed)
+        self._lag_ns = closed_lag_ms * NANOS_PER_MS
+        self._now = ZERO
+        self.table: TableDescriptor = orders_table(Timestamp(1))
+        self._codec = TableCodec(self.table)
+        splits = [self._codec.encode_key({"id": n * _KEYS_PER_RANGE}) for n in range(1, ranges)]
+        placed = place_table(self.table, splits)
+        self.descriptor: DescriptorUpdate = placed.descriptor
+        self.ranges = [
+            BenchRange(RangeId(number + 1), number, span, deque()) for number, span in enumerate(placed.spans)
+        ]
+
+    def head(self, now_ns: int) -> list[LogRecord]:
+        """The begin of the log: the table on every partition, then a snapshot of every range."""
+        self._advance(now_ns)
+        value = encode_entry(self.descriptor)
+        key, now_ms = encode_key(RangeId(0)), self._now.wall_ms
+        broadcast = [LogRecord(partition, key, value, now_ms) for partition in range(self.partitions)]
+        return broadcast + [self._record(self._snapshot(range_)) for range_ in self.ranges]
+
+    def rows(self, count: int, now_ns: int) -> Iterator[LogRecord]:
+        """Records that begin ``count`` rows, half of them as intents; ``settle`` commits what they leave.
+
+        Commands of all ranges alternate at random.
+        """
+        self._advance(now_ns)
+        one_phase = True
+        left = count
+        while left:
+            size = min(left, self._rng.randint(1, _OPS_MAX))
+            range_ = self._rng.choice(self.ranges)
+            if one_phase:
+                yield self._command(range_, self._writes(range_, size))
+            else:
+                yield self._command(range_, self._intents(range_, size))
+                if len(range_.open) > _OPEN_MAX:
+                    yield self._commit(range_)
+            one_phase = not one_phase
+            left -= size
+
+    def settle(self, now_ns: int) -> Iterator[LogRecord]:
+        """Commands that commit every transaction which is still open."""
+        self._advance(now_ns)
+        for range_ in self.ranges:
+            while range_.open:
+                yield self._commit(range_)
+
+    def open_intents(self, count: int, now_ns: int) -> Iterator[LogRecord]:
+        """Records of ``count`` transactions with one intent each, in commands of eight, that stay open."""
+        self._advance(now_ns)
+        for first in range(0, count, _OPS_MAX):
+            range_ = self.ranges[first // _OPS_MAX % len(self.ranges)]
+            size = min(_OPS_MAX, count - first)
+            yield self._command(range_, [self._intent(self._txn_id(), self._tick()) for _ in range(size)])
+
+    def heartbeats(self, now_ns: int) -> list[LogRecord]:
+        """A heartbeat of every range, all with the same closed timestamp (``closed``)."""
+        self._advance(now_ns)
+        return [self._record(self._heartbeat(range_)) for range_ in self.ranges]
+
+    def heartbeat(self, range_: BenchRange, now_ns: int) -> LogRecord:
+        """A heartbeat of one range."""
+        self._advance(now_ns)
+        return self._record(self._heartbeat(range_))
+
+    @property
+    def closed(self) -> ClosedTimestamp:
+        """What is closed at present."""
+        return ClosedTimestamp(Timestamp(self._now.wall - self._lag_ns))
+
+    # ---- ops ----
+
+    def _writes(self, range_: BenchRange, size: int) -> list[Op]:
+        return [WriteValue(key, self._tick(), value) for key, value in self._fresh(range_, size)]
+
+    def _intents(self, range_: BenchRange, size: int) -> list[Op]:
+        txn = OpenTxn(self._txn_id(), self._tick(), tuple(self._fresh(range_, size)))
+        range_.open.append(txn)
+        return [self._intent(txn.txn_id, txn.timestamp)] * size
+
+    def _intent(self, txn_id: TxnId, timestamp: Timestamp) -> Op:
+        return WriteIntent(txn_id, self._codec.primary_span.start, timestamp, timestamp)
+
+    def _commit(self, range_: BenchRange) -> LogRecord:
+        txn = range_.open.popleft()
+        ops = [CommitIntent(txn.txn_id, key, txn.timestamp, value) for key, value in txn.rows]
+        return self._command(range_, ops)
+
+    def _fresh(self, range_: BenchRange, size: int) -> Iterator[tuple[bytes, bytes]]:
+        """Keys of a range in turn, so that none is written while an intent stands on it."""
+        for _ in range(size):
+            order = range_.number * _KEYS_PER_RANGE + range_.written % _KEYS_PER_RANGE
+            range_.written += 1
+            yield self._codec.encode(order_row(self._rng, order))
+
+    # ---- entries ----
+
+    def _command(self, range_: BenchRange, ops: Iterable[Op]) -> LogRecord:
+        range_.applied = RaftIndex(range_.applied + 1)
+        return self._record(Command(range_.id, _FIRST_GENERATION, range_.applied, tuple(ops), self.closed))
+
+    def _heartbeat(self, range_: BenchRange) -> Heartbeat:
+        return Heartbeat(range_.id, _FIRST_GENERATION, self.closed, range_.applied)
+
+    def _snapshot(self, range_: BenchRange) -> Snapshot:
+        return Snapshot(
+            range_.id,
+            _FIRST_GENERATION,
+            range_.applied,
+            range_.span,
+            self.closed,
+            high=ZERO,
+            gc_threshold=ZERO,
+            descriptors=(self.descriptor,),
+        )
+
+    def _record(self, entry: Entry) -> LogRecord:
+        range_id = range_of(entry)
+        partition = partition_of(range_id, self.partitions)
+        return LogRecord(partition, encode_key(range_id), encode_entry(entry), self._now.wall_ms)
+
+    # ---- time and names ----
+
+    def _advance(self, now_ns: int) -> None:
+        self._now = max(self._now, Timestamp(now_ns))
+
+    def _tick(self) -> Timestamp:
+        self._now = self._now.next()
+        return self._now
+
+    def _txn_id(self) -> TxnId:
+        return TxnId(self._rng.randbytes(_TXN_BYTES))
+
+
+def whole_log(store: BenchStore, rows: int, base_ns: int, rows_per_s: int = 2_000) -> Iterator[LogRecord]:
+    """A finished log of exactly ``rows`` rows, as written at ``rows_per_s``: everything committed, closed."""
+    now_ns = base_ns
+    yield from store.head(now_ns)
+    yield from rows_over_time(store, rows, base_ns, rows_per_s)
+    now_ns += (rows // rows_per_s + 1) * NANOS_PER_SECOND
+    yield from store.settle(now_ns)
+    yield from store.heartbeats(now_ns + 3_600 * NANOS_PER_SECOND)
+
+
+def rows_over_time(store: BenchStore, rows: int, base_ns: int, rows_per_s: int) -> Iterator[LogRecord]:
+    """The rows of a log, time moving on between them."""
+    step = rows_per_s // 20
+    for done in range(0, rows, step):
+        yield from store.rows(min(step, rows - done), base_ns + done * NANOS_PER_SECOND // rows_per_s)

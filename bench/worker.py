@@ -1,0 +1,86 @@
+"""The real worker as a measured process, with a feed of its own on a log of its own."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from bench.process import MeasuredProcess
+from bench.topics import BenchTopics
+from bench.workload import OUTPUT_PARTITIONS, bench_feed
+from sim.sink import LogRecord
+from tidegate.changefeed.feed import FeedState
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.jobs import Jobs
+from tidegate.errors import RetryError
+from tidegate.processor.batch import StateTable
+from tidegate.rows import TableDescriptor
+
+_WORKER: Final = ("-m", "faust", "-A", "app.main", "worker")
+_RUNNING_S: Final = 60.0
+
+
+class BenchApplication:
+    """An application with topics that no other run has; its files stand below ``directory``."""
+
+    def __init__(
+        self, topics: BenchTopics, directory: Path, partitions: int, tables: Sequence[TableDescriptor]
+    ) -> None:
+        self.prefix = f"bench-{uuid.uuid4().hex[:8]}-"
+        self.log_topic = f"{self.prefix}raftlog"
+        self.outputs = [f"{self.prefix}{table.name}" for table in tables]
+        self._topics = topics
+        self._directory = directory
+        self._partitions = partitions
+        self._tables = tables
+        self._starts = 0
+        topics.create(self.log_topic, partitions)
+        for output in self.outputs:
+            topics.create(output, OUTPUT_PARTITIONS, stamped=True)
+
+    def changelog(self, table: StateTable) -> str:
+        """The topic that a table of state is kept in."""
+        return f"{self.prefix}app-{table.value}-changelog"
+
+    def write(self, records: Iterable[LogRecord]) -> None:
+        """Append to the log."""
+        self._topics.fill(self.log_topic, records)
+
+    def start_worker(self, **settings: Any) -> MeasuredProcess:
+        """Start the worker; it goes on where the last one ended."""
+        self._starts += 1
+        values = {
+            "bootstrap_servers": self._topics.bootstrap,
+            "app_id": f"{self.prefix}app",
+            "topic_prefix": self.prefix,
+            "data_dir": self._directory / "data",
+            **settings,
+        }
+        environment = {f"TIDEGATE_{name.upper()}": str(value) for name, value in values.items()}
+        return MeasuredProcess(_WORKER, environment, self._directory / f"worker-{self._starts}.log")
+
+    def create_feed(self, worker: MeasuredProcess) -> None:
+        """Create the feed, once the log's head was read, and wait until it runs.
+
+        Raises ``RetryError`` when it does not.
+        """
+        self._wait_for_descriptors(worker)
+        jobs = Jobs(KafkaConnection(self._topics.bootstrap), f"{self.prefix}app")
+        feed = bench_feed(self._tables, topic_prefix=self.prefix, bootstrap=self._topics.bootstrap)
+        jobs.create(feed.definition)
+        view = jobs.wait(feed.feed_id, _RUNNING_S)
+        if view.status is not FeedState.RUNNING:
+            raise RetryError(f"the feed does not run: {view.status.value} {view.current_state}")
+
+    def _wait_for_descriptors(self, worker: MeasuredProcess) -> None:
+        """A feed on a table that no partition has heard of fails: wait until all have stored it."""
+        worker.wait_for("partitions assigned")
+        stored = self.changelog(StateTable.DESCRIPTORS)
+        deadline = time.monotonic() + _RUNNING_S
+        while {m.partition() for m in self._topics.messages([stored])} != set(range(self._partitions)):
+            worker.require_running()
+            if time.monotonic() > deadline:
+                raise RetryError(f"the head of the log was not taken within {_RUNNING_S:.0f} s: {worker.log}")

@@ -1,0 +1,111 @@
+"""The logs that are measured, finished and in memory, and the feed that is run over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from bench.store import BenchStore, whole_log
+from sim.history import NoHistory
+from sim.nycflights import fetch_archive
+from sim.options import StoreOptions
+from sim.simulation import Simulation
+from sim.sink import ListSink, LogRecord
+from sim.workloads.flights import Flights, FlightsOptions
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedTarget, TableName
+from tidegate.changefeed.options import FeedOptions
+from tidegate.hlc import ZERO
+from tidegate.rows import TableCodec, TableDescriptor, decode_descriptor
+
+#: When the logs that are filled beforehand begin.
+BASE_NS: Final = 1_700_000_000 * 10**9
+_RANGES_PER_PARTITION: Final = 4
+_TRANSACTIONS_AT_ONCE: Final = 200
+
+
+class PartitionRecord(NamedTuple):
+    """A record of one log partition as a client delivers it; ``timestamp`` in milliseconds."""
+
+    offset: int
+    key: bytes
+    value: bytes
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class BenchLog:
+    """A finished log of ``rows`` committed versions; its first ``head`` records carry none."""
+
+    name: str
+    tables: tuple[TableDescriptor, ...]
+    records: Sequence[LogRecord]
+    rows: int
+    head: int
+
+    def partition(self, number: int) -> list[PartitionRecord]:
+        """The records of one partition."""
+        records = (record for record in self.records if record.partition == number)
+        return [
+            PartitionRecord(offset, record.key, record.value, record.record_time_ms)
+            for offset, record in enumerate(records)
+        ]
+
+
+#: Makes a log of about so many rows (``orders_log``: exactly) in so many partitions.
+MakeLog = Callable[[int, int, int], BenchLog]
+
+
+def orders_log(rows: int, partitions: int, seed: int) -> BenchLog:
+    """The bench row: 8 columns, half of the rows one-phase, half by intent and commit."""
+    store = BenchStore(partitions=partitions, ranges=_RANGES_PER_PARTITION * partitions, seed=seed)
+    records = list(whole_log(store, rows, BASE_NS))
+    return BenchLog("orders", (store.table,), records, rows, partitions + len(store.ranges))
+
+
+def flights_log(rows: int, partitions: int, seed: int) -> BenchLog:
+    """The simulator's flights: 19 columns, with previous versions in the log, deletions and weather.
+
+    Raises what ``fetch_archive`` raises where the data cannot be had.
+    """
+    sink = ListSink()
+    options = StoreOptions(partitions=partitions)
+    workload = Flights(fetch_archive(), FlightsOptions(), seed)
+    simulation = Simulation(workload, sink, NoHistory(), options, seed=seed, base_ns=BASE_NS)
+    head = len(sink.records)
+    while simulation.store.counts["versions"] < rows and not simulation.exhausted:
+        simulation.run(_TRANSACTIONS_AT_ONCE)
+    simulation.finish()
+    tables = tuple(decode_descriptor(update.descriptor) for update in simulation.store.descriptors)
+    return BenchLog("flights", tables, sink.records, simulation.store.counts["versions"], head)
+
+
+def bench_feed(
+    tables: Sequence[TableDescriptor], *, topic_prefix: str = "", bootstrap: str = "127.0.0.1:9092"
+) -> Activate:
+    """A feed on all of ``tables`` with ``updated`` and a marker at every advance, to four partitions."""
+    options = FeedOptions(updated=True, resolved_interval_ns=0, topic_prefix=topic_prefix)
+    definition = FeedDefinition(
+        id=FeedId("bench"),
+        epoch=FIRST_EPOCH,
+        description="the feed of the measurements",
+        sink_uri=f"kafka://{bootstrap}",
+        tables=tuple(map(TableName.of, tables)),
+        options=options,
+        created_ns=0,
+    )
+    targets = tuple(
+        FeedTarget(
+            TableName.of(table),
+            table.id,
+            topic_prefix + table.name,
+            OUTPUT_PARTITIONS,
+            (TableCodec(table).primary_span,),
+        )
+        for table in tables
+    )
+    return Activate(definition, ZERO, targets)
+
+
+OUTPUT_PARTITIONS: Final = 4
