@@ -1,0 +1,91 @@
+"""What the demo knows while it runs: filled by threads that read, shown by the screen."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import IO, Final
+
+from tidegate.changefeed.record import MarkerRecord, RecordDecoder
+from tidegate.client.tail import line_of
+from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
+from tidegate.verify import TopicPartition, TopicRecord
+
+_SHOWN_ROWS: Final = 6
+_SHOWN_MARKERS: Final = 3
+_RATE_WINDOW_S: Final = 5.0
+
+
+@dataclass(slots=True)
+class Board:
+    """Counts and last records. ``committed`` and ``aborted`` are transactions of the source.
+
+    ``hidden_prefix`` is left out where topics are shown.
+    """
+
+    hidden_prefix: str
+    versions: int = 0
+    committed: int = 0
+    aborted: int = 0
+    abandoned: int = 0
+    pushes: int = 0
+    rows: int = 0
+    markers: int = 0
+    last_rows: deque[str] = field(default_factory=lambda: deque(maxlen=_SHOWN_ROWS))
+    last_markers: deque[str] = field(default_factory=lambda: deque(maxlen=_SHOWN_MARKERS))
+    _marked: dict[TopicPartition, Timestamp] = field(default_factory=dict)
+    _counted: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def follow_store(self, output: IO[str]) -> None:
+        """Take the store's progress lines until it ends."""
+        for line in output:
+            progress = json.loads(line)
+            self.versions, self.committed = progress["versions"], progress["committed"]
+            self.aborted, self.abandoned = progress["aborted"], progress["abandoned"]
+            self.pushes = progress["pushes"]
+
+    def follow_topics(self, records: Iterable[TopicRecord], decoder: RecordDecoder) -> None:
+        """Take the records of the output topics as they come."""
+        for record in records:
+            decoded = decoder.decode(record.key, record.value)
+            if isinstance(decoded, MarkerRecord):
+                self.markers += 1
+                self._marked[TopicPartition(record.topic, record.partition)] = decoded.resolved
+                self.last_markers.append(self._line(record, decoder))
+            else:
+                self.rows += 1
+                self.last_rows.append(self._line(record, decoder))
+
+    def _line(self, record: TopicRecord, decoder: RecordDecoder) -> str:
+        return line_of(record, decoder).removeprefix(self.hidden_prefix)
+
+    @property
+    def resolved(self) -> Timestamp:
+        """The lowest of the partitions' last markers: up to there all topics are complete."""
+        return min(self._marked.values(), default=ZERO)
+
+    @property
+    def lag_s(self) -> float | None:
+        """How far that is behind the present, seconds; ``None`` before the first marker."""
+        resolved = self.resolved
+        return None if resolved == ZERO else time.time() - resolved.wall / NANOS_PER_SECOND
+
+    def rows_per_second(self) -> float:
+        """Over the last seconds, counted from one call to the next."""
+        now = time.monotonic()
+        self._counted.append((now, self.rows))
+        while now - self._counted[0][0] > _RATE_WINDOW_S:
+            self._counted.popleft()
+        since, rows = self._counted[0]
+        return (self.rows - rows) / (now - since) if now > since else 0.0
+
+
+def in_background(target: object, *arguments: object) -> threading.Thread:
+    """Run a reader in a thread that does not keep the process alive."""
+    thread = threading.Thread(target=target, args=arguments, daemon=True)  # type: ignore[arg-type]
+    thread.start()
+    return thread

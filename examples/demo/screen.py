@@ -1,0 +1,97 @@
+"""How the demo shows itself: a live screen in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from examples.demo.board import Board
+
+_PLAIN_EVERY_S: Final = 5.0
+_ROW_WIDTH: Final = 140
+
+
+#: (range id, resolved lag in seconds), the worst first.
+RangeLags: TypeAlias = list[tuple[int, float]]
+
+
+class Screen:
+    """Shows a board; ``refresh`` it several times a second."""
+
+    def __init__(self, board: Board, seconds: float, range_lags: Callable[[], RangeLags]) -> None:
+        self._board = board
+        self._seconds = seconds
+        self._range_lags = range_lags
+        self._console = Console()
+        self._began = time.monotonic()
+        self._plain_due = self._began
+        self._live = Live(console=self._console, refresh_per_second=4) if self._console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.__exit__(kind, error, trace)
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._console.print(Text(text), soft_wrap=True)
+
+    def refresh(self, phase: str) -> None:
+        """Show the board as it is now."""
+        rate = self._board.rows_per_second()
+        if self._live is not None:
+            self._live.update(self._render(phase, rate))
+        elif time.monotonic() >= self._plain_due:
+            self._plain_due = time.monotonic() + _PLAIN_EVERY_S
+            self.say(self._line(phase, rate))
+
+    def _line(self, phase: str, rate: float) -> str:
+        board = self._board
+        last = f" | {board.last_rows[-1][:_ROW_WIDTH]}" if board.last_rows else ""
+        return (
+            f"{time.monotonic() - self._began:5.0f} s  {phase}: {board.versions:,} versions committed, "
+            f"{board.rows:,} rows out ({rate:,.0f}/s), {board.markers:,} markers, "
+            f"resolved lag {_lag(board.lag_s)}{last}"
+        )
+
+    def _render(self, phase: str, rate: float) -> Any:
+        board = self._board
+        elapsed = min(time.monotonic() - self._began, self._seconds)
+        figures = Table.grid(padding=(0, 2))
+        figures.add_row("phase", phase)
+        figures.add_row(
+            "source",
+            f"{board.versions:,} versions, {board.committed:,} transactions committed, "
+            f"{board.aborted:,} aborted, {board.abandoned:,} abandoned, {board.pushes:,} pushed",
+        )
+        figures.add_row("feed", f"{board.rows:,} rows, {rate:,.0f} rows/s, {board.markers:,} markers")
+        figures.add_row("resolved lag", f"feed {_lag(board.lag_s)}   ranges {self._worst_ranges()}")
+        return Group(
+            Panel(figures, title="tidegate demo"),
+            ProgressBar(total=self._seconds, completed=elapsed),
+            Panel(Text("\n".join(line[:_ROW_WIDTH] for line in board.last_rows)), title="last rows"),
+            Panel(Text("\n".join(board.last_markers)), title="last markers"),
+        )
+
+    def _worst_ranges(self) -> str:
+        worst = self._range_lags()[:6]
+        return "  ".join(f"r{number} {lag:.2f} s" for number, lag in worst) or "-"
+
+
+def _lag(lag_s: float | None) -> str:
+    return "-" if lag_s is None else f"{lag_s:.2f} s"

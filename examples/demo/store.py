@@ -1,0 +1,50 @@
+"""The demo's range store, a process of its own: prints a JSON object a second about what it has done."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from sim.options import StoreOptions
+from sim.plan import OutcomeMix
+from sim.realtime import Progress
+from sim.run import SimOptions, run
+from sim.workloads.flights import FlightsOptions
+from tidegate.errors import TidegateError
+
+_CLOSED_LAG_MS: Final = 200
+_HEARTBEAT_MS: Final = 200
+#: Some transactions fail, so that there is something to resolve: abandoned ones hold markers until pushed.
+_OUTCOMES: Final = OutcomeMix(restart=0.01, abort=0.01, abandon=0.0002)
+
+
+@click.command()
+@click.option("--bootstrap", required=True)
+@click.option("--topic-prefix", required=True)
+@click.option("--partitions", type=int, required=True)
+@click.option("--rate", type=float, required=True)
+@click.option("--seed", type=int, required=True)
+@click.option("--history", type=click.Path(path_type=Path), required=True)
+def main(bootstrap: str, topic_prefix: str, partitions: int, rate: float, seed: int, history: Path) -> None:
+    """Run the flights workload until SIGTERM, then until all of it is in the log and closed."""
+    store = StoreOptions(
+        partitions=partitions, write_rate=rate, closed_lag_ms=_CLOSED_LAG_MS, heartbeat_ms=_HEARTBEAT_MS
+    )
+    workload = FlightsOptions(outcomes=_OUTCOMES)
+    options = SimOptions(bootstrap, topic_prefix, workload, store, seed, None, history)
+    try:
+        _report(run(options, _report))
+    except TidegateError as error:
+        sys.exit(str(error))
+
+
+def _report(progress: Progress) -> None:
+    print(json.dumps(progress._asdict()), flush=True)
+
+
+if __name__ == "__main__":
+    main()
