@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Two test processes, a broker for each; whoever is done first takes over half of what the other has left.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 SOURCES := tidegate app agents tables sim stack tests bench examples
 
 .PHONY: help setup demo test unit lint format types proto bench stack-up stack-down ci clean
@@ -21,10 +23,10 @@ demo: setup ## real flights through a real broker, audited (DEMO="--seconds 60 -
 	$(BIN)/python -m examples.demo $(DEMO)
 
 test: setup ## the whole test suite, real-broker tests included
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 unit: setup ## the tests that need no broker
-	$(BIN)/python -m pytest -m 'not broker'
+	$(PYTEST) -m 'not broker'
 
 lint: setup ## ruff: style and common mistakes
 	$(BIN)/ruff check $(SOURCES)

@@ -61,6 +61,23 @@ class Calls:
                 die()
 
 
+def after_the_rows(nth: int) -> None:
+    """Die before the n-th commit of batches with rows: those are acknowledged, and nothing else is."""
+    original, calls = PartitionWriter.commit, Calls(nth)
+
+    def patched(self: PartitionWriter, results: Any) -> None:
+        if has_rows(results):
+            calls.count()
+        original(self, results)
+
+    PartitionWriter.commit = patched  # type: ignore[method-assign]
+
+
+def has_rows(results: Any) -> bool:
+    """Whether any of the results was produced from a batch with rows."""
+    return any(rows for result in results for rows in result.outputs.values())
+
+
 def among_the_rows(nth: int) -> None:
     """Let half of the n-th batch with several rows be acknowledged, then die."""
     original, left = Sink.send, [nth]
@@ -96,15 +113,28 @@ def while_committing(nth: int) -> None:
 
 
 def in_an_open_transaction(nth: int) -> None:
-    """Die when the records of the n-th transaction are written, and it is not committed."""
-    original, calls = TransactionalProducer._finish, Calls(nth)
+    """Die when the records of the n-th transaction after rows are written, and it is not committed."""
+    commit, finish, calls, current = (
+        PartitionWriter.commit,
+        TransactionalProducer._finish,
+        Calls(nth),
+        threading.local(),
+    )
 
-    def patched(self: TransactionalProducer) -> None:
-        if "-feed-" not in self._id and "-jobs" not in self._id:
+    def patched_commit(self: PartitionWriter, results: Any) -> None:
+        current.after_rows = has_rows(results)
+        try:
+            commit(self, results)
+        finally:
+            current.after_rows = False
+
+    def patched_finish(self: TransactionalProducer) -> None:
+        if getattr(current, "after_rows", False):
             calls.count()
-        original(self)
+        finish(self)
 
-    TransactionalProducer._finish = patched  # type: ignore[method-assign]
+    PartitionWriter.commit = patched_commit  # type: ignore[method-assign]
+    TransactionalProducer._finish = patched_finish  # type: ignore[method-assign]
 
 
 def in_an_open_marker(nth: int) -> None:
@@ -158,7 +188,7 @@ POINTS: Final[dict[str, Callable[[int], None]]] = {
     "before-the-step": before(Pipeline, "_run"),
     "before-the-rows": before(Pipeline, "_produce"),
     "among-the-rows": among_the_rows,
-    "after-the-rows": before(PartitionWriter, "commit"),
+    "after-the-rows": after_the_rows,
     "in-an-open-transaction": in_an_open_transaction,
     "while-committing": while_committing,
     "before-the-local-copy": before(PartitionStore, "write"),

@@ -43,12 +43,12 @@ def test_crash_among_the_rows(scenario: Scenario) -> None:
 
 
 def test_crash_after_the_rows(scenario: Scenario) -> None:
-    report = crash_and_recover(scenario, "after-the-rows", 8)
+    report = crash_and_recover(scenario, "after-the-rows", 3)
     assert report.counts.duplicates > 0
 
 
 def test_crash_in_an_open_transaction(scenario: Scenario) -> None:
-    report = crash_and_recover(scenario, "in-an-open-transaction", 8)
+    report = crash_and_recover(scenario, "in-an-open-transaction", 3)
     assert report.counts.duplicates > 0
 
 
