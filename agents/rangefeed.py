@@ -6,7 +6,8 @@ Opening a partition (docs/delivery.md has the reasons, and what each crash leave
     O2  bring the local copy of state up to date with the changelogs
     O3  rebuild the partition processor
     O4  compare its position with the start of the log
-    O5  seek the log and the control topic to the positions in the state
+    O5  seek the control topic and the log to the positions in the state; without a state, the log only when
+        the control topic is read
     O6  publish the whole checkpoint with the first transaction
 
 One batch:
@@ -29,7 +30,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from faust.types import TP
@@ -54,6 +55,17 @@ from tidegate.raftlog.entry import Offset
 _log = structlog.get_logger("tidegate.rangefeed")
 
 
+class _Present(NamedTuple):
+    """Offsets to reach before others are looked at, for a partition without a state; 0 for all others.
+
+    ``log``: before a new feed is registered, see ``Pipeline``. ``control``: before the log is read, since a
+    feed that was active in a state that is lost has to be known before the first record.
+    """
+
+    log: int = 0
+    control: int = 0
+
+
 class LogPartition:
     """One log partition of this worker, from its assignment to its release."""
 
@@ -63,8 +75,9 @@ class LogPartition:
         self._cache = cache
         names = app.topic_names
         self._log_place = TP(names.log, partition)
+        self._control_place = TP(names.control, partition)
         self.log = Intake(self._log_place, app.batches, self._take, self._note_cut)
-        self.control = Intake(TP(names.control, partition), app.batches, self._take_control)
+        self.control = Intake(self._control_place, app.batches, self._take_control)
         self.pipeline: Pipeline | None = None
         self._writer: PartitionWriter | None = None
         self._store: PartitionStore | None = None
@@ -98,9 +111,9 @@ class LogPartition:
 
     async def _open(self) -> None:
         processor = await self._in_thread(self._restore)
-        present = 0 if processor is None else await self._present(processor)
+        present = _Present() if processor is None else await self._present(processor)
         if processor is not None and not self._released:
-            self._start(processor, present)
+            await self._start(processor, present)
 
     def _restore(self) -> PartitionProcessor | None:
         """Steps O1 to O3; ``None`` when the partition was released meanwhile."""
@@ -124,13 +137,14 @@ class LogPartition:
         )
         return processor
 
-    async def _present(self, processor: PartitionProcessor) -> int:
-        """Where the log ends now, for a partition that has read nothing of it; see ``Pipeline``."""
+    async def _present(self, processor: PartitionProcessor) -> _Present:
+        """Where log and control topic end now, for a partition that has read nothing of them."""
         if self._released or processor.next_offset is not None:
-            return 0
-        return int((await self._app.batches.highwaters(self._log_place))[self._log_place])
+            return _Present()
+        ends = await self._app.batches.highwaters(self._log_place, self._control_place)
+        return _Present(int(ends[self._log_place]), int(ends[self._control_place]))
 
-    def _start(self, processor: PartitionProcessor, present: int) -> None:
+    async def _start(self, processor: PartitionProcessor, present: _Present) -> None:
         """Steps O4 to O6: the intake compares the position with the start of the log before it seeks."""
         assert self._writer is not None
         runtime = self._app.runtime
@@ -141,13 +155,14 @@ class LogPartition:
             self.log,
             runtime.threads,
             runtime.limits,
-            present=present,
+            present=present.log,
             completed=self._note_completed,
             reported=_report,
         )
         self.pipeline.start()
-        self.log.open(processor.next_offset or 0)
         self.control.open(processor.next_control_offset)
+        if await self.control.read_to(present.control):
+            self.log.open(processor.next_offset or 0)
 
     def _close(self) -> None:
         if self._writer is not None:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
-from app.clients import librdkafka_config
+from app.own_reader import is_end, is_record, open_reader, trouble
 from app.settings import Settings
 from app.topics import TOMBSTONES_KEPT_MS
 from app.topology import insist
@@ -59,16 +59,12 @@ class ChangelogReader:
         self._changelogs = changelogs
         self._partition = partition
         self._abandoned = threading.Event()
-        self._consumer = Consumer(
-            librdkafka_config(settings)
-            | {
-                "group.id": f"{settings.app_id}-restore",  # required, never joined
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "auto.offset.reset": "error",
-                "fetch.wait.max.ms": 50,
-            }
+        self._consumer = open_reader(
+            settings,
+            "restore",
+            isolation_level="read_committed",
+            auto_offset_reset="error",
+            fetch_wait_max_ms=50,
         )
 
     def catch_up(self, copy: LocalCopy) -> int:
@@ -146,23 +142,11 @@ class ChangelogReader:
         while reading and not self._abandoned.is_set():
             messages = self._consumer.consume(_RECORDS, _WAIT_S)
             for message in messages:
-                if self._is_end(message):
+                if cause := trouble(message, f"A changelog of partition {self._partition}"):
+                    _log.warning("restoring state waits for Kafka", partition=self._partition, cause=cause)
+                elif is_end(message):
                     reading.discard(message.topic())
             yield messages
-
-    def _is_end(self, message: Any) -> bool:
-        error: KafkaError | None = message.error()
-        if error is None:
-            return False
-        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
-            return True
-        if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):  # noqa: SLF001
-            _log.warning("restoring state waits for Kafka", partition=self._partition, cause=error.str())
-            return False
-        raise StateError(
-            f"The changelogs of partition {self._partition} cannot be read: {error.str()}. The worker ends; "
-            "check that the topics exist and that this user may read them"
-        ) from KafkaException(error)
 
     def _copy(self, copy: LocalCopy, messages: list[Any]) -> int:
         by_topic = {changelog.topic: changelog for changelog in self._changelogs}
@@ -170,11 +154,10 @@ class ChangelogReader:
         positions: dict[StateTable, tuple[str, int]] = {}
         for message in messages:
             changelog = by_topic[message.topic()]
-            error = message.error()
-            if error is None:
+            if is_record(message):
                 changes.append(StateChange(changelog.table, message.key(), message.value()))
                 positions[changelog.table] = (changelog.topic_id, message.offset() + 1)
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+            elif is_end(message):
                 positions[changelog.table] = (changelog.topic_id, message.offset())
         if positions:
             copy.write(iter(changes), positions, _now_ms())

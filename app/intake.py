@@ -52,6 +52,7 @@ class Intake:
         self._halted = False
         self._settling: asyncio.Task[None] | None = None
         self._closed = False
+        self._moved = asyncio.Event()
         self.highwater = 0
 
     @property
@@ -77,6 +78,7 @@ class Intake:
         if batch.start == self._next:
             self._next = batch.end
             self._take(batch)
+            self._moved.set()
         else:
             REREADS.inc()
             _log.info(
@@ -87,6 +89,13 @@ class Intake:
                 got=batch.start,
             )
             self._settle()
+
+    async def read_to(self, offset: int) -> bool:
+        """Return True once everything below ``offset`` was taken; False when the intake is closed before."""
+        while not self._closed and self._next < offset:
+            self._moved.clear()
+            await self._moved.wait()
+        return not self._closed
 
     def halt(self) -> None:
         """Let nothing more be fetched until ``proceed``; what is on its way still comes."""
@@ -104,6 +113,7 @@ class Intake:
     def close(self) -> None:
         """Take nothing more."""
         self._closed = True
+        self._moved.set()
         if self._settling is not None:
             self._settling.cancel()
 
@@ -116,6 +126,7 @@ class Intake:
             first = (await self._flow.earliest_offsets(self._tp))[self._tp]
             if first > self._next:
                 self._next = first
+                self._moved.set()
                 if self._cut is not None:
                     self._cut(first)
             await self._flow.open_partition(self._tp, self._next)

@@ -12,16 +12,15 @@ from queue import SimpleQueue
 from typing import Any, Final, NamedTuple
 
 import structlog
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from app.clients import librdkafka_config
 from app.ending import end_process
+from app.own_reader import is_end, is_record, open_reader, trouble
 from app.settings import Settings
 from app.topics import Topics
 from app.topology import insist
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.jobs import JobsView
-from tidegate.errors import StateError
 
 _RECORDS: Final = 1_000
 _WAIT_S: Final = 0.05
@@ -128,15 +127,8 @@ class JobsFollower:
 
     def _check(self, messages: list[Any]) -> None:
         for message in messages:
-            error: KafkaError | None = message.error()
-            if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
-                continue
-            if not (error.retriable() or error.code() < 0):  # below zero: no broker answered
-                raise StateError(
-                    f"The topic {self._place.topic} cannot be read: {error.str()}. The worker ends; check "
-                    "that it exists and that this user may read it"
-                ) from KafkaException(error)
-            _log.warning("following the jobs waits for Kafka", cause=error.str())
+            if cause := trouble(message, f"The topic {self._place.topic}"):
+                _log.warning("following the jobs waits for Kafka", cause=cause)
 
     def _receive(self, messages: list[Any], asked: list[tuple[int, asyncio.Future[None]]]) -> None:
         """A callback of the loop, which would only log an exception and drop what stands behind it."""
@@ -148,10 +140,10 @@ class JobsFollower:
     def _apply(self, messages: list[Any], asked: list[tuple[int, asyncio.Future[None]]]) -> None:
         changed: dict[FeedId, None] = {}
         for message in messages:
-            if message.error() is None:
+            if is_record(message):
                 changed[self.view.apply(message.key(), message.value())] = None
                 self._end = message.offset() + 1
-            elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+            elif is_end(message):
                 self._end = max(self._end, message.offset())
         for feed_id in changed:
             for listener in self._listeners:
@@ -165,14 +157,10 @@ class JobsFollower:
 
 
 def _consumer(settings: Settings, isolation: str) -> Consumer:
-    return Consumer(
-        librdkafka_config(settings)
-        | {
-            "group.id": f"{settings.app_id}-jobs-followers",  # required, never joined
-            "enable.auto.commit": False,
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 100,
-        }
+    return open_reader(
+        settings,
+        "jobs-followers",
+        isolation_level=isolation,
+        auto_offset_reset="earliest",
+        fetch_wait_max_ms=100,
     )

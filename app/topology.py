@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from app.clients import librdkafka_config
+from app.own_reader import broker_is_away
 from app.settings import Settings
 from app.topics import Topics, TopicSpec
 from tidegate.errors import TopologyError
@@ -134,16 +135,8 @@ def insist(what: str, ask: Callable[[], ResultT]) -> ResultT:
             return ask()
         except KafkaException as failure:
             error: KafkaError = failure.args[0]
-            if not (error.retriable() or error.code() in _AWAY):
+            if not broker_is_away(error):
                 raise
             _log.warning("waiting for Kafka", asked=what, cause=error.str(), again_in_s=pause_s)
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _BACKOFF_MAX_S)
-
-
-_AWAY: Final = (
-    KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's own codes carry an underscore
-    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-    KafkaError._TIMED_OUT,  # noqa: SLF001
-    KafkaError._RESOLVE,  # noqa: SLF001
-)

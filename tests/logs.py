@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sim.history import History
 from sim.options import StoreOptions
-from sim.plan import Workload
+from sim.plan import OutcomeMix, Workload
 from sim.simulation import Simulation
 from sim.sink import ListSink
 from tidegate.rows import TableDescriptor, decode_descriptor
 
 BASE_NS = 1_700_000_000 * 10**9
+_EVENTFUL = StoreOptions(
+    closed_lag_ms=200,
+    heartbeat_ms=300,
+    rejected_fraction=0.05,
+    snapshot_interval_ms=700,
+    request_gap_ms=20,
+    resolve_delay_ms=400,
+)
+#: Transactions that are restarted, aborted and abandoned among those that commit.
+EVENTFUL_MIX = OutcomeMix(restart=0.15, abort=0.1, abandon=0.1)
 
 
 class Record(NamedTuple):
@@ -31,6 +41,11 @@ class SimulatedLog:
     partitions: tuple[tuple[Record, ...], ...]
     history: History
     tables: tuple[TableDescriptor, ...]
+
+
+def eventful_store(partitions: int) -> StoreOptions:
+    """A store in whose log all kinds of records follow each other closely."""
+    return replace(_EVENTFUL, partitions=partitions)
 
 
 def simulate(workload: Workload, options: StoreOptions, *, seed: int, transactions: int) -> SimulatedLog:

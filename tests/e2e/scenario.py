@@ -10,12 +10,10 @@ from typing import Any, Final
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sim.options import StoreOptions
-from sim.plan import OutcomeMix
 from sim.workloads.bank import Bank, BankOptions
 from tests.e2e.worker_process import FAUST, WorkerProcess
 from tests.feeds import activation
-from tests.logs import Record, SimulatedLog, simulate
+from tests.logs import EVENTFUL_MIX, Record, SimulatedLog, eventful_store, simulate
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.feed import FeedState, TableName
 from tidegate.changefeed.jobs import FeedView
@@ -32,23 +30,13 @@ from tidegate.verify import AuditReport, ExpectedVersion, Verdict, audit
 PARTITIONS: Final = 3
 OUTPUT_PARTITIONS: Final = 3
 HEAD_RECORDS: Final = 5
-_MIX: Final = OutcomeMix(restart=0.15, abort=0.1, abandon=0.1)
-_STORE: Final = StoreOptions(
-    partitions=PARTITIONS,
-    closed_lag_ms=200,
-    heartbeat_ms=300,
-    rejected_fraction=0.05,
-    snapshot_interval_ms=700,
-    request_gap_ms=20,
-    resolve_delay_ms=400,
-)
 _DECODER: Final = JsonDecoder(Envelope.WRAPPED)
 
 
 def bank_log(seed: int, transactions: int, accounts: int = 40) -> SimulatedLog:
     """The finished log of a bank with all that can happen to a transaction."""
-    bank = Bank(BankOptions(accounts=accounts, ranges=5, outcomes=_MIX), seed)
-    return simulate(bank, _STORE, seed=seed, transactions=transactions)
+    bank = Bank(BankOptions(accounts=accounts, ranges=5, outcomes=EVENTFUL_MIX), seed)
+    return simulate(bank, eventful_store(PARTITIONS), seed=seed, transactions=transactions)
 
 
 def _head_is_read(worker: WorkerProcess) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +39,7 @@ def test_a_worker_outlives_an_outage(own_broker: KafkaBroker, own_scenario: Scen
     own_scenario.create_feed(worker)
     own_scenario.append(max(map(len, own_scenario.log.partitions)) // 2)
     own_broker.kill()
-    time.sleep(8)  # the outage: longer than the session and the stall alarm
+    worker.wait_for("rows wait for their acknowledgement")  # the outage is longer than the stall alarm
     own_broker.start()
     own_scenario.append()
     own_scenario.wait_until_covered(worker)

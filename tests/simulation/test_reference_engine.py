@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.options import StoreOptions
-from sim.plan import OutcomeMix
 from sim.workloads.bank import Bank, BankOptions
 from tests.feeds import activation
-from tests.logs import SimulatedLog, simulate
+from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.options import Envelope
 from tidegate.changefeed.record import JsonDecoder, MarkerRecord, RowRecord
@@ -20,21 +18,10 @@ from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartition
 from tidegate.rows import TableCodec
 
-_MIX = OutcomeMix(restart=0.15, abort=0.1, abandon=0.1)
-_STORE = StoreOptions(
-    partitions=3,
-    closed_lag_ms=200,
-    heartbeat_ms=300,
-    rejected_fraction=0.05,
-    snapshot_interval_ms=700,
-    request_gap_ms=20,
-    resolve_delay_ms=400,
-)
-
 
 def _bank_log(seed: int, transactions: int = 60) -> SimulatedLog:
-    bank = Bank(BankOptions(accounts=20, ranges=5, outcomes=_MIX), seed)
-    return simulate(bank, _STORE, seed=seed, transactions=transactions)
+    bank = Bank(BankOptions(accounts=20, ranges=5, outcomes=EVENTFUL_MIX), seed)
+    return simulate(bank, eventful_store(3), seed=seed, transactions=transactions)
 
 
 def _run(log: SimulatedLog, *, batch: int, start: Timestamp = ZERO) -> ReferenceEngine:

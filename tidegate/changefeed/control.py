@@ -105,9 +105,7 @@ class Registered:
     def to_bytes(self) -> bytes:
         """The acknowledgement's value."""
         body = {
-            "feed_id": self.feed_id,
-            "epoch": self.epoch,
-            "partition": self.partition,
+            **_stored_address(self),
             "position": self.position,
             "highest": self.highest.decimal(),
             "tables": [[known.table.to_json(), known.table_id] for known in self.tables],
@@ -125,8 +123,7 @@ class Active:
 
     def to_bytes(self) -> bytes:
         """The acknowledgement's value."""
-        body = {"feed_id": self.feed_id, "epoch": self.epoch, "partition": self.partition}
-        return stored_json.dump("active", body)
+        return stored_json.dump("active", _stored_address(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +137,7 @@ class Failed:
 
     def to_bytes(self) -> bytes:
         """The acknowledgement's value."""
-        body = {
-            "feed_id": self.feed_id,
-            "epoch": self.epoch,
-            "partition": self.partition,
-            "reason": self.reason,
-        }
-        return stored_json.dump("failed", body)
+        return stored_json.dump("failed", {**_stored_address(self), "reason": self.reason})
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +150,7 @@ class Removed:
 
     def to_bytes(self) -> bytes:
         """The acknowledgement's value."""
-        body = {"feed_id": self.feed_id, "epoch": self.epoch, "partition": self.partition}
-        return stored_json.dump("removed", body)
+        return stored_json.dump("removed", _stored_address(self))
 
 
 Ack: TypeAlias = Registered | Active | Failed | Removed
@@ -190,6 +180,10 @@ def _read_activate(stored: dict[str, Any]) -> ControlMessage:
 
 def _read_remove(stored: dict[str, Any]) -> ControlMessage:
     return Remove(FeedId(stored["feed_id"]), FeedEpoch(stored["epoch"]))
+
+
+def _stored_address(ack: Ack) -> dict[str, Any]:
+    return {"feed_id": ack.feed_id, "epoch": ack.epoch, "partition": ack.partition}
 
 
 def _address(stored: dict[str, Any]) -> tuple[FeedId, FeedEpoch, int]:

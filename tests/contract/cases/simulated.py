@@ -5,32 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from sim.options import StoreOptions
-from sim.plan import OutcomeMix, Workload
+from sim.plan import Workload
 from sim.workloads.bank import Bank, BankOptions
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.contract.case import PARTITIONS, Case, World
-from tests.logs import Record, SimulatedLog, simulate
+from tests.logs import EVENTFUL_MIX, Record, SimulatedLog, eventful_store, simulate
 from tidegate.hlc import ZERO
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import DescriptorUpdate, RangeId
 
-_STORE: Final = StoreOptions(
-    partitions=PARTITIONS,
-    closed_lag_ms=200,
-    heartbeat_ms=300,
-    rejected_fraction=0.05,
-    snapshot_interval_ms=700,
-    request_gap_ms=20,
-    resolve_delay_ms=400,
-)
-_MIX: Final = OutcomeMix(restart=0.15, abort=0.1, abandon=0.1)
-
 
 def _simulated(workload: Workload, seed: int, world: World) -> None:
     """A feed on everything, and one on the last table from the middle of its history on."""
-    log = simulate(workload, _STORE, seed=seed, transactions=120)
+    log = simulate(workload, eventful_store(PARTITIONS), seed=seed, transactions=120)
     world.add(_moved(log, world.first_range_id))
     times = sorted(version.timestamp for version in log.history)
     world.feed_on(log.tables)
@@ -52,7 +40,7 @@ def _renamed(record: Record, shift: int) -> Record:
 
 
 def _bank(world: World) -> None:
-    _simulated(Bank(BankOptions(accounts=30, ranges=5, outcomes=_MIX), seed=7), 7, world)
+    _simulated(Bank(BankOptions(accounts=30, ranges=5, outcomes=EVENTFUL_MIX), seed=7), 7, world)
 
 
 def _random(world: World) -> None:

@@ -174,3 +174,42 @@ def test_what_was_lost_is_read_again(actions: list[str]) -> None:
         assert taken(got) == list(range(intake.position))
 
     asyncio.run(run())
+
+
+def test_who_waits_for_an_offset_waits_until_everything_below_it_is_taken() -> None:
+    async def run() -> None:
+        consumer, got = Consumer(), list[FetchedBatch]()
+        intake = Intake(_TP, consumer, got.append)
+        intake.open(0)
+        reading = asyncio.create_task(intake.read_to(5))
+        await settled()
+        for offered in (3, 2):
+            assert not reading.done()
+            consumer.fetch(offered)
+            intake.offer(consumer.queue.pop(0))
+            await settled()
+        assert taken(got) == list(range(5))
+        assert reading.result()
+
+    asyncio.run(run())
+
+
+def test_waiting_for_an_offset_ends_when_the_topic_begins_above_it() -> None:
+    async def run() -> None:
+        intake = Intake(_TP, Consumer(first=9), list[FetchedBatch]().append)
+        intake.open(0)
+        assert await intake.read_to(5)
+
+    asyncio.run(run())
+
+
+def test_waiting_for_an_offset_is_given_up_when_the_intake_is_closed() -> None:
+    async def run() -> None:
+        intake = Intake(_TP, Consumer(), list[FetchedBatch]().append)
+        intake.open(0)
+        reading = asyncio.create_task(intake.read_to(5))
+        await settled()
+        intake.close()
+        assert not await reading
+
+    asyncio.run(run())

@@ -6,24 +6,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
-from sim.options import StoreOptions
-from sim.plan import OutcomeMix
 from sim.workloads.bank import Bank, BankOptions
 from tests.hand_log import HandLog, HandTable, aborted, at, intent, moved, txn, update_of
-from tests.logs import Record, SimulatedLog, simulate
+from tests.logs import EVENTFUL_MIX, Record, SimulatedLog, eventful_store, simulate
 from tidegate.raftlog.entry import OpenIntent, SnapshotReason, Trigger
 
 PARTITIONS: Final = 3
-_STORE: Final = StoreOptions(
-    partitions=PARTITIONS,
-    closed_lag_ms=200,
-    heartbeat_ms=300,
-    rejected_fraction=0.05,
-    snapshot_interval_ms=700,
-    request_gap_ms=20,
-    resolve_delay_ms=400,
-)
-_MIX: Final = OutcomeMix(restart=0.15, abort=0.1, abandon=0.1)
 
 PLAIN: Final = HandTable.of(104, "plain")
 OTHER: Final = HandTable.of(105, "other")
@@ -32,8 +20,8 @@ OTHER: Final = HandTable.of(105, "other")
 @cache
 def bank_log(seed: int) -> SimulatedLog:
     """A small bank with every outcome of a transaction."""
-    bank = Bank(BankOptions(accounts=20, ranges=5, outcomes=_MIX), seed)
-    return simulate(bank, _STORE, seed=seed, transactions=40)
+    bank = Bank(BankOptions(accounts=20, ranges=5, outcomes=EVENTFUL_MIX), seed)
+    return simulate(bank, eventful_store(PARTITIONS), seed=seed, transactions=40)
 
 
 def eventful_log() -> tuple[Record, ...]:

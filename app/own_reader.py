@@ -1,0 +1,64 @@
+"""Consumers of the worker's own, which read outside of the group, and what they make of errors."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+
+from app.clients import librdkafka_config
+from app.settings import Settings
+from tidegate.errors import StateError
+
+#: Nobody answered: the same question is worth asking again.
+_AWAY: Final = (
+    KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's own codes carry an underscore
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+    KafkaError._RESOLVE,  # noqa: SLF001
+)
+
+
+def open_reader(settings: Settings, name: str, **options: Any) -> Consumer:
+    """A consumer without a group that tells of ends of partitions; ``options`` with ``_`` for ``.``."""
+    return Consumer(
+        librdkafka_config(settings)
+        | {
+            "group.id": f"{settings.app_id}-{name}",  # required, never joined
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+        | {option.replace("_", "."): value for option, value in options.items()}
+    )
+
+
+def broker_is_away(error: KafkaError) -> bool:
+    """Whether the broker may answer yet when it is asked again."""
+    return error.retriable() or error.code() in _AWAY
+
+
+def is_record(message: Any) -> bool:
+    """Whether the message is a record, and not an error or an end."""
+    return message.error() is None
+
+
+def is_end(message: Any) -> bool:
+    """Whether the message says that its partition is read to the end, which is then its offset."""
+    error: KafkaError | None = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 - as above
+
+
+def trouble(message: Any, read: str) -> str | None:
+    """What librdkafka complains of while it waits for the broker; ``None`` for records and ends.
+
+    Raises ``StateError`` when waiting is no use; ``read`` says what cannot be read then.
+    """
+    if is_record(message) or is_end(message):
+        return None
+    error: KafkaError = message.error()
+    if broker_is_away(error):
+        return str(error.str())
+    raise StateError(
+        f"{read} cannot be read: {error.str()}. The worker ends; check that it exists and that this user may "
+        "read it"
+    ) from KafkaException(error)

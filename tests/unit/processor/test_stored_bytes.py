@@ -1,0 +1,128 @@
+"""Everything that outlives a process inside of Kafka and RocksDB, byte for byte.
+
+The golden file has one line a record: where it is stored, key and value, in hex, separated by tabs. A change
+of it is a change of the state format: it needs a new version, a reader of the old one, and a line in the
+changelog. ``python -m tests.unit.processor.test_stored_bytes`` prints what the code writes now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.feeds import activation
+from tests.hand_log import at, txn
+from tests.unit.processor.driving import Driven, StoredState, active
+from tests.unit.processor.logs import OTHER, PLAIN, eventful_log
+from tidegate.changefeed.control import (
+    Ack,
+    Active,
+    ControlMessage,
+    Failed,
+    KnownTable,
+    Register,
+    Registered,
+    Remove,
+    Removed,
+    ack_key,
+    control_key,
+)
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedId, TableName
+from tidegate.processor.batch import StateTable
+from tidegate.processor.checkpoint import encode_checkpoint
+from tidegate.processor.state_codec import is_chunk_key
+from tidegate.raftlog.entry import RangeId
+from tidegate.raftlog.request import Push, PushedTxn, encode_push
+
+GOLDEN: Final = Path(__file__).parent / "golden" / "stored.tsv"
+_FEED: Final = activation([PLAIN.descriptor, OTHER.descriptor])
+_ID: Final = FeedId(_FEED.feed_id)
+_LOG: Final = eventful_log()
+
+
+class Line(NamedTuple):
+    """A record and the place that it is stored in."""
+
+    place: str
+    key: bytes
+    value: bytes
+
+    def __str__(self) -> str:
+        return f"{self.place}\t{self.key.hex()}\t{self.value.hex()}"
+
+
+def _held() -> Driven:
+    """A partition that has read nothing, with a feed that runs and one that waits for its start."""
+    driven = active(_FEED)
+    driven.control(Register(replace(_FEED.definition, id=FeedId("waits"))))
+    return driven
+
+
+def _stepped(records: int) -> Driven:
+    driven = active(_FEED)
+    driven.run(_LOG[:records])
+    return driven
+
+
+def _amid_a_snapshot() -> Driven:
+    """The last moment at which a snapshot is incomplete."""
+    cuts = (_stepped(count) for count in range(len(_LOG), 0, -1))
+    return next(cut for cut in cuts if any(is_chunk_key(key) for _, key in cut.state))
+
+
+def _state(place: str, driven: Driven) -> Iterator[Line]:
+    rows = (Line(f"{place}/{table.value}", key, value) for (table, key), value in driven.state.items())
+    yield from sorted(rows)
+
+
+def _messages() -> Iterator[Line]:
+    messages: list[ControlMessage] = [Register(_FEED.definition), _FEED, Remove(_ID, FIRST_EPOCH)]
+    for message in messages:
+        yield Line("control", control_key(message.feed_id), message.to_bytes())
+    table = TableName.of(PLAIN.descriptor)
+    acks: list[Ack] = [
+        Registered(_ID, FIRST_EPOCH, 3, 17, at(9), (KnownTable(table, PLAIN.descriptor.id),)),
+        Active(_ID, FIRST_EPOCH, 3),
+        Failed(_ID, FIRST_EPOCH, 3, "a reason"),
+        Removed(_ID, FIRST_EPOCH, 3),
+    ]
+    for ack in acks:
+        yield Line("control-acks", ack_key(ack), ack.to_bytes())
+
+
+def stored() -> Iterator[Line]:
+    """What the code writes now."""
+    amid, end = _amid_a_snapshot(), _stepped(len(_LOG))
+    yield from _state("held", _held())
+    yield from _state("amid", amid)
+    yield from _state("end", end)
+    yield Line("checkpoints", b"", encode_checkpoint(end.processor.full_checkpoint()))
+    yield Line("requests", *encode_push(Push(RangeId(1), (PushedTxn(txn(2), b"anchor"),), at(5))))
+    yield from _messages()
+
+
+def _golden_state(place: str) -> StoredState:
+    rows: StoredState = {}
+    for line in GOLDEN.read_text().splitlines():
+        where, key, value = line.split("\t")
+        if where.startswith(f"{place}/"):
+            rows[StateTable(where.removeprefix(f"{place}/")), bytes.fromhex(key)] = bytes.fromhex(value)
+    return rows
+
+
+def test_what_is_stored_is_as_it_was() -> None:
+    assert [str(line) for line in stored()] == GOLDEN.read_text().splitlines()
+
+
+def test_a_state_that_was_stored_is_taken_up_where_it_was() -> None:
+    run, restored = _amid_a_snapshot(), Driven.restored(_golden_state("amid"))
+    assert restored.processor.status() == run.processor.status()
+    rest = _LOG[int(run.processor.next_offset or 0) :]
+    assert [result.outputs for result in restored.run(rest)] == [result.outputs for result in run.run(rest)]
+    assert restored.state == run.state
+
+
+if __name__ == "__main__":
+    print(*stored(), sep="\n")
