@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from app.clients import KAFKA_LOGGER
+from app.repeated_lines import RepeatedLines
 from app.settings import LogFormat, Settings
 
 _LOUD: Final = ("app", "faust", "mode", "aiokafka", "tidegate.kafka", "aiohttp.access")
@@ -33,6 +34,7 @@ def configure_logs(settings: Settings) -> None:
             ],
         )
     )
+    handler.addFilter(RepeatedLines((KAFKA_LOGGER.name, "aiokafka")))
     logging.basicConfig(handlers=[handler], level=settings.log_level, force=True)
     for name in _LOUD:  # their INFO tells of every request and service (ours log as "tidegate...")
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))
