@@ -90,14 +90,38 @@ class SpanFrontier:
         Untracked parts are ignored. Returns whether the minimum rose. ``ValueError`` for an empty or
         inverted span.
         """
-        span.validate()
-        first, last = self._overlapping(span)
-        if first == last:
-            return False
         before = self.minimum
-        pieces = [piece for i in range(first, last) for piece in _raised(*self._entry(i), span, timestamp)]
-        self._replace(first, last, pieces)
+        self.forward_all(((span, timestamp),))
         return self.minimum > before
+
+    def forward_all(self, spans: Iterable[tuple[Span, Timestamp]]) -> None:
+        """`forward` for each of ``spans`` in turn, without looking at the minimum in between."""
+        for span, timestamp in spans:
+            span.validate()
+            first, last = self._overlapping(span)
+            if first == last or self._raise_in_place(first, last, span, timestamp):
+                continue
+            entries = (self._entry(i) for i in range(first, last))
+            self._replace(first, last, [piece for e in entries for piece in _raised(*e, span, timestamp)])
+
+    def _raise_in_place(self, first: int, last: int, span: Span, timestamp: Timestamp) -> bool:
+        """Raise a single entry that lies in ``span`` whole and joins neither neighbour.
+
+        Returns False, with nothing done, for anything else. Ranges report their own spans again and again:
+        this is what nearly every checkpoint comes to, and it moves no list.
+        """
+        timestamps = self._timestamps
+        if last - first != 1 or self._starts[first] < span.start or self._ends[first] > span.end:
+            return False
+        if timestamp <= timestamps[first]:
+            return True
+        if first > 0 and timestamps[first - 1] == timestamp:
+            return False
+        if last < len(timestamps) and timestamps[last] == timestamp:
+            return False
+        timestamps[first] = timestamp
+        heappush(self._heap, (timestamp, self._starts[first]))
+        return True
 
     def add(self, span: Span, timestamp: Timestamp) -> None:
         """Track ``span`` from ``timestamp`` on; parts tracked already keep the higher timestamp.

@@ -52,8 +52,7 @@ class FeedFrontier:
         Returns whether the high-water rose.
         """
         before = self._frontier.minimum
-        for span, resolved in ranges:
-            self._frontier.forward(span, resolved)
+        self._frontier.forward_all(ranges)
         if offset > self._positions.get(partition, -1):
             self._positions[partition] = offset
         return self._frontier.minimum > before
