@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.registry import CHECKS
-from tests.conformance.runner import Outcome, run_case
+from tests.conformance.runner import Outcome, run_case, run_files
 
 ONE = {"id": "one", "kind": "key.varint.asc", "hex": "89", "value": "1"}
 
@@ -75,6 +75,81 @@ def test_a_kind_that_nobody_claims_is_skipped_by_name() -> None:
     assert (result.outcome, result.detail) == (Outcome.SKIPPED, "kind key.unheard_of is not claimed")
 
 
+def changefeed_case(options: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A case of the group ``enc`` that expects one record, as the vectors write it."""
+    return {
+        "id": "cf-enc-99",
+        "table": {"name": "foo", "columns": [{"name": "a", "type": "INT"}], "pk": ["a"]},
+        "options": options,
+        "writes": [{"op": "start_feed"}, {"op": "insert", "table": "foo", "rows": [{"a": 1}]}],
+        "expect": {"records": ['foo: [1]->{"after": {"a": 1}}']},
+        **changes,
+    }
+
+
+def test_a_case_without_a_kind_is_a_changefeed_case_of_the_group_in_its_id() -> None:
+    assert run_case(changefeed_case({})).outcome is Outcome.PASSED
+    result = run_case(changefeed_case({}, id="cf-cloud-01"))
+    assert (result.outcome, result.detail) == (Outcome.SKIPPED, "kind changefeed.cloud is not claimed")
+
+
+def test_a_kind_that_is_given_counts_and_not_the_id() -> None:
+    assert run_case(changefeed_case({}, id="cf-cloud-01", kind="changefeed.enc")).outcome is Outcome.PASSED
+    result = run_case(changefeed_case({}, kind="changefeed"))
+    assert (result.outcome, result.detail) == (Outcome.SKIPPED, "kind changefeed is not claimed")
+
+
+@pytest.mark.parametrize("case_id", ["enc", "cf", "cf-", "", None])
+def test_a_case_whose_kind_cannot_be_told_fails_and_does_not_end_the_run(
+    case_id: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(f"{json.dumps({'id': case_id} if case_id is not None else {})}\n{json.dumps(ONE)}")
+    unclear, fine = run_files([path])
+    assert unclear.outcome is Outcome.FAILED
+    assert "the case has no kind" in unclear.detail
+    assert fine.outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ({"diff": True}, "option diff is not supported yet"),
+        ({"envelope": "bare"}, "envelope=bare is not supported yet"),
+        ({"format": "avro"}, "format=avro is not supported yet"),
+        ({"format": "csv", "initial_scan": "only"}, "format=csv is not supported yet"),
+    ],
+)
+def test_a_case_is_left_out_for_an_option_that_is_not_supported_yet(
+    options: dict[str, Any], refusal: str
+) -> None:
+    result = run_case(changefeed_case(options))
+    assert result.outcome is Outcome.SKIPPED
+    assert result.detail.startswith(refusal)
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ({"updatd": True}, "unknown option updatd"),
+        ({"resolved": "-1s"}, "negative durations are not accepted"),
+        ({"updated": "1"}, "option updated takes no value"),
+        ({"unordered": True, "resolved": True}, "unordered is not usable with resolved"),
+        ({"sink_params": {"sasl_mechanism": "x"}}, "sasl_mechanism"),
+    ],
+)
+def test_any_other_refusal_of_what_should_be_accepted_is_a_failure(
+    options: dict[str, Any], refusal: str
+) -> None:
+    result = run_case(changefeed_case(options))
+    assert result.outcome is Outcome.FAILED
+    assert refusal in result.detail
+
+
+def test_a_case_with_nothing_to_compare_is_a_failure() -> None:
+    assert run_case(changefeed_case({}, expect={"state": "running"})).outcome is Outcome.FAILED
+
+
 def test_the_command_counts_and_names_failures(tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
     cases = [ONE, {**ONE, "id": "two", "value": "2"}, {"id": "three", "kind": "key.unheard_of"}]
@@ -88,3 +163,16 @@ def test_the_command_lists_the_claimed_kinds() -> None:
     done = run("--list-kinds")
     assert done.returncode == 0
     assert done.stdout.split() == sorted(CHECKS)
+
+
+def test_the_command_tells_of_every_kind_in_a_file_whether_it_is_claimed(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    cases = [ONE, changefeed_case({}), {"id": "cf-cloud-01"}]
+    path.write_text("\n".join(map(json.dumps, cases)), encoding="utf-8")
+    done = run("--list-kinds", str(path))
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        "changefeed.cloud: not claimed",
+        "changefeed.enc: claimed",
+        "key.varint.asc: claimed",
+    ]
