@@ -1,4 +1,8 @@
-"""Files of records that are a few numbers, a key and a value each, under a magic that names their format."""
+"""Files of records that are a few numbers, a key and a value each, under a magic that names their format.
+
+A format may have an end: the writer's last word, after which nothing follows. A file that was cut between two
+records, because its writer still runs or died, is then told from a complete one.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,22 @@ from tidegate.errors import StateError
 
 _SIZES: Final = struct.Struct(">II")
 _BUFFER_BYTES: Final = 1 << 20
+_UNFINISHED: Final = (
+    "its writer still runs, or died before it was done. Nothing in it is used; wait until the writer has "
+    "ended, or write it again"
+)
 
 
 class FrameFormat(NamedTuple):
-    """``magic`` ends with the version of the format; ``numbers`` is the layout of a record's numbers."""
+    """``magic`` ends with the version of the format; ``numbers`` is the layout of a record's numbers.
+
+    ``end`` closes a complete file. It is as long as numbers and sizes of a record, and never equal to them.
+    A format without one is read as far as it was flushed.
+    """
 
     magic: bytes
     numbers: struct.Struct
+    end: bytes = b""
 
 
 class FrameWriter:
@@ -25,6 +38,7 @@ class FrameWriter:
 
     def __init__(self, path: Path, form: FrameFormat) -> None:
         self._pack = form.numbers.pack
+        self._end = form.end
         self._file = path.open("wb", buffering=_BUFFER_BYTES)
         self._file.write(form.magic)
 
@@ -36,20 +50,32 @@ class FrameWriter:
         """Hand everything to the operating system."""
         self._file.flush()
 
-    def close(self) -> None:
-        """Flush, and close the file."""
+    def close(self, *, complete: bool = True) -> None:
+        """Write the end, flush, and close the file. Not ``complete``: without the end, readers refuse it."""
+        if complete and not self._file.closed:
+            self._file.write(self._end)
         self._file.close()
 
 
 def read_frames(path: Path, form: FrameFormat) -> Iterator[tuple[tuple[int, ...], bytes, bytes]]:
-    """(numbers, key, value) of each record. ``StateError`` for a file of another format, or a torn one."""
+    """(numbers, key, value) of each record.
+
+    Raises ``StateError`` for a file of another format, a torn one, and one without the end of its format.
+    """
     head = form.numbers.size + _SIZES.size
     with path.open("rb") as file:
-        if file.read(len(form.magic)) != form.magic:
+        magic = file.read(len(form.magic))
+        if magic != form.magic:
+            if form.magic.startswith(magic):
+                raise StateError(f"{path} ends before its first record: {_UNFINISHED}")
             raise StateError(f"{path} does not start with {form.magic!r}: write it again with this version")
         while header := file.read(head):
+            if form.end and header == form.end:
+                return
             key_size, value_size = _SIZES.unpack(header[-_SIZES.size :]) if len(header) == head else (0, 1)
             body = file.read(key_size + value_size)
             if len(header) < head or len(body) < key_size + value_size:
-                raise StateError(f"{path} ends within a record: its writer was not closed; write it again")
+                raise StateError(f"{path} ends within a record: {_UNFINISHED}")
             yield form.numbers.unpack(header[: -_SIZES.size]), body[:key_size], body[key_size:]
+    if form.end:
+        raise StateError(f"{path} has no end: {_UNFINISHED}")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, Self
 
 from sim.framed_file import FrameFormat, FrameWriter, read_frames
 from tidegate.hlc import Timestamp
 
-_HISTORY_FORMAT: Final = FrameFormat(b"tidegate history\x01", struct.Struct(">IqI"))
+#: No record begins as the end does: there is no table 0.
+_HISTORY_FORMAT: Final = FrameFormat(
+    b"tidegate history\x02", struct.Struct(">IqI"), end=b"\x00\x00\x00\x00end of this history\n"
+)
 
 
 class Version(NamedTuple):
@@ -55,14 +58,13 @@ class History:
 
     def dump(self, path: Path) -> None:
         """Write the history to a file."""
-        file = HistoryFile(path)
-        for version in self._versions:
-            file.record(version)
-        file.close()
+        with HistoryFile(path) as file:
+            for version in self._versions:
+                file.record(version)
 
     @classmethod
     def load(cls, path: Path) -> History:
-        """Read a history file. ``StateError`` for any other file, or one whose writer was not closed."""
+        """Read a history file. ``StateError`` for any other file, or one whose writer is not done."""
         return cls(
             Version(table_id, key, Timestamp(wall, logical), value)
             for (table_id, wall, logical), key, value in read_frames(path, _HISTORY_FORMAT)
@@ -77,7 +79,10 @@ class NoHistory:
 
 
 class HistoryFile:
-    """Writes the history to a file as it happens; it is complete once closed."""
+    """Writes the history to a file as it happens.
+
+    The file is complete once the ``with`` block was left; an exception leaves one that readers refuse.
+    """
 
     def __init__(self, path: Path) -> None:
         self._frames = FrameWriter(path, _HISTORY_FORMAT)
@@ -86,6 +91,8 @@ class HistoryFile:
         """See ``HistoryLog``."""
         self._frames.write((version.table_id, *version.timestamp), version.key, version.value)
 
-    def close(self) -> None:
-        """Write what is buffered, and close the file."""
-        self._frames.close()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._frames.close(complete=kind is None)

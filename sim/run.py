@@ -71,7 +71,7 @@ def _workload(options: SimOptions) -> Workload:
 def _history(options: SimOptions, stack: ExitStack) -> HistoryLog:
     if options.history is None:
         return NoHistory()
-    return stack.enter_context(closing(HistoryFile(options.history)))
+    return stack.enter_context(HistoryFile(options.history))
 
 
 @contextmanager

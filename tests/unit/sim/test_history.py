@@ -47,10 +47,9 @@ def test_a_dumped_history_is_loaded_as_it_was(
 
 
 def test_a_history_written_as_it_happens_is_the_dumped_one(tmp_path: Path) -> None:
-    file = HistoryFile(tmp_path / "written")
-    file.record(_A1)
-    file.record(_B1)
-    file.close()
+    with HistoryFile(tmp_path / "written") as file:
+        file.record(_A1)
+        file.record(_B1)
     History([_A1, _B1]).dump(tmp_path / "dumped")
     assert (tmp_path / "written").read_bytes() == (tmp_path / "dumped").read_bytes()
 
@@ -59,25 +58,70 @@ def test_the_format_of_the_file(tmp_path: Path) -> None:
     History([_A1]).dump(tmp_path / "history")
     assert (tmp_path / "history").read_bytes() == b"".join(
         (
-            b"tidegate history\x01",
+            b"tidegate history\x02",
             bytes.fromhex("00000001 000000000000000a 00000000"),  # table, wall, logical
             bytes.fromhex("00000001 00000003"),  # sizes of key and value
             b"aone",
+            bytes(4) + b"end of this history\n",  # no table has the id 0
         )
     )
 
 
-@pytest.mark.parametrize("cut", [1, 5, 25])
+def _cut(path: Path, size: int) -> str:
+    """What a reader says of the file when it has only so many bytes."""
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(StateError) as refused:
+        History.load(path)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("cut", [1, 5, 25, 29])
 def test_a_torn_file_is_refused(cut: int, tmp_path: Path) -> None:
     path = tmp_path / "history"
     History([_A1, _A2]).dump(path)
-    path.write_bytes(path.read_bytes()[:-cut])
-    with pytest.raises(StateError, match="ends within a record"):
+    assert "ends within a record" in _cut(path, path.stat().st_size - cut)
+
+
+def test_a_file_that_is_cut_anywhere_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    History([_A1, _A2]).dump(path)
+    for size in reversed(range(path.stat().st_size)):
+        assert "its writer still runs, or died" in _cut(path, size)
+
+
+def test_a_file_cut_between_two_records_is_refused(tmp_path: Path) -> None:
+    History([_A1]).dump(tmp_path / "one")
+    History([_A1, _A2]).dump(tmp_path / "two")
+    size = (tmp_path / "one").stat().st_size - len(bytes(4) + b"end of this history\n")
+    assert "has no end" in _cut(tmp_path / "two", size)
+
+
+def test_a_file_whose_writer_still_runs_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    with HistoryFile(path) as file:
+        file.record(_A1)
+        file._frames.flush()
+        with pytest.raises(StateError, match="its writer still runs"):
+            History.load(path)
+    assert list(History.load(path)) == [_A1]
+
+
+def test_a_file_whose_writer_failed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+
+    def fail() -> None:
+        with HistoryFile(path) as file:
+            file.record(_A1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with pytest.raises(StateError, match="its writer still runs, or died"):
         History.load(path)
 
 
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "history"
-    path.write_bytes(b"tidegate history\x02")
+    path.write_bytes(b"tidegate history\x01")
     with pytest.raises(StateError, match="write it again"):
         History.load(path)
