@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # comes with check-jsonschema
 
+from app.settings import load_settings
 from stack.kafka_recipe import JARS, SETTINGS
-from tests.unit.deploy.compose_file import document, services
+from tests.unit.deploy.compose_file import COMPOSE, document, services
 
 # The host's listener needs a name of its own, which a broker on loopback does without.
 DIFFERS_ON_PURPOSE = {"listener.security.protocol.map"}
@@ -52,6 +54,38 @@ def test_our_settings_are_named_for_tidegate() -> None:
     names = [name for each in ("worker", "sim") for name in services()[each]["environment"]]
     assert names
     assert all(name.startswith("TIDEGATE_") for name in names)
+
+
+def test_a_store_that_ended_stays_ended() -> None:
+    """It refuses a log that was written before, so that starting it again only repeats the refusal."""
+    assert services()["sim"]["restart"] == "no"
+    assert "docker compose down -v" in COMPOSE.read_text()
+
+
+def test_the_worker_comes_back() -> None:
+    assert services()["worker"]["restart"] == "unless-stopped"
+
+
+def test_a_workers_status_is_served_where_its_published_port_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = services()["worker"]
+    for name, value in worker["environment"].items():
+        monkeypatch.setenv(name, re.sub(r"\$\{\w+:-(.*)\}", r"\1", value))
+    settings = load_settings()
+    (port,) = worker["ports"]
+    assert settings.metrics_host == "0.0.0.0"  # loopback in the container cannot be reached from the host
+    assert settings.metrics_port == port["target"]
+
+
+def test_ports_are_published_on_the_hosts_loopback_alone() -> None:
+    published = [port for service in services().values() for port in service.get("ports", [])]
+    hosts = [port["host_ip"] if isinstance(port, dict) else port.split(":")[0] for port in published]
+    assert hosts == ["127.0.0.1", "127.0.0.1"]
+
+
+def test_two_workers_find_ports_of_their_own() -> None:
+    (port,) = services()["worker"]["ports"]
+    first, last = map(int, port["published"].split("-"))
+    assert last > first
 
 
 @pytest.mark.parametrize("name", sorted(SETTINGS.keys() - DIFFERS_ON_PURPOSE))
