@@ -35,6 +35,8 @@ from tidegate.raftlog.entry import (
     WriteValue,
 )
 from tidegate.rows import Datum, TableCodec, TableDescriptor, encode_descriptor
+from tidegate.rows.table_key import tenant_prefix
+from tidegate.rows.value import CHECKSUM_SIZE, seal
 from tidegate.spans import Span
 
 BASE_S: Final = 1_700_000_000
@@ -79,22 +81,31 @@ def update_of(descriptor: TableDescriptor) -> DescriptorUpdate:
 
 
 class HandTable:
-    """A table and the ops that write its rows."""
+    """A table and the ops that write its rows; its keys may carry the prefix of a ``tenant``."""
 
-    def __init__(self, descriptor: TableDescriptor) -> None:
+    def __init__(self, descriptor: TableDescriptor, tenant: int | None = None) -> None:
         self.descriptor = descriptor
         self.codec = TableCodec(descriptor)
-        self.span = table_span(descriptor.id)
+        self.prefix = b"" if tenant is None else tenant_prefix(tenant)
+        self.span = Span(*(self.prefix + key for key in table_span(descriptor.id)))
 
     @classmethod
-    def of(cls, table_id: int, name: str, columns: str = "id INT, v STRING", key: str = "id") -> HandTable:
+    def of(
+        cls,
+        table_id: int,
+        name: str,
+        columns: str = "id INT, v STRING",
+        key: str = "id",
+        tenant: int | None = None,
+    ) -> HandTable:
         """A table of ``columns``, valid from the first second on."""
         pairs = [(column.split()[0], column.split(maxsplit=1)[1]) for column in columns.split(", ")]
-        return cls(declare_table(table_id, name, pairs, key.split(", "), at(0)))
+        return cls(declare_table(table_id, name, pairs, key.split(", "), at(0)), tenant)
 
     def pair(self, *values: Datum) -> tuple[bytes, bytes]:
         """Key and value of a row."""
-        return self.codec.encode(values)
+        key, value = self.codec.encode(values)
+        return self.prefix + key, seal(self.prefix + key, value[CHECKSUM_SIZE:])
 
     def put(self, seconds: float, *values: Datum) -> WriteValue:
         """Write a row without an intent."""
@@ -105,7 +116,7 @@ class HandTable:
         """The key of the row with these datums in its primary key."""
         names = {column.id: column.name for column in self.descriptor.columns}
         parts = self.descriptor.primary_key
-        return self.codec.encode_key(
+        return self.prefix + self.codec.encode_key(
             {names[part.column_id]: datum for part, datum in zip(parts, datums, strict=True)}
         )
 

@@ -71,7 +71,10 @@ class OutputRecord(NamedTuple):
 
 
 class RangeCheckpoint(NamedTuple):
-    """No row of the span at or below ``resolved`` follows that was not emitted before."""
+    """No row of the span at or below ``resolved`` follows that was not emitted before.
+
+    ``span`` has no tenant prefix, like the spans that feeds watch.
+    """
 
     range_id: RangeId
     generation: Generation

@@ -154,7 +154,10 @@ class PartitionFeeds:
                 self.fail(feed.id, error)
 
     def fail_below(self, range_id: RangeId, span: Span, high: Timestamp) -> None:
-        """Stop the feeds that watch ``span`` and start below ``high``: rows up to it were never seen here."""
+        """Stop the feeds that watch ``span`` and start below ``high``: rows up to it were never seen here.
+
+        ``span`` has no tenant prefix.
+        """
         for feed in self.active:
             if feed.start < high and any(span.overlaps(watched) for watched in feed.spans):
                 error = FeedError(

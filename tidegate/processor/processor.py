@@ -42,6 +42,7 @@ from tidegate.processor.state_codec import (
 from tidegate.raftlog.decode import decode_batch, decode_key
 from tidegate.raftlog.entry import DescriptorUpdate, Entry, Offset, RangeId, ScanChunk, Snapshot
 from tidegate.rangefeed.range_state import RangeStatus, Version
+from tidegate.rows.table_key import without_tenant
 
 _SLOWEST_COUNT: Final = 10
 
@@ -250,7 +251,7 @@ class PartitionProcessor:
         self._raise_high(snapshot.high)
         if not was_live and self._ranges.is_live(snapshot.range_id):
             self._emit_before(versions, result)
-            self._feeds.fail_below(snapshot.range_id, snapshot.span, snapshot.high)
+            self._feeds.fail_below(snapshot.range_id, without_tenant(snapshot.span), snapshot.high)
 
     def _learn(
         self,

@@ -15,6 +15,7 @@ from tidegate.processor.state_codec import chunk_rows, intent_rows, range_row
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Command, Heartbeat, Offset, RangeEnd, RangeId, Snapshot
 from tidegate.rangefeed.range_state import RangeState, RangeStatus, Version
+from tidegate.rows.table_key import without_tenant
 from tidegate.spans import Span
 
 
@@ -26,6 +27,8 @@ class PartitionRanges:
         self.partitions = partitions
         self._ranges: dict[RangeId, RangeState] = {}
         self._touched: dict[RangeId, RangeState] = {}
+        #: Per range the span that its keys were last seen to have, and the same without tenant prefix.
+        self._table_spans: dict[RangeId, tuple[Span, Span]] = {}
         self._incidents: list[Incident] = []
 
     def __iter__(self) -> Iterator[RangeState]:
@@ -91,13 +94,14 @@ class PartitionRanges:
     def checkpoints(self, spans: Iterable[Span], *, everything: bool = False) -> list[RangeCheckpoint]:
         """The checkpoints that touched ranges (or all) can give over keys that ``spans`` watch.
 
+        Spans here and in the checkpoints have no tenant prefix, as the rows that come out have none.
         The latest of each range; one that did not move since its last checkpoint gives none. A range that
         was quarantined gives a last one: how far a feed comes must not depend on how the log was batched.
         """
         watched = tuple(spans)
         found = []
         for state in self._ranges.values() if everything else self._touched.values():
-            span = state.span
+            span = self._table_span(state)
             if span is None or not any(span.overlaps(w) for w in watched):
                 continue
             resolved = state.resolver.resolved if state.checkpointable else state.last_checkpoint
@@ -105,6 +109,16 @@ class PartitionRanges:
                 state.published = resolved
                 found.append(RangeCheckpoint(state.range_id, state.generation, span, resolved))
         return found
+
+    def _table_span(self, state: RangeState) -> Span | None:
+        """The range's span without tenant prefix, worked out once for each span that it has."""
+        span = state.span
+        if span is None:
+            return None
+        known = self._table_spans.get(state.range_id)
+        if known is None or known[0] is not span:
+            known = self._table_spans[state.range_id] = (span, without_tenant(span))
+        return known[1]
 
     def freeze(self, offset: Offset) -> list[StateChange]:
         """The rows of everything that changed since the last freeze, as bytes of this moment."""

@@ -11,8 +11,10 @@ from typing import Final
 
 from tidegate.errors import EncodingError
 from tidegate.rows.keyside.integers import decode_uvarint_asc, encode_uvarint_asc
+from tidegate.spans import Span
 
 TENANT: Final = 0xFE
+TABLES_END: Final = bytes((TENANT,))  # above every key of a table without a tenant prefix
 FAMILY_ZERO: Final = b"\x88"  # one byte: no column id, and no length behind it
 
 _SMALL_FIRST: Final = 0x88
@@ -56,6 +58,24 @@ def index_prefix(table_id: int, index_id: int) -> bytes:
 def tenant_prefix(tenant_id: int) -> bytes:
     """What all keys of a secondary tenant begin with."""
     return bytes((TENANT,)) + encode_uvarint_asc(tenant_id)
+
+
+def without_tenant(span: Span) -> Span:
+    """The keys of a range as feeds watch them: the tenant prefix that ``span`` begins with is taken off.
+
+    A span that ends behind that tenant's keys goes to the end of all tables' keys. One that begins with no
+    tenant prefix stays as it is.
+    """
+    try:
+        behind = table_start(span.start)
+    except EncodingError:
+        return span  # in front of the first tenant's keys
+    if not behind:
+        return span
+    prefix, start = span.start[:behind], span.start[behind:]
+    if span.end.startswith(prefix):
+        return Span(start, span.end[behind:])
+    return Span(start, TABLES_END) if start < TABLES_END else span  # no table's keys: nobody watches them
 
 
 def encode_family_suffix(family_id: int) -> bytes:
