@@ -7,25 +7,27 @@
     │   ├── DeliveryError            a record was refused or lost its acknowledgement
     │   ├── StateError               stored state that cannot be trusted or read
     │   └── TopologyError            topics, partitions or directories that do not fit together
-    └── InputError                   reject this input; everything else goes on
-        ├── RangeError               one range is at fault: it is quarantined
-        │   ├── MalformedEntry       bytes that are not a log entry
-        │   ├── IndexGap             raft indexes are missing
-        │   ├── GenerationError      a generation fell, or began without its snapshot
-        │   └── ForbiddenOp          an operation at or below the resolved timestamp
-        ├── FeedError                one feed is at fault: it fails, with this reason
-        │   ├── RowError             a row that cannot be decoded
-        │   │   ├── EncodingError    key or value bytes outside the encoding
-        │   │   ├── ChecksumMismatch
-        │   │   └── UnknownTable     no descriptor of the table is valid at that time
-        │   ├── DescriptorConflict   a descriptor that arrives too late or contradicts itself
-        │   └── UnsupportedTable     a table that this version cannot feed
-        ├── MalformedRecord          bytes on an output topic that the feed cannot have written
-        ├── StatementError           a statement that cannot be parsed or is not supported
-        └── SettingsError            a setting that cannot be used
+    ├── InputError                   reject this input; everything else goes on
+    │   ├── RangeError               one range is at fault: it is quarantined
+    │   │   ├── MalformedEntry       bytes that are not a log entry
+    │   │   ├── IndexGap             raft indexes are missing
+    │   │   ├── GenerationError      a generation fell, or began without its snapshot
+    │   │   └── ForbiddenOp          an operation at or below the resolved timestamp
+    │   ├── FeedError                one feed is at fault: it fails, with this reason
+    │   │   ├── RowError             a row that cannot be decoded
+    │   │   │   ├── EncodingError    key or value bytes outside the encoding
+    │   │   │   ├── ChecksumMismatch
+    │   │   │   └── UnknownTable     no descriptor of the table is valid at that time
+    │   │   ├── TableRowError        one of those, with its table and place (tidegate/processor/rows.py)
+    │   │   ├── DescriptorConflict   a descriptor that arrives too late or contradicts itself
+    │   │   └── UnsupportedTable     a table that this version cannot feed
+    │   ├── MalformedRecord          bytes on an output topic that the feed cannot have written
+    │   ├── StatementError           a statement that cannot be parsed or is not supported
+    │   └── SettingsError            a setting that cannot be used
+    └── StackError                   a development server cannot be had: stack/errors.py draws its branches
 
-Each message is a sentence: what was wrong, where, what happens now, what to do. Structured fields
-(range, index, offset, timestamp) are attributes where a caller needs them.
+Each message is a sentence: what was wrong, where, what happens now, what to do. What a caller needs by itself
+is an attribute too: the ``position`` of a ``StatementError``, the ``table_id`` of a ``TableRowError``.
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ class WorkerCommand(click.Command):
 def worker(**settings: str | None) -> None:
     """Run a worker until it is stopped by SIGTERM or Ctrl-C.
 
-    Every setting is an option here and a variable TIDEGATE_<NAME> in the environment; passwords come from
-    the environment alone.
+    Every setting is an option here and a variable TIDEGATE_<NAME> in the environment. The two passwords come
+    from the environment alone, where other users of the machine cannot read them: TIDEGATE_SASL_PASSWORD and
+    TIDEGATE_SSL_KEY_PASSWORD.
     """
     given = {name: value for name, value in settings.items() if value is not None}
     run_worker = service_module("app.main").run_worker

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from app.settings import Settings
 from tests.unit.cli.running import NOBODY, run
 
 
@@ -76,7 +78,16 @@ def test_a_login_comes_from_the_environment() -> None:
 def test_a_password_is_never_an_argument() -> None:
     result = run("tail", "rows", "--sasl-password", "hush")
     assert "No such option" in result.stderr
-    assert "password" not in run("worker", "--help").stdout.replace("passwords come from", "").lower()
+    options = re.findall(r"--[\w-]+", run("worker", "--help").stdout)
+    assert "--sasl-username" in options
+    assert not [option for option in options if "password" in option.lower()]
+
+
+def test_the_worker_names_the_variables_of_its_passwords() -> None:
+    secrets = [name for name in Settings.model_fields if name.endswith("_password")]
+    assert secrets
+    text = run("worker", "--help").stdout
+    assert not [name for name in secrets if f"TIDEGATE_{name.upper()}" not in text]
 
 
 @pytest.mark.parametrize("command", [("worker",), ("sim", "run"), ("stack", "up", "kafka")], ids=" ".join)
