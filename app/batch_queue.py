@@ -69,6 +69,12 @@ class BatchQueue:
 
     def take(self) -> Batch | Cut:
         """What comes next: a cut, or records of one batch or of several that together make no larger one."""
+        taken = self._take()
+        if len(self._waiting) <= self._queued_batches // 2:
+            self._valve.proceed()
+        return taken
+
+    def _take(self) -> Batch | Cut:
         first = self._waiting.popleft()
         if isinstance(first, Cut):
             return first
@@ -77,8 +83,6 @@ class BatchQueue:
             batch = self._waiting.popleft()
             assert isinstance(batch, FetchedBatch)
             records, end = [*records, *batch.records], batch.end
-        if len(self._waiting) <= self._queued_batches // 2:
-            self._valve.proceed()
         return Batch(records, end)
 
     def _fits(self, waiting: FetchedBatch | Cut, taken: int) -> bool:

@@ -14,6 +14,7 @@ What differs from the stock driver, and why (evidence: docs/design/2026-11-21-ba
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
@@ -25,10 +26,14 @@ from faust import Schema
 from faust.events import Event
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, AppT, ConsumerMessage, EventT
+from mode import Service
 
+from app.ending import end_process
 from app.fetched import FetchedBatch
+from tidegate.errors import FatalError
 
 _LONG_POLL_MS: Final = 100  # a partition that flows again waits at most this long for its next fetch
+_WATCH_S: Final = 1.0
 _DRAIN_WAIT_S: Final = 0.05  # the same for one whose records have been fetched already
 
 _log = structlog.get_logger("tidegate.transport")
@@ -62,7 +67,7 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
             auto_offset_reset="earliest",  # the receiver notices a reset: the batch does not follow
             isolation_level="read_committed",
             max_poll_records=conf.broker_max_poll_records,
-            max_poll_interval_ms=int(conf.broker_max_poll_interval * 1000),
+            max_poll_interval_ms=math.inf,  # see _watch: our fetches are no polls that aiokafka would count
             max_partition_fetch_bytes=conf.consumer_max_fetch_size,
             fetch_max_wait_ms=_LONG_POLL_MS,
             request_timeout_ms=int(conf.broker_request_timeout * 1000),
@@ -72,20 +77,43 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
             **driver.credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context),
         )
 
+    @Service.task
+    async def _watch(self) -> None:
+        """End the process when the group or the fetching fails for good.
+
+        aiokafka keeps such errors for the next call of its own polls, and waits for it. Neither is a worker
+        taken for idle because it makes none: that it goes on working shows in heartbeats and stall alarm.
+        """
+        while not self.should_stop:
+            await self.sleep(_WATCH_S)
+            if self._consumer is not None and not self.should_stop:
+                try:
+                    _require_well(self._consumer)
+                except KafkaError as error:
+                    end_process(_group_failure(error))
+                except Exception as error:
+                    end_process(error)
+
+    async def getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's signature
+        """Fetch for a set of our own: the loop changes the one that it keeps, and this is another thread."""
+        return await super().getmany(frozenset(active_partitions or ()), timeout)
+
     async def _fetch_records(
         self,
         consumer: Any,
-        active_partitions: set[TP],
+        active_partitions: frozenset[TP],
         timeout: float | None = None,  # noqa: ARG002, ASYNC109 - Faust's signature
         max_records: int | None = None,
     ) -> list[FetchedBatch]:
         batches = await self._drain(consumer, active_partitions, max_records)
         if not batches:
-            await asyncio.wait([consumer._fetcher._create_fetch_waiter()], timeout=_DRAIN_WAIT_S)  # noqa: SLF001
+            await _arrival(consumer._fetcher)  # noqa: SLF001
             batches = await self._drain(consumer, active_partitions, max_records)
         return batches
 
-    async def _drain(self, consumer: Any, active: set[TP], max_records: int | None) -> list[FetchedBatch]:
+    async def _drain(
+        self, consumer: Any, active: frozenset[TP], max_records: int | None
+    ) -> list[FetchedBatch]:
         """What has arrived for the active partitions.
 
         With a timeout of zero ``fetched_records`` never gives way to another coroutine, unless a rebalance
@@ -96,9 +124,11 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
         if assignment is None or not assignment.active or consumer._subscription.reassignment_in_progress:  # noqa: SLF001
             return []
         states = {tp: assignment.state_value(tp) for tp in active if tp in assignment.tps}
+        if not states:
+            return []  # to the fetcher no partitions are all partitions
         before = {tp: state.position for tp, state in states.items() if state.has_valid_position}
         fetched = await consumer._fetcher.fetched_records(  # noqa: SLF001
-            active, timeout=0, max_records=max_records
+            states.keys(), timeout=0, max_records=max_records
         )
         return [
             FetchedBatch(
@@ -132,6 +162,34 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Faust's livelock detector compares two different clocks; ours is the stall alarm."""
+
+
+async def _arrival(fetcher: Any) -> None:
+    """Wait a moment for records. A waiter that was left behind would stay until records come for it."""
+    waiter = fetcher._create_fetch_waiter()  # noqa: SLF001
+    done, _ = await asyncio.wait([waiter], timeout=_DRAIN_WAIT_S)
+    if done:
+        waiter.exception()  # the coordinator puts its failures here, too; they are kept for `_watch`
+    else:
+        waiter.cancel()
+
+
+def _require_well(consumer: Any) -> None:
+    """Raise what the coordinator or the fetcher of the consumer failed with."""
+    if consumer._coordinator is None:  # noqa: SLF001
+        return  # it has not begun
+    consumer._coordinator.check_errors()  # noqa: SLF001
+    fetching = consumer._fetcher.error_future  # noqa: SLF001
+    if fetching.done() and not fetching.cancelled():
+        fetching.result()
+
+
+def _group_failure(error: KafkaError) -> FatalError:
+    return FatalError(
+        f"This worker cannot be a member of its consumer group any more: {error!r}. Nothing is lost, another "
+        "worker takes its partitions. Check that this user may read the group, and that session_timeout_ms "
+        "lies within the brokers' group.min.session.timeout.ms and group.max.session.timeout.ms"
+    )
 
 
 class BatchConsumer(driver.Consumer):

@@ -15,12 +15,15 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from aiokafka.consumer.subscription_state import SubscriptionState
+
 from agents.rangefeed import LogPartition
 from app.feed_publisher import FeedPublisher
 from app.main import run_worker
 from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
-from app.settings import load_settings
+from app.runtime import Runtime
+from app.settings import Settings, load_settings
 from app.sink import Sink
 from app.transaction import TransactionalProducer
 from tables.store import PartitionStore
@@ -184,6 +187,20 @@ def hold_markers(_: int) -> None:
     FeedPublisher._advance = patched  # type: ignore[method-assign]
 
 
+def look_idle(_: int) -> None:
+    """Be a worker that has run for a day: aiokafka takes its consumer for idle since the start."""
+    SubscriptionState.fetcher_idle_time = 86_400.0
+
+
+def fail_to_open(_: int) -> None:
+    """Meet an error at the start that nobody has a sentence for."""
+
+    def patched(self: Runtime, settings: Settings) -> None:
+        raise RuntimeError("nobody thought of this")
+
+    Runtime.__init__ = patched  # type: ignore[method-assign]
+
+
 POINTS: Final[dict[str, Callable[[int], None]]] = {
     "before-the-step": before(Pipeline, "_run"),
     "before-the-rows": before(Pipeline, "_produce"),
@@ -198,6 +215,8 @@ POINTS: Final[dict[str, Callable[[int], None]]] = {
     "freeze-before-commit": freeze_before_commit,
     "freeze-broker-at": freeze_broker_at,
     "hold-markers": hold_markers,
+    "fail-to-open": fail_to_open,
+    "look-idle": look_idle,
 }
 
 

@@ -83,3 +83,14 @@ def test_batches_are_joined_up_to_the_limit_and_nothing_is_lost(sizes: list[int]
         offsets += [record.offset for record in batch.records]
         assert batch.end == len(offsets)
     assert offsets == list(range(end))
+
+
+def test_the_valve_opens_behind_a_cut_that_was_the_last_to_wait() -> None:
+    valve = Valve()
+    queue = BatchQueue(valve, batch_records=1, queued_batches=1)
+    queue.put(fetched(0, 1))
+    queue.cut(10)
+    queue.take()
+    assert not valve.open
+    queue.take()
+    assert valve.open
