@@ -11,10 +11,10 @@ from typing import NamedTuple
 from tidegate.changefeed.envelope import compile_encoder
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.partition import partition_of
-from tidegate.errors import FeedError
+from tidegate.errors import FeedError, RowError
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, OutputRecord
-from tidegate.processor.rows import Decoded
+from tidegate.processor.rows import Decoded, TableRowError
 from tidegate.rangefeed.range_state import Version
 from tidegate.rows import TableDescriptor
 
@@ -44,38 +44,42 @@ class Emitter:
     ) -> FeedError | None:
         """Append the output records of the rows that belong to the feed, in log order.
 
-        Stops at the first row that cannot be emitted and returns why; what was appended before it stands.
+        Stops at the first row that cannot be decoded or encoded and returns why; what was appended before it
+        stands.
         """
         start, tables = self._start, self._tables
-        for version, row in zip(versions, rows, strict=True):
-            if row is None or version.omit_in_rangefeeds or version.timestamp <= start:
-                continue
-            if isinstance(row, FeedError):
-                if getattr(row, "table_id", None) in self._destinations:
-                    return row
-                continue
-            table = row.table
-            emitter = tables.get(table.id)
-            if emitter is None or emitter.table is not table:
-                if table.id not in self._destinations:
+        try:
+            for version, row in zip(versions, rows, strict=True):
+                if row is None or version.omit_in_rangefeeds or version.timestamp <= start:
                     continue
-                try:
-                    emitter = tables[table.id] = _TableEmitter(
-                        table, self._options, self._destinations[table.id]
+                if isinstance(row, FeedError):
+                    if getattr(row, "table_id", None) in self._destinations:
+                        return row
+                    continue
+                table = row.table
+                emitter = tables.get(table.id)
+                if emitter is None or emitter.table is not table:
+                    if table.id not in self._destinations:
+                        continue
+                    try:
+                        emitter = tables[table.id] = _TableEmitter(
+                            table, self._options, self._destinations[table.id]
+                        )
+                    except FeedError as error:
+                        return error
+                key, value = emitter.encode(row, version.timestamp)
+                into.append(
+                    OutputRecord(
+                        emitter.topic,
+                        partition_of(key, emitter.partitions),
+                        key,
+                        value,
+                        version.timestamp.wall // NANOS_PER_MS,
+                        [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])],
                     )
-                except FeedError as error:
-                    return error
-            key, value = emitter.encode(row, version.timestamp)
-            into.append(
-                OutputRecord(
-                    emitter.topic,
-                    partition_of(key, emitter.partitions),
-                    key,
-                    value,
-                    version.timestamp.wall // NANOS_PER_MS,
-                    [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])],
                 )
-            )
+        except FeedError as error:  # of `encode`: the row holds what cannot be written
+            return TableRowError(table.id, version, RowError(f"table {table.name}: {error}"))
         return None
 
 
