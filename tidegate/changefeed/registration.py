@@ -82,7 +82,10 @@ Step: TypeAlias = Announce | Prepare | Store | Settled
 class Acknowledgements:
     """What the log partitions have answered about one feed's epoch, folded in any order.
 
-    An acknowledgement never takes back a later one: registered, active, failed, removed is the order.
+    An acknowledgement never takes back a later one: registered, active, failed, removed is the order. A
+    partition that registers the feed twice has lost its state between: it reads the feed from the later
+    position on, so that one counts. Where the start was fixed by the earlier one, the partition itself
+    refuses a start below what it had applied (``tidegate.processor.feeds``).
     """
 
     def __init__(self, epoch: FeedEpoch) -> None:
@@ -92,12 +95,16 @@ class Acknowledgements:
     def add(self, ack: Ack) -> None:
         """Take in one acknowledgement; those of other epochs are ignored."""
         known = self._acks.get(ack.partition)
-        if ack.epoch == self.epoch and (known is None or _rank(ack) > _rank(known)):
+        if ack.epoch == self.epoch and (known is None or _order(ack) > _order(known)):
             self._acks[ack.partition] = ack
 
     def by_partition(self) -> Mapping[int, Ack]:
         """The furthest acknowledgement of each log partition that has answered."""
         return self._acks
+
+
+def _order(ack: Ack) -> tuple[int, int]:
+    return _rank(ack), ack.position if isinstance(ack, Registered) else 0
 
 
 def _rank(ack: Ack) -> int:

@@ -207,6 +207,9 @@ class PartitionFeeds:
                     "the partition never registered it, so rows since its start may have passed: "
                     "create the feed again"
                 )
+        if (error := _passed_rows(feed, message.start)) is not None:
+            self.fail(feed.id, error)
+            return False
         activated = feed.status is FeedStatus.REGISTERED
         if activated:
             feed.activate(message)
@@ -247,6 +250,22 @@ class PartitionFeeds:
             feed = _read_row(value)
             self._feeds[feed.id] = feed
         self._refresh()
+
+
+def _passed_rows(feed: PartitionFeed, start: Timestamp) -> FeedError | None:
+    """Why a registered feed cannot begin at ``start``, if rows above it had passed at its registration.
+
+    A start is the highest of what all partitions answered, so that cannot be, unless the partition's state
+    was lost after its answer and it registered the feed a second time, further on in the log.
+    """
+    registered = feed.registered
+    if feed.status is not FeedStatus.REGISTERED or registered is None or start >= registered.highest:
+        return None
+    return FeedError(
+        f"rows up to {registered.highest} had passed when the partition registered it at offset "
+        f"{registered.position}, above the start {start} that was fixed for all partitions: the partition's "
+        "state was lost after an earlier answer, and the rows between would be missing. Create the feed again"
+    )
 
 
 def _known_tables(names: Iterable[TableName], catalog: Catalog) -> list[tuple[TableName, TableDescriptor]]:

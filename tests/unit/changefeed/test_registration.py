@@ -150,6 +150,26 @@ def test_a_started_state_without_a_start_is_refused() -> None:
         next_step(replace(PENDING, state=stored), {}, 1)
 
 
+def folded(*acks: Ack) -> dict[int, Ack]:
+    fold = Acknowledgements(FIRST_EPOCH)
+    for ack in acks:
+        fold.add(ack)
+    return dict(fold.by_partition())
+
+
+@given(st.permutations([registered(0, 10, 100), registered(0, 50, 300), registered(1, 12, 7)]))
+def test_a_partition_that_registered_again_after_its_state_was_lost_counts_as_of_the_later_position(
+    acks: list[Ack],
+) -> None:
+    step = next_step(PENDING, folded(*acks), 2)
+    assert step == Prepare(Timestamp(50), KNOWN, {0: 300, 1: 7})
+
+
+def test_a_second_registration_does_not_take_back_what_came_after_the_first() -> None:
+    active, again = Active(FEED, FIRST_EPOCH, 0), registered(0, 50, 300)
+    assert folded(registered(0, 10, 100), active, again) == by_partition(active)
+
+
 @given(st.permutations([registered(0, 5), Active(FEED, FIRST_EPOCH, 0), Removed(FEED, FIRST_EPOCH, 0)]))
 def test_acknowledgements_fold_to_the_furthest_in_any_order(acks: list[Ack]) -> None:
     folded = Acknowledgements(FIRST_EPOCH)
@@ -173,10 +193,17 @@ class LogPartition:
     knows_table: bool = True
     position: int | None = None
     highest_at_registration: int = 0
+    active: bool = False
     starts: set[Timestamp] = field(default_factory=set)
+
+    def lose_state(self) -> None:
+        """It reads its log again, to the present if nobody activates the feed before."""
+        self.position, self.highest_at_registration, self.active = None, 0, False
 
     def answer(self, message: ControlMessage) -> Ack:
         match message:
+            case Register() if self.active:
+                return Active(FEED, FIRST_EPOCH, self.number)
             case Register():
                 if self.position is None:
                     self.position, self.highest_at_registration = self.applied, self.applied
@@ -189,10 +216,14 @@ class LogPartition:
                     Timestamp(self.highest_at_registration),
                     tables,
                 )
+            case Activate(_, start, _) if not self.active and start < Timestamp(self.highest_at_registration):
+                return Failed(FEED, FIRST_EPOCH, self.number, "rows above the start had passed")
             case Activate(_, start, _):
                 self.starts.add(start)
+                self.active = True
                 return Active(FEED, FIRST_EPOCH, self.number)
             case Remove():
+                self.lose_state()
                 return Removed(FEED, FIRST_EPOCH, self.number)
 
 
@@ -210,9 +241,12 @@ class Cluster:
         view, acks = JobsView(), Acknowledgements(FIRST_EPOCH)
         for record in self.jobs:
             view.apply(record.key, record.to_bytes())
-        for value in self.acks[:seen]:
-            acks.add(read_ack(value))
+        known = [read_ack(value) for value in self.acks[:seen]]
+        for ack in known:
+            acks.add(ack)
         step = next_step(view[FEED], acks.by_partition(), len(self.partitions))
+        if isinstance(step, Prepare):
+            assert step.start == max(ack.highest for ack in known if isinstance(ack, Registered))
         if not crashes:
             self.carry_out(step)
         return step
@@ -234,6 +268,21 @@ class Cluster:
         self.acks.append(self.partitions[number].answer(read_control(message)).to_bytes())
 
 
+def happen(data: st.DataObject, cluster: Cluster, events: list[str]) -> None:
+    """Some of ``events``, in any order; the agent may have read any part of the acknowledgements."""
+    for _ in range(data.draw(st.integers(0, 30))):
+        event = data.draw(st.sampled_from(events))
+        if event == "apply":
+            data.draw(st.sampled_from(cluster.partitions)).applied += data.draw(st.integers(1, 5))
+        elif event == "lose":
+            data.draw(st.sampled_from(cluster.partitions)).lose_state()
+        elif event == "answer" and cluster.messages:
+            cluster.partition_answers(data.draw(st.integers(0, len(cluster.messages) - 1)))
+        else:
+            seen = data.draw(st.integers(0, len(cluster.acks)))
+            cluster.agent_looks(seen, crashes=event == "crash")
+
+
 @given(st.data())
 def test_one_start_whatever_happens(data: st.DataObject) -> None:
     partitions = [
@@ -241,21 +290,32 @@ def test_one_start_whatever_happens(data: st.DataObject) -> None:
         for number in range(data.draw(st.integers(1, 4)))
     ]
     cluster = Cluster(partitions)
-    for _ in range(data.draw(st.integers(0, 30))):
-        event = data.draw(st.sampled_from(["look", "crash", "answer", "apply"]))
-        if event == "apply":
-            data.draw(st.sampled_from(partitions)).applied += data.draw(st.integers(1, 5))
-        elif event == "answer" and cluster.messages:
-            cluster.partition_answers(data.draw(st.integers(0, len(cluster.messages) - 1)))
-        else:
-            seen = data.draw(st.integers(0, len(cluster.acks)))
-            cluster.agent_looks(seen, crashes=event == "crash")
+    happen(data, cluster, ["look", "crash", "answer", "apply"])
     settle(cluster)
     starts = set().union(*(partition.starts for partition in partitions))
     assert len(starts) == 1
     assert all(starts == partition.starts for partition in partitions)
     assert min(starts) >= Timestamp(max(partition.highest_at_registration for partition in partitions))
     assert {record.start for record in cluster.jobs if isinstance(record, StateRecord)} == starts
+
+
+@given(st.data())
+def test_partitions_that_lose_their_state_have_one_start_with_nothing_missing_or_a_failed_feed(
+    data: st.DataObject,
+) -> None:
+    partitions = [LogPartition(number, data.draw(st.integers(0, 20))) for number in range(2)]
+    cluster = Cluster(partitions)
+    happen(data, cluster, ["look", "crash", "answer", "apply", "lose"])
+    settle(cluster)
+    records = [record for record in cluster.jobs if isinstance(record, StateRecord)]
+    starts = set().union(*(partition.starts for partition in partitions))
+    assert len({record.start for record in records if record.start is not None}) <= 1
+    assert starts <= {record.start for record in records}
+    for partition in partitions:
+        if partition.active:
+            assert min(partition.starts) >= Timestamp(partition.highest_at_registration)
+    highest = Timestamp(max(partition.highest_at_registration for partition in partitions))
+    assert records[-1].state is FeedState.FAILED or min(starts) >= highest
 
 
 def settle(cluster: Cluster) -> None:
