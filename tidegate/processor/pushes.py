@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tidegate.hlc import NANOS_PER_MS, Timestamp
-from tidegate.raftlog.entry import RangeId
+from tidegate.raftlog.entry import RangeId, TxnId
 from tidegate.raftlog.request import Push, PushedTxn
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 
@@ -29,13 +29,26 @@ class PushPolicy:
     repeat_ms: int = 5_000
 
 
+class _Asked(NamedTuple):
+    """A transaction that was named in a push, and the timestamp that it had then."""
+
+    txn_id: TxnId
+    timestamp: Timestamp
+
+
 class _InFlight(NamedTuple):
+    """The last push of a range; ``unanswered`` loses from its end what was answered."""
+
     asked_ms: int
-    oldest: Timestamp
+    unanswered: list[_Asked]
 
 
 class Pusher:
-    """Pushes of one partition: at most one in flight per range."""
+    """Pushes of one partition: at most one in flight per range.
+
+    A push is in flight while one of its transactions is open at the timestamp that it was pushed at, until
+    it is time to repeat it.
+    """
 
     def __init__(self, policy: PushPolicy) -> None:
         self._policy = policy
@@ -51,18 +64,25 @@ class Pusher:
             self._in_flight.pop(state.range_id, None)
             return None
         horizon_ms = log_time_ms - self._policy.age_ms - self._jitter_ms(state.range_id)
-        if oldest.timestamp.wall_ms >= horizon_ms or self._is_waiting(state, oldest.timestamp, log_time_ms):
+        if oldest.timestamp.wall_ms >= horizon_ms or self._is_waiting(state, log_time_ms):
             return None
-        self._in_flight[state.range_id] = _InFlight(log_time_ms, oldest.timestamp)
         old = state.resolver.queue.below(Timestamp(horizon_ms * NANOS_PER_MS))[:_TXNS_PER_PUSH_MAX]
+        asked = [_Asked(txn.txn_id, txn.timestamp) for txn in old]
+        self._in_flight[state.range_id] = _InFlight(log_time_ms, asked)
         txns = tuple(PushedTxn(txn.txn_id, txn.anchor_key) for txn in old)
         return Push(state.range_id, txns, Timestamp(log_time_ms * NANOS_PER_MS))
 
-    def _is_waiting(self, state: RangeState, oldest: Timestamp, log_time_ms: int) -> bool:
+    def _is_waiting(self, state: RangeState, log_time_ms: int) -> bool:
         flight = self._in_flight.get(state.range_id)
-        if flight is None or flight.oldest != oldest:
+        if flight is None or log_time_ms - flight.asked_ms >= self._policy.repeat_ms:
             return False
-        return log_time_ms - flight.asked_ms < self._policy.repeat_ms
+        asked = flight.unanswered
+        while asked:
+            txn = state.resolver.queue.get(asked[-1].txn_id)
+            if txn is not None and txn.timestamp == asked[-1].timestamp:
+                return True
+            asked.pop()  # it moved or ended, and is not looked at again
+        return False
 
     def _jitter_ms(self, range_id: RangeId) -> int:
         """Up to a sixteenth of the age, fixed per range, so that ranges do not ask all at once."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.hand_log import HandLog, HandRange, aborted, at, intent, txn
+from tests.hand_log import HandLog, HandRange, aborted, at, intent, moved, txn
 from tests.unit.processor.driving import Driven
 from tests.unit.processor.logs import PLAIN
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.processor.pushes import PushPolicy
+from tidegate.raftlog.entry import Op
 from tidegate.raftlog.request import Push, PushedTxn
 
 _AGE_S: Final = 10
@@ -66,12 +68,29 @@ def test_pushing_stops_once_the_transaction_is_resolved() -> None:
     assert pushed.at(40) == []
 
 
-def test_the_next_oldest_transaction_is_pushed_without_waiting() -> None:
+@pytest.mark.parametrize("ended", [1, 2, 3])
+def test_a_push_is_in_flight_while_any_of_its_transactions_stands_where_it_was(ended: int) -> None:
     pushed = _Pushed()
-    pushed.range.apply(intent(2, 3))
+    pushed.range.apply(intent(2, 3), intent(3, 4))
     assert pushed.at(20)
-    pushed.range.apply(aborted(1))
-    (push,) = pushed.at(20.5)
+    pushed.range.apply(aborted(ended))
+    others = sorted({1, 2, 3} - {ended})
+    assert pushed.at(20.5) == []
+    pushed.range.apply(moved(others[0], 20))
+    assert pushed.at(21) == []
+    (push,) = pushed.at(20 + _REPEAT_S)
+    assert [each.txn_id for each in push.txns] == [txn(others[1])]
+
+
+@pytest.mark.parametrize("answer", [aborted(1), moved(1, 15)], ids=["ended", "moved"])
+def test_what_became_old_is_pushed_without_waiting_once_the_push_before_is_answered(answer: Op) -> None:
+    pushed = _Pushed()
+    pushed.range.apply(intent(2, 10))
+    (first,) = pushed.at(19)
+    assert [each.txn_id for each in first.txns] == [txn(1)]
+    assert pushed.at(21.5) == []
+    pushed.range.apply(answer)
+    (push,) = pushed.at(21.6)
     assert [each.txn_id for each in push.txns] == [txn(2)]
 
 
