@@ -77,7 +77,8 @@ class JobsOwner:
         self.intake.open(0)
         while self.intake.position < end and not self._closing.is_set():
             await self._wait(None)
-        self._app.follower.listen(self._look_at)
+        if not self._closing.is_set():
+            self._app.follower.listen(self._look_at)
         while not self._closing.is_set():
             for feed_id in self._take_due():
                 await self._advance(feed_id)

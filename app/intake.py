@@ -17,6 +17,7 @@ from faust.types import TP
 from app.ending import end_process
 from app.fetched import FetchedBatch
 from app.metrics import REREADS
+from tidegate.errors import StateError
 
 _log = structlog.get_logger("tidegate.intake")
 
@@ -28,6 +29,7 @@ class Flow(Protocol):
     def halt_partition(self, tp: TP) -> None: ...
     def continue_partition(self, tp: TP) -> None: ...
     async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]: ...
+    async def highwaters(self, *partitions: TP) -> Mapping[TP, int]: ...
 
 
 class Intake:
@@ -51,6 +53,7 @@ class Intake:
         self._next = 0
         self._halted = False
         self._settling: asyncio.Task[None] | None = None
+        self._opened = False
         self._closed = False
         self._moved = asyncio.Event()
         self.highwater = 0
@@ -66,20 +69,26 @@ class Intake:
         return max(0, self.highwater - self._next)
 
     def open(self, offset: int) -> None:
-        """Begin to read at ``offset``."""
-        self._next = offset
-        self._settle()
+        """Begin to read at ``offset``; nothing happens when the intake is closed already."""
+        if not self._closed:
+            self._opened = True
+            self._next = offset
+            self._settle()
 
     def offer(self, batch: FetchedBatch) -> None:
-        """Take the batch if it follows on what was taken; else send the consumer back to that place."""
-        if self._closed or self._settling is not None:
+        """Take the batch if it follows on what was taken; else send the consumer back to that place.
+
+        One that follows is taken while the consumer is still sent back, too: the fetch may be faster than
+        the answer to the seek, and nothing would bring that batch again.
+        """
+        if self._closed or not self._opened:
             return
         self.highwater = max(self.highwater, batch.highwater)
         if batch.start == self._next:
             self._next = batch.end
             self._take(batch)
             self._moved.set()
-        else:
+        elif self._settling is None:
             REREADS.inc()
             _log.info(
                 "a batch does not follow the last one; reading it again",
@@ -123,15 +132,26 @@ class Intake:
 
     async def _seek(self) -> None:
         try:
-            first = (await self._flow.earliest_offsets(self._tp))[self._tp]
-            if first > self._next:
-                self._next = first
-                self._moved.set()
-                if self._cut is not None:
-                    self._cut(first)
+            await self._find_place()
             await self._flow.open_partition(self._tp, self._next)
         except Exception as error:  # without a position nothing can be read
             end_process(error)
         self._settling = None
         if self._halted:
             self._flow.halt_partition(self._tp)
+
+    async def _find_place(self) -> None:
+        """Go on from the start of the topic when it was cut above the next offset."""
+        first = (await self._flow.earliest_offsets(self._tp))[self._tp]
+        end = (await self._flow.highwaters(self._tp))[self._tp]
+        if self._next > max(first, end):
+            raise StateError(
+                f"{self._tp.topic} ends at offset {end} in partition {self._tp.partition}, where offset "
+                f"{self._next} was to be read next: the topic was deleted and created again, or cut at its "
+                "end. Nothing was written since; bring the old topic back, or start with another app_id"
+            )
+        if first > self._next:
+            self._next = first
+            self._moved.set()
+            if self._cut is not None:
+                self._cut(first)

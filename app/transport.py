@@ -259,11 +259,13 @@ class BatchConsumer(driver.Consumer):
         self._completed[tp] = offset
 
     async def committed_or_earliest(self, tp: TP) -> int:
-        """Where the group left off, for topics that may be read again or not: the checkpoints."""
+        """Where the group left off, for topics that may be read again or not: the checkpoints.
+
+        An offset that the topic does not have is of an earlier topic of that name.
+        """
         committed: int | None = await self._thread.committed(tp)
-        if committed is not None:
-            return committed
-        return int((await self.earliest_offsets(tp))[tp])
+        first, end = (await self.earliest_offsets(tp))[tp], (await self.highwaters(tp))[tp]
+        return int(first if committed is None or not first <= committed <= end else committed)
 
     def ack(self, message: Any) -> bool:
         """Streams acknowledge events that they skip, too: this means nothing here."""

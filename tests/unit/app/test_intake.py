@@ -21,6 +21,7 @@ class Consumer:
     """A partition's consumer: fetches from its position, and what it fetched waits in a queue."""
 
     first: int = 0
+    end: int = 1_000_000
     position: int = 0
     flowing: bool = False
     queue: list[FetchedBatch] = field(default_factory=list)
@@ -40,6 +41,10 @@ class Consumer:
     async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]:
         await asyncio.sleep(0)
         return dict.fromkeys(partitions, self.first)
+
+    async def highwaters(self, *partitions: TP) -> Mapping[TP, int]:
+        await asyncio.sleep(0)
+        return dict.fromkeys(partitions, self.end)
 
     def fetch(self, count: int) -> None:
         end = self.position + count
@@ -211,5 +216,43 @@ def test_waiting_for_an_offset_is_given_up_when_the_intake_is_closed() -> None:
         await settled()
         intake.close()
         assert not await reading
+
+    asyncio.run(run())
+
+
+def test_a_batch_that_is_faster_than_the_answer_to_its_seek_is_taken() -> None:
+    async def run() -> None:
+        consumer, got = Consumer(), list[FetchedBatch]()
+        intake = Intake(_TP, consumer, got.append)
+        intake.open(0)
+        consumer.fetch(4)
+        intake.offer(consumer.queue.pop())
+        await settled()
+        assert taken(got) == list(range(4))
+
+    asyncio.run(run())
+
+
+def test_nothing_is_taken_before_the_intake_is_open() -> None:
+    async def run() -> None:
+        consumer, got = Consumer(), list[FetchedBatch]()
+        intake = Intake(_TP, consumer, got.append)
+        consumer.fetch(4)
+        intake.offer(consumer.queue.pop())
+        await settled()
+        assert got == []
+        assert consumer.seeks == 0
+
+    asyncio.run(run())
+
+
+def test_an_intake_that_was_closed_is_not_opened() -> None:
+    async def run() -> None:
+        consumer = Consumer()
+        intake = Intake(_TP, consumer, list[FetchedBatch]().append)
+        intake.close()
+        intake.open(3)
+        await settled()
+        assert consumer.seeks == 0
 
     asyncio.run(run())
