@@ -21,7 +21,7 @@ import click
 
 from examples.demo.board import Board, in_background
 from examples.demo.children import Child
-from examples.demo.screen import Screen
+from examples.demo.screen import Screen, lag_text
 from sim.history import History
 from sim.nycflights import fetch_archive
 from stack import background
@@ -129,10 +129,10 @@ def _run(options: Options) -> int:
         records = tail_topics(connection, topics.topics, TailFrom.BEGINNING, follow=True)
         in_background(board.follow_topics, records, topics.decoder)
         with Screen(board, options.seconds, partial(_range_lag, demo)) as screen:
-            _watch(demo, board, screen, store, worker)
+            marker_lag_s = _watch(demo, board, screen, store, worker)
         worker.ask_to_stop()
         worker.wait()
-        return _audit(demo, feed_id, board)
+        return _audit(demo, feed_id, board, marker_lag_s)
 
 
 def _broker(options: Options, stack: ExitStack) -> str:
@@ -191,14 +191,19 @@ def _create_feed(demo: Demo, worker: Child) -> tuple[FeedId, FeedView]:
     return definition.id, feed
 
 
-def _watch(demo: Demo, board: Board, screen: Screen, store: Child, worker: Child) -> None:
-    """Show the board until the store has run its time and the feed has caught up with it."""
+def _watch(demo: Demo, board: Board, screen: Screen, store: Child, worker: Child) -> float | None:
+    """Show the board until the store has run its time and the feed has caught up with it.
+
+    Returns how far the markers were behind when the store was told to stop, seconds: later there is nothing
+    more to mark, and what the clock adds is nobody's lag.
+    """
     end = time.monotonic() + demo.options.seconds
     while time.monotonic() < end:
         store.require_running()
         worker.require_running()
         screen.refresh("running")
         time.sleep(_LOOK_EVERY_S)
+    marker_lag_s = board.lag_s
     store.ask_to_stop()
     while store.running:
         screen.refresh("the store closes what is open")
@@ -211,6 +216,7 @@ def _watch(demo: Demo, board: Board, screen: Screen, store: Child, worker: Child
         if board.resolved >= last:
             break
     screen.say(f"The feed is complete up to {board.resolved}.")
+    return marker_lag_s
 
 
 def _range_lag(demo: Demo) -> list[tuple[int, float]]:
@@ -222,7 +228,7 @@ def _range_lag(demo: Demo) -> list[tuple[int, float]]:
     return [(item["range_id"], item["resolved_lag_ms"] / 1000) for item in status["slowest_ranges"]]
 
 
-def _audit(demo: Demo, feed_id: FeedId, board: Board) -> int:
+def _audit(demo: Demo, feed_id: FeedId, board: Board, marker_lag_s: float | None) -> int:
     """Compare the topics with the store's history; returns the exit status."""
     click.echo("The audit reads the output topics and the store's history:")
     command = ["tidegate.cli", "verify", "--feed", feed_id, "--history", str(demo.history)]
@@ -232,7 +238,8 @@ def _audit(demo: Demo, feed_id: FeedId, board: Board) -> int:
     versions, rows, seconds = board.versions, board.rows, demo.options.seconds
     click.echo(
         f"{versions:,} versions were committed in {seconds:.0f} s; {rows:,} rows ({rows / seconds:,.0f}/s) "
-        f"and {board.markers:,} markers came out; {board.pushes:,} transactions were pushed."
+        f"and {board.markers:,} markers came out, {lag_text(marker_lag_s)} behind the clock when the store was stopped; "
+        f"{board.pushes:,} transactions were pushed."
     )
     if demo.options.keep:
         click.echo(f"The broker stays up at {demo.bootstrap}; `python -m stack down kafka` stops it.")

@@ -18,6 +18,7 @@ from examples.demo.board import Board
 
 _PLAIN_EVERY_S: Final = 5.0
 _ROW_WIDTH: Final = 140
+_SHOWN_RANGES: Final = 6
 
 
 #: (range id, resolved lag in seconds), the worst first.
@@ -62,12 +63,13 @@ class Screen:
 
     def _line(self, phase: str, rate: float) -> str:
         board = self._board
-        last = f" | {board.last_rows[-1][:_ROW_WIDTH]}" if board.last_rows else ""
-        return (
+        last = [lines[-1][:_ROW_WIDTH] for lines in (board.last_rows, board.last_markers) if lines]
+        figures = (
             f"{time.monotonic() - self._began:5.0f} s  {phase}: {board.versions:,} versions committed, "
             f"{board.rows:,} rows out ({rate:,.0f}/s), {board.markers:,} markers, "
-            f"resolved lag {_lag(board.lag_s)}{last}"
+            f"resolved lag: feed {lag_text(board.lag_s)}, ranges {self._worst_ranges()}"
         )
+        return " | ".join([figures, *last])
 
     def _render(self, phase: str, rate: float) -> Any:
         board = self._board
@@ -80,7 +82,7 @@ class Screen:
             f"{board.aborted:,} aborted, {board.abandoned:,} abandoned, {board.pushes:,} pushed",
         )
         figures.add_row("feed", f"{board.rows:,} rows, {rate:,.0f} rows/s, {board.markers:,} markers")
-        figures.add_row("resolved lag", f"feed {_lag(board.lag_s)}   ranges {self._worst_ranges()}")
+        figures.add_row("resolved lag", f"feed {lag_text(board.lag_s)}   ranges {self._worst_ranges()}")
         return Group(
             Panel(figures, title="tidegate demo"),
             ProgressBar(total=self._seconds, completed=elapsed),
@@ -89,9 +91,10 @@ class Screen:
         )
 
     def _worst_ranges(self) -> str:
-        worst = self._range_lags()[:6]
+        worst = self._range_lags()[:_SHOWN_RANGES]
         return "  ".join(f"r{number} {lag:.2f} s" for number, lag in worst) or "-"
 
 
-def _lag(lag_s: float | None) -> str:
+def lag_text(lag_s: float | None) -> str:
+    """A lag in seconds for people; ``None`` is not known yet."""
     return "-" if lag_s is None else f"{lag_s:.2f} s"
