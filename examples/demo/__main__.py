@@ -238,8 +238,8 @@ def _audit(demo: Demo, feed_id: FeedId, board: Board, marker_lag_s: float | None
     versions, rows, seconds = board.versions, board.rows, demo.options.seconds
     click.echo(
         f"{versions:,} versions were committed in {seconds:.0f} s; {rows:,} rows ({rows / seconds:,.0f}/s) "
-        f"and {board.markers:,} markers came out, {lag_text(marker_lag_s)} behind the clock when the store was stopped; "
-        f"{board.pushes:,} transactions were pushed."
+        f"and {board.markers:,} markers came out; {board.pushes:,} transactions were pushed. When the store "
+        f"was stopped, the markers were {lag_text(marker_lag_s)} behind the clock."
     )
     if demo.options.keep:
         click.echo(f"The broker stays up at {demo.bootstrap}; `python -m stack down kafka` stops it.")
