@@ -120,7 +120,7 @@ def test_an_activation_gives_the_whole_checkpoint_at_once() -> None:
     driven = Driven()
     driven.run(eventful_log())
     assert driven.checkpoints == {}
-    driven.control(Register(_FEED.definition), _FEED)
+    driven.control(Register(_FEED.definition), activation([PLAIN.descriptor, OTHER.descriptor], start=at(9)))
     assert set(driven.checkpoints) == {1, 3}, "the ended range gives none, the quarantined one its last"
 
 
