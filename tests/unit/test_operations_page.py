@@ -1,0 +1,48 @@
+"""The page for operators has every metric."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from app.metrics import REGISTRY, ReportCollector
+from app.report import FeedReport, PartitionReport, QuarantineReport, WorkerReport
+
+PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+_ROW = re.compile(r"^\| `(tidegate_\w+)` \| ([\w, ]*?) ?\| ", re.MULTILINE)
+_SAMPLE = re.compile(r"^(tidegate_\w+)(?:\{(.*)\})? ", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="')
+_REPORT = WorkerReport(
+    "app",
+    None,
+    "raftlog",
+    1,
+    stall_alarm_ms=1,
+    partitions=(
+        PartitionReport(0, "running", resolved_lag_ms=1, quarantined=(QuarantineReport(0, 1, 2, "3.0", ""),)),
+    ),
+    feeds=(FeedReport("bank", 1, "5.0", 34, ""),),
+)
+
+
+def written() -> dict[str, set[str]]:
+    """Each metric of the page, with its labels."""
+    rows = _ROW.findall(PAGE.read_text(encoding="utf-8"))
+    return {name: set(labels.split(", ")) if labels else set() for name, labels in rows}
+
+
+def test_every_gauge_is_on_the_page_with_its_labels() -> None:
+    registry = CollectorRegistry()
+    registry.register(ReportCollector(lambda: _REPORT))
+    samples = _SAMPLE.findall(generate_latest(registry).decode())
+    gauges = {name: set(_LABEL.findall(labels)) for name, labels in samples}
+    assert len(gauges) > 10
+    assert {name: written().get(name) for name in gauges} == gauges
+
+
+def test_every_counter_is_on_the_page() -> None:
+    counters = {f"{metric.name}_total" for metric in REGISTRY.collect() if metric.type == "counter"}
+    assert "tidegate_rows_total" in counters
+    assert counters <= written().keys()
