@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 
 import pytest
@@ -74,6 +75,22 @@ def test_one_changelog_made_anew_is_refused_and_the_copy_is_kept(half_read: Scen
         assert f"{topic} is not the topic that the state of partition" in worker.text
         assert "Traceback" not in worker.text
         assert "partition restored" not in worker.text
+
+
+@pytest.mark.parametrize("table", ["feeds", "descriptors"])
+def test_one_changelog_made_anew_is_refused_without_a_copy_too(half_read: Scenario, table: str) -> None:
+    delete(half_read, f"{half_read.app_id}-{table}-changelog")
+    shutil.rmtree(half_read.directory / "w0" / half_read.app_id)
+    before = rows(half_read)
+    half_read.append()
+    for _ in range(2):  # refused again: the copy that the first attempt left is not taken for whole
+        worker = half_read.start_worker(instance_id="w0")
+        assert worker.wait() == EXIT_FATAL, worker.text
+        assert f"The {table} table of log partition" in worker.text
+        assert "has 0 rows, but had" in worker.text
+        assert "delete all changelogs of the application and the data directories" in worker.text
+        assert "Traceback" not in worker.text
+    assert rows(half_read) == before
 
 
 def test_all_changelogs_made_anew_have_the_log_read_again(half_read: Scenario) -> None:

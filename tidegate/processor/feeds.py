@@ -108,6 +108,9 @@ class PartitionFeeds:
         self._incidents: list[tuple[FeedId, str]] = []
         self._refresh()
 
+    def __len__(self) -> int:
+        return len(self._feeds)
+
     # ---- what steps ask ----
 
     def _refresh(self) -> None:

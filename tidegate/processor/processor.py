@@ -30,12 +30,13 @@ from tidegate.processor.batch import (
 from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.pushes import Pusher, PushPolicy
 from tidegate.processor.ranges import PartitionRanges
-from tidegate.processor.restore import restore_ranges
+from tidegate.processor.restore import require_sizes, restore_ranges
 from tidegate.processor.rows import PartitionRows
 from tidegate.processor.state_codec import (
     NOWHERE,
     POSITION_KEY,
     Position,
+    TableSizes,
     position_row,
     read_position,
 )
@@ -314,24 +315,26 @@ class PartitionProcessor:
         changes = self._ranges.freeze(self._position.offset)
         changes.extend(self._rows.freeze())
         changes.extend(self._feeds.freeze())
+        self._position.sizes = self._sizes()
         changes.append(position_row(self._position))
         return changes
 
+    def _sizes(self) -> TableSizes:
+        return TableSizes(len(self._ranges), len(self._rows), len(self._feeds))
+
     def _restore(self, tables: dict[StateTable, list[tuple[bytes, bytes]]], config: ProcessorConfig) -> None:
         rows = tables[StateTable.RANGES]
-        self._position = _position_for(config, self.partition, rows, self._position)
+        stored = next((read_position(value) for key, value in rows if key == POSITION_KEY), None)
+        if stored is not None:
+            self._position = _position_for(config, self.partition, stored)
         restore_ranges(self._ranges, rows, tables[StateTable.INTENTS], self._position.offset)
         self._rows.restore(tables[StateTable.DESCRIPTORS])
         self._feeds.restore(value for _, value in tables[StateTable.FEEDS])
+        require_sizes(self.partition, stored, self._sizes())
 
 
-def _position_for(
-    config: ProcessorConfig, partition: int, rows: list[tuple[bytes, bytes]], fresh: Position
-) -> Position:
-    """The stored position, or the fresh one. ``StateError`` when it belongs to other topics."""
-    stored = next((read_position(value) for key, value in rows if key == POSITION_KEY), None)
-    if stored is None:
-        return fresh
+def _position_for(config: ProcessorConfig, partition: int, stored: Position) -> Position:
+    """The stored position, with the ids of its topics. ``StateError`` when it belongs to others."""
     for name, then, now in (
         ("log", stored.log_id, config.log_id),
         ("control", stored.control_id, config.control_id),

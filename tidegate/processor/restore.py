@@ -1,7 +1,7 @@
 """Ranges put back from their rows, and the checks that the rows belong together.
 
 A changelog that was lost or cut must not pass for ranges without open transactions: their resolved
-timestamps would run ahead, and a marker would lie.
+timestamps would run ahead, and a marker would lie. Nor for a partition without feeds: their rows would pass.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from typing import Final
 from tidegate.errors import StateError
 from tidegate.processor.ranges import PartitionRanges
 from tidegate.processor.state_codec import (
+    EMPTY,
     POSITION_KEY,
+    Position,
     StoredRange,
+    TableSizes,
     is_chunk_key,
     read_chunk,
     read_intent,
@@ -25,7 +28,10 @@ from tidegate.rangefeed.intent_queue import TrackedTxn
 from tidegate.rangefeed.range_state import RangeStatus
 
 _ADVICE: Final = (
-    "A changelog of the application was deleted or cut. Bring it back, or start with another application id"
+    "A changelog of the application was deleted or cut, so the state cannot be read as a whole. Nothing was "
+    "emitted. Restore that topic and delete the data directories; or stop all workers and delete all "
+    "changelogs of the application and the data directories: the state is built again from the log then, and "
+    "feeds that say so are to be created again"
 )
 
 
@@ -56,6 +62,24 @@ def restore_ranges(
         ranges.restore(state)
     for range_id in (*chunks, *transactions):
         raise StateError(f"Rows of range {range_id} are stored, but not the range itself. {_ADVICE}")
+
+
+def require_sizes(partition: int, position: Position | None, found: TableSizes) -> None:
+    """Refuse a restored state that has more or less than stood beside its ``position``, if that is there."""
+    if position is None and any(found):
+        tables = " and ".join(name for name, count in zip(found._fields, found, strict=True) if count)
+        raise StateError(
+            f"The ranges table of log partition {partition} lacks the partition's position, but rows of "
+            f"{tables} are stored. {_ADVICE}"
+        )
+    stored = EMPTY if position is None else position.sizes
+    for name, had, has in zip(found._fields, stored, found, strict=True):
+        if has != had:
+            wrong = "rows are missing" if has < had else "rows that were removed are back"
+            raise StateError(
+                f"The {name} table of log partition {partition} has {has} rows, but had {had} when the "
+                f"partition's position was stored: {wrong}. {_ADVICE}"
+            )
 
 
 def _by_range(intent_rows: Iterable[tuple[bytes, bytes]]) -> dict[RangeId, list[TrackedTxn]]:

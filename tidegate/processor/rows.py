@@ -55,6 +55,11 @@ class PartitionRows:
         #: Tables with a version that could not be taken: an older one must not read their rows.
         self._unfit: dict[int, _Unfit] = {}
         self._changed_unfit: set[int] = set()
+        self._versions = 0
+
+    def __len__(self) -> int:
+        """How many rows its state has."""
+        return self._versions + len(self._highs) + len(self._unfit)
 
     def is_new(self, update: DescriptorUpdate) -> bool:
         """Whether the update is not known yet: rows before it must be read without it."""
@@ -77,6 +82,7 @@ class PartitionRows:
             _require_agreement(update, descriptor)
             if self.catalog.add(descriptor):
                 self._changed_descriptors.append(descriptor)
+                self._versions += 1
         except (DescriptorConflict, EncodingError) as error:
             self._set_unfit(update.table_id, _Unfit(update.version, str(error)))
             raise
@@ -161,7 +167,7 @@ class PartitionRows:
                 unfit = unpack(pb.UnfitTable, value, "a table that cannot be read")
                 self._unfit[int.from_bytes(key[1:], "big")] = _Unfit(unfit.version, unfit.reason)
             else:
-                self.catalog.add(decode_descriptor(value))
+                self._versions += self.catalog.add(decode_descriptor(value))
 
 
 def _require_agreement(update: DescriptorUpdate, descriptor: TableDescriptor) -> None:

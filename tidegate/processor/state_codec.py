@@ -42,11 +42,26 @@ _VERSION: Final = bytes([STATE_VERSION])
 _RESTORE: Final = "Wipe the data directory to restore the state from its changelogs"
 
 
+class TableSizes(NamedTuple):
+    """How many ranges a state has, and how many rows of the descriptors and feeds tables.
+
+    The other rows are counted by those of their ranges.
+    """
+
+    ranges: int = 0
+    descriptors: int = 0
+    feeds: int = 0
+
+
+EMPTY: Final = TableSizes()
+
+
 @dataclass(slots=True)
 class Position:
     """How far a partition has come in its log and in its control topic; ``NOWHERE`` before the first.
 
     ``log_id`` and ``control_id`` name the topics that the offsets belong to; empty where nobody said.
+    ``sizes`` are those of the state that was stored with it.
     """
 
     offset: Offset = NOWHERE
@@ -55,6 +70,7 @@ class Position:
     log_time_ms: int = 0
     log_id: str = ""
     control_id: str = ""
+    sizes: TableSizes = EMPTY
 
 
 def position_row(position: Position) -> StateChange:
@@ -67,6 +83,9 @@ def position_row(position: Position) -> StateChange:
         log_time_ms=position.log_time_ms,
         log_id=position.log_id,
         control_id=position.control_id,
+        ranges=position.sizes.ranges,
+        descriptor_rows=position.sizes.descriptors,
+        feed_rows=position.sizes.feeds,
     )
     return StateChange(StateTable.RANGES, POSITION_KEY, pack(message))
 
@@ -81,6 +100,7 @@ def read_position(value: bytes) -> Position:
         row.log_time_ms,
         row.log_id,
         row.control_id,
+        TableSizes(row.ranges, row.descriptor_rows, row.feed_rows),
     )
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Position(_message.Message):
-    __slots__ = ("offset", "control_offset", "high_wall", "high_logical", "log_time_ms", "log_id", "control_id")
+    __slots__ = ("offset", "control_offset", "high_wall", "high_logical", "log_time_ms", "log_id", "control_id", "ranges", "descriptor_rows", "feed_rows")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     CONTROL_OFFSET_FIELD_NUMBER: _ClassVar[int]
     HIGH_WALL_FIELD_NUMBER: _ClassVar[int]
@@ -15,6 +15,9 @@ class Position(_message.Message):
     LOG_TIME_MS_FIELD_NUMBER: _ClassVar[int]
     LOG_ID_FIELD_NUMBER: _ClassVar[int]
     CONTROL_ID_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTOR_ROWS_FIELD_NUMBER: _ClassVar[int]
+    FEED_ROWS_FIELD_NUMBER: _ClassVar[int]
     offset: int
     control_offset: int
     high_wall: int
@@ -22,7 +25,10 @@ class Position(_message.Message):
     log_time_ms: int
     log_id: str
     control_id: str
-    def __init__(self, offset: _Optional[int] = ..., control_offset: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., log_time_ms: _Optional[int] = ..., log_id: _Optional[str] = ..., control_id: _Optional[str] = ...) -> None: ...
+    ranges: int
+    descriptor_rows: int
+    feed_rows: int
+    def __init__(self, offset: _Optional[int] = ..., control_offset: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., log_time_ms: _Optional[int] = ..., log_id: _Optional[str] = ..., control_id: _Optional[str] = ..., ranges: _Optional[int] = ..., descriptor_rows: _Optional[int] = ..., feed_rows: _Optional[int] = ...) -> None: ...
 
 class Range(_message.Message):
     __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions")

@@ -13,7 +13,8 @@ from tests.hand_log import HandLog
 from tests.logs import Record
 from tests.unit.processor.driving import Driven, StoredState, active
 from tests.unit.processor.logs import OTHER, PARTITIONS, PLAIN, bank_log, eventful_log
-from tidegate.changefeed.control import Activate
+from tidegate.changefeed.control import Activate, Remove
+from tidegate.changefeed.feed import FIRST_EPOCH
 from tidegate.errors import StateError
 from tidegate.processor.batch import StateTable, StepResult
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
@@ -185,6 +186,62 @@ def test_a_lost_table_of_open_transactions_is_not_taken_for_none() -> None:
     state = {place: value for place, value in _ripe_state().items() if not _is_intent(place[0])}
     with pytest.raises(StateError, match="has 1 open transactions, but 0 are stored"):
         Driven.restored(state)
+
+
+@pytest.mark.parametrize("cut", range(len(_EVENTFUL) + 1))
+def test_a_state_that_lacks_any_one_row_is_refused(cut: int) -> None:
+    run = active(_HAND_FEED)
+    run.run(_EVENTFUL[:cut], batch=1)
+    for place in run.state:
+        with pytest.raises(StateError, match="A changelog of the application was deleted or cut"):
+            Driven.restored({other: value for other, value in run.state.items() if other != place})
+
+
+@given(
+    seed=st.integers(0, 7),
+    partition=st.integers(0, PARTITIONS - 1),
+    batches=st.integers(0, 20),
+    lost=st.integers(0, 10_000),
+)
+@settings(max_examples=40)
+def test_a_state_of_a_simulated_log_that_lacks_any_one_row_is_refused(
+    seed: int, partition: int, batches: int, lost: int
+) -> None:
+    log = bank_log(seed)
+    run = _start(partition, activation(log.tables))
+    run.run(log.partitions[partition][: 10 * batches], batch=10)
+    state = dict(run.state)
+    del state[sorted(state, key=repr)[lost % len(state)]]
+    with pytest.raises(StateError, match="A changelog of the application was deleted or cut"):
+        Driven.restored(state, partition, PARTITIONS)
+
+
+@pytest.mark.parametrize("table", [StateTable.DESCRIPTORS, StateTable.FEEDS])
+def test_a_lost_table_is_not_taken_for_an_empty_one(table: StateTable) -> None:
+    state = {place: value for place, value in _ripe_state().items() if place[0] is not table}
+    with pytest.raises(StateError, match=f"The {table.value} table of log partition 0 has 0 rows, but had"):
+        Driven.restored(state)
+
+
+def test_a_lost_table_of_ranges_is_not_taken_for_a_state_that_has_not_begun() -> None:
+    state = {place: value for place, value in _ripe_state().items() if place[0] is StateTable.FEEDS}
+    with pytest.raises(
+        StateError, match="The ranges table of log partition 0 lacks the partition's position"
+    ):
+        Driven.restored(state)
+
+
+def test_a_row_that_was_removed_and_is_back_is_refused() -> None:
+    run = active(_HAND_FEED)
+    feeds = {place: value for place, value in run.state.items() if place[0] is StateTable.FEEDS}
+    run.control(Remove(_HAND_FEED.feed_id, FIRST_EPOCH))
+    assert Driven.restored(run.state).processor.full_checkpoint().feeds == ()
+    with pytest.raises(StateError, match=r"has 1 rows, but had 0 .* rows that were removed are back"):
+        Driven.restored({**run.state, **feeds})
+
+
+def test_nothing_stored_is_a_partition_that_has_not_begun() -> None:
+    assert Driven.restored({}).processor.next_offset is None
 
 
 def test_a_range_ahead_of_the_position_is_refused() -> None:
