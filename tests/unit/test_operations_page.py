@@ -14,15 +14,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 _ROW = re.compile(r"^\| `(tidegate_\w+)` \| ([\w, ]*?) ?\| ", re.MULTILINE)
 _SAMPLE = re.compile(r"^(tidegate_\w+)(?:\{(.*)\})? ", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="')
+_HOLE = QuarantineReport(0, 1, 2, "3.0", "an index is missing")
 _REPORT = WorkerReport(
     "app",
     None,
     "raftlog",
     1,
     stall_alarm_ms=1,
-    partitions=(
-        PartitionReport(0, "running", resolved_lag_ms=1, quarantined=(QuarantineReport(0, 1, 2, "3.0", ""),)),
-    ),
+    partitions=(PartitionReport(0, "running", lag_records=7, resolved_lag_ms=1, quarantined=(_HOLE,)),),
     feeds=(FeedReport("bank", 1, "5.0", 34, ""),),
 )
 
