@@ -12,7 +12,7 @@ from faust.app.base import BootStrategy
 
 from app.assignment import Assignment
 from app.clients import broker_urls, faust_credentials
-from app.ending import EXIT_REFUSED, end_process
+from app.ending import EXIT_REFUSED, end_process, leave_process
 from app.fetched import FetchedBatch
 from app.jobs_follower import JobsFollower
 from app.report import FeedReport, PartitionReport, WorkerReport
@@ -56,6 +56,7 @@ class Application(faust.App):
         self.settings = settings
         self.topic_names = Topics.of(settings)
         self.assignment = Assignment(settings.drain_timeout_ms / 1000)
+        self._begun = False  # once true, all that `on_stop` has to release is there
         session_s = settings.session_timeout_ms / 1000
         super().__init__(
             settings.app_id,
@@ -102,21 +103,20 @@ class Application(faust.App):
 
     async def on_first_start(self) -> None:
         """Open what the worker needs, or refuse to start with a sentence."""
-        loop = asyncio.get_running_loop()
         try:
-            self.runtime = await loop.run_in_executor(None, Runtime, self.settings)
+            await self._open()
         except TidegateError as error:
             end_process(error, EXIT_REFUSED)
-        self.follower = JobsFollower(self.settings)
-        await self._serve_status()
+        except Exception as error:
+            end_process(error)  # Faust would stop the worker that has not begun, and that is no failure
+        self._begun = True
         _log.info("the worker starts", log=self.topic_names.log, partitions=self.runtime.topology.partitions)
 
-    async def _serve_status(self) -> None:
+    async def _open(self) -> None:
+        self.runtime = await asyncio.get_running_loop().run_in_executor(None, Runtime, self.settings)
+        self.follower = JobsFollower(self.settings)
         self._status = StatusServer(self.settings, self.report)
-        try:
-            self.runtime.directory.announce(await self._status.start())
-        except TidegateError as error:
-            end_process(error, EXIT_REFUSED)
+        self.runtime.directory.announce(await self._status.start())
         self._alarm = start_stall_alarm(self.report)
 
     def report(self) -> WorkerReport:
@@ -139,6 +139,8 @@ class Application(faust.App):
 
     async def on_stop(self) -> None:
         """Finish what is in flight, leave the group, release the directory and the sink."""
+        if not self._begun:
+            leave_process("the worker stops before it began; nothing was read")
         loop = asyncio.get_running_loop()
         loop.call_later(self._stop_timeout_s, _end_late)
         try:

@@ -40,6 +40,18 @@ def end_process(error: BaseException, status: int = EXIT_FATAL) -> NoReturn:
         os._exit(status)
 
 
+def leave_process(why: str) -> NoReturn:
+    """End this process with status 0, though a thread may wait for the broker and cannot be interrupted.
+
+    Only for a worker that has not begun to read: there is nothing that could be finished or lost.
+    """
+    _log.info(why)
+    logging.shutdown()
+    sys.stderr.flush()
+    sys.stdout.flush()
+    os._exit(0)
+
+
 def guarded_task(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
     """Run ``work`` as a task of the running loop; an exception that leaves it ends the process.
 

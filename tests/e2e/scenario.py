@@ -50,7 +50,9 @@ def _head_is_read(worker: WorkerProcess) -> bool:
 class Scenario:
     """Topics are named by ``prefix``; files stand below ``directory``."""
 
-    def __init__(self, bootstrap: str, prefix: str, directory: Path, log: SimulatedLog) -> None:
+    def __init__(
+        self, bootstrap: str, prefix: str, directory: Path, log: SimulatedLog, *, create_log: bool = True
+    ) -> None:
         self.bootstrap = bootstrap
         self.prefix = prefix
         self.app_id = f"{prefix}app"
@@ -64,8 +66,8 @@ class Scenario:
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 0}
         )
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(f"{prefix}raftlog", PARTITIONS, 1)])[f"{prefix}raftlog"].result(30)
+        if create_log:
+            self.create_log()
 
     # ---- workers
 
@@ -101,6 +103,12 @@ class Scenario:
                 worker.kill()
 
     # ---- input
+
+    def create_log(self) -> None:
+        """Create the topic of the log, as the range store does."""
+        log = f"{self.prefix}raftlog"
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.create_topics([NewTopic(log, PARTITIONS, 1)])[log].result(30)
 
     def create_feed(self, worker: WorkerProcess, feed_id: str = "bank") -> FeedView:
         """Create a feed on all tables, and wait until it runs.

@@ -67,8 +67,12 @@ class WorkerProcess:
 
     def stop(self) -> int:
         """Ask it to end in an orderly way; returns its exit status."""
-        self._process.terminate()
+        self.terminate()
         return self.wait()
+
+    def terminate(self) -> None:
+        """Ask it to end, and do not wait for it."""
+        self._process.terminate()
 
     def wait(self, timeout_s: float = 60.0) -> int:
         """Its exit status, once it has ended."""
