@@ -1,4 +1,8 @@
-"""Configuration of the two Kafka clients: librdkafka (producers, state) and aiokafka (through Faust)."""
+"""Configuration of the two Kafka clients: librdkafka (producers, state) and aiokafka (through Faust).
+
+Neither may have a broker create a topic by naming it (``auto.create.topics.enable``, which is Kafka's
+default): such a topic has the broker's number of partitions, and a retention that loses state.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import logging
 import ssl
 from typing import Any, Final
 
+import aiokafka.client
+from aiokafka.protocol.metadata import MetadataRequest
 from faust import SASLCredentials, SSLCredentials
 from yarl import URL
 
@@ -17,6 +23,20 @@ KAFKA_LOGGER: Final = logging.getLogger("tidegate.kafka")
 _RECONNECT_MAX_MS: Final = 5_000  # a broker that is back is used again this soon
 
 
+class AskingOnly(MetadataRequest):
+    """Asks about topics without having the broker create those that are missing.
+
+    aiokafka asks the other way and has no setting for it: a log that is deleted under a worker would come
+    back at once, with the broker's default number of partitions.
+    """
+
+    def __init__(self, topics: list[str] | None = None) -> None:
+        super().__init__(topics, allow_auto_topic_creation=False)
+
+
+aiokafka.client.MetadataRequest = AskingOnly
+
+
 def librdkafka_config(settings: Settings) -> dict[str, Any]:
     """What every librdkafka client of the worker needs: brokers, identity, security."""
     config: dict[str, Any] = {
@@ -24,6 +44,7 @@ def librdkafka_config(settings: Settings) -> dict[str, Any]:
         "client.id": settings.app_id,
         "security.protocol": settings.security_protocol.value,
         "reconnect.backoff.max.ms": _RECONNECT_MAX_MS,
+        "allow.auto.create.topics": False,  # true by default for producers and admin clients
         "log.connection.close": False,  # idle connections close; that is no news
         "logger": KAFKA_LOGGER,
     }

@@ -86,7 +86,7 @@ def prepare_targets(
     """The targets with their partition counts, topics created where they are missing. Blocks.
 
     Raises ``FeedError`` for a topic that cannot hold the feed, ``TopologyError`` for one that cannot be
-    created.
+    created or looked at.
     """
     return tuple(_prepare(definition, table, admin, settings) for table in tables)
 
@@ -105,12 +105,11 @@ def _prepare(
     definition: FeedDefinition, known: KnownTable, admin: TopicAdmin, settings: Settings
 ) -> FeedTarget:
     topic = target_topic(definition, known.table.name)
-    partitions = admin.partitions(topic)
-    if partitions is None:
-        partitions = settings.output_partitions
-        admin.ensure([TopicSpec(topic, partitions, _CREATED_WITH)])
-    elif "compact" in admin.config(topic).get("cleanup.policy", ""):
+    spec = TopicSpec(topic, settings.output_partitions, _CREATED_WITH)
+    found = admin.create_unless_there(spec)
+    if found is not None and "compact" in admin.config(topic).get("cleanup.policy", ""):
         _refuse_compaction(definition, topic)
+    partitions = spec.partitions if found is None else found
     return FeedTarget(known.table, known.table_id, topic, partitions, (_table_span(known.table_id),))
 
 

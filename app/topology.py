@@ -20,6 +20,23 @@ from tidegate.errors import TopologyError
 _REQUEST_S: Final = 10.0
 _BACKOFF_FIRST_S: Final = 0.5
 _BACKOFF_MAX_S: Final = 10.0
+_LOOK_AGAIN_S: Final = 0.1
+
+#: Answers that pass by themselves, if they pass: a broker that has not heard of a new topic or of its new
+#: leader, a controller that moves. What still says so after ``_PASSING_S`` is refused.
+_PASSING: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+_PASSING_S: Final = 30.0
+_MAY_DESCRIBE: Final = (
+    "Let the worker's user describe topics and their configuration, where that is forbidden"
+)
 
 _log = structlog.get_logger("tidegate.topology")
 ResultT = TypeVar("ResultT")
@@ -52,20 +69,30 @@ class TopicAdmin:
         return Topology(partitions, self._ids([topics.log, *(spec.name for spec in specs)]))
 
     def partitions(self, topic: str) -> int | None:
-        """How many partitions the topic has; ``None`` when it does not exist."""
-        found = insist("metadata", lambda: self._admin.list_topics(topic, timeout=_REQUEST_S)).topics.get(
-            topic
-        )
-        return None if found is None or found.error is not None else len(found.partitions)
+        """How many partitions the topic has; ``None`` when it does not exist.
+
+        Asking creates no topic (``app.clients``). Raises ``TopologyError`` when the broker refuses to tell.
+        """
+
+        def ask() -> int | None:
+            found = self._admin.list_topics(topic, timeout=_REQUEST_S).topics[topic]
+            if found.error is None:
+                return len(found.partitions)
+            if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise KafkaException(found.error)
+
+        return insist(f"partitions of the topic {topic}", ask)
 
     def config(self, topic: str) -> dict[str, str]:
-        """The topic's configuration, defaults included."""
+        """The topic's configuration, defaults included. Raises ``TopologyError``."""
 
         def ask() -> Any:
             resource = ConfigResource(ResourceType.TOPIC, topic)
             return self._admin.describe_configs([resource], request_timeout=_REQUEST_S)[resource].result()
 
-        return {name: entry.value for name, entry in insist("topic configuration", ask).items()}
+        entries = insist(f"configuration of the topic {topic}", ask)
+        return {name: entry.value for name, entry in entries.items()}
 
     def ensure(self, specs: Iterable[TopicSpec]) -> None:
         """Create the topics that are missing, and compare the others with their specification.
@@ -73,11 +100,19 @@ class TopicAdmin:
         Raises ``TopologyError`` that names the topic and what to do.
         """
         for spec in specs:
-            found = self.partitions(spec.name)
-            if found is None:
-                self._create(spec)
-            else:
+            found = self.create_unless_there(spec)
+            if found is not None:
                 self._check(spec, found)
+
+    def create_unless_there(self, spec: TopicSpec) -> int | None:
+        """How many partitions the topic had already; ``None`` when it was missing, and is created now.
+
+        Raises ``TopologyError`` when it cannot be created.
+        """
+        found = self.partitions(spec.name)
+        if found is None and not self._create(spec):  # another was faster, and may have made it otherwise
+            found = self._wait_until_known(spec.name)
+        return found
 
     def _wait_for_log(self, log: str) -> int:
         pause_s = _BACKOFF_FIRST_S
@@ -87,23 +122,36 @@ class TopicAdmin:
             pause_s = min(2 * pause_s, _BACKOFF_MAX_S)
         return partitions
 
-    def _create(self, spec: TopicSpec) -> None:
+    def _create(self, spec: TopicSpec) -> bool:
+        """Whether this call created the topic; returns once the brokers tell of it."""
         topic = NewTopic(spec.name, spec.partitions, self._replication, config=dict(spec.config))
 
-        def ask() -> None:
-            self._admin.create_topics([topic], request_timeout=_REQUEST_S)[spec.name].result()
+        def ask() -> bool:
+            try:
+                self._admin.create_topics([topic], request_timeout=_REQUEST_S)[spec.name].result()
+            except KafkaException as failure:
+                if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+                return False
+            return True
 
-        try:
-            insist("topic creation", ask)
-        except KafkaException as failure:
-            if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # else another worker was faster
+        mend = f"Create it with {spec.partitions} partitions and {dict(spec.config)}, or let this user do so"
+        created = insist(f"creation of the topic {spec.name}", ask, mend)
+        if created:
+            self._wait_until_known(spec.name)
+            _log.info("topic created", topic=spec.name, partitions=spec.partitions)
+        return created
+
+    def _wait_until_known(self, topic: str) -> int:
+        deadline = time.monotonic() + _PASSING_S
+        while not (partitions := self.partitions(topic)):
+            if time.monotonic() > deadline:
                 raise TopologyError(
-                    f"The topic {spec.name} cannot be created: {failure.args[0].str()}. Create it with "
-                    f"{spec.partitions} partitions and {dict(spec.config)}, or let this user do so"
-                ) from None
-        while self.partitions(spec.name) != spec.partitions:  # until every broker has heard of it
-            time.sleep(_BACKOFF_FIRST_S / 5)
-        _log.info("topic created", topic=spec.name, partitions=spec.partitions)
+                    f"Kafka says that the topic {topic} exists, but no broker told of its partitions for "
+                    f"{_PASSING_S:.0f} s; look whether it is being deleted, then try again"
+                )
+            time.sleep(_LOOK_AGAIN_S)
+        return partitions
 
     def _check(self, spec: TopicSpec, partitions: int) -> None:
         if partitions != spec.partitions:
@@ -124,19 +172,35 @@ class TopicAdmin:
             found = self._admin.describe_topics(TopicCollection(names), request_timeout=_REQUEST_S)
             return {name: str(future.result().topic_id) for name, future in found.items()}
 
-        return insist("topic ids", ask)
+        return insist(f"ids of the topics {', '.join(names)}", ask)
 
 
-def insist(what: str, ask: Callable[[], ResultT]) -> ResultT:
-    """The answer of ``ask``, repeated with back-off while no broker answers it."""
+def insist(what: str, ask: Callable[[], ResultT], mend: str = _MAY_DESCRIBE) -> ResultT:
+    """The answer of ``ask``, repeated with back-off while no broker answers it.
+
+    Raises ``TopologyError`` with ``what`` was asked, the broker's words and how to ``mend`` it when the
+    broker refuses.
+    """
     pause_s = _BACKOFF_FIRST_S
+    passing_until: float | None = None
     while True:
         try:
             return ask()
         except KafkaException as failure:
             error: KafkaError = failure.args[0]
-            if not broker_is_away(error):
-                raise
-            _log.warning("waiting for Kafka", asked=what, cause=error.str(), again_in_s=pause_s)
+        if broker_is_away(error):
+            passing_until = None
+        elif error.code() not in _PASSING:
+            raise refused(what, error, mend)
+        elif passing_until is None:
+            passing_until = time.monotonic() + _PASSING_S
+        elif time.monotonic() > passing_until:
+            raise refused(what, error, mend)
+        _log.warning("waiting for Kafka", asked=what, cause=error.str(), again_in_s=pause_s)
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _BACKOFF_MAX_S)
+
+
+def refused(what: str, error: KafkaError, mend: str) -> TopologyError:
+    """The broker's refusal as a sentence."""
+    return TopologyError(f"Kafka refused what the worker asked for ({what}): {error.str()}. {mend}")

@@ -13,6 +13,7 @@ _CONFIG: Final = {
     "enable.idempotence": True,
     "enable.gapless.guarantee": True,
     "acks": "all",
+    "allow.auto.create.topics": False,  # a log that is deleted meanwhile must not come back without its head
     "message.timeout.ms": 0,  # no expiry: a record that expires before its successors leaves a gap
     "linger.ms": 5,
     "delivery.report.only.error": True,  # a callback for every record costs as much as sending it

@@ -70,6 +70,7 @@ class KafkaConnection:
             "bootstrap.servers": self.bootstrap_servers,
             "security.protocol": self.security_protocol,
             "logger": _LOGGER,
+            "allow.auto.create.topics": False,  # else a producer creates the topic whose name is misspelt
         }
         if self.security_protocol.endswith("SSL"):
             config |= _set(

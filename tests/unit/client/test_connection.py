@@ -32,6 +32,7 @@ def test_a_login_over_tls_configures_both() -> None:
     assert config == {
         "bootstrap.servers": "kafka:9093",
         "security.protocol": "SASL_SSL",
+        "allow.auto.create.topics": False,
         "ssl.ca.location": "ca.pem",
         "ssl.key.password": "key secret",
         "sasl.mechanism": "SCRAM-SHA-512",
