@@ -40,6 +40,7 @@ from app.ending import guarded_task
 from app.fetched import FetchedBatch
 from app.in_flight import InFlight
 from app.intake import Intake
+from app.log_ends import watch_ends
 from app.metrics import BATCHES, INCIDENTS, ROWS
 from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
@@ -79,6 +80,7 @@ class LogPartition:
         self.log = Intake(self._log_place, app.batches, self._take, self._note_cut)
         self.control = Intake(self._control_place, app.batches, self._take_control)
         self.pipeline: Pipeline | None = None
+        self._processor: PartitionProcessor | None = None
         self._writer: PartitionWriter | None = None
         self._store: PartitionStore | None = None
         self._released = False
@@ -97,13 +99,15 @@ class LogPartition:
         await self._in_thread(self._close)
 
     def report(self) -> PartitionReport:
-        """How it is, as of its last step or a second before."""
-        if self.pipeline is None:
+        """How it is: its position as of its last step, what stands in its state at most a second older."""
+        if self.pipeline is None or self._processor is None:
             return PartitionReport(self.partition, "restoring")
+        position, end = self._processor.next_offset or 0, self.log.end
         report = PartitionReport(
             self.partition,
-            "held" if self.pipeline.processor.held else "running",
-            lag_records=self.log.lag,
+            "held" if self._processor.held else "running",
+            next_offset=position,
+            lag_records=None if end is None else max(0, end - position),
             inflight_rows=self.pipeline.in_flight.rows,
             oldest_unacknowledged_ms=int(self.pipeline.in_flight.oldest_s * 1000),
         )
@@ -148,6 +152,7 @@ class LogPartition:
         """Steps O4 to O6: the intake compares the position with the start of the log before it seeks."""
         assert self._writer is not None
         runtime = self._app.runtime
+        self._processor = processor
         self.pipeline = Pipeline(
             processor,
             self._writer,
@@ -205,9 +210,13 @@ class LogPartitions:
         self._app = app
         self._cache = BlockCache(RocksOptions().block_cache_bytes)
         self.open: dict[int, LogPartition] = {}
+        self._ends: asyncio.Task[None] | None = None
 
     def assigned(self, partition: int) -> None:
         """Begin to open the partition."""
+        if self._ends is None:
+            watch = watch_ends(lambda: [held.log for held in self.open.values()], lambda: self._app.batches)
+            self._ends = guarded_task(watch, "log ends")
         self.open[partition] = LogPartition(self._app, partition, self._cache)
 
     def offer(self, batch: FetchedBatch) -> None:
@@ -228,6 +237,9 @@ class LogPartitions:
 
     async def released(self) -> None:
         """Close every partition."""
+        if self._ends is not None:
+            self._ends.cancel()
+            self._ends = None
         leaving, self.open = self.open, {}
         await asyncio.gather(*(held.release() for held in leaving.values()))
 
@@ -250,9 +262,9 @@ def _with_status(report: PartitionReport, status: PartitionStatus) -> PartitionR
     now_ms = time.time_ns() // NANOS_PER_MS
     return replace(
         report,
-        next_offset=status.offset + 1,
         ranges=status.ranges,
         open_transactions=status.open_transactions,
+        tracked_intents=status.tracked_intents,
         resolved=None if resolved is None else str(resolved),
         resolved_lag_ms=None if resolved is None else now_ms - resolved.wall_ms,
         closed_regressions=status.closed_regressions,

@@ -46,7 +46,7 @@ class Intake:
         take: Callable[[FetchedBatch], None],
         cut: Callable[[int], None] | None = None,
     ) -> None:
-        self._tp = tp
+        self.tp = tp
         self._flow = flow
         self._take = take
         self._cut = cut
@@ -56,7 +56,8 @@ class Intake:
         self._opened = False
         self._closed = False
         self._moved = asyncio.Event()
-        self.highwater = 0
+        #: Where the partition ends, as far as anybody told; ``None`` before that.
+        self.end: int | None = None
 
     @property
     def position(self) -> int:
@@ -64,9 +65,13 @@ class Intake:
         return self._next
 
     @property
-    def lag(self) -> int:
-        """Offsets of the partition that were not received yet."""
-        return max(0, self.highwater - self._next)
+    def hears_of_end(self) -> bool:
+        """Whether fetches tell where the partition ends: none do before the first, or while it is halted."""
+        return self.end is not None and not self._halted
+
+    def note_end(self, end: int) -> None:
+        """Somebody told where the partition ends, perhaps some time ago."""
+        self.end = end if self.end is None else max(self.end, end)
 
     def open(self, offset: int) -> None:
         """Begin to read at ``offset``; nothing happens when the intake is closed already."""
@@ -83,7 +88,7 @@ class Intake:
         """
         if self._closed or not self._opened:
             return
-        self.highwater = max(self.highwater, batch.highwater)
+        self.note_end(batch.highwater)
         if batch.start == self._next:
             self._next = batch.end
             self._take(batch)
@@ -92,8 +97,8 @@ class Intake:
             REREADS.inc()
             _log.info(
                 "a batch does not follow the last one; reading it again",
-                topic=self._tp.topic,
-                partition=self._tp.partition,
+                topic=self.tp.topic,
+                partition=self.tp.partition,
                 expected=self._next,
                 got=batch.start,
             )
@@ -110,14 +115,14 @@ class Intake:
         """Let nothing more be fetched until ``proceed``; what is on its way still comes."""
         self._halted = True
         if self._settling is None:
-            self._flow.halt_partition(self._tp)
+            self._flow.halt_partition(self.tp)
 
     def proceed(self) -> None:
         """Let the partition flow again."""
         if self._halted:
             self._halted = False
             if self._settling is None and not self._closed:
-                self._flow.continue_partition(self._tp)
+                self._flow.continue_partition(self.tp)
 
     def close(self) -> None:
         """Take nothing more."""
@@ -128,25 +133,26 @@ class Intake:
 
     def _settle(self) -> None:
         """Bring the consumer to the next offset; batches that arrive until then are ignored."""
-        self._settling = asyncio.create_task(self._seek(), name=f"seek {self._tp.topic}")
+        self._settling = asyncio.create_task(self._seek(), name=f"seek {self.tp.topic}")
 
     async def _seek(self) -> None:
         try:
             await self._find_place()
-            await self._flow.open_partition(self._tp, self._next)
+            await self._flow.open_partition(self.tp, self._next)
         except Exception as error:  # without a position nothing can be read
             end_process(error)
         self._settling = None
         if self._halted:
-            self._flow.halt_partition(self._tp)
+            self._flow.halt_partition(self.tp)
 
     async def _find_place(self) -> None:
         """Go on from the start of the topic when it was cut above the next offset."""
-        first = (await self._flow.earliest_offsets(self._tp))[self._tp]
-        end = (await self._flow.highwaters(self._tp))[self._tp]
+        first = (await self._flow.earliest_offsets(self.tp))[self.tp]
+        end = (await self._flow.highwaters(self.tp))[self.tp]
+        self.note_end(end)
         if self._next > max(first, end):
             raise StateError(
-                f"{self._tp.topic} ends at offset {end} in partition {self._tp.partition}, where offset "
+                f"{self.tp.topic} ends at offset {end} in partition {self.tp.partition}, where offset "
                 f"{self._next} was to be read next: the topic was deleted and created again, or cut at its "
                 "end. Nothing was written since; bring the old topic back, or start with another app_id"
             )

@@ -27,13 +27,15 @@ REREADS: Final = Counter(
 )
 
 _PARTITION_GAUGES: Final = {
-    "lag_records": "Records of the log that were not read yet",
+    "lag_records": "Offsets from behind the last step to the end of the log; absent before that is known",
     "open_transactions": "Transactions with open intents",
+    "tracked_intents": "Open intents of those transactions",
     "ranges": "Ranges, ended ones included",
     "inflight_rows": "Rows that wait for their acknowledgement",
     "oldest_unacknowledged_ms": "Age of the oldest batch with such rows",
     "closed_regressions": "Closed timestamps below an earlier one, ignored",
-    "spill_bytes": "Bytes of parked records on disk",
+    "spill_bytes": "Bytes of parked records on disk; always 0: nothing is spilled by this version",
+    "resolved_lag_ms": "Wall clock less the lowest resolved timestamp; absent without a live range",
 }
 
 
@@ -49,9 +51,10 @@ class ReportCollector(Collector):
         for name, meaning in _PARTITION_GAUGES.items():
             gauge = GaugeMetricFamily(f"tidegate_{name}", meaning, labels=["partition"])
             for partition in report.partitions:
-                gauge.add_metric([str(partition.partition)], getattr(partition, name))
+                value = getattr(partition, name)
+                if value is not None:
+                    gauge.add_metric([str(partition.partition)], value)
             yield gauge
-        yield _resolved_lag(report.partitions)
         yield _quarantined(report.partitions)
         yield _holes(report.quarantined)
         feeds = GaugeMetricFamily(
@@ -63,16 +66,6 @@ class ReportCollector(Collector):
         yield GaugeMetricFamily(
             "tidegate_stalled_partitions", "Partitions over the stall alarm", value=len(report.stalled)
         )
-
-
-def _resolved_lag(partitions: Iterable[PartitionReport]) -> GaugeMetricFamily:
-    gauge = GaugeMetricFamily(
-        "tidegate_resolved_lag_ms", "Wall clock less the lowest resolved timestamp", labels=["partition"]
-    )
-    for partition in partitions:
-        if partition.resolved_lag_ms is not None:
-            gauge.add_metric([str(partition.partition)], partition.resolved_lag_ms)
-    return gauge
 
 
 def _quarantined(partitions: Iterable[PartitionReport]) -> GaugeMetricFamily:

@@ -32,15 +32,21 @@ class RangeReport:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """A log partition of this worker. ``resolved_lag_ms`` is the wall clock less the lowest resolved
-    timestamp of its live ranges; ``None`` while it has none. ``state`` is restoring, running or held."""
+    """A log partition of this worker.
+
+    ``state`` is restoring, running or held. ``next_offset`` is behind its last step; ``lag_records`` are the
+    offsets from there to the end of the log, which is a few seconds old at most, and ``None`` before that
+    end is known. ``tracked_intents`` are the open intents of ``open_transactions``. ``resolved_lag_ms`` is
+    the wall clock less the lowest resolved timestamp of its live ranges; ``None`` while it has none.
+    """
 
     partition: int
     state: str
     next_offset: int | None = None
-    lag_records: int = 0
+    lag_records: int | None = None
     ranges: int = 0
     open_transactions: int = 0
+    tracked_intents: int = 0
     resolved: str | None = None
     resolved_lag_ms: int | None = None
     inflight_rows: int = 0

@@ -187,6 +187,15 @@ def hold_markers(_: int) -> None:
     FeedPublisher._advance = patched  # type: ignore[method-assign]
 
 
+def hold_rows(_: int) -> None:
+    """Hand no row to the sink: its queue is full for ever, and the log is read no further."""
+
+    def patched(self: Sink, rows: Any, barrier: Any, first: int = 0) -> int:
+        return first
+
+    Sink.send = patched  # type: ignore[method-assign]
+
+
 def look_idle(_: int) -> None:
     """Be a worker that has run for a day: aiokafka takes its consumer for idle since the start."""
     SubscriptionState.fetcher_idle_time = 86_400.0
@@ -215,6 +224,7 @@ POINTS: Final[dict[str, Callable[[int], None]]] = {
     "freeze-before-commit": freeze_before_commit,
     "freeze-broker-at": freeze_broker_at,
     "hold-markers": hold_markers,
+    "hold-rows": hold_rows,
     "fail-to-open": fail_to_open,
     "look-idle": look_idle,
 }

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 
@@ -21,9 +22,7 @@ def read_through(scenario: Scenario) -> None:
     worker = scenario.start_worker(instance_id="w0")
     scenario.create_feed(worker)
     scenario.append(max(map(len, scenario.log.partitions)) // 2)
-    worker.wait_until(
-        lambda: all(p["lag_records"] == 0 for p in worker.ask("/status")["partitions"]), "the end"
-    )
+    wait_until_read(scenario, worker)
     assert worker.stop() == 0, worker.text
 
 

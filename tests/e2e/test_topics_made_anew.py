@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from app.ending import EXIT_FATAL
+from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import PARTITIONS, Scenario
 from tidegate.client.output import OutputTopics
 
@@ -22,9 +23,7 @@ def half_read(scenario: Scenario) -> Scenario:
     worker = scenario.start_worker(instance_id="w0")
     scenario.create_feed(worker)
     scenario.append(max(map(len, scenario.log.partitions)) // 2)
-    worker.wait_until(
-        lambda: all(p["lag_records"] == 0 for p in worker.ask("/status")["partitions"]), "the end"
-    )
+    wait_until_read(scenario, worker)
     assert worker.stop() == 0, worker.text
     return scenario
 

@@ -83,13 +83,15 @@ class RangeProgress:
 class PartitionStatus:
     """What an operator wants to know of a partition.
 
-    ``slowest`` are its live ranges that are least far resolved, ``resolved`` is the first of them.
+    ``tracked_intents`` are the open intents of its open transactions. ``slowest`` are its live ranges that
+    are least far resolved, ``resolved`` is the first of them.
     """
 
     partition: int
     offset: Offset
     ranges: int
     open_transactions: int
+    tracked_intents: int
     resolved: ResolvedTimestamp | None
     slowest: tuple[RangeProgress, ...]
     closed_regressions: int
@@ -214,6 +216,7 @@ class PartitionProcessor:
             self._position.offset,
             len(self._ranges),
             sum(len(state.resolver.queue) for state in live),
+            sum(txn.refs for state in live for txn in state.resolver.queue),
             slowest[0].resolved if slowest else None,
             tuple(RangeProgress(state.range_id, state.resolved) for state in slowest),
             sum(state.closed_regressions for state in self._ranges),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from app.metrics import ReportCollector
@@ -15,7 +16,15 @@ _REPORT = WorkerReport(
     2,
     stall_alarm_ms=1_000,
     partitions=(
-        PartitionReport(0, "running", lag_records=7, resolved_lag_ms=12, oldest_unacknowledged_ms=1_001),
+        PartitionReport(
+            0,
+            "running",
+            lag_records=7,
+            open_transactions=2,
+            tracked_intents=9,
+            resolved_lag_ms=12,
+            oldest_unacknowledged_ms=1_001,
+        ),
         PartitionReport(1, "restoring", quarantined=(_HOLE,)),
     ),
     feeds=(FeedReport("bank", 1, "5.0000000000", 34, ""),),
@@ -32,6 +41,8 @@ def samples() -> set[str]:
 def test_each_partition_has_its_gauges() -> None:
     assert {
         'tidegate_lag_records{partition="0"} 7.0',
+        'tidegate_open_transactions{partition="0"} 2.0',
+        'tidegate_tracked_intents{partition="0"} 9.0',
         'tidegate_resolved_lag_ms{partition="0"} 12.0',
         'tidegate_quarantined_ranges{partition="1"} 1.0',
     } <= samples()
@@ -42,8 +53,16 @@ def test_each_quarantined_range_is_named() -> None:
     assert named == ['tidegate_quarantined_range{offset="1000",partition="1",range_id="42"} 1.0']
 
 
-def test_a_partition_without_a_resolved_timestamp_has_no_lag() -> None:
-    assert not any(line.startswith('tidegate_resolved_lag_ms{partition="1"}') for line in samples())
+@pytest.mark.parametrize("lag", ["lag_records", "resolved_lag_ms"])
+def test_a_lag_that_is_not_known_is_absent_and_not_zero(lag: str) -> None:
+    assert not any(line.startswith(f'tidegate_{lag}{{partition="1"}}') for line in samples())
+    assert _REPORT.as_json()["partitions"][1][lag] is None
+
+
+def test_a_figure_that_never_moves_says_so() -> None:
+    assert 'tidegate_spill_bytes{partition="0"} 0.0' in samples()
+    (meaning,) = [line for line in samples() if line.startswith("# HELP tidegate_spill_bytes")]
+    assert "nothing is spilled by this version" in meaning
 
 
 def test_a_stalled_partition_is_counted_and_named() -> None:
