@@ -20,11 +20,11 @@ from app.runtime import Runtime
 from app.settings import Settings
 from app.stall_alarm import start_stall_alarm
 from app.status_server import StatusServer
+from app.topic_watch import TopicWatch
 from app.topics import Topics
 from app.transport import BatchConsumer, BatchSchema, BatchTransport
 from tidegate.errors import FatalError, TidegateError
 
-_MAX_POLL_S: Final = 300.0
 _REQUEST_S: Final = 40.0
 _FETCH_BYTES: Final = 4 << 20  # per partition and fetch; above any record
 _HEARTBEATS_PER_SESSION: Final = 4
@@ -66,7 +66,6 @@ class Application(faust.App):
             broker_heartbeat_interval=session_s / _HEARTBEATS_PER_SESSION,
             broker_rebalance_timeout=settings.drain_timeout_ms / 1000 + _RELEASE_MARGIN_S,
             broker_request_timeout=max(_REQUEST_S, 2 * session_s),
-            broker_max_poll_interval=_MAX_POLL_S,
             broker_max_poll_records=settings.batch_records,
             broker_commit_interval=_COMMIT_S,
             consumer_group_instance_id=settings.instance_id,
@@ -115,6 +114,7 @@ class Application(faust.App):
     async def _open(self) -> None:
         self.runtime = await asyncio.get_running_loop().run_in_executor(None, Runtime, self.settings)
         self.follower = JobsFollower(self.settings)
+        self._watch = TopicWatch(self.runtime.admin, self.runtime.topology)
         self._status = StatusServer(self.settings, self.report)
         self.runtime.directory.announce(await self._status.start())
         self._alarm = start_stall_alarm(self.report)
@@ -148,6 +148,7 @@ class Application(faust.App):
             await self.batches.force_commit()
             await super().on_stop()
             self._alarm.cancel()
+            self._watch.close()
             await self._status.stop()
             await loop.run_in_executor(None, self.follower.close)
             await loop.run_in_executor(None, self.runtime.close)

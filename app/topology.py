@@ -66,7 +66,7 @@ class TopicAdmin:
         partitions = self._wait_for_log(topics.log)
         specs = topics.specs(partitions, settings.checkpoint_partitions)
         self.ensure(specs)
-        return Topology(partitions, self._ids([topics.log, *(spec.name for spec in specs)]))
+        return Topology(partitions, self.ids([topics.log, *(spec.name for spec in specs)]))
 
     def partitions(self, topic: str) -> int | None:
         """How many partitions the topic has; ``None`` when it does not exist.
@@ -167,7 +167,9 @@ class TopicAdmin:
                 f"set it to {spec.config['cleanup.policy']}"
             )
 
-    def _ids(self, names: list[str]) -> dict[str, str]:
+    def ids(self, names: list[str]) -> dict[str, str]:
+        """The id of each topic, by name. Raises ``TopologyError``, for one that is not there as well."""
+
         def ask() -> dict[str, str]:
             found = self._admin.describe_topics(TopicCollection(names), request_timeout=_REQUEST_S)
             return {name: str(future.result().topic_id) for name, future in found.items()}

@@ -150,6 +150,10 @@ class Scenario:
         assert self._producer.flush(60) == 0
         self._written = max(map(len, self.log.partitions)) if end is None else end
 
+    def rewind(self) -> None:
+        """Let `append` begin with the log's first record again."""
+        self._written = 0
+
     def _append(self, partition: int, record: Record) -> None:
         self._producer.produce(
             f"{self.prefix}raftlog", record.value, record.key, partition, timestamp=record.timestamp

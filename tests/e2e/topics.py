@@ -1,0 +1,33 @@
+"""Topics deleted and created again, as an operator would."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.e2e.scenario import PARTITIONS, Scenario
+
+_FORGOTTEN_S = 30.0
+
+
+def delete(scenario: Scenario, topic: str) -> AdminClient:
+    """Delete the topic."""
+    admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
+    return admin
+
+
+def create(admin: AdminClient, topic: str) -> None:
+    """Create the topic; the broker takes a moment to forget the old one."""
+    deadline = time.monotonic() + _FORGOTTEN_S
+    while True:
+        try:
+            admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return
