@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import time
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from app.ending import EXIT_FATAL
 from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import PARTITIONS, Scenario
+from tests.e2e.topics import create, delete
 from tidegate.client.output import OutputTopics
 
 pytestmark = pytest.mark.broker
@@ -32,26 +30,6 @@ def rows(scenario: Scenario) -> int:
     """Markers not counted: the persisted one may be repeated at any start."""
     records = OutputTopics.now(scenario.connection, [scenario.topic]).records()
     return sum(record.key is not None for record in records)
-
-
-def delete(scenario: Scenario, topic: str) -> AdminClient:
-    admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
-    admin.delete_topics([topic])[topic].result(30)
-    return admin
-
-
-def create(admin: AdminClient, topic: str) -> None:
-    """Create the topic; the broker takes a moment to forget the old one."""
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
-        except KafkaException:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-        else:
-            return
 
 
 def test_a_log_made_anew_is_refused_before_a_row_is_written(half_read: Scenario) -> None:
