@@ -41,6 +41,7 @@ from tidegate.spans import Span
 
 _KEY_BYTES: Final = 8
 _TXN_ID_BYTES: Final = 16
+_new: Final = tuple.__new__
 
 
 def decode_key(key: bytes | None) -> RangeId | None:
@@ -87,7 +88,7 @@ def _timestamp(message: pb.Timestamp) -> Timestamp:
     wall, logical = message.wall_time, message.logical
     if wall < 0 or logical < 0:
         raise MalformedEntry(f"negative timestamp ({wall}, {logical})")
-    return Timestamp(wall, logical)
+    return _new(Timestamp, (wall, logical))  # half the cost of Timestamp(...), several times a record
 
 
 def _txn_id(raw: bytes) -> TxnId:
@@ -196,7 +197,7 @@ def _command(message: pb.LogEntry) -> Entry:
         _trigger(command.replicated_eval_result)
         if command.HasField("replicated_eval_result")
         else Trigger.NONE,
-        command.write_batch.data,
+        command.write_batch.data if command.HasField("write_batch") else b"",
     )
 
 

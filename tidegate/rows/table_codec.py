@@ -38,7 +38,7 @@ class TableCodec:
         self._layout = RowLayout(descriptor)
         self._collated_key = any(c.type.kind is Kind.COLLATED_STRING for c in self._layout.key_columns)
         self._index = _primary_index(descriptor, self._layout)
-        self._tuple = TupleCodec(self._layout.columns)
+        self._tuple = TupleCodec(self._layout.columns, {column.id for column in self._layout.key_columns})
         #: All keys of the primary index, tenant prefix left out.
         self.primary_span = Span(self._index.prefix, prefix_end(self._index.prefix))
 

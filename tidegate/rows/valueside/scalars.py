@@ -20,6 +20,7 @@ from tidegate.rows.valueside.tags import WireType
 from tidegate.rows.valueside.varints import decode_length, decode_zigzag, encode_length, encode_zigzag
 
 _DOUBLE: Final = struct.Struct(">d")
+_LONG: Final = 0x80  # lengths below it are a single byte
 
 
 def encode_sized(data: bytes) -> bytes:
@@ -35,7 +36,10 @@ def decode_sized(buffer: bytes, position: int) -> tuple[bytes, int]:
 
 def decode_string(buffer: bytes, position: int) -> tuple[str, int]:
     """Inverse of `encode_string`, in one step: strings are most of what rows are made of."""
-    size, start = decode_length(buffer, position)
+    if position < len(buffer) and (size := buffer[position]) < _LONG:
+        start = position + 1
+    else:
+        size, start = decode_length(buffer, position)
     end = start + size
     if end > len(buffer):
         raise EncodingError(f"a string of {size} bytes is cut at offset {len(buffer)}")

@@ -13,7 +13,7 @@ from tidegate.errors import EncodingError
 from tidegate.rows.descriptor import Column
 from tidegate.rows.take import Decode
 from tidegate.rows.valueside.datums import value_codec
-from tidegate.rows.valueside.tags import decode_tag, encode_tag, skip_datum
+from tidegate.rows.valueside.tags import WireType, decode_tag, encode_tag, skip_datum
 
 _WIRE_BITS: Final = 8  # room for every wire type below a column id in one dictionary key
 _EXTENDED: Final = 0x0F
@@ -22,9 +22,10 @@ _EXTENDED: Final = 0x0F
 class TupleCodec:
     """Reads and writes the columns of one table in tuple bodies; compiled once per descriptor version."""
 
-    __slots__ = ("_columns", "_encoders", "_readers")
+    __slots__ = ("_columns", "_encoders", "_full", "_readers")
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[Column], in_key: Set[int] = frozenset()) -> None:
+        """``in_key`` are the ids of the columns that stand in the key."""
         self._columns = {column.id: column for column in columns}
         self._readers: dict[int, tuple[int, Decode]] = {}
         self._encoders = []
@@ -34,6 +35,7 @@ class TupleCodec:
                 self._readers[column.id << _WIRE_BITS | wire_type] = (slot, decode)
             self._encoders.append((column, slot, codec.encode))
         self._encoders.sort(key=lambda entry: entry[0].id)
+        self._full = self._full_row(in_key)
 
     def read_into(self, slots: list[Any], body: bytes, position: int) -> None:
         """Put the body's datums into ``slots``, one per column that the codec was made for.
@@ -41,9 +43,14 @@ class TupleCodec:
         Other columns are passed over by their wire type. Raises `EncodingError` for a malformed body, or
         a datum whose wire type is not one of its column's.
         """
-        readers = self._readers
         end = len(body)
         column_id = 0
+        for tag, full_id, slot, decode in self._full:
+            if position >= end or body[position] != tag:
+                break
+            slots[slot], position = decode(body, position + 1)
+            column_id = full_id
+        readers = self._readers
         while position < end:
             tag = body[position]
             wire_type = tag & _EXTENDED
@@ -77,6 +84,26 @@ class TupleCodec:
             parts.append(encode_tag(column.id - last_id, wire_type) + data)
             last_id = column.id
         return b"".join(parts)
+
+    def _full_row(self, in_key: Set[int]) -> tuple[tuple[int, int, int, Decode], ...]:
+        """(tag, column id, slot, reader) of the columns of a row without NULLs, as long as tags are one byte.
+
+        Most rows begin like that, and one comparison a column is all that they need. Key columns stand in
+        the value only now and then, and a type with several wire types has no tag that could be expected.
+        """
+        full: list[tuple[int, int, int, Decode]] = []
+        last_id = 0
+        for column, slot, _ in self._encoders:
+            if column.id in in_key:
+                continue
+            wire_type, *others = sorted(value_codec(column.type).decoders.keys() - {WireType.NULL})
+            tag = encode_tag(column.id - last_id, wire_type)
+            if others or len(tag) > 1:
+                break
+            _, decode = self._readers[column.id << _WIRE_BITS | wire_type]
+            full.append((tag[0], column.id, slot, decode))
+            last_id = column.id
+        return tuple(full)
 
     def _pass_over(self, column_id: int, wire_type: int, body: bytes, position: int) -> int:
         column = self._columns.get(column_id)

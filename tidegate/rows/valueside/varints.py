@@ -11,6 +11,7 @@ from typing import Final
 
 from tidegate.errors import EncodingError
 
+_LONG: Final = 0x80  # a byte from here on has others behind it
 _MAX_SHIFT: Final = 63
 _MIN_INT64: Final = -(2**63)
 _MAX_INT64: Final = 2**63 - 1
@@ -55,6 +56,8 @@ def encode_zigzag(value: int) -> bytes:
 
 def decode_zigzag(buffer: bytes, position: int) -> tuple[int, int]:
     """Inverse of `encode_zigzag`; errors as `decode_uvarint`."""
+    if position < len(buffer) and (byte := buffer[position]) < _LONG:
+        return (byte >> 1) ^ -(byte & 1), position + 1
     value, end = decode_uvarint(buffer, position)
     return (value >> 1) ^ -(value & 1), end
 
