@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -114,13 +115,14 @@ def main(quick: bool, only: tuple[str, ...], seed: int, file: Path) -> None:
     console, report = Console(), Report(seed, quick)
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as home, KafkaBroker() as broker:
         sizes = _QUICK if quick else _FULL
-        bench = Bench(BenchTopics(broker.bootstrap), Path(home), sizes, seed, report)
-        for name in only or _MEASUREMENTS:
-            console.print(f"measuring {name} ...")
-            try:
-                _MEASUREMENTS[name](bench)
-            except TidegateError as error:
-                report.failures[name] = str(error)
+        with closing(BenchTopics(broker.bootstrap)) as topics:
+            bench = Bench(topics, Path(home), sizes, seed, report)
+            for name in only or _MEASUREMENTS:
+                console.print(f"measuring {name} ...")
+                try:
+                    _MEASUREMENTS[name](bench)
+                except TidegateError as error:
+                    report.failures[name] = str(error)
     report.print(console)
     report.write(file)
     console.print(f"written to {file}")

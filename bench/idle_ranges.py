@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -45,14 +46,14 @@ def idle_ranges(
 
 def _beat(store: BenchStore, topics: BenchTopics, application: BenchApplication, seconds: float) -> int:
     """Heartbeats of all ranges in turn, in real time; returns how many."""
-    sink = KafkaSink(topics.bootstrap, application.log_topic)
-    ranges, begin, beats = store.ranges, time.monotonic(), 0
-    for step in range(int(seconds * _STEPS_PER_S)):
-        time.sleep(max(0.0, begin + step / _STEPS_PER_S - time.monotonic()))
-        due = int((step + 1) / _STEPS_PER_S / _HEARTBEAT_S * len(ranges))
-        now_ns = time.time_ns()
-        for number in range(beats, due):
-            sink.append(*store.heartbeat(ranges[number % len(ranges)], now_ns))
-        beats = due
-    sink.flush()
+    with closing(KafkaSink(topics.bootstrap, application.log_topic)) as sink:
+        ranges, begin, beats = store.ranges, time.monotonic(), 0
+        for step in range(int(seconds * _STEPS_PER_S)):
+            time.sleep(max(0.0, begin + step / _STEPS_PER_S - time.monotonic()))
+            due = int((step + 1) / _STEPS_PER_S / _HEARTBEAT_S * len(ranges))
+            now_ns = time.time_ns()
+            for number in range(beats, due):
+                sink.append(*store.heartbeat(ranges[number % len(ranges)], now_ns))
+            beats = due
+        sink.flush()
     return beats

@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -107,15 +108,15 @@ def marker_lag(topics: BenchTopics, directory: Path, seconds: float, seed: int) 
 
 def _write(store: BenchStore, topics: BenchTopics, application: BenchApplication, seconds: float) -> int:
     """Rows in real time, and a round of heartbeats at each step; returns how many rows."""
-    sink = KafkaSink(topics.bootstrap, application.log_topic)
-    begin, written = time.monotonic(), 0
-    for step in range(int(seconds * _ROUNDS_PER_S)):
-        time.sleep(max(0.0, begin + step / _ROUNDS_PER_S - time.monotonic()))
-        rows, now_ns = ROWS_PER_S // _ROUNDS_PER_S, time.time_ns()
-        for record in [*store.rows(rows, now_ns), *store.settle(now_ns), *store.heartbeats(now_ns)]:
-            sink.append(*record)
-        written += rows
-    sink.flush()
+    with closing(KafkaSink(topics.bootstrap, application.log_topic)) as sink:
+        begin, written = time.monotonic(), 0
+        for step in range(int(seconds * _ROUNDS_PER_S)):
+            time.sleep(max(0.0, begin + step / _ROUNDS_PER_S - time.monotonic()))
+            rows, now_ns = ROWS_PER_S // _ROUNDS_PER_S, time.time_ns()
+            for record in [*store.rows(rows, now_ns), *store.settle(now_ns), *store.heartbeats(now_ns)]:
+                sink.append(*record)
+            written += rows
+        sink.flush()
     return written
 
 

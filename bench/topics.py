@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
@@ -43,6 +44,11 @@ class BenchTopics:
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
         self._watcher = self._consumer()
 
+    def close(self) -> None:
+        """Let go of the broker, before it stops."""
+        self._watcher.close()
+        del self._admin
+
     def create(self, name: str, partitions: int, *, stamped: bool = False) -> None:
         """Create a topic; with ``stamped`` its records bear the broker's time."""
         topic = NewTopic(name, partitions, 1, config=_APPEND_TIME if stamped else {"retention.ms": "-1"})
@@ -50,10 +56,10 @@ class BenchTopics:
 
     def fill(self, topic: str, records: Iterable[LogRecord]) -> None:
         """Write log records; all of them are durable when it returns."""
-        sink = KafkaSink(self.bootstrap, topic)
-        for record in records:
-            sink.append(*record)
-        sink.flush()
+        with closing(KafkaSink(self.bootstrap, topic)) as sink:
+            for record in records:
+                sink.append(*record)
+            sink.flush()
 
     def size(self, topics: Sequence[str]) -> int:
         """Records in the topics by their offsets, control records included."""

@@ -147,6 +147,9 @@ class Flow:
     async def earliest_offsets(self, *places: TP) -> dict[TP, int]:
         return dict.fromkeys(places, 0)
 
+    async def highwaters(self, *places: TP) -> dict[TP, int]:
+        return dict.fromkeys(places, 0)
+
     async def open_partition(self, tp: TP, offset: int) -> None:
         """Nothing flows."""
 
