@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tidegate.changefeed.envelope import compile_encoder
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.partition import partition_of
-from tidegate.errors import FeedError, RowError
+from tidegate.errors import FeedError, RowError, UnsupportedTable
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, OutputRecord
 from tidegate.processor.rows import Decoded, TableRowError
@@ -52,8 +52,8 @@ class Emitter:
             for version, row in zip(versions, rows, strict=True):
                 if row is None or version.omit_in_rangefeeds or version.timestamp <= start:
                     continue
-                if isinstance(row, FeedError):
-                    if getattr(row, "table_id", None) in self._destinations:
+                if isinstance(row, TableRowError):
+                    if row.table_id in self._destinations:
                         return row
                     continue
                 table = row.table
@@ -61,12 +61,9 @@ class Emitter:
                 if emitter is None or emitter.table is not table:
                     if table.id not in self._destinations:
                         continue
-                    try:
-                        emitter = tables[table.id] = _TableEmitter(
-                            table, self._options, self._destinations[table.id]
-                        )
-                    except FeedError as error:
-                        return error
+                    emitter = tables[table.id] = _TableEmitter(
+                        table, self._options, self._destinations[table.id]
+                    )
                 key, value = emitter.encode(row, version.timestamp)
                 into.append(
                     OutputRecord(
@@ -78,6 +75,8 @@ class Emitter:
                         [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])],
                     )
                 )
+        except UnsupportedTable as error:  # no encoder can be made for it
+            return error
         except FeedError as error:  # of `encode`: the row holds what cannot be written
             return TableRowError(table.id, version, RowError(f"table {table.name}: {error}"))
         return None

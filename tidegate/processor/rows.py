@@ -17,9 +17,6 @@ from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.rangefeed.range_state import Version
 from tidegate.rows import Catalog, Row, TableDescriptor, decode_descriptor, encode_descriptor, table_id_of
 
-#: A row; or why there is none; or ``None`` for a key that no feed looks at.
-Decoded: TypeAlias = Row | FeedError | None
-
 _HIGH_PREFIX: Final = b"h"
 _DESCRIPTOR_PREFIX: Final = b"d"
 _UNFIT_PREFIX: Final = b"u"
@@ -41,6 +38,10 @@ class TableRowError(FeedError):
             f"at {version.timestamp.decimal()})"
         )
         self.table_id = table_id
+
+
+#: A row; or why there is none; or ``None`` for a key that no feed looks at.
+Decoded: TypeAlias = Row | TableRowError | None
 
 
 class PartitionRows:
