@@ -142,9 +142,11 @@ class Application(faust.App):
         if not self._begun:
             leave_process("the worker stops before it began; nothing was read")
         loop = asyncio.get_running_loop()
-        loop.call_later(self._stop_timeout_s, _end_late)
+        late = loop.call_later(self._stop_timeout_s, _end_late)
         try:
             await self._release()
+            late.cancel()
+            loop.call_later(_STOP_MARGIN_S, _leave_late)
             await self.batches.force_commit()
             await super().on_stop()
             self._alarm.cancel()
@@ -188,6 +190,11 @@ class Application(faust.App):
         """The data directory is ours (``app.data_dir``)."""
 
 
+def _leave_late() -> None:
+    """Leaving the group takes too long. Its session expires by itself, and nothing else is left to do."""
+    leave_process("everything in flight is durable; the worker stops without having left the group")
+
+
 def _end_late() -> None:
-    """Stopping takes too long: all that matters was done by now, or never will be."""
+    """Releasing the partitions takes too long: what matters was done by now, or never will be."""
     end_process(FatalError("the worker did not come to its end in time after it was told to stop"))

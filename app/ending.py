@@ -43,7 +43,8 @@ def end_process(error: BaseException, status: int = EXIT_FATAL) -> NoReturn:
 def leave_process(why: str) -> NoReturn:
     """End this process with status 0, though a thread may wait for the broker and cannot be interrupted.
 
-    Only for a worker that has not begun to read: there is nothing that could be finished or lost.
+    Only where nothing could be finished or lost: before a worker has begun to read, or once all of its
+    partitions are released.
     """
     _log.info(why)
     logging.shutdown()

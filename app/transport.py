@@ -34,6 +34,7 @@ from tidegate.errors import FatalError
 
 _LONG_POLL_MS: Final = 100  # a partition that flows again waits at most this long for its next fetch
 _WATCH_S: Final = 1.0
+_COMMIT_WAIT_S: Final = 5.0  # without a coordinator aiokafka tries for ever, and a stopping worker waits
 _DRAIN_WAIT_S: Final = 0.05  # the same for one whose records have been fetched already
 
 _log = structlog.get_logger("tidegate.transport")
@@ -149,8 +150,8 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
         held = {TopicPartition(*tp): offset for tp, offset in offsets.items() if tp in assigned}
         try:
             if held:
-                await self._ensure_consumer().commit(held)
-        except KafkaError as error:
+                await asyncio.wait_for(self._ensure_consumer().commit(held), _COMMIT_WAIT_S)
+        except (KafkaError, TimeoutError) as error:
             _log.warning("the group's offsets were not committed", cause=str(error) or repr(error))
             return False
         return True

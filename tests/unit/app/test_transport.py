@@ -6,6 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from aiokafka.consumer.fetcher import Fetcher
 from faust.types import TP
 
@@ -58,3 +59,18 @@ def test_no_partition_is_not_every_partition() -> None:
         return await thread._drain(consumer, frozenset(), None)
 
     assert asyncio.run(run()) == []
+
+
+def test_a_commit_that_finds_no_coordinator_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "_COMMIT_WAIT_S", 0.01)
+
+    class Thread(BatchConsumerThread):
+        def __init__(self) -> None: ...
+
+        def assignment(self) -> Any:
+            return {TP("log", 0)}
+
+        def _ensure_consumer(self) -> Any:
+            return SimpleNamespace(commit=lambda _: asyncio.Event().wait())
+
+    assert asyncio.run(asyncio.wait_for(Thread()._commit({TP("log", 0): 7}), 10)) is False
