@@ -1,19 +1,22 @@
 """Real servers for development, tests and the demo: no Docker, no root, nothing installed system-wide.
 
-On the command line, ``python -m stack up kafka``, ``status`` and ``down``; in code, a broker that lives
-no longer than the process that started it::
+On the command line, ``python -m stack up kafka``, ``status`` and ``down``; in code, servers that live no
+longer than the process that started them::
 
     from stack.kafka import KafkaBroker
+    from stack.registry import SchemaRegistry
 
-    with KafkaBroker() as broker:
+    with KafkaBroker() as broker, SchemaRegistry() as registry:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
+        schemas = SchemaRegistryClient({"url": registry.url})
 
 Where things are kept:
 
-* jars, once for all checkouts: ``$TIDEGATE_CACHE``, or ``tidegate`` in the XDG cache directory;
+* jars and archives, once for all checkouts: ``$TIDEGATE_CACHE``, or ``tidegate`` in the XDG cache directory;
 * what ``up`` started (record, log, configuration, data): ``run/<server>/`` of the checkout, which git
   ignores, or ``$TIDEGATE_RUN/<server>/``;
-* a ``KafkaBroker`` without ``data``: a temporary directory, removed when it is closed.
+* a server of the second kind without ``data``: a temporary directory, removed when it is closed.
 
-A server is one module with a `Recipe` (``stack/server.py``), listed in ``stack/recipes.py``.
+A server is one module with a `Recipe` (``stack/server.py``), listed in ``stack/recipes.py``, and one with a
+class for code, which is an `OwnedServer` (``stack/owned.py``).
 """

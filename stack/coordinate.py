@@ -14,3 +14,25 @@ class Coordinate(NamedTuple):
 
     def __str__(self) -> str:
         return ":".join(self)
+
+
+class Archive(NamedTuple):
+    """A ``.tar.gz`` published beside an artifact's jar, named by a classifier.
+
+    Attributes:
+        of: the artifact.
+        classifier: which of its archives, e.g. ``plugin``.
+        size_mb: how much is downloaded, for the person who waits.
+    """
+
+    of: Coordinate
+    classifier: str
+    size_mb: int
+
+    @property
+    def file_name(self) -> str:
+        """What Maven and Ivy call the downloaded file."""
+        return f"{self.of.artifact}-{self.of.version}-{self.classifier}.{ARCHIVE_TYPE}"
+
+
+ARCHIVE_TYPE = "tar.gz"

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from stack.errors import DownloadFailed, last_lines
 
-_DOWNLOAD_TIMEOUT_S = 900  # 43 MB for Kafka: more than enough at 1 Mbit/s
+_DOWNLOAD_TIMEOUT_S = 1800  # 160 MB for the largest, the schema registry: enough at 1 Mbit/s
 
 
 def run_tool(name: str, command: Sequence[str | Path], cwd: Path) -> None:
     """Run ``command`` to its end.
 
     Raises:
-        DownloadFailed: it cannot be run, fails, or takes longer than 15 minutes.
+        DownloadFailed: it cannot be run, fails, or takes longer than 30 minutes.
     """
     try:
         done = subprocess.run(  # noqa: S603 - a tool of the user's environment, with arguments of ours

@@ -2,111 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from stack.child import Child
-from stack.errors import ServerFailed
 from stack.kafka_recipe import Kafka
-from stack.launch import launch
-from stack.server import Request
+from stack.owned import OwnedServer
 
 
-class KafkaBroker:
-    """A broker that this process owns: stopped by `close`, killed by the kernel's doing if we are killed.
-
-    It can be stopped and started again on the same port and data, frozen and killed: tests of "the broker
-    is away" need that. A broker killed together with its owner leaves its temporary directory behind.
+class KafkaBroker(OwnedServer):
+    """A broker of this process.
 
     Attributes:
         bootstrap: ``host:port`` for clients; the same after every start.
-        log: the file with the broker's output.
-        data: Kafka's log directory.
     """
 
     def __init__(
         self, *, port: int | None = None, data: Path | None = None, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Prepare a broker without starting it.
-
-        Args:
-            port: for clients; any free one by default.
-            data: directory to keep; by default a temporary one that `close` removes.
-            settings: Kafka broker properties that override ours.
+        """Prepare a broker without starting it; ``settings`` are Kafka broker properties.
 
         Raises:
             StackError: one of the kinds in ``stack/errors.py``.
         """
-        self._recipe = Kafka()
-        self._child: Child | None = None
-        self._home = Path(tempfile.mkdtemp(prefix="tidegate-kafka-"))
-        try:
-            where = data.resolve() if data is not None else self._home / "data"
-            self._plan = self._recipe.plan(Request(self._home, where, port, settings or {}))
-        except BaseException:
-            self.close()
-            raise
-        self.bootstrap = self._plan.address
-        self.log = self._plan.log
-        self.data = self._plan.data
-
-    def start(self) -> Self:
-        """Start it, or start it again; returns when it answers. Nothing happens if it runs.
-
-        Raises:
-            ServerFailed: it ended or did not answer in time.
-        """
-        if self._child is None or self._child.exit_status is not None:
-            self._child = launch(self._recipe, self._plan, leashed=True)
-        return self
-
-    def stop(self) -> None:
-        """End it in an orderly way; its data stay for the next `start`."""
-        if self._child is not None:
-            self._child.stop()
-            self._child = None
-
-    def kill(self) -> None:
-        """End it as a crash would; its data stay for the next `start`."""
-        if self._child is not None:
-            self._child.kill()
-            self._child = None
-
-    def pause(self) -> None:
-        """Freeze the running broker: clients keep their connections and get no answers."""
-        self._running().pause()
-
-    def resume(self) -> None:
-        """Let a frozen broker go on."""
-        self._running().resume()
-
-    @property
-    def pid(self) -> int:
-        """Process id of the running broker."""
-        return self._running().pid
-
-    def close(self) -> None:
-        """Stop it and remove its temporary directory (never a data directory that was given)."""
-        self.stop()
-        shutil.rmtree(self._home, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _running(self) -> Child:
-        if self._child is None:
-            raise ServerFailed(f"The broker of {self.bootstrap} is not running; start() it first.")
-        return self._child
+        super().__init__(Kafka(), port=port, data=data, settings=settings)
+        self.bootstrap = self.address

@@ -1,4 +1,4 @@
-"""Download jars with Maven, under the user's own settings."""
+"""Download jars and archives with Maven, under the user's own settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from stack.coordinate import Coordinate
+from stack.coordinate import ARCHIVE_TYPE, Archive, Coordinate
 from stack.download_tool import run_tool
 
 _POM = """\
@@ -26,7 +26,7 @@ _DEPENDENCY = (
     "<version>{0.version}</version></dependency>"
 )
 # Pinned: what the bare prefix means depends on the Maven release.
-_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 
 
 def find() -> Path | None:
@@ -48,4 +48,15 @@ def download(mvn: Path, roots: Iterable[Coordinate], into: Path) -> None:
     """
     (into / "pom.xml").write_text(pom(roots))
     options = ("--batch-mode", "--quiet", f"-DoutputDirectory={into}", "-DincludeScope=runtime")
-    run_tool("Maven", (mvn, *options, _COPY), cwd=into)
+    run_tool("Maven", (mvn, *options, f"{_PLUGIN}:copy-dependencies"), cwd=into)
+
+
+def download_archive(mvn: Path, archive: Archive, into: Path) -> None:
+    """Copy ``archive`` itself, and nothing that its artifact depends on, into the directory ``into``.
+
+    Raises:
+        DownloadFailed: Maven failed; its last lines are in the message.
+    """
+    artifact = f"{archive.of}:{ARCHIVE_TYPE}:{archive.classifier}"
+    options = ("--batch-mode", "--quiet", f"-DoutputDirectory={into}", f"-Dartifact={artifact}")
+    run_tool("Maven", (mvn, *options, f"{_PLUGIN}:copy"), cwd=into)

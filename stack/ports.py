@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+from urllib.parse import urlsplit
 
 from stack.errors import PortTaken
 
@@ -27,11 +28,18 @@ def is_free(port: int) -> bool:
     return True
 
 
+def host_and_port(address: str) -> tuple[str, int]:
+    """Where to connect for ``host:port``, or a URL that names both."""
+    place = urlsplit(address if "://" in address else f"//{address}")
+    if not place.hostname or place.port is None:
+        raise ValueError(f"{address!r} names no host and port")
+    return place.hostname, place.port
+
+
 def accepts_connections(address: str) -> bool:
-    """Whether something listens at ``host:port``."""
-    host, _, port = address.rpartition(":")
+    """Whether something listens at ``host:port``, or where a URL points."""
     try:
-        with socket.create_connection((host, int(port)), timeout=1):
+        with socket.create_connection(host_and_port(address), timeout=1):
             return True
     except OSError:
         return False

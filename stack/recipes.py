@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stack.kafka_recipe import Kafka
+from stack.registry_recipe import Registry
 from stack.server import Recipe
 
-RECIPES: Mapping[str, Recipe] = {recipe.name: recipe for recipe in (Kafka(),)}
+RECIPES: Mapping[str, Recipe] = {recipe.name: recipe for recipe in (Kafka(), Registry())}

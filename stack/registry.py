@@ -1,0 +1,28 @@
+"""A schema registry that lives no longer than the process that started it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from stack.owned import OwnedServer
+from stack.registry_recipe import Registry
+
+
+class SchemaRegistry(OwnedServer):
+    """A registry of this process, with the API of Confluent's.
+
+    Attributes:
+        url: for any client of Confluent's schema registry; the same after every start.
+    """
+
+    def __init__(
+        self, *, port: int | None = None, data: Path | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Prepare a registry without starting it; ``settings`` are Apicurio's or Quarkus' properties.
+
+        Raises:
+            StackError: one of the kinds in ``stack/errors.py``.
+        """
+        super().__init__(Registry(), port=port, data=data, settings=settings)
+        self.url = self.address

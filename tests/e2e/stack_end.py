@@ -1,0 +1,51 @@
+"""What is left of a server of the stack when it has ended: nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from stack.identity import ProcessIdentity
+from stack.owned import OwnedServer
+from stack.places import CHECKOUT
+from stack.ports import host_and_port, is_free
+
+
+def processes_of(server: OwnedServer) -> list[ProcessIdentity]:
+    """Its process and every process that this one started."""
+    done = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
+    pairs = [(int(pid), int(parent)) for pid, parent in map(str.split, done.stdout.splitlines())]
+    own = [server.pid, *(pid for pid, parent in pairs if parent == server.pid)]
+    return [found for pid in own if (found := ProcessIdentity.of(pid)) is not None]
+
+
+def nothing_is_left_of(
+    server: AbstractContextManager[OwnedServer], use: Callable[[OwnedServer], object]
+) -> None:
+    """Run ``server``, let ``use`` work with it, end it, and see that process, port and files are gone."""
+    with server as running:
+        use(running)
+        processes = processes_of(running)
+    assert processes
+    assert not [process for process in processes if process.alive()]
+    assert is_free(host_and_port(running.address)[1])
+    assert not running.log.parent.exists()
+
+
+def stack(run_dir: Path, *arguments: str, succeeds: bool = True) -> str:
+    """What ``python -m stack`` prints, or the sentence with which it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "stack", *arguments],
+        cwd=CHECKOUT,
+        env=os.environ | {"TIDEGATE_RUN": str(run_dir)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert (done.returncode == 0) == succeeds, done.stderr
+    return done.stdout if succeeds else done.stderr
