@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Two test processes, a broker for each; whoever is done first takes over half of what the other has left.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
-SOURCES := tidegate app agents tables sim stack tests bench examples
+SOURCES := tidegate app agents tables schemas sim stack tests bench examples
 
 .PHONY: help setup demo test unit lint format types proto bench stack-up stack-down ci clean
 

@@ -12,8 +12,8 @@ from app.topology import TopicAdmin
 from tidegate.changefeed.control import KnownTable
 from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState, FeedTarget
 from tidegate.changefeed.jobs import FeedView, JobsView
-from tidegate.changefeed.names import topic_name
 from tidegate.changefeed.sink import parse_sink_uri, require_shared_connection
+from tidegate.changefeed.table_topics import table_topic
 from tidegate.errors import FeedError, StatementError
 from tidegate.rows.keyside.integers import encode_uvarint_asc
 from tidegate.spans import Span
@@ -93,18 +93,13 @@ def prepare_targets(
 
 def wanted_topics(definition: FeedDefinition) -> list[str]:
     """The topics of all tables of the feed, in the definition's order."""
-    return [target_topic(definition, table.name) for table in definition.tables]
-
-
-def target_topic(definition: FeedDefinition, table: str) -> str:
-    """The topic of a table of the feed."""
-    return topic_name(definition.options.topic_prefix, table)
+    return [table_topic(table, definition.options) for table in definition.tables]
 
 
 def _prepare(
     definition: FeedDefinition, known: KnownTable, admin: TopicAdmin, settings: Settings
 ) -> FeedTarget:
-    topic = target_topic(definition, known.table.name)
+    topic = table_topic(known.table, definition.options)
     spec = TopicSpec(topic, settings.output_partitions, _CREATED_WITH)
     found = admin.create_unless_there(spec)
     if found is not None and "compact" in admin.config(topic).get("cleanup.policy", ""):

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 from bench.workload import BenchLog, PartitionRecord, bench_feed
 from tidegate.errors import MalformedEntry
 from tidegate.processor.batch import ControlRecord, OutputRecord, StateChange
-from tidegate.processor.emitter import Destination, Emitter
+from tidegate.processor.emitter import Destination, Emission, Emitter
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.ranges import PartitionRanges
 from tidegate.processor.rows import PartitionRows
@@ -75,7 +75,8 @@ class StagedPartition:
         versions = done.time("resolve", lambda: self._resolve(followed))
         rows = done.time("row decode", lambda: self._rows.decode(versions, self._wanted))
         emitted: list[OutputRecord] = []
-        error = done.time("encode", lambda: self._emitter.emit(versions, rows, emitted))
+        into = Emission(emitted, [])
+        error = done.time("encode", lambda: self._emitter.emit(versions, rows, into))
         changes = done.time("freeze", lambda: self._freeze(Offset(records[-1].offset)))
         if error is not None:
             raise error

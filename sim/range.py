@@ -135,7 +135,9 @@ class Range:
         self._newest[key] = (timestamp, value)
         if timestamp > self.high:
             self.high = timestamp
-        return replaced[1] if replaced and self._prev_values else None
+        if not self._prev_values:
+            return None
+        return replaced[1] if replaced else b""
 
     # ---- the log ----
 

@@ -2,7 +2,9 @@
 
     TidegateError
     ├── RetryError                   try again later: nothing was lost, nothing was done
-    │   └── BrokerUnavailable
+    │   ├── BrokerUnavailable
+    │   ├── RegistryAway             the schema registry does not answer, or not as one
+    │   └── RegistryDenied           it answers, and lets us not in
     ├── FatalError                   end this process: the next one starts from what is durable
     │   ├── DeliveryError            a record was refused or lost its acknowledgement
     │   ├── StateError               stored state that cannot be trusted or read
@@ -20,6 +22,7 @@
     │   │   │   └── UnknownTable     no descriptor of the table is valid at that time
     │   │   ├── TableRowError        one of those, with its table and place (tidegate/processor/rows.py)
     │   │   ├── DescriptorConflict   a descriptor that arrives too late or contradicts itself
+    │   │   ├── SchemaRejected       a schema that the registry will not take
     │   │   └── UnsupportedTable     a table that this version cannot feed
     │   ├── MalformedRecord          bytes on an output topic that the feed cannot have written
     │   ├── StatementError           a statement that cannot be parsed or is not supported
@@ -43,6 +46,14 @@ class RetryError(TidegateError):
 
 class BrokerUnavailable(RetryError):
     """Kafka does not answer."""
+
+
+class RegistryAway(RetryError):
+    """The schema registry does not answer, or answers with what no schema registry says."""
+
+
+class RegistryDenied(RetryError):
+    """The schema registry refuses our login; another one may be given to it at any time."""
 
 
 class FatalError(TidegateError):
@@ -107,6 +118,10 @@ class UnknownTable(RowError):
 
 class DescriptorConflict(FeedError):
     """A table descriptor that arrives after rows it should have governed, or contradicts itself."""
+
+
+class SchemaRejected(FeedError):
+    """A schema that the registry will not take: it breaks a subject's compatibility, or is invalid."""
 
 
 class UnsupportedTable(FeedError):

@@ -14,11 +14,12 @@ from typing import Any, Final
 from tests.conformance.case import Case, Check, NotClaimed
 from tests.conformance.literals import datum_of, json_of
 from tests.conformance.sql_literals import split_list, sql_literal
-from tidegate.changefeed.envelope import RecordEncoder, compile_encoder
+from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.marker import marker_value
 from tidegate.changefeed.names import avro_name, kafka_name
 from tidegate.changefeed.option_clauses import OptionClause, read_options
 from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.record_encoder import RecordEncoder
 from tidegate.changefeed.sink import parse_sink_uri
 from tidegate.errors import StatementError
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal

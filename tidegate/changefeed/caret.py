@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tidegate.changefeed.sink import SECRET_PARAMETERS
+from tidegate.changefeed.uri_parameters import SECRET_PARAMETERS
 from tidegate.errors import StatementError
 
 _WINDOW_CHARS: Final = 100
 _SECRET: Final = re.compile(rf"((?:{'|'.join(sorted(SECRET_PARAMETERS))})=)([^&'\s]+)")
+_PASSWORD: Final = re.compile(r"(://[^/@'\s:]*:)([^@'\s]+)(?=@)")
 
 
 def with_caret(error: StatementError, statement: str) -> StatementError:
@@ -22,7 +23,8 @@ def with_caret(error: StatementError, statement: str) -> StatementError:
         return error
     line_start = statement.rfind("\n", 0, error.position) + 1
     line = statement[line_start:].partition("\n")[0].expandtabs(1)
-    line = _SECRET.sub(lambda match: match[1] + "*" * len(match[2]), line)
+    for secret in (_SECRET, _PASSWORD):
+        line = secret.sub(lambda match: match[1] + "*" * len(match[2]), line)
     column = error.position - line_start
     cut = max(0, column - _WINDOW_CHARS // 2) if len(line) > _WINDOW_CHARS else 0
     shown = line[cut : cut + _WINDOW_CHARS].rstrip()

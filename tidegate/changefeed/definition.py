@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidegate.changefeed.caret import with_caret
 from tidegate.changefeed.duration import duration_text
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, TableName
-from tidegate.changefeed.names import topic_name
 from tidegate.changefeed.option_clauses import OptionReading, read_options
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.options import DEFAULT_OPTIONS, FeedOptions
+from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.changefeed.sink import SinkUri, parse_sink_uri, require_shared_connection
 from tidegate.changefeed.statement import CreateChangefeed, TableTarget, parse_statement
+from tidegate.changefeed.table_topics import table_topic
 from tidegate.errors import StatementError
+
+_DEFAULTS: Final = DEFAULT_OPTIONS.to_json()
 
 
 class DefinedFeed(NamedTuple):
@@ -41,7 +44,7 @@ def _defined(parsed: CreateChangefeed, feed_id: FeedId, created_ns: int) -> Defi
     reading = read_options(parsed.options)
     sink = _sink(parsed)
     options = _with_prefix(reading, sink, parsed)
-    _check_topics(parsed.targets, options.topic_prefix)
+    _check_topics(parsed.targets, options)
     tables = tuple(target.table for target in parsed.targets)
     definition = FeedDefinition(
         id=feed_id,
@@ -75,11 +78,11 @@ def _with_prefix(reading: OptionReading, sink: SinkUri, parsed: CreateChangefeed
     return replace(reading.options, topic_prefix=from_option or from_uri)
 
 
-def _check_topics(targets: Iterable[TableTarget], prefix: str) -> None:
+def _check_topics(targets: Iterable[TableTarget], options: FeedOptions) -> None:
     """Each table needs a topic of its own: rows of two tables may have the same key."""
     owners: dict[str, TableName] = {}
     for table, position in targets:
-        topic = topic_name(prefix, table.name)
+        topic = table_topic(table, options)
         owner = owners.get(topic)
         if owner == table:
             raise StatementError(f"table {table} is named twice", position)
@@ -103,18 +106,19 @@ def _description(tables: Iterable[TableName], sink: SinkUri, reading: OptionRead
 def _option_texts(reading: OptionReading) -> list[str]:
     """Every option that is not the default, by name."""
     options = reading.options
-    texts = []
-    if options.envelope is not Envelope.WRAPPED:
-        texts.append(f"envelope = '{options.envelope.value}'")
-    if not reading.notices:
-        texts.append("initial_scan = 'no'")
-    if options.mvcc_timestamp:
-        texts.append("mvcc_timestamp")
+    shown = {name: value for name, value in options.to_json().items() if value != _DEFAULTS[name]}
     if options.resolved_interval_ns is not None:
-        texts.append(f"resolved = '{duration_text(options.resolved_interval_ns)}'")
-    if options.topic_prefix:
-        quoted_prefix = options.topic_prefix.replace("'", "''")
-        texts.append(f"topic_prefix = '{quoted_prefix}'")
-    if options.updated:
-        texts.append("updated")
-    return texts
+        del shown["resolved_interval_ns"]
+        shown["resolved"] = duration_text(options.resolved_interval_ns)
+    if options.confluent_schema_registry:
+        shown["confluent_schema_registry"] = parse_registry_uri(options.confluent_schema_registry).redacted()
+    if not reading.notices:
+        shown["initial_scan"] = "no"
+    return [_option_text(name, shown[name]) for name in sorted(shown)]
+
+
+def _option_text(name: str, value: str | bool) -> str:
+    if isinstance(value, bool):
+        return name
+    quoted = value.replace("'", "''")
+    return f"{name} = '{quoted}'"

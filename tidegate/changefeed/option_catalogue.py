@@ -47,12 +47,16 @@ KNOWN_OPTIONS: Final[Mapping[str, KnownOption]] = {
     "avro_schema_prefix": _TEXT,
     "compression": _one_of("gzip", "zstd"),
     "confluent_schema_registry": _TEXT,
+    "connect_schema": _FLAG,
     "cursor": _TEXT,
     "diff": _FLAG,
     "encode_json_value_null_as_object": _FLAG,
     "end_time": _TEXT,
     "enriched_properties": _TEXT,
-    "envelope": _one_of("wrapped", "row", "key_only", "bare", "enriched", "deprecated_row", "none", "diff"),
+    "envelope": _one_of(
+        *("wrapped", "row", "key_only", "bare", "enriched", "upsert", "debezium"),
+        *("deprecated_row", "none", "diff"),
+    ),
     "execution_locality": _TEXT,
     "extra_headers": _TEXT,
     "format": _one_of("json", "avro", "experimental_avro", "csv", "parquet", "protobuf"),
@@ -75,6 +79,7 @@ KNOWN_OPTIONS: Final[Mapping[str, KnownOption]] = {
     "protect_data_from_gc_on_pause": _FLAG,
     "pubsub_sink_config": _TEXT,
     "resolved": KnownOption(Takes.EITHER, duration=True),
+    "resolved_topic": _TEXT,
     "schema_change_events": _one_of("default", "column_changes"),
     "schema_change_policy": _one_of("backfill", "nobackfill", "stop", "ignore"),
     "split_column_families": _FLAG,
@@ -90,18 +95,30 @@ KNOWN_OPTIONS: Final[Mapping[str, KnownOption]] = {
 
 #: What this version does; the others are refused by name.
 SUPPORTED_OPTIONS: Final = (
+    "avro_schema_prefix",
+    "confluent_schema_registry",
+    "connect_schema",
+    "diff",
     "envelope",
     "format",
+    "full_table_name",
+    "headers_json_column_name",
     "initial_scan",
+    "key_column",
+    "key_in_value",
     "mvcc_timestamp",
     "no_initial_scan",
     "resolved",
+    "resolved_topic",
+    "topic_in_value",
     "topic_prefix",
+    "unordered",
     "updated",
 )
 
 _SCAN_OPTIONS: Final = ("initial_scan", "no_initial_scan", "initial_scan_only")
 _NOT_WITH_SCAN_ONLY: Final = ("end_time", "resolved", "diff", "mvcc_timestamp", "updated")
+_AVRO_OPTIONS: Final = ("confluent_schema_registry", "avro_schema_prefix")
 _MEMBERS: Final = ("key_in_value", "topic_in_value", "updated", "mvcc_timestamp", "diff")
 
 
@@ -194,6 +211,46 @@ def _avro_registry(given: Given) -> str:
     return ""
 
 
+def _avro_only(given: Given) -> str:
+    if _format(given) == "avro":
+        return ""
+    named = next(
+        (name for name in ("confluent_schema_registry", "avro_schema_prefix") if name in given), None
+    )
+    return f"{named} is only usable with format=avro" if named else ""
+
+
+def _whole_rows(given: Given) -> str:
+    """Envelopes whose members are fixed: what the options would add has no place, or is there already."""
+    if _envelope(given) not in ("upsert", "debezium"):
+        return ""
+    named = next((name for name in _MEMBERS if name in given), None)
+    if named is None:
+        return ""
+    has = "has only the row" if _envelope(given) == "upsert" else "always has before, after and source.ts_hlc"
+    return f"{named} is not usable with envelope={_envelope(given)}, which {has}"
+
+
+def _connect_schema(given: Given) -> str:
+    if "connect_schema" not in given:
+        return ""
+    if _format(given) != "json" or _envelope(given) not in ("upsert", "debezium"):
+        return "connect_schema is only usable with format=json and envelope=upsert or envelope=debezium"
+    return ""
+
+
+def _headers_format(given: Given) -> str:
+    if "headers_json_column_name" in given and _format(given) != "json":
+        return "headers_json_column_name is only usable with format=json"
+    return ""
+
+
+def _markers_nowhere(given: Given) -> str:
+    if "resolved_topic" in given and "resolved" not in given:
+        return "resolved_topic requires the resolved option: without it there are no markers"
+    return ""
+
+
 def _format(given: Given) -> str:
     return given.get("format", "json").removeprefix("experimental_")
 
@@ -217,4 +274,9 @@ _CONFLICTS: Final[tuple[_Conflict, ...]] = (
     _json_members_without_room,
     _avro_members,
     _avro_registry,
+    _avro_only,
+    _whole_rows,
+    _connect_schema,
+    _headers_format,
+    _markers_nowhere,
 )

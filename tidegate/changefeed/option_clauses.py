@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tidegate.changefeed.duration import parse_duration
 from tidegate.changefeed.option_catalogue import (
@@ -18,7 +18,8 @@ from tidegate.changefeed.option_catalogue import (
     Takes,
     find_conflict,
 )
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.errors import StatementError
 
 NO_SCAN_NOTICE: Final = (
@@ -31,13 +32,31 @@ _ENVELOPES: Final[Mapping[str, Envelope]] = {
     "row": Envelope.ROW,
     "none": Envelope.ROW,
     "deprecated_row": Envelope.ROW,
+    "diff": Envelope.WRAPPED,
     "key_only": Envelope.KEY_ONLY,
+    "bare": Envelope.BARE,
+    "enriched": Envelope.ENRICHED,
+    "upsert": Envelope.UPSERT,
+    "debezium": Envelope.DEBEZIUM,
+}
+_FORMATS: Final[Mapping[str, Format]] = {
+    "json": Format.JSON,
+    "avro": Format.AVRO,
+    "experimental_avro": Format.AVRO,
 }
 _SUPPORTED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
-    "envelope": tuple(_ENVELOPES),
-    "format": ("json",),
+    "format": tuple(_FORMATS),
     "initial_scan": ("no",),
 }
+#: Options that are a field of ``FeedOptions`` by the same name.
+_FLAGS: Final = (
+    *("connect_schema", "full_table_name", "key_in_value", "mvcc_timestamp", "topic_in_value"),
+    *("unordered", "updated"),
+)
+_TEXTS: Final = (
+    *("avro_schema_prefix", "confluent_schema_registry", "headers_json_column_name", "key_column"),
+    *("resolved_topic", "topic_prefix"),
+)
 
 
 class OptionClause(NamedTuple):
@@ -71,6 +90,8 @@ def read_options(clauses: Sequence[OptionClause]) -> OptionReading:
         raise StatementError(conflict, _last_named(clauses, conflict))
     for clause in clauses:
         _refuse_unsupported(clause, given[clause.name])
+        _check_registry(clause, given[clause.name])
+    _refuse_enriched_avro(given, clauses)
     scan_chosen = "initial_scan" in given or "no_initial_scan" in given
     return OptionReading(_options(given), () if scan_chosen else (NO_SCAN_NOTICE,))
 
@@ -81,12 +102,15 @@ def _last_named(clauses: Sequence[OptionClause], text: str) -> int:
 
 
 def _options(given: Mapping[str, str]) -> FeedOptions:
+    envelope = given.get("envelope", "wrapped")
+    named: dict[str, Any] = {name: name in given for name in _FLAGS}
+    named |= {name: given.get(name, "") for name in _TEXTS}
     return FeedOptions(
-        envelope=_ENVELOPES[given.get("envelope", "wrapped")],
-        updated="updated" in given,
-        mvcc_timestamp="mvcc_timestamp" in given,
+        format=_FORMATS[given.get("format", "json")],
+        envelope=_ENVELOPES[envelope],
+        diff="diff" in given or envelope == "diff",
         resolved_interval_ns=parse_duration(given["resolved"] or "0") if "resolved" in given else None,
-        topic_prefix=given.get("topic_prefix", ""),
+        **named,
     )
 
 
@@ -123,6 +147,23 @@ def _check_duration(clause: OptionClause, value: str) -> None:
         raise StatementError(f"problem parsing option {clause.name}: {error}", clause.position) from None
     if nanos < 0:
         raise StatementError(f"negative durations are not accepted: {clause.name}='{value}'", clause.position)
+
+
+def _check_registry(clause: OptionClause, value: str) -> None:
+    if clause.name == "confluent_schema_registry":
+        try:
+            parse_registry_uri(value)
+        except StatementError as error:
+            raise StatementError(str(error), clause.position) from None
+
+
+def _refuse_enriched_avro(given: Mapping[str, str], clauses: Sequence[OptionClause]) -> None:
+    if given.get("envelope") == "enriched" and _FORMATS[given.get("format", "json")] is Format.AVRO:
+        raise StatementError(
+            "envelope=enriched is not supported yet; with format=avro supported: envelope=wrapped, "
+            "envelope=key_only, envelope=bare, envelope=upsert, envelope=debezium",
+            _last_named(clauses, "envelope"),
+        )
 
 
 def _unknown_text(name: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 
@@ -15,17 +15,38 @@ class Format(enum.Enum):
     """How keys and values are encoded."""
 
     JSON = "json"
+    AVRO = "avro"
+    """Confluent's framing: each key and value names its schema, which the schema registry has."""
 
 
 class Envelope(enum.Enum):
     """What a record's value holds."""
 
     WRAPPED = "wrapped"
-    """``{"after": {...}}`` with the asked-for timestamps beside it; a deletion has ``"after": null``."""
+    """``{"after": {...}}`` with the asked-for members beside it; a deletion has ``"after": null``."""
     ROW = "row"
     """The row itself, timestamps under ``__crdb__``; a deletion has an empty value."""
     KEY_ONLY = "key_only"
     """An empty value, always."""
+    BARE = "bare"
+    """The row itself, all metadata under ``__crdb__``; a deletion has its key columns and nulls."""
+    ENRICHED = "enriched"
+    """The wrapped envelope with ``op`` and ``ts_ns``; its key is an object."""
+    UPSERT = "upsert"
+    """The row itself and nothing else; a deletion has no value, as log compaction and sinks expect it."""
+    DEBEZIUM = "debezium"
+    """Debezium's ``before``, ``after``, ``op``, ``source`` and ``ts_ms``; a deletion is followed by a
+    record without a value."""
+
+
+#: Envelopes that tell a new row from a changed one, so that they need the previous value.
+_TELL_INSERTS: Final = frozenset({Envelope.ENRICHED, Envelope.DEBEZIUM})
+#: Envelopes that show the previous row where ``diff`` asks for it.
+_SHOW_PREVIOUS: Final = frozenset({Envelope.WRAPPED, Envelope.ENRICHED, Envelope.DEBEZIUM})
+
+
+#: Envelopes made for Kafka Connect's sinks: where they carry a schema, their columns have Connect's types.
+CONNECT_ENVELOPES: Final = frozenset({Envelope.UPSERT, Envelope.DEBEZIUM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +54,11 @@ class FeedOptions:
     """What one feed emits. The defaults are CockroachDB's, but for scans, which do not exist yet.
 
     ``resolved_interval_ns`` is the least distance of two markers in HLC nanoseconds: 0 for a marker at
-    every advance, ``None`` for no markers. ``topic_prefix`` stands before every topic's name.
+    every advance, ``None`` for no markers; ``resolved_topic`` is the topic that they go to, empty for the
+    rows' own. ``topic_prefix`` stands before every topic's name. ``key_column`` and
+    ``headers_json_column_name`` are column names, empty for none. ``connect_schema`` wraps JSON keys and
+    values as ``{"schema": ..., "payload": ...}``. ``confluent_schema_registry`` is a URL that may hold
+    secrets: it stays out of ``repr``.
     """
 
     format: Format = Format.JSON
@@ -42,29 +67,41 @@ class FeedOptions:
     mvcc_timestamp: bool = False
     resolved_interval_ns: int | None = None
     topic_prefix: str = ""
+    diff: bool = False
+    key_in_value: bool = False
+    topic_in_value: bool = False
+    full_table_name: bool = False
+    key_column: str = ""
+    unordered: bool = False
+    headers_json_column_name: str = ""
+    connect_schema: bool = False
+    resolved_topic: str = ""
+    avro_schema_prefix: str = ""
+    confluent_schema_registry: str = field(default="", repr=False)
+
+    @property
+    def shows_previous(self) -> bool:
+        """Whether records hold the row as it was before."""
+        return self.envelope in _SHOW_PREVIOUS and (self.diff or self.envelope is Envelope.DEBEZIUM)
+
+    @property
+    def needs_previous(self) -> bool:
+        """Whether rows cannot be encoded without the value that they replace."""
+        return self.shows_previous or self.envelope in _TELL_INSERTS
 
     def to_json(self) -> dict[str, Any]:
         """The stored form."""
-        return {
-            "format": self.format.value,
-            "envelope": self.envelope.value,
-            "updated": self.updated,
-            "mvcc_timestamp": self.mvcc_timestamp,
-            "resolved_interval_ns": self.resolved_interval_ns,
-            "topic_prefix": self.topic_prefix,
-        }
+        stored = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**stored, "format": self.format.value, "envelope": self.envelope.value}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> FeedOptions:
-        """Read the stored form; ``KeyError`` or ``ValueError`` when it is none."""
-        return cls(
-            format=Format(stored["format"]),
-            envelope=Envelope(stored["envelope"]),
-            updated=stored["updated"],
-            mvcc_timestamp=stored["mvcc_timestamp"],
-            resolved_interval_ns=stored["resolved_interval_ns"],
-            topic_prefix=stored["topic_prefix"],
-        )
+        """Read the stored form, also that of an earlier version, which has fewer options.
+
+        ``KeyError`` or ``ValueError`` when it is none.
+        """
+        values = {each.name: stored[each.name] for each in fields(cls) if each.name in stored}
+        return cls(**{**values, "format": Format(stored["format"]), "envelope": Envelope(stored["envelope"])})
 
 
 DEFAULT_OPTIONS: Final = FeedOptions()

@@ -7,13 +7,14 @@ alone does not tell them apart (a table may have a column named ``after``).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from tidegate.changefeed.envelope import METADATA_MEMBER
-from tidegate.changefeed.options import Envelope, Format
+from tidegate.changefeed.json_envelopes.envelope import METADATA_MEMBER
+from tidegate.changefeed.marker import MARKER_AS_MEMBER
+from tidegate.changefeed.options import Envelope, FeedOptions, Format
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 
@@ -78,7 +79,7 @@ class JsonDecoder:
             ) from None
 
     def _marker(self, value: dict[str, Value]) -> MarkerRecord:
-        holder = value if self.envelope is Envelope.WRAPPED else value[METADATA_MEMBER]
+        holder = value if self.envelope in MARKER_AS_MEMBER else value[METADATA_MEMBER]
         return MarkerRecord(ResolvedTimestamp(parse_decimal(_expect(holder["resolved"], str))))
 
     def _row(self, key: tuple[Value, ...], value: bytes | None) -> RowRecord:
@@ -89,13 +90,25 @@ class JsonDecoder:
                 return _plain(key, value)
             case Envelope.KEY_ONLY:
                 return _key_only(key, value)
+            case _:
+                raise ValueError(f"the {self.envelope.value} envelope cannot be read yet")
 
 
-def decoder_for(record_format: Format, envelope: Envelope) -> RecordDecoder:
-    """The decoder of a feed with this format and envelope."""
-    match record_format:
+#: The text of the schema with this id; ``MalformedRecord`` when the registry has none.
+SchemaText: TypeAlias = Callable[[int], str]
+
+
+def _no_registry(schema_id: int) -> str:
+    raise MalformedRecord(f"schema {schema_id} is needed, and no schema registry is known to ask for it")
+
+
+def decoder_for(options: FeedOptions, schema_text: SchemaText = _no_registry) -> RecordDecoder:
+    """The decoder of a feed's records; ``schema_text`` is asked for each schema id once."""
+    match options.format:
         case Format.JSON:
-            return JsonDecoder(envelope)
+            return JsonDecoder(options.envelope)
+        case Format.AVRO:
+            raise MalformedRecord(f"Avro cannot be read yet ({schema_text})")
 
 
 def parse_record(key: bytes | None, value: bytes | None, envelope: Envelope = Envelope.WRAPPED) -> Record:

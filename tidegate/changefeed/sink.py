@@ -7,20 +7,15 @@ Secrets are kept out of ``repr``, of error texts and of ``redacted()``.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from tidegate.changefeed.uri_parameters import REDACTED, SECRET_PARAMETERS, bool_parameter, pem_parameter
 from tidegate.errors import StatementError
 
-REDACTED: Final = "redacted"
-SECRET_PARAMETERS: Final = frozenset(
-    ("sasl_password", "client_key", "sasl_client_secret", "api_secret", "shared_access_key")
-)
 _DEFAULT_PORT: Final = "9092"
 _HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 _HOST_WITH_PORT: Final = re.compile(r":[0-9]+$")
@@ -52,10 +47,6 @@ _SUPPORTED: Final = (
     "sasl_user",
     "sasl_password",
 )
-_BOOLS: Final = {
-    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
-    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +165,12 @@ def _sink(hosts: tuple[str, ...], pairs: tuple[tuple[str, str], ...]) -> SinkUri
     return SinkUri(
         hosts=hosts,
         topic_prefix=given.get("topic_prefix", ""),
-        tls_enabled=_bool(given, "tls_enabled"),
-        insecure_tls_skip_verify=_bool(given, "insecure_tls_skip_verify"),
-        ca_cert=_pem(given, "ca_cert"),
-        client_cert=_pem(given, "client_cert"),
-        client_key=_pem(given, "client_key"),
-        sasl_enabled=_bool(given, "sasl_enabled"),
+        tls_enabled=bool_parameter(given, "tls_enabled"),
+        insecure_tls_skip_verify=bool_parameter(given, "insecure_tls_skip_verify"),
+        ca_cert=pem_parameter(given, "ca_cert"),
+        client_cert=pem_parameter(given, "client_cert"),
+        client_key=pem_parameter(given, "client_key"),
+        sasl_enabled=bool_parameter(given, "sasl_enabled"),
         sasl_mechanism=given.get("sasl_mechanism") or "PLAIN",
         sasl_user=given.get("sasl_user", ""),
         sasl_password=given.get("sasl_password", ""),
@@ -198,25 +189,6 @@ def _check_names(given: Mapping[str, str], count: int) -> None:
         )
     if len(given) < count:
         raise StatementError("a parameter of the sink URI is given twice")
-
-
-def _bool(given: Mapping[str, str], name: str) -> bool:
-    value = given.get(name, "false")
-    if value not in _BOOLS:
-        raise StatementError(f"param {name} must be a bool (true or false), not '{value}'")
-    return _BOOLS[value]
-
-
-def _pem(given: Mapping[str, str], name: str) -> bytes:
-    # An unescaped + in a query means a space, but people paste base 64 as it is.
-    text = given.get(name, "").replace(" ", "+")
-    try:
-        pem = base64.b64decode(text, validate=True)
-    except binascii.Error:
-        raise StatementError(f"param {name} must be base 64 encoded") from None
-    if pem and not (pem.isascii() and b"-----BEGIN " in pem):
-        raise StatementError(f"param {name} must be PEM text (-----BEGIN ...) in base 64")
-    return pem
 
 
 def _check_tls(sink: SinkUri) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeAlias
 
-from tidegate.changefeed.envelope import compile_encoder
+from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.options import FeedOptions
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection

@@ -38,4 +38,4 @@ class FeedTopics:
     @property
     def decoder(self) -> RecordDecoder:
         """Reads its records."""
-        return decoder_for(self.options.format, self.options.envelope)
+        return decoder_for(self.options)

@@ -10,6 +10,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+from tidegate.changefeed.confluent import RecordSchemas
 from tidegate.changefeed.control import Ack, ControlMessage
 from tidegate.changefeed.feed import FeedEpoch, FeedId
 from tidegate.hlc import ResolvedTimestamp
@@ -70,6 +71,27 @@ class OutputRecord(NamedTuple):
     headers: list[tuple[str, bytes]]
 
 
+class SchemedTopic(NamedTuple):
+    """Where the rows of one table version go, and the schemas that they are written with."""
+
+    topic: str
+    partitions: int
+    schemas: RecordSchemas
+
+
+class UnframedRecord(NamedTuple):
+    """A row that is complete but for the ids of its schemas, which only the registry knows.
+
+    The ids stand before the bodies of key and value, and the framed key chooses the partition.
+    """
+
+    to: SchemedTopic
+    key: bytes
+    value: bytes | None
+    timestamp_ms: int
+    headers: list[tuple[str, bytes]]
+
+
 class RangeCheckpoint(NamedTuple):
     """No row of the span at or below ``resolved`` follows that was not emitted before.
 
@@ -114,10 +136,15 @@ class Incident(NamedTuple):
 
 @dataclass(slots=True)
 class StepResult:
-    """The outcome of one step. ``changes`` is frozen: bytes of this moment, whatever is applied next."""
+    """The outcome of one step. ``changes`` is frozen: bytes of this moment, whatever is applied next.
+
+    A feed's rows stand in ``outputs``, or in ``unframed`` where its format has schemas: an engine frames
+    them (``tidegate.processor.framing``) before it makes anything of the result durable.
+    """
 
     offset: Offset | None
     outputs: dict[FeedId, list[OutputRecord]] = field(default_factory=dict)
+    unframed: dict[FeedId, list[UnframedRecord]] = field(default_factory=dict)
     changes: list[StateChange] = field(default_factory=list)
     checkpoint: PartitionCheckpoint | None = None
     requests: list[Push] = field(default_factory=list)

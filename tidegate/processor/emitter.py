@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tidegate.changefeed.envelope import compile_encoder
+from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.partition import partition_of
+from tidegate.changefeed.record_encoder import RecordEncoder
 from tidegate.errors import FeedError, RowError, UnsupportedTable
 from tidegate.hlc import NANOS_PER_MS, Timestamp
-from tidegate.processor.batch import SOURCE_HEADER, OutputRecord
+from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic, UnframedRecord
 from tidegate.processor.rows import Decoded, TableRowError
 from tidegate.rangefeed.range_state import Version
-from tidegate.rows import TableDescriptor
+from tidegate.rows import Row, TableDescriptor
 
 
 class Destination(NamedTuple):
@@ -24,6 +25,13 @@ class Destination(NamedTuple):
 
     topic: str
     partitions: int
+
+
+class Emission(NamedTuple):
+    """What a feed emits in a step: records, and those that wait for the ids of their schemas."""
+
+    records: list[OutputRecord]
+    unframed: list[UnframedRecord]
 
 
 class Emitter:
@@ -39,10 +47,8 @@ class Emitter:
         self._destinations = destinations
         self._tables: dict[int, _TableEmitter] = {}
 
-    def emit(
-        self, versions: Sequence[Version], rows: Sequence[Decoded], into: list[OutputRecord]
-    ) -> FeedError | None:
-        """Append the output records of the rows that belong to the feed, in log order.
+    def emit(self, versions: Sequence[Version], rows: Sequence[Decoded], into: Emission) -> FeedError | None:
+        """Append the records of the rows that belong to the feed, in log order.
 
         Stops at the first row that cannot be decoded or encoded and returns why; what was appended before it
         stands.
@@ -61,20 +67,10 @@ class Emitter:
                 if emitter is None or emitter.table is not table:
                     if table.id not in self._destinations:
                         continue
-                    emitter = tables[table.id] = _TableEmitter(
+                    emitter = tables[table.id] = _table_emitter(
                         table, self._options, self._destinations[table.id]
                     )
-                key, value = emitter.encode(row, version.timestamp)
-                into.append(
-                    OutputRecord(
-                        emitter.topic,
-                        partition_of(key, emitter.partitions),
-                        key,
-                        value,
-                        version.timestamp.wall // NANOS_PER_MS,
-                        [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])],
-                    )
-                )
+                emitter.emit(row, version, into)
         except UnsupportedTable as error:  # no encoder can be made for it
             return error
         except FeedError as error:  # of `encode`: the row holds what cannot be written
@@ -85,9 +81,47 @@ class Emitter:
 class _TableEmitter:
     """What is compiled once for a table version."""
 
-    __slots__ = ("encode", "partitions", "table", "topic")
+    __slots__ = ("_encode", "_headers", "_partitions", "_tombstones", "_topic", "table")
 
-    def __init__(self, table: TableDescriptor, options: FeedOptions, destination: Destination) -> None:
+    def __init__(self, table: TableDescriptor, encoder: RecordEncoder, destination: Destination) -> None:
         self.table = table
-        self.encode = compile_encoder(table, options).encode
-        self.topic, self.partitions = destination
+        self._encode, self._headers = encoder.encode, encoder.headers
+        self._tombstones = encoder.tombstones
+        self._topic, self._partitions = destination
+
+    def emit(self, row: Row, version: Version, into: Emission) -> None:
+        """Append the row's record, and a tombstone where one belongs behind it."""
+        key, value = self._encode(row, version.timestamp)
+        partition = partition_of(key, self._partitions)
+        wall_ms = version.timestamp.wall // NANOS_PER_MS
+        headers = [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])]
+        if self._headers is not None:
+            headers += self._headers(row)
+        into.records.append(OutputRecord(self._topic, partition, key, value, wall_ms, headers))
+        if self._tombstones and row.values is None:
+            into.records.append(OutputRecord(self._topic, partition, key, None, wall_ms, headers))
+
+
+class _SchemedTableEmitter(_TableEmitter):
+    """The same for a format whose records name their schemas."""
+
+    __slots__ = ("_to",)
+
+    def __init__(self, table: TableDescriptor, encoder: RecordEncoder, to: SchemedTopic) -> None:
+        super().__init__(table, encoder, Destination(to.topic, to.partitions))
+        self._to = to
+
+    def emit(self, row: Row, version: Version, into: Emission) -> None:
+        key, value = self._encode(row, version.timestamp)
+        wall_ms = version.timestamp.wall // NANOS_PER_MS
+        headers = [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])]
+        into.unframed.append(UnframedRecord(self._to, key, value, wall_ms, headers))
+        if self._tombstones and row.values is None:
+            into.unframed.append(UnframedRecord(self._to, key, None, wall_ms, headers))
+
+
+def _table_emitter(table: TableDescriptor, options: FeedOptions, destination: Destination) -> _TableEmitter:
+    encoder = compile_encoder(table, options)
+    if encoder.schemas is None:
+        return _TableEmitter(table, encoder, destination)
+    return _SchemedTableEmitter(table, encoder, SchemedTopic(*destination, encoder.schemas))

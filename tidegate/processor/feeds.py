@@ -120,6 +120,9 @@ class PartitionFeeds:
         active = [feed for feed in self._feeds.values() if feed.status is FeedStatus.ACTIVE]
         self.active: Sequence[PartitionFeed] = active
         self.wanted_tables = frozenset[int]().union(*(feed.table_ids for feed in active))
+        self.wanted_previous = frozenset[int]().union(
+            *(feed.table_ids for feed in active if feed.message.definition.options.needs_previous)
+        )
         self.watched_spans: tuple[Span, ...] = tuple({span: None for feed in active for span in feed.spans})
 
     def active_feeds(self) -> tuple[ActiveFeed, ...]:

@@ -15,18 +15,19 @@ from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from typing import Final
 
-from tidegate.errors import DescriptorConflict, EncodingError, MalformedEntry, StateError
+from tidegate.changefeed.feed import FeedId
+from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry, StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import (
     ControlRecord,
     Incident,
     LogRecord,
-    OutputRecord,
     PartitionCheckpoint,
     StateChange,
     StateTable,
     StepResult,
 )
+from tidegate.processor.emitter import Emission
 from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.pushes import Pusher, PushPolicy
 from tidegate.processor.ranges import PartitionRanges
@@ -201,6 +202,22 @@ class PartitionProcessor:
             self._position.offset = Offset(log_start - 1)
         return self._finish(StepResult(None), everything=False)
 
+    def refuse(self, feed_id: FeedId, error: FeedError, result: StepResult) -> None:
+        """Fail a feed whose rows in ``result`` cannot be written, and take them and their promise out of it.
+
+        ``result`` must be the last step's, and nothing of it be durable: a checkpoint that names the feed
+        without its rows would lie.
+        """
+        result.outputs.pop(feed_id, None)
+        result.unframed.pop(feed_id, None)
+        if result.checkpoint is not None:
+            kept = tuple(active for active in result.checkpoint.feeds if active.feed_id != feed_id)
+            result.checkpoint = replace(result.checkpoint, feeds=kept)
+        self._feeds.fail(feed_id, error)
+        result.changes += self._freeze()
+        result.acks += self._feeds.take_acks()
+        result.incidents += self._feeds.take_incidents(self._position.offset)
+
     def full_checkpoint(self) -> PartitionCheckpoint:
         """The checkpoint of all ranges, for a frontier that starts anew."""
         return self._checkpoint(everything=True)
@@ -283,12 +300,12 @@ class PartitionProcessor:
     def _emit(self, versions: list[Version], result: StepResult) -> None:
         if not versions or not self._feeds.active:
             return
-        rows = self._rows.decode(versions, self._feeds.wanted_tables)
+        rows = self._rows.decode(versions, self._feeds.wanted_tables, self._feeds.wanted_previous)
         for feed in self._feeds.active:
             if feed.emitter is None:
                 continue
-            records: list[OutputRecord] = result.outputs.setdefault(feed.id, [])
-            error = feed.emitter.emit(versions, rows, records)
+            into = Emission(result.outputs.setdefault(feed.id, []), result.unframed.setdefault(feed.id, []))
+            error = feed.emitter.emit(versions, rows, into)
             if error is not None:
                 self._feeds.fail(feed.id, error)
 

@@ -8,15 +8,19 @@ removed, in the same order per key; how often markers come may differ (tests/con
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+from zlib import crc32
 
+from tidegate.changefeed.confluent import MAX_SCHEMA_ID, Schema, frame_prefix
 from tidegate.changefeed.control import Activate
+from tidegate.changefeed.encoder import compile_marker
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.frontier import FeedFrontier
-from tidegate.changefeed.marker import marker_value
+from tidegate.errors import FeedError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.batch import ControlRecord, Incident, LogRecord, PartitionCheckpoint, StepResult
+from tidegate.processor.framing import frame, schemas_of
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.raftlog.entry import Offset
 from tidegate.raftlog.request import Push
@@ -38,16 +42,28 @@ class Emitted(NamedTuple):
     headers: tuple[tuple[str, bytes], ...]
 
 
+def content_id(schema: Schema) -> int:
+    """A schema id that follows from the schema alone, for engines without a registry."""
+    return crc32(schema.text.encode()) & MAX_SCHEMA_ID
+
+
 class ReferenceEngine:
     """Runs feeds over the log of ``partitions`` partitions.
 
     Each feed is given as its ``Activate`` message: definition, start and resolved targets. Feeds that are
-    there from the beginning read the log from its first record.
+    there from the beginning read the log from its first record. ``schema_id`` stands for the schema
+    registry: it gives each schema its id, the same one each time, or raises ``FeedError`` to refuse it.
     """
 
     def __init__(
-        self, partitions: int, feeds: Sequence[Activate], config: ProcessorConfig | None = None
+        self,
+        partitions: int,
+        feeds: Sequence[Activate],
+        config: ProcessorConfig | None = None,
+        *,
+        schema_id: Callable[[Schema], int] = content_id,
     ) -> None:
+        self._schema_id = schema_id
         self._feeds = {feed.feed_id: feed for feed in feeds}
         self._frontiers = {feed.feed_id: _frontier(feed) for feed in feeds}
         self._processors = [PartitionProcessor(number, partitions, config) for number in range(partitions)]
@@ -56,18 +72,26 @@ class ReferenceEngine:
         self.incidents: list[Incident] = []
         controls = [ControlRecord(Offset(number), feed) for number, feed in enumerate(feeds)]
         for processor in self._processors:
-            self._make_durable(processor.control(controls))
+            self._make_durable(processor, processor.control(controls))
 
     def step(self, partition: int, records: Sequence[LogRecord]) -> None:
         """Take the next batch of one partition."""
-        self._make_durable(self._processors[partition].step(records))
+        processor = self._processors[partition]
+        self._make_durable(processor, processor.step(records))
 
     def high_water(self, feed_id: FeedId) -> ResolvedTimestamp:
         """How far the feed is complete."""
         return ResolvedTimestamp(self._frontiers[feed_id].high_water)
 
-    def _make_durable(self, result: StepResult) -> None:
+    def _make_durable(self, processor: PartitionProcessor, result: StepResult) -> None:
         """Rows first, then what the checkpoint allows."""
+        for feed_id, unframed in list(result.unframed.items()):
+            try:
+                ids = {schema: self._schema_id(schema) for schema in schemas_of(unframed)}
+            except FeedError as refusal:
+                processor.refuse(feed_id, refusal, result)
+            else:
+                result.outputs[feed_id] += frame(unframed, ids)
         for records in result.outputs.values():
             for record in records:
                 self.output[TopicPartition(record.topic, record.partition)].append(
@@ -89,8 +113,12 @@ class ReferenceEngine:
                 frontier.marked(marker)
 
     def _write_marker(self, feed: Activate, marker: ResolvedTimestamp) -> None:
-        record = Emitted(None, marker_value(marker, feed.definition.options.envelope), None, ())
         for target in feed.targets:
+            encoder = compile_marker(target.table, feed.definition.options)
+            value = encoder.encode(marker)
+            if encoder.schema is not None:
+                value = frame_prefix(self._schema_id(encoder.schema)) + value
+            record = Emitted(None, value, None, ())
             for partition in range(target.partitions):
                 self.output[TopicPartition(target.topic, partition)].append(record)
 

@@ -15,7 +15,16 @@ from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.stored import pack, unpack
 from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.rangefeed.range_state import Version
-from tidegate.rows import Catalog, Row, TableDescriptor, decode_descriptor, encode_descriptor, table_id_of
+from tidegate.rows import (
+    Catalog,
+    Datum,
+    Row,
+    TableCodec,
+    TableDescriptor,
+    decode_descriptor,
+    encode_descriptor,
+    table_id_of,
+)
 
 _HIGH_PREFIX: Final = b"h"
 _DESCRIPTOR_PREFIX: Final = b"d"
@@ -118,11 +127,19 @@ class PartitionRows:
             self._unfit[table_id] = unfit
         self._changed_unfit.add(table_id)
 
-    def decode(self, versions: Sequence[Version], wanted: Container[int]) -> list[Decoded]:
-        """The row of each version of a wanted table, in the place of its version."""
-        return [self._decode(version, wanted) for version in versions]
+    def decode(
+        self,
+        versions: Sequence[Version],
+        wanted: Container[int],
+        wanted_previous: Container[int] = frozenset(),
+    ) -> list[Decoded]:
+        """The row of each version of a wanted table, in the place of its version.
 
-    def _decode(self, version: Version, wanted: Container[int]) -> Decoded:
+        The rows of the tables in ``wanted_previous`` come with the version that they replaced.
+        """
+        return [self._decode(version, wanted, wanted_previous) for version in versions]
+
+    def _decode(self, version: Version, wanted: Container[int], wanted_previous: Container[int]) -> Decoded:
         try:
             table_id = table_id_of(version.key)
         except EncodingError:
@@ -134,7 +151,11 @@ class PartitionRows:
             self._highs[table_id] = timestamp
             self._changed_highs.add(table_id)
         try:
-            return self.catalog.at(table_id, timestamp).decode(version.key, version.value)
+            codec = self.catalog.at(table_id, timestamp)
+            row = codec.decode(version.key, version.value)
+            if row is None or table_id not in wanted_previous:
+                return row
+            return row._replace(previous=_previous(codec, version))
         except FeedError as error:
             return TableRowError(table_id, version, error)
 
@@ -169,6 +190,14 @@ class PartitionRows:
                 self._unfit[int.from_bytes(key[1:], "big")] = _Unfit(unfit.version, unfit.reason)
             else:
                 self._versions += self.catalog.add(decode_descriptor(value))
+
+
+def _previous(codec: TableCodec, version: Version) -> tuple[Datum, ...] | None:
+    """The datums that the version replaced; see ``Row.previous``."""
+    if version.prev_value is None:
+        return None
+    replaced = codec.decode(version.key, version.prev_value)
+    return () if replaced is None or replaced.values is None else replaced.values
 
 
 def _require_agreement(update: DescriptorUpdate, descriptor: TableDescriptor) -> None:

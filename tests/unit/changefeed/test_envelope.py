@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.changefeed.tables import FOO, INT, STRING, deletion, row, table
-from tidegate.changefeed.envelope import compile_encoder
+from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import Timestamp

@@ -14,7 +14,7 @@ from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 
 from tests.unit.changefeed.tables import deletion, row, table
-from tidegate.changefeed.envelope import compile_encoder
+from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.hlc import Timestamp
 from tidegate.rows.types import Datum, Interval, Json, Kind, SqlType, TimeTz

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.changefeed.tables import FOO, INT, STRING, deletion, row, table
-from tidegate.changefeed.envelope import compile_encoder
+from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.marker import marker_value
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.record import MarkerRecord, RowRecord, decoder_for, parse_record
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import MAX_LOGICAL, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
@@ -44,7 +44,7 @@ def test_markers_read_back(resolved: Timestamp, envelope: Envelope) -> None:
 def test_rows_read_back(at: Timestamp, b: str, updated: bool, mvcc: bool, envelope: Envelope) -> None:
     options = FeedOptions(envelope=envelope, updated=updated, mvcc_timestamp=mvcc)
     key, value = compile_encoder(FOO, options).encode(row(FOO, a=1, b=b), at)
-    assert decoder_for(Format.JSON, envelope).decode(key, value) == RowRecord(
+    assert decoder_for(FeedOptions(envelope=envelope)).decode(key, value) == RowRecord(
         key=(1,),
         row={"a": 1, "b": b},
         deleted=False,

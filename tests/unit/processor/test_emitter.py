@@ -17,7 +17,7 @@ from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.errors import FeedError
 from tidegate.hlc import ZERO
 from tidegate.processor.batch import OutputRecord
-from tidegate.processor.emitter import Destination, Emitter
+from tidegate.processor.emitter import Destination, Emission, Emitter
 from tidegate.raftlog.entry import RaftIndex, RangeId
 from tidegate.rangefeed.range_state import Version
 from tidegate.rows import Json, JsonValue, Kind, Row
@@ -43,7 +43,7 @@ def _emit(options: FeedOptions) -> tuple[list[OutputRecord], FeedError | None]:
     rows[1] = Row(_DOCS.descriptor, (2,), (2, _too_deep()))
     into: list[OutputRecord] = []
     emitter = Emitter(options, ZERO, {104: Destination("docs", 3)})
-    return into, emitter.emit([_version(index) for index in (1, 2, 3)], rows, into)
+    return into, emitter.emit([_version(index) for index in (1, 2, 3)], rows, Emission(into, []))
 
 
 def test_a_row_that_cannot_be_encoded_is_the_feeds_failure_and_rows_before_it_stand() -> None:

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.changefeed.json_text import TextEncoder, json_string, text_encoder, utf8
 from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.record_encoder import RecordEncoder
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import Column, TableDescriptor
@@ -34,17 +35,7 @@ _STAMP: Final = -1
 _Datums: TypeAlias = tuple[Datum, ...]
 
 
-class RecordEncoder(NamedTuple):
-    """Encodes the rows of one table version for one feed.
-
-    ``encode(row, timestamp)`` gives (key, value). The value of a deletion in the row envelope, and of every
-    ``key_only`` record, is empty, not absent.
-    """
-
-    encode: Callable[[Row, Timestamp], tuple[bytes, bytes | None]]
-
-
-def compile_encoder(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
+def compile_json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     """The encoder for a table version. Raises ``UnsupportedTable`` for a table that cannot be emitted."""
     key = _compile_key(table)
     if options.envelope is Envelope.KEY_ONLY:

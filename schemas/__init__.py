@@ -1,0 +1,1 @@
+"""Schema registries: how schemas get their ids."""

@@ -1,0 +1,1 @@
+"""Rows as Avro: schemas from table descriptors, and records of them."""

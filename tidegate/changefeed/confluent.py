@@ -1,0 +1,48 @@
+"""Schemas as a Confluent schema registry knows them, and the framing of bytes that were written with one.
+
+A framed key or value is a zero byte, the schema's id in the registry as 4 bytes big-endian, and the body.
+Source: Confluent's "wire format" of the schema registry serializers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from tidegate.errors import MalformedRecord
+
+_MAGIC: Final = b"\x00"
+_PREFIX_BYTES: Final = 5
+#: Ids are signed 32-bit numbers in the registry, and positive.
+MAX_SCHEMA_ID: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """An Avro schema, as JSON ``text``, under the ``subject`` that it is registered for."""
+
+    subject: str
+    text: str
+
+
+class RecordSchemas(NamedTuple):
+    """The schemas of a record's key and value."""
+
+    key: Schema
+    value: Schema
+
+
+def frame_prefix(schema_id: int) -> bytes:
+    """What stands before a body of this schema. ``ValueError`` for a number that is no id."""
+    if not 0 <= schema_id <= MAX_SCHEMA_ID:
+        raise ValueError(f"{schema_id} is not a schema id")
+    return _MAGIC + schema_id.to_bytes(4, "big")
+
+
+def unframe(data: bytes) -> tuple[int, bytes]:
+    """The schema id and the body. Raises ``MalformedRecord``."""
+    if len(data) < _PREFIX_BYTES or data[:1] != _MAGIC:
+        raise MalformedRecord(
+            f"not framed by a schema registry's serializer (a zero byte and a schema id): {data[:16].hex()}"
+        )
+    return int.from_bytes(data[1:_PREFIX_BYTES], "big"), data[_PREFIX_BYTES:]

@@ -1,0 +1,37 @@
+"""Rows and markers into bytes: which encoder a feed's options ask for."""
+
+from __future__ import annotations
+
+from tidegate.changefeed.avro.connect import compile_connect_avro
+from tidegate.changefeed.avro.envelopes import compile_avro
+from tidegate.changefeed.avro.marker import compile_avro_marker
+from tidegate.changefeed.feed import TableName
+from tidegate.changefeed.json_envelopes.connect import compile_connect_json
+from tidegate.changefeed.json_envelopes.envelope import compile_json
+from tidegate.changefeed.marker import json_marker
+from tidegate.changefeed.options import CONNECT_ENVELOPES, FeedOptions, Format
+from tidegate.changefeed.record_encoder import MarkerEncoder, RecordEncoder
+from tidegate.rows.descriptor import TableDescriptor
+
+
+def compile_encoder(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
+    """The encoder for a table version.
+
+    Raises ``UnsupportedTable``, naming table and column, for a table that the feed cannot emit.
+    """
+    match options.format:
+        case Format.JSON if options.connect_schema:
+            return compile_connect_json(table, options)
+        case Format.JSON:
+            return compile_json(table, options)
+        case Format.AVRO if options.envelope in CONNECT_ENVELOPES:
+            return compile_connect_avro(table, options)
+        case Format.AVRO:
+            return compile_avro(table, options)
+
+
+def compile_marker(table: TableName, options: FeedOptions) -> MarkerEncoder:
+    """The encoder of the markers on a table's topic, or on the feed's ``resolved_topic``."""
+    if options.format is Format.AVRO and not options.resolved_topic:
+        return compile_avro_marker(table, options)
+    return json_marker(options)

@@ -1,0 +1,1 @@
+"""Rows as JSON: one module an envelope."""

@@ -1,0 +1,105 @@
+"""The schema registry's URL: ``https://user:password@host:port/path?timeout=30s&ca_cert=...``.
+
+Parameter names are CockroachDB's (``pkg/ccl/changefeedccl/schema_registry.go``). Certificates and keys are
+PEM in base 64. Secrets are kept out of ``repr``, of error texts and of ``redacted()``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from tidegate.changefeed.duration import parse_duration
+from tidegate.changefeed.uri_parameters import REDACTED, SECRET_PARAMETERS, pem_parameter
+from tidegate.errors import StatementError
+
+_SCHEMES: Final = ("http", "https")
+_PARAMETERS: Final = ("ca_cert", "client_cert", "client_key", "timeout")
+_DEFAULT_TIMEOUT: Final = "30s"
+_NANOS_PER_SECOND: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryUri:
+    """A schema registry: ``url`` without login and parameters, the login, and how to trust it.
+
+    ``timeout_s`` is for one request. Empty text and bytes stand for what was not given.
+    """
+
+    url: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+    timeout_s: float = 30.0
+    ca_cert: bytes = b""
+    client_cert: bytes = b""
+    client_key: bytes = field(default=b"", repr=False)
+    parameters: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def redacted(self) -> str:
+        """The URL as it was given, with ``redacted`` in place of every secret."""
+        scheme, _, rest = self.url.partition("://")
+        login = quote(self.user, safe="") + (f":{REDACTED}" if self.password else "")
+        shown = [
+            f"{name}={REDACTED if name in SECRET_PARAMETERS else quote(value, safe='/:,')}"
+            for name, value in self.parameters
+        ]
+        return f"{scheme}://{login}{'@' if login else ''}{rest}{'?' if shown else ''}{'&'.join(shown)}"
+
+
+def parse_registry_uri(text: str) -> RegistryUri:
+    """Read a registry's URL. Raises ``StatementError``, without a position and without secrets."""
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise StatementError(
+            "confluent_schema_registry is not a URL: its host or port cannot be read"
+        ) from None
+    if parts.scheme not in _SCHEMES or not host:
+        raise StatementError("confluent_schema_registry needs a URL: https://host:port or http://host:port")
+    if parts.fragment:
+        raise StatementError("confluent_schema_registry has a #: write %23 where a value needs one")
+    pairs = tuple(parse_qsl(parts.query, keep_blank_values=True))
+    given = dict(pairs)
+    _check_names(given, len(pairs))
+    shown_host = f"[{host}]" if ":" in host else host
+    uri = RegistryUri(
+        url=f"{parts.scheme}://{shown_host}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}",
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        timeout_s=_timeout_s(given.get("timeout", _DEFAULT_TIMEOUT)),
+        ca_cert=pem_parameter(given, "ca_cert"),
+        client_cert=pem_parameter(given, "client_cert"),
+        client_key=pem_parameter(given, "client_key"),
+        parameters=pairs,
+    )
+    _check_certificates(uri)
+    return uri
+
+
+def _check_names(given: dict[str, str], count: int) -> None:
+    unknown = sorted(given.keys() - set(_PARAMETERS))
+    if unknown:
+        raise StatementError(
+            f"unknown schema registry parameters: {', '.join(unknown)}; known: {', '.join(_PARAMETERS)}"
+        )
+    if len(given) < count:
+        raise StatementError("a parameter of confluent_schema_registry is given twice")
+
+
+def _timeout_s(text: str) -> float:
+    try:
+        nanos = parse_duration(text)
+    except ValueError as error:
+        raise StatementError(f"param timeout of confluent_schema_registry: {error}") from None
+    if nanos <= 0:
+        raise StatementError("param timeout of confluent_schema_registry must be above zero")
+    return nanos / _NANOS_PER_SECOND
+
+
+def _check_certificates(uri: RegistryUri) -> None:
+    if bool(uri.client_cert) != bool(uri.client_key):
+        raise StatementError("client_cert and client_key belong together: give both or none")
+    if (uri.ca_cert or uri.client_cert) and not uri.url.startswith("https://"):
+        raise StatementError("ca_cert and client_cert of confluent_schema_registry need an https URL")

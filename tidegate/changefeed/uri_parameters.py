@@ -1,0 +1,40 @@
+"""Parameters behind the ``?`` of a sink's or a registry's URI."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Final
+
+from tidegate.errors import StatementError
+
+REDACTED: Final = "redacted"
+SECRET_PARAMETERS: Final = frozenset(
+    ("sasl_password", "client_key", "sasl_client_secret", "api_secret", "shared_access_key")
+)
+_BOOLS: Final = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+
+
+def bool_parameter(given: Mapping[str, str], name: str) -> bool:
+    """A truth value, false when it is not given. Raises ``StatementError``."""
+    value = given.get(name, "false")
+    if value not in _BOOLS:
+        raise StatementError(f"param {name} must be a bool (true or false), not '{value}'")
+    return _BOOLS[value]
+
+
+def pem_parameter(given: Mapping[str, str], name: str) -> bytes:
+    """PEM text that was given in base 64, empty when it is not given. Raises ``StatementError``."""
+    # An unescaped + in a query means a space, but people paste base 64 as it is.
+    text = given.get(name, "").replace(" ", "+")
+    try:
+        pem = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise StatementError(f"param {name} must be base 64 encoded") from None
+    if pem and not (pem.isascii() and b"-----BEGIN " in pem):
+        raise StatementError(f"param {name} must be PEM text (-----BEGIN ...) in base 64")
+    return pem
