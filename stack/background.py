@@ -86,7 +86,7 @@ def down(name: str) -> RunRecord | None:
     """
     with file_lock(_home(name) / "lock"):
         record = _running(name)
-        if record is not None and not record.process.end(TERM_BOUND_S):
+        if record is not None and not record.process.end(TERM_BOUND_S, stop_signal=record.stop_signal):
             raise ServerFailed(
                 f"{name} (pid {record.process.pid}) runs on although it was killed; it may hang in the "
                 "operating system. Look at it with `ps`, then run `down` again."
@@ -103,7 +103,15 @@ def _launch_recorded(recipe: Recipe, plan: Plan) -> RunRecord:
         nonlocal record
         process = ProcessIdentity.of_new(child.pid)
         if process is not None:
-            record = RunRecord(plan.name, process, plan.address, plan.log, plan.data, time.time())
+            record = RunRecord(
+                name=plan.name,
+                process=process,
+                address=plan.address,
+                log=plan.log,
+                data=plan.data,
+                started_at=time.time(),
+                stop_signal=plan.conduct.stop_signal,
+            )
             record.save(_record_path(plan.name))
 
     launch(recipe, plan, leashed=False, on_spawn=keep_record)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from stack.server import Conduct
+
 TERM_BOUND_S = 20.0
+_CRASH_BOUND_S = 10.0
+_USUAL = Conduct()
 
 # The leash. The shell turns itself into the server (`exec`, so the server's pid is `$$`) after leaving a
 # watcher behind that reads a pipe whose other end only our process holds. When our process dies, by
@@ -22,15 +27,18 @@ _LEASH = 'exec 3<&0 </dev/null; (read -r _ <&3 || kill -KILL $$) & exec "$@" 3<&
 class Child:
     """A process started by this one, in a session of its own so that Ctrl-C in a terminal spares it."""
 
-    def __init__(self, command: Sequence[str], log: Path, *, leashed: bool) -> None:
+    def __init__(
+        self, command: Sequence[str], log: Path, *, leashed: bool, conduct: Conduct = _USUAL
+    ) -> None:
         """Start ``command`` with its output appended to ``log``; ``leashed`` processes die with this one."""
+        self._conduct = conduct
         self._leash: int | None = None
         stdin = subprocess.DEVNULL
         if leashed:
             stdin, self._leash = os.pipe()
             command = ("/bin/sh", "-c", _LEASH, "leash", *command)
         try:
-            self._process = _spawn(command, stdin, log)
+            self._process = _spawn(command, stdin, log, conduct.account)
         except BaseException:
             self._release()
             raise
@@ -61,19 +69,20 @@ class Child:
 
     def stop(self) -> None:
         """Ask it to end, and kill it if it has not after 20 s. Nothing happens when it has ended already."""
-        self._process.terminate()
-        self.resume()  # a frozen process would not see the request
-        try:
-            self._process.wait(TERM_BOUND_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._release()
+        self._end(self._conduct.stop_signal, TERM_BOUND_S)
 
     def kill(self) -> None:
         """End it without warning, as a power cut would."""
-        self._process.kill()
-        self._process.wait()
+        self._end(self._conduct.crash_signal, _CRASH_BOUND_S)
+
+    def _end(self, number: signal.Signals, bound_s: float) -> None:
+        self._process.send_signal(number)
+        self.resume()  # a frozen process would not see the request
+        try:
+            self._process.wait(bound_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         self._release()
 
     def _release(self) -> None:
@@ -88,8 +97,16 @@ class Child:
             os.close(leash)
 
 
-def _spawn(command: Sequence[str], stdin: int, log: Path) -> subprocess.Popen[bytes]:
+def _spawn(command: Sequence[str], stdin: int, log: Path, account: str | None) -> subprocess.Popen[bytes]:
     with log.open("ab") as output:
         return subprocess.Popen(  # noqa: S603 - the recipe's own command
-            command, stdin=stdin, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            stdin=stdin,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd=None if account is None else "/",  # ours may be closed to the account
+            user=account,
+            group=None if account is None else pwd.getpwnam(account).pw_gid,
+            extra_groups=None if account is None else (),
         )

@@ -3,6 +3,7 @@
 TidegateError
 └── StackError
     ├── JavaMissing      no Java, or one that is too old
+    ├── ProgramMissing   a server that the system's packages bring is not installed
     ├── DownloadFailed   the jars cannot be had
     ├── PortTaken        another program listens there
     └── ServerFailed     the server died or did not answer; carries its last log lines
@@ -24,6 +25,10 @@ class StackError(TidegateError):
 
 class JavaMissing(StackError):
     """No usable Java was found."""
+
+
+class ProgramMissing(StackError):
+    """A server that comes with the system's packages is not installed."""
 
 
 class DownloadFailed(StackError):

@@ -53,9 +53,14 @@ class ProcessIdentity:
         """Whether this very process still runs."""
         return ProcessIdentity.of(self.pid) == self
 
-    def end(self, term_bound_s: float, kill_bound_s: float = 5.0) -> bool:
+    def end(
+        self,
+        term_bound_s: float,
+        kill_bound_s: float = 5.0,
+        stop_signal: signal.Signals = signal.SIGTERM,
+    ) -> bool:
         """Ask it to end, kill it after ``term_bound_s``; True once it is gone, False if even that failed."""
-        self._send(signal.SIGTERM)
+        self._send(stop_signal)
         self._send(signal.SIGCONT)  # a frozen process would not see the request
         if self._gone_within(term_bound_s):
             return True

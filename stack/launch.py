@@ -27,7 +27,7 @@ def launch(
         raise PortTaken(
             f"{plan.name} cannot start: another program listens at {plan.address}; stop that one first."
         )
-    child = Child(plan.command, plan.log, leashed=leashed)
+    child = Child(plan.command, plan.log, leashed=leashed, conduct=plan.conduct)
     try:
         if on_spawn is not None:
             on_spawn(child)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stack.kafka_recipe import Kafka
+from stack.postgres_recipe import Postgres
 from stack.registry_recipe import Registry
 from stack.server import Recipe
 
-RECIPES: Mapping[str, Recipe] = {recipe.name: recipe for recipe in (Kafka(), Registry())}
+RECIPES: Mapping[str, Recipe] = {recipe.name: recipe for recipe in (Kafka(), Postgres(), Registry())}

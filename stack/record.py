@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -22,6 +23,7 @@ class RunRecord:
         address: what clients are given.
         log, data: its log file and data directory.
         started_at: wall clock, seconds since the epoch.
+        stop_signal: what asks it for an orderly end.
     """
 
     name: str
@@ -30,6 +32,7 @@ class RunRecord:
     log: Path
     data: Path
     started_at: float
+    stop_signal: signal.Signals = signal.SIGTERM
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
@@ -42,7 +45,8 @@ class RunRecord:
             fields = json.loads(path.read_text())
             process = ProcessIdentity(**fields.pop("process"))
             log, data = Path(fields.pop("log")), Path(fields.pop("data"))
-            return cls(process=process, log=log, data=data, **fields)
+            stop_signal = signal.Signals(fields.pop("stop_signal", signal.SIGTERM))
+            return cls(process=process, log=log, data=data, stop_signal=stop_signal, **fields)
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, KeyError, AttributeError) as error:

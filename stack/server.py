@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from signal import Signals
 from typing import Protocol
 
 
@@ -26,15 +27,31 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Conduct:
+    """How a server's process is run and ended; what most servers expect by default.
+
+    Attributes:
+        account: the system's user that it runs as, None for ours.
+        stop_signal: asks for an orderly end that does not wait for clients.
+        crash_signal: ends it at once; what it had in memory is lost.
+    """
+
+    account: str | None = None
+    stop_signal: Signals = Signals.SIGTERM
+    crash_signal: Signals = Signals.SIGKILL
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A server that only needs to be run: downloaded, configured, its data directory prepared.
 
     Attributes:
         name: the recipe's.
         command: program and arguments.
-        address: what clients are given, e.g. ``127.0.0.1:20417``.
+        address: what clients are given, ``host:port`` or a URL with both.
         log: the file that takes the process's output.
         data: its data directory.
+        conduct: how the process is run and ended.
     """
 
     name: str
@@ -42,6 +59,7 @@ class Plan:
     address: str
     log: Path
     data: Path
+    conduct: Conduct = Conduct()
 
 
 class Recipe(Protocol):

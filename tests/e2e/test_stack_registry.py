@@ -57,7 +57,7 @@ def test_compatibility_can_be_set_per_subject(client: SchemaRegistryClient) -> N
 
 
 def test_schemas_outlive_a_stop_and_a_kill(registry: SchemaRegistry) -> None:
-    ids = []
+    ids: list[int] = []
     for end in (registry.stop, registry.kill):
         ids.append(
             SchemaRegistryClient({"url": registry.url}).register_schema(f"kept-{len(ids)}", record(a="int"))

@@ -120,6 +120,13 @@ def test_a_server_that_ignores_the_request_is_killed(monkeypatch: pytest.MonkeyP
     assert os.waitstatus_to_exitcode(os.waitpid(record.process.pid, 0)[1]) == -signal.SIGKILL
 
 
+def test_down_asks_with_the_servers_own_signal() -> None:
+    """The toy ignores the usual one: it would be killed after twenty seconds."""
+    record = up("toy", settings={"mode": "hang", "stop": "SIGINT"}).record
+    down("toy")
+    assert os.waitstatus_to_exitcode(os.waitpid(record.process.pid, 0)[1]) == -signal.SIGINT
+
+
 def test_a_server_that_cannot_start_leaves_nothing_up() -> None:
     with pytest.raises(ServerFailed, match="the reason why"):
         up("toy", settings={"mode": "fail"})

@@ -13,6 +13,7 @@ from stack import child
 from stack.child import Child
 from stack.identity import ProcessIdentity
 from stack.places import CHECKOUT
+from stack.server import Conduct
 
 # Starts a leashed child, tells its pid, and waits for what the test does to it.
 _OWNER = """
@@ -78,6 +79,26 @@ def test_the_pid_is_the_servers_own(tmp_path: Path, leashed: bool) -> None:
     await_text(log, "is")
     running.kill()
     assert f"pid {running.pid} is" in log.read_text()
+
+
+@pytest.mark.parametrize("leashed", [True, False])
+def test_each_end_has_the_signal_that_the_server_wants(tmp_path: Path, leashed: bool) -> None:
+    conduct = Conduct(stop_signal=signal.SIGUSR1, crash_signal=signal.SIGUSR2)
+    for end, number in ((Child.stop, signal.SIGUSR1), (Child.kill, signal.SIGUSR2)):
+        running = Child(("sleep", "600"), tmp_path / "log", leashed=leashed, conduct=conduct)
+        end(running)
+        assert running.exit_status == -number
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run something as somebody else")
+@pytest.mark.parametrize("leashed", [True, False])
+def test_a_child_of_another_account_has_no_more_than_that_account(tmp_path: Path, leashed: bool) -> None:
+    log = tmp_path / "log"
+    conduct = Conduct(account="nobody")
+    running = Child(("sh", "-c", "id -un; id -Gn; echo said"), log, leashed=leashed, conduct=conduct)
+    await_text(log, "said")
+    running.stop()
+    assert log.read_text() == "nobody\nnogroup\nsaid\n"
 
 
 def test_a_stopped_child_is_no_longer_watched(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import socket
 import sys
+from signal import Signals
 
 from stack.ports import LOOPBACK, choose_port
-from stack.server import Plan, Request
+from stack.server import Conduct, Plan, Request
 
 # `hang`: ignores the polite request to end. `fail`: prints its reason and dies before it listens.
 _SERVER = """
@@ -25,7 +26,7 @@ while True:
 
 
 class Toy:
-    """A recipe whose server's conduct is the setting ``mode``."""
+    """A recipe whose server's conduct is the setting ``mode``; the signal ``stop`` asks it to end."""
 
     name = "toy"
 
@@ -40,6 +41,7 @@ class Toy:
             address=f"{LOOPBACK}:{port}",
             log=request.home / "server.log",
             data=request.data,
+            conduct=Conduct(stop_signal=Signals[request.settings.get("stop", "SIGTERM")]),
         )
 
     def answers(self, address: str) -> bool:

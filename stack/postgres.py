@@ -1,0 +1,34 @@
+"""A PostgreSQL server that lives no longer than the process that started it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from stack.owned import OwnedServer
+from stack.ports import host_and_port
+from stack.postgres_recipe import DATABASE, USER, Postgres
+
+
+class PostgresServer(OwnedServer):
+    """A server of this process. `pause` freezes what takes new sessions; sessions that are open go on.
+
+    Attributes:
+        dsn: a URL that libpq and its drivers take; no password is asked for.
+        jdbc_url: the same for Java, which wants user and password apart; any password does.
+        host, port, user, database: its parts.
+    """
+
+    def __init__(
+        self, *, port: int | None = None, data: Path | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Prepare a server without starting it; ``settings`` are names of ``postgresql.conf``.
+
+        Raises:
+            StackError: one of the kinds in ``stack/errors.py``.
+        """
+        super().__init__(Postgres(), port=port, data=data, settings=settings)
+        self.dsn = self.address
+        self.host, self.port = host_and_port(self.address)
+        self.user, self.database = USER, DATABASE
+        self.jdbc_url = f"jdbc:postgresql://{self.host}:{self.port}/{DATABASE}"
