@@ -14,13 +14,14 @@ from rich.console import Console
 
 from bench.durability import commit_time, produce_time
 from bench.endtoend import end_to_end
+from bench.formats import formats
 from bench.idle_ranges import idle_ranges
 from bench.marker_lag import marker_lag
 from bench.open_intents import open_intents
 from bench.report import Report
 from bench.stages import run_stages, stage_times
 from bench.topics import BenchTopics
-from bench.workload import MakeLog, flights_log, orders_log
+from bench.workload import MakeLog, flights_log, orders_log, updates_log
 from stack.kafka import KafkaBroker
 from tidegate.errors import TidegateError
 
@@ -33,13 +34,16 @@ class Sizes:
 
     stage_rows: int
     rows: int
+    format_rows: int
     faust_s: float
     marker_s: float
     idle_s: float
 
 
-_FULL: Final = Sizes(stage_rows=100_000, rows=400_000, faust_s=20, marker_s=30, idle_s=30)
-_QUICK: Final = Sizes(stage_rows=20_000, rows=100_000, faust_s=6, marker_s=10, idle_s=9)
+_FULL: Final = Sizes(
+    stage_rows=100_000, rows=400_000, format_rows=200_000, faust_s=20, marker_s=30, idle_s=30
+)
+_QUICK: Final = Sizes(stage_rows=20_000, rows=100_000, format_rows=50_000, faust_s=6, marker_s=10, idle_s=9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,11 @@ class Bench:
             for result in end_to_end(log, self.topics, self._directory(name), self.sizes.faust_s):
                 self.report.throughput.append(result)
 
+    def formats(self) -> None:
+        """Every format and envelope beside a raw copy."""
+        log = updates_log(self.sizes.format_rows, 4, self.seed)
+        self.report.formats += formats(log, self.topics, self._directory("formats"))
+
     def markers(self) -> None:
         """Marker lag at 2,000 rows/s."""
         self.report.marker_lag = marker_lag(
@@ -92,6 +101,7 @@ class Bench:
 _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "stages": Bench.stages,
     "endtoend": Bench.endtoend,
+    "formats": Bench.formats,
     "markers": Bench.markers,
     "idle": Bench.idle,
     "intents": Bench.intents,

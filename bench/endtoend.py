@@ -8,7 +8,7 @@ first partition was restored; the stock agent: its first row was written) to its
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -65,14 +65,22 @@ def end_to_end(log: BenchLog, topics: BenchTopics, directory: Path, faust_s: flo
     application = BenchApplication(topics, directory, LOG_PARTITIONS, log.tables)
     yield run_worker(application, log, topics)
     source = application.outputs[0]
-    yield _run_copy(topics, directory, source, log.name)
+    yield run_copy(topics, directory, source, log.name)
     yield _run_stock_faust(topics, directory, source, log.name, faust_s)
 
 
-def run_worker(application: BenchApplication, log: BenchLog, topics: BenchTopics) -> Throughput:
+def run_worker(
+    application: BenchApplication,
+    log: BenchLog,
+    topics: BenchTopics,
+    *,
+    contender: str = "tidegate worker",
+    done: Callable[[], None] = lambda: None,
+) -> Throughput:
     """The worker over the whole log: its feed is made on the log's head, the rest is written while it is off.
 
-    Raises ``RetryError`` when it does not write exactly the rows of the log.
+    ``done`` is called before the worker is stopped. Raises ``RetryError`` when it does not write exactly the
+    rows of the log.
     """
     with application.start_worker() as worker:
         application.write(log.records[: log.head])
@@ -85,14 +93,16 @@ def run_worker(application: BenchApplication, log: BenchLog, topics: BenchTopics
         cpu_s = worker.cpu_s
         topics.wait_until_quiet(application.outputs, before + log.rows, watch.look, _TIMEOUT_S)
         worker_cpu_us = (watch.last_s - cpu_s) / log.rows * 1e6
+        done()
     written = topics.written(application.outputs)
     if written.rows != log.rows:
         raise RetryError(f"the worker wrote {written.rows} rows of {log.rows}")
     began_s = worker.said_at("partition restored")
-    return _throughput("tidegate worker", log.name, written, began_s, worker_cpu_us)
+    return _throughput(contender, log.name, written, began_s, worker_cpu_us)
 
 
-def _run_copy(topics: BenchTopics, directory: Path, source: str, workload: str) -> Throughput:
+def run_copy(topics: BenchTopics, directory: Path, source: str, workload: str) -> Throughput:
+    """The raw copy of what another contender wrote."""
     target = f"{source}-copy"
     topics.create(target, OUTPUT_PARTITIONS, stamped=True)
     arguments = ("-m", "bench.copy_through", topics.bootstrap, source, target)

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from bench.durability import CommitTime
 from bench.endtoend import Throughput
+from bench.formats import FormatResult
 from bench.idle_ranges import IdleRanges
 from bench.marker_lag import MarkerLag
 from bench.open_intents import OpenIntents
@@ -33,6 +34,7 @@ class Report:
     stages: dict[str, list[StageTime]] = field(default_factory=dict)
     commits: dict[str, CommitTime] = field(default_factory=dict)
     throughput: list[Throughput] = field(default_factory=list)
+    formats: list[FormatResult] = field(default_factory=list)
     marker_lag: MarkerLag | None = None
     idle_ranges: IdleRanges | None = None
     open_intents: OpenIntents | None = None
@@ -63,6 +65,7 @@ class Report:
             "commits": {name: time._asdict() for name, time in self.commits.items()},
             "throughput": [done._asdict() for done in self.throughput],
             "ratios": self.ratios(),
+            "formats": [done._asdict() for done in self.formats],
             "marker_lag": self.marker_lag and self.marker_lag._asdict(),
             "idle_ranges": self.idle_ranges and self.idle_ranges._asdict(),
             "open_intents": self.open_intents and self.open_intents._asdict(),
@@ -83,6 +86,8 @@ class Report:
             console.print(_throughput_table(self.throughput))
             for name, ratio in self.ratios().items():
                 console.print(f"{name}: {ratio:.2f}")
+        if self.formats:
+            console.print(_table("formats, one worker each, same log", FormatResult._fields, self.formats))
         for title, result in self._single():
             console.print(_table(title, result._fields, [result]))
         for name, reason in self.failures.items():

@@ -1,8 +1,8 @@
 """A range store reduced to what a measurement needs: rows in log records, made by hand and fast.
 
 Commands carry 1 to 8 ops each. Of every two commands that write, one writes its rows in one phase and the
-other as intents that a later command of its range commits: half of the rows each. Ops carry no previous
-version, and closed timestamps stay a fixed lag behind.
+other as intents that a later command of its range commits: half of the rows each. Ops carry the previous
+version only where that is asked for, and closed timestamps stay a fixed lag behind.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from tidegate.spans import Span
 
 _OPS_MAX: Final = 8  # of one command
 _OPEN_MAX: Final = 2  # transactions of a range that wait for their commit
-_KEYS_PER_RANGE: Final = 10_000
 _FIRST_INDEX: Final = RaftIndex(10)
 _FIRST_GENERATION: Final = Generation(1)
 _TXN_BYTES: Final = 16
@@ -69,17 +68,29 @@ class BenchStore:
     """``ranges`` ranges of one table in a log of ``partitions`` partitions; a function of ``seed``.
 
     Every method takes the present as nanoseconds since 1970, which must not fall; each op gets a
-    timestamp of its own, by the logical part.
+    timestamp of its own, by the logical part. A range's keys come again after ``keys_per_range`` rows;
+    with ``previous`` its ops carry the version that they replace.
     """
 
-    def __init__(self, *, partitions: int, ranges: int, seed: int, closed_lag_ms: int = 3_000) -> None:
+    def __init__(
+        self,
+        *,
+        partitions: int,
+        ranges: int,
+        seed: int,
+        closed_lag_ms: int = 3_000,
+        keys_per_range: int = 10_000,
+        previous: bool = False,
+    ) -> None:
         self.partitions = partitions
         self._rng = Random(seed)
         self._lag_ns = closed_lag_ms * NANOS_PER_MS
         self._now = ZERO
+        self._keys_per_range = keys_per_range
+        self._newest: dict[bytes, bytes] | None = {} if previous else None
         self.table: TableDescriptor = orders_table(Timestamp(1))
         self._codec = TableCodec(self.table)
-        splits = [self._codec.encode_key({"id": n * _KEYS_PER_RANGE}) for n in range(1, ranges)]
+        splits = [self._codec.encode_key({"id": n * keys_per_range}) for n in range(1, ranges)]
         placed = place_table(self.table, splits)
         self.descriptor: DescriptorUpdate = placed.descriptor
         self.ranges = [
@@ -147,7 +158,10 @@ class BenchStore:
     # ---- ops ----
 
     def _writes(self, range_: BenchRange, size: int) -> list[Op]:
-        return [WriteValue(key, self._tick(), value) for key, value in self._fresh(range_, size)]
+        return [
+            WriteValue(key, self._tick(), value, self._replace(key, value))
+            for key, value in self._fresh(range_, size)
+        ]
 
     def _intents(self, range_: BenchRange, size: int) -> list[Op]:
         txn = OpenTxn(self._txn_id(), self._tick(), tuple(self._fresh(range_, size)))
@@ -159,13 +173,24 @@ class BenchStore:
 
     def _commit(self, range_: BenchRange) -> LogRecord:
         txn = range_.open.popleft()
-        ops = [CommitIntent(txn.txn_id, key, txn.timestamp, value) for key, value in txn.rows]
+        ops = [
+            CommitIntent(txn.txn_id, key, txn.timestamp, value, self._replace(key, value))
+            for key, value in txn.rows
+        ]
         return self._command(range_, ops)
+
+    def _replace(self, key: bytes, value: bytes) -> bytes | None:
+        """The version that this one replaces: empty for none, ``None`` where the log is not to tell."""
+        if self._newest is None:
+            return None
+        previous = self._newest.get(key, b"")
+        self._newest[key] = value
+        return previous
 
     def _fresh(self, range_: BenchRange, size: int) -> Iterator[tuple[bytes, bytes]]:
         """Keys of a range in turn, so that none is written while an intent stands on it."""
         for _ in range(size):
-            order = range_.number * _KEYS_PER_RANGE + range_.written % _KEYS_PER_RANGE
+            order = range_.number * self._keys_per_range + range_.written % self._keys_per_range
             range_.written += 1
             yield self._codec.encode(order_row(self._rng, order))
 

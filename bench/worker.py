@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import urllib.request
 import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,24 +11,32 @@ from typing import Any, Final
 
 from bench.process import MeasuredProcess
 from bench.topics import BenchTopics
-from bench.workload import OUTPUT_PARTITIONS, bench_feed
+from bench.workload import BENCH_OPTIONS, OUTPUT_PARTITIONS, bench_feed
 from sim.sink import LogRecord
 from tidegate.changefeed.feed import FeedState
+from tidegate.changefeed.options import FeedOptions
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.jobs import Jobs
+from tidegate.client.worker_status import worker_url
 from tidegate.errors import RetryError
 from tidegate.processor.batch import StateTable
 from tidegate.rows import TableDescriptor
 
 _WORKER: Final = ("-m", "faust", "-A", "app.main", "worker")
 _RUNNING_S: Final = 60.0
+_REQUEST_S: Final = 10.0
 
 
 class BenchApplication:
     """An application with topics that no other run has; its files stand below ``directory``."""
 
     def __init__(
-        self, topics: BenchTopics, directory: Path, partitions: int, tables: Sequence[TableDescriptor]
+        self,
+        topics: BenchTopics,
+        directory: Path,
+        partitions: int,
+        tables: Sequence[TableDescriptor],
+        options: FeedOptions = BENCH_OPTIONS,
     ) -> None:
         self.prefix = f"bench-{uuid.uuid4().hex[:8]}-"
         self.log_topic = f"{self.prefix}raftlog"
@@ -36,6 +45,7 @@ class BenchApplication:
         self._directory = directory
         self._partitions = partitions
         self._tables = tables
+        self._options = options
         self._starts = 0
         topics.create(self.log_topic, partitions)
         for output in self.outputs:
@@ -62,6 +72,12 @@ class BenchApplication:
         environment = {f"TIDEGATE_{name.upper()}": str(value) for name, value in values.items()}
         return MeasuredProcess(_WORKER, environment, self._directory / f"worker-{self._starts}.log")
 
+    def metrics(self) -> str:
+        """What the running worker says at /metrics."""
+        url = worker_url(self._directory / "data", f"{self.prefix}app")
+        with urllib.request.urlopen(f"{url}/metrics", timeout=_REQUEST_S) as answer:  # noqa: S310 - our own
+            return str(answer.read().decode())
+
     def create_feed(self, worker: MeasuredProcess) -> None:
         """Create the feed, once the log's head was read, and wait until it runs.
 
@@ -69,7 +85,12 @@ class BenchApplication:
         """
         self._wait_for_descriptors(worker)
         jobs = Jobs(KafkaConnection(self._topics.bootstrap), f"{self.prefix}app")
-        feed = bench_feed(self._tables, topic_prefix=self.prefix, bootstrap=self._topics.bootstrap)
+        feed = bench_feed(
+            self._tables,
+            topic_prefix=self.prefix,
+            bootstrap=self._topics.bootstrap,
+            options=self._options,
+        )
         jobs.create(feed.definition)
         view = jobs.wait(feed.feed_id, _RUNNING_S)
         if view.status is not FeedState.RUNNING:

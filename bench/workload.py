@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from bench.store import BenchStore, whole_log
@@ -23,6 +23,9 @@ from tidegate.rows import TableCodec, TableDescriptor, decode_descriptor
 BASE_NS: Final = 1_700_000_000 * 10**9
 _RANGES_PER_PARTITION: Final = 4
 _TRANSACTIONS_AT_ONCE: Final = 200
+_UPDATED_KEYS: Final = 1_000  # of a range
+#: What the feed of the measurements emits unless it is told otherwise.
+BENCH_OPTIONS: Final = FeedOptions(updated=True, resolved_interval_ns=0)
 
 
 class PartitionRecord(NamedTuple):
@@ -64,6 +67,16 @@ def orders_log(rows: int, partitions: int, seed: int) -> BenchLog:
     return BenchLog("orders", (store.table,), records, rows, partitions + len(store.ranges))
 
 
+def updates_log(rows: int, partitions: int, seed: int) -> BenchLog:
+    """The bench row again, most rows updates that carry the row before."""
+    ranges = _RANGES_PER_PARTITION * partitions
+    store = BenchStore(
+        partitions=partitions, ranges=ranges, seed=seed, keys_per_range=_UPDATED_KEYS, previous=True
+    )
+    records = list(whole_log(store, rows, BASE_NS))
+    return BenchLog("updates", (store.table,), records, rows, partitions + len(store.ranges))
+
+
 def flights_log(rows: int, partitions: int, seed: int) -> BenchLog:
     """The simulator's flights: 19 columns, with previous versions in the log, deletions and weather.
 
@@ -82,10 +95,14 @@ def flights_log(rows: int, partitions: int, seed: int) -> BenchLog:
 
 
 def bench_feed(
-    tables: Sequence[TableDescriptor], *, topic_prefix: str = "", bootstrap: str = "127.0.0.1:9092"
+    tables: Sequence[TableDescriptor],
+    *,
+    topic_prefix: str = "",
+    bootstrap: str = "127.0.0.1:9092",
+    options: FeedOptions = BENCH_OPTIONS,
 ) -> Activate:
-    """A feed on all of ``tables`` with ``updated`` and a marker at every advance, to four partitions."""
-    options = FeedOptions(updated=True, resolved_interval_ns=0, topic_prefix=topic_prefix)
+    """A feed on all of ``tables``, to four partitions each."""
+    options = replace(options, topic_prefix=topic_prefix)
     definition = FeedDefinition(
         id=FeedId("bench"),
         epoch=FIRST_EPOCH,
