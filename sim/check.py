@@ -74,6 +74,8 @@ class _LogCheck:
         self._pushed = pushed
         self._ranges: dict[RangeId, RangeCheck] = {}
         self._modified: dict[tuple[int, int], Timestamp] = {}
+        self._versions: dict[tuple[int, int], int] = {}
+        self._highs: dict[tuple[int, int], Timestamp] = {}
         self._broadcasts: Counter[tuple[DescriptorUpdate, int]] = Counter()
         self._committed_at: dict[TxnId, Timestamp] = {}
 
@@ -86,6 +88,7 @@ class _LogCheck:
         if isinstance(entry, DescriptorUpdate):
             self._broadcasts[entry, record.partition] += 1
             place = record.partition, entry.table_id
+            self._check_in_time(entry, place)
             self._modified[place] = min(entry.modified, self._modified.get(place, entry.modified))
         else:
             self._take_ranged(entry, record)
@@ -130,6 +133,22 @@ class _LogCheck:
         if modified is None or modified > op.timestamp:
             self._report(
                 Rule.DESCRIPTOR, f"partition {partition} has none for table {table_id} at {op.timestamp}"
+            )
+
+        place = partition, table_id
+        self._highs[place] = max(op.timestamp, self._highs.get(place, op.timestamp))
+
+    def _check_in_time(self, update: DescriptorUpdate, place: tuple[int, int]) -> None:
+        """A new version stands before every row that it governs."""
+        if self._versions.get(place, 0) >= update.version:
+            return
+        self._versions[place] = update.version
+        high = self._highs.get(place)
+        if high is not None and high >= update.modified:
+            self._report(
+                Rule.DESCRIPTOR,
+                f"partition {place[0]} has version {update.version} of table {place[1]} from "
+                f"{update.modified} on after a row at {high}",
             )
 
     def _report(self, rule: Rule, sentence: str) -> None:

@@ -15,6 +15,9 @@ from tidegate.spans import Span
 #: From the value that stands there (``None``: no row) to the one that replaces it; empty deletes the row.
 Change: TypeAlias = Callable[[bytes | None], bytes]
 
+#: The next version of a table's descriptor, valid from a timestamp on.
+Alteration: TypeAlias = Callable[[Timestamp], DescriptorUpdate]
+
 
 class Write(NamedTuple):
     """A put, or with an empty value a delete."""
@@ -59,6 +62,9 @@ class Plan(NamedTuple):
 
     ``one_phase`` asks for no intents, which works where all writes are in one range. No other transaction
     starts before one that is ``alone`` has ended.
+
+    With ``alter`` it is no transaction but a schema change, at a time when no transaction has a coordinator.
+    Those that start afterwards are above it, and may write by the new version.
     """
 
     writes: tuple[Write, ...]
@@ -66,6 +72,7 @@ class Plan(NamedTuple):
     rewrites: tuple[Write, ...] = ()
     one_phase: bool = False
     alone: bool = False
+    alter: Alteration | None = None
 
 
 class SimTable(NamedTuple):

@@ -36,12 +36,15 @@ _INITIAL_INDEX: Final = RaftIndex(10)
 
 @dataclass(frozen=True, slots=True)
 class RangeDescriptor:
-    """Which keys of which table a range holds, since which split or merge, and what it came from."""
+    """Which keys of which table a range holds, since which split or merge, and what it came from.
+
+    ``table`` are all versions of the table, the oldest first.
+    """
 
     range_id: RangeId
     generation: Generation
     span: Span
-    table: DescriptorUpdate
+    table: tuple[DescriptorUpdate, ...]
     parents: tuple[Parent, ...] = ()
 
 
@@ -173,7 +176,7 @@ class Range:
                 self.high,
                 gc_threshold=ZERO,
                 intents=intents[chunk * chunk_intents : (chunk + 1) * chunk_intents],
-                descriptors=() if chunk else (descriptor.table,),
+                descriptors=() if chunk else descriptor.table,
                 parents=descriptor.parents,
                 reason=reason,
                 chunk=chunk,

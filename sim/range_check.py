@@ -161,7 +161,7 @@ class RangeCheck:
         assert self._first is not None
         key = op.key.hex()
         self._require(self._first.span.contains(op.key), Rule.IN_SPAN, f"key {key}")
-        timestamp, value = self._newest.get(op.key, (ZERO, None))
+        timestamp, value = self._newest.get(op.key, (ZERO, b""))
         self._require(
             op.timestamp > timestamp, Rule.VERSION_ORDER, f"{op.timestamp} of {key} after {timestamp}"
         )

@@ -16,7 +16,7 @@ from sim.coordinator import Coordinator, Surroundings
 from sim.history import HistoryLog
 from sim.log_writer import LogWriter
 from sim.options import StoreOptions
-from sim.plan import Plan, Workload
+from sim.plan import Alteration, Plan, Workload
 from sim.push import answer_push
 from sim.schedule import NEVER_NS, Action, Schedule
 from sim.sink import LogSink
@@ -128,7 +128,7 @@ class Simulation:
     def _do_next(self, until_ns: int) -> bool:
         """Do the next thing that is due, if that is by ``until_ns``."""
         due_ns = self._schedule.next_ns
-        plan = self._next_plan if self._alone is None or self._alone.done else None
+        plan = self._startable()
         if plan is not None and self._next_start_ns <= min(due_ns, until_ns):
             self.present.move_to(self._next_start_ns)
             self._start(plan)
@@ -139,12 +139,27 @@ class Simulation:
         self._schedule.pop()()
         return True
 
+    def _startable(self) -> Plan | None:
+        plan = self._next_plan
+        if plan is None or (self._alone is not None and not self._alone.done):
+            return None
+        return None if plan.alter is not None and self.store.coordinated() else plan
+
     def _start(self, plan: Plan) -> None:
+        if plan.alter is not None:
+            self._alter(plan.alter)
+            return
         coordinator = Coordinator(self._around, plan)
         coordinator.step()
         self._alone = coordinator if plan.alone else None
         self.started += 1
         self._next_start_ns += int(len(plan.writes) * NANOS_PER_SECOND / self.options.write_rate)
+        self._next_plan = next(self._plans, None)
+
+    def _alter(self, alteration: Alteration) -> None:
+        """Change a schema; then wait until every clock has passed it."""
+        self.store.alter(alteration)
+        self._next_start_ns = self.present.ns + 2 * self.options.max_offset_ms * NANOS_PER_MS
         self._next_plan = next(self._plans, None)
 
     def _drain(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -16,11 +17,11 @@ from sim.clock import HybridClock, Present
 from sim.history import HistoryLog, Version
 from sim.log_writer import LogWriter
 from sim.options import StoreOptions
-from sim.plan import SimTable, Write
+from sim.plan import Alteration, SimTable, Write
 from sim.range import Range, RangeDescriptor
 from sim.range_map import RangeMap
 from sim.transaction import Transaction, TxnStatus
-from tidegate.hlc import NANOS_PER_MS
+from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.raftlog.entry import Generation, Op, RangeId, SnapshotReason, TxnId
 
 _FIRST_GENERATION: Final = Generation(1)
@@ -57,7 +58,7 @@ class RangeStore:
         options = self._options
         spans = [(table.descriptor, span) for table in tables for span in table.spans]
         for number, (table, span) in enumerate(spans):
-            descriptor = RangeDescriptor(RangeId(number + 1), _FIRST_GENERATION, span, table)
+            descriptor = RangeDescriptor(RangeId(number + 1), _FIRST_GENERATION, span, (table,))
             clock = self._clocks[number % options.nodes]
             yield Range(descriptor, clock, self._log, options.closed_lag_ms, options.prev_values)
 
@@ -67,6 +68,17 @@ class RangeStore:
         """Write every table descriptor to every partition."""
         for descriptor in self.descriptors:
             self._log.broadcast(descriptor, self._clocks[0].now().wall_ms)
+
+    def alter(self, alteration: Alteration) -> None:
+        """Write the next version of a table to every partition, valid above everything that was written."""
+        wall = max(self.present.ns, self.ranges.high.wall) + 1
+        update = alteration(Timestamp(wall))
+        self.descriptors.append(update)
+        for range_ in self.ranges:
+            known = range_.descriptor
+            if known.table[0].table_id == update.table_id:
+                range_.descriptor = replace(known, table=(*known.table, update))
+        self._log.broadcast(update, self._clocks[0].now().wall_ms)
 
     def write_snapshots(self, reason: SnapshotReason) -> None:
         """Write a snapshot of every range."""
@@ -217,7 +229,7 @@ class RangeStore:
         self.counts[status.value] += 1
 
     def _record(self, range_: Range, txn: Transaction, key: bytes, value: bytes) -> None:
-        table_id = range_.descriptor.table.table_id
+        table_id = range_.descriptor.table[0].table_id
         self._history.record(Version(table_id, key, txn.write_timestamp, value))
         self.counts["versions"] += 1
 

@@ -45,8 +45,8 @@ def test_a_committed_transaction_answers_with_its_commit() -> None:
     at = txn.write_timestamp
     assert _push(small, small.first, txn) == [
         UpdateIntent(txn.id, at),
-        CommitIntent(txn.id, key("a"), at, b"v"),
-        CommitIntent(txn.id, key("b"), at, b"v"),
+        CommitIntent(txn.id, key("a"), at, b"v", b""),
+        CommitIntent(txn.id, key("b"), at, b"v", b""),
     ]
 
 

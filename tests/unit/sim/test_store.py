@@ -27,7 +27,7 @@ from tidegate.raftlog.entry import (
 def test_a_one_phase_commit_writes_values_and_no_intent() -> None:
     small = SmallStore()
     at = small.commit_one_phase("a", b"1")
-    assert small.ops(small.first) == [WriteValue(key("a"), at, b"1")]
+    assert small.ops(small.first) == [WriteValue(key("a"), at, b"1", b"")]
     assert list(small.history) == [Version(TABLE_ID, key("a"), at, b"1")]
 
 
@@ -39,7 +39,7 @@ def test_an_intent_becomes_a_version_at_the_commit_timestamp() -> None:
     at = txn.write_timestamp
     assert small.ops(small.first) == [
         WriteIntent(txn.id, key("a"), at, at),
-        CommitIntent(txn.id, key("a"), at, b"v"),
+        CommitIntent(txn.id, key("a"), at, b"v", b""),
     ]
 
 
@@ -63,7 +63,7 @@ def test_a_write_moves_above_what_was_closed_and_takes_its_transaction_along() -
     small.store.commit(txn)
     for range_, name in ((small.first, "a"), (small.second, "z")):
         small.store.resolve(txn, range_.id, [key(name)])
-        assert small.ops(range_)[-1] == CommitIntent(txn.id, key(name), closed.next(), b"v")
+        assert small.ops(range_)[-1] == CommitIntent(txn.id, key(name), closed.next(), b"v", b"")
 
 
 def test_an_op_may_stand_below_the_closed_timestamp_of_its_own_command() -> None:
@@ -85,11 +85,11 @@ def test_a_write_moves_above_the_version_that_it_replaces() -> None:
     assert old.write_timestamp > newer
 
 
-def test_ops_carry_the_version_that_they_replace() -> None:
+def test_ops_carry_the_version_that_they_replace_and_an_empty_one_where_there_was_none() -> None:
     small = SmallStore()
     for value in (b"1", b"", b"3"):
         small.commit_one_phase("a", value)
-    assert [op.prev_value for op in small.ops(small.first) if isinstance(op, WriteValue)] == [None, b"1", b""]
+    assert [op.prev_value for op in small.ops(small.first) if isinstance(op, WriteValue)] == [b"", b"1", b""]
 
 
 def test_previous_versions_can_be_left_out() -> None:
@@ -118,7 +118,7 @@ def test_only_what_the_last_epoch_wrote_commits() -> None:
     small.store.resolve(txn, small.first.id, [key("a"), key("b")])
     assert small.ops(small.first)[-2:] == [
         AbortIntent(txn.id),
-        CommitIntent(txn.id, key("b"), txn.write_timestamp, b"kept"),
+        CommitIntent(txn.id, key("b"), txn.write_timestamp, b"kept", b""),
     ]
     assert [version.key for version in small.history] == [key("b")]
 
