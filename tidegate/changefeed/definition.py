@@ -12,6 +12,7 @@ from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, TableN
 from tidegate.changefeed.option_clauses import OptionReading, read_options
 from tidegate.changefeed.options import DEFAULT_OPTIONS, FeedOptions
 from tidegate.changefeed.registry_uri import parse_registry_uri
+from tidegate.changefeed.resolved_topic import resolved_topic_fault
 from tidegate.changefeed.sink import SinkUri, parse_sink_uri, require_shared_connection
 from tidegate.changefeed.statement import CreateChangefeed, TableTarget, parse_statement
 from tidegate.changefeed.table_topics import table_topic
@@ -45,6 +46,7 @@ def _defined(parsed: CreateChangefeed, feed_id: FeedId, created_ns: int) -> Defi
     sink = _sink(parsed)
     options = _with_prefix(reading, sink, parsed)
     _check_topics(parsed.targets, options)
+    _check_resolved_topic(parsed, options)
     tables = tuple(target.table for target in parsed.targets)
     definition = FeedDefinition(
         id=feed_id,
@@ -93,6 +95,15 @@ def _check_topics(targets: Iterable[TableTarget], options: FeedOptions) -> None:
                 position,
             )
         owners[topic] = table
+
+
+def _check_resolved_topic(parsed: CreateChangefeed, options: FeedOptions) -> None:
+    if not options.resolved_topic:
+        return
+    row_topics = {table_topic(table, options) for table, _ in parsed.targets}
+    fault = resolved_topic_fault(options.resolved_topic, row_topics)
+    if fault:
+        raise StatementError(fault, next(o.position for o in parsed.options if o.name == "resolved_topic"))
 
 
 def _description(tables: Iterable[TableName], sink: SinkUri, reading: OptionReading) -> str:

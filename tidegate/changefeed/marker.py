@@ -1,8 +1,8 @@
 """The resolved marker: the record that says that no unseen row at or below a timestamp will follow.
 
-A marker has no key and goes to every partition of every topic of its feed. Its text comes from another
-printer than the rows' (Go's standard one), so it has no spaces. Source: CockroachDB
-``pkg/ccl/changefeedccl/encoder_json.go``.
+A marker has no key and goes to every partition of every topic of its feed, unless the feed has a topic for
+them (``resolved_topic``). Its text comes from another printer than the rows' (Go's standard one), so it has
+no spaces. Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``.
 """
 
 from __future__ import annotations

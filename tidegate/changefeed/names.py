@@ -32,6 +32,11 @@ def kafka_name(sql_name: str) -> str:
     return _escape(sql_name, _NOT_KAFKA)[:TOPIC_NAME_LIMIT]
 
 
+def is_topic_name(name: str) -> bool:
+    """Whether Kafka takes the name for a topic as it is."""
+    return 0 < len(name) <= TOPIC_NAME_LIMIT and name not in (".", "..") and not _NOT_KAFKA.search(name)
+
+
 def avro_name(sql_name: str) -> str:
     """An Avro record or field name: letters, digits and ``_`` stay, but for a leading digit."""
     if sql_name[:1] in set("0123456789"):

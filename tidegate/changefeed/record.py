@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from tidegate.changefeed.json_envelopes.envelope import METADATA_MEMBER
+from tidegate.changefeed.json_envelopes.metadata import METADATA_MEMBER
 from tidegate.changefeed.marker import MARKER_AS_MEMBER
 from tidegate.changefeed.options import Envelope, FeedOptions, Format
 from tidegate.errors import MalformedRecord
@@ -45,9 +45,14 @@ class RowRecord:
 
 @dataclass(frozen=True, slots=True)
 class MarkerRecord:
-    """A resolved marker."""
+    """A resolved marker.
+
+    ``offsets`` tells, by topic, below which offset of the marker's partition the rows stand that it speaks
+    of; it is empty for a marker among the rows, which speaks of those before it.
+    """
 
     resolved: ResolvedTimestamp
+    offsets: Mapping[str, int] = field(default_factory=dict)
 
 
 Record: TypeAlias = RowRecord | MarkerRecord

@@ -17,6 +17,7 @@ from tidegate.changefeed.control import Activate
 from tidegate.changefeed.encoder import compile_marker
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.changefeed.resolved_topic import marker_partitions, offset_marker_value, topics_with
 from tidegate.errors import FeedError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.batch import ControlRecord, Incident, LogRecord, PartitionCheckpoint, StepResult
@@ -113,6 +114,9 @@ class ReferenceEngine:
                 frontier.marked(marker)
 
     def _write_marker(self, feed: Activate, marker: ResolvedTimestamp) -> None:
+        if feed.definition.options.resolved_topic:
+            self._write_offset_markers(feed, marker)
+            return
         for target in feed.targets:
             encoder = compile_marker(target.table, feed.definition.options)
             value = encoder.encode(marker)
@@ -121,6 +125,14 @@ class ReferenceEngine:
             record = Emitted(None, value, None, ())
             for partition in range(target.partitions):
                 self.output[TopicPartition(target.topic, partition)].append(record)
+
+    def _write_offset_markers(self, feed: Activate, marker: ResolvedTimestamp) -> None:
+        """Every row of this engine is acknowledged at once, so the ends are where its lists end."""
+        for partition in range(marker_partitions(feed.targets)):
+            topics = topics_with(partition, feed.targets)
+            ends = {topic: len(self.output[TopicPartition(topic, partition)]) for topic in topics}
+            place = TopicPartition(feed.definition.options.resolved_topic, partition)
+            self.output[place].append(Emitted(None, offset_marker_value(marker, ends), None, ()))
 
 
 def _frontier(feed: Activate) -> FeedFrontier:

@@ -83,6 +83,32 @@ def test_two_tables_never_share_a_topic(names: str, text: str) -> None:
     assert caught.value.position > 0
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("orders/markers", "'orders/markers', which Kafka does not take as the name of a topic"),
+        ("..", "which Kafka does not take"),
+        ("m" * 250, "which Kafka does not take"),
+        ("p_a", "resolved_topic is p_a, and the feed writes rows there"),
+    ],
+)
+def test_a_topic_for_markers_is_a_name_that_kafka_takes_and_not_one_of_the_rows(name: str, text: str) -> None:
+    statement = (
+        f"CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH topic_prefix='p_', resolved, resolved_topic='{name}'"
+    )
+    with pytest.raises(StatementError) as caught:
+        definition_of(statement)
+    assert text in str(caught.value)
+    assert caught.value.position == statement.index("resolved_topic")
+
+
+def test_a_topic_for_markers_is_named_without_the_prefix() -> None:
+    statement = (
+        "CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH topic_prefix='p_', resolved, resolved_topic='m.a-1_B'"
+    )
+    assert definition_of(statement).options.resolved_topic == "m.a-1_B"
+
+
 def test_faults_of_options_and_sink_have_a_caret_too() -> None:
     with pytest.raises(StatementError) as caught:
         definition_of("CREATE CHANGEFEED FOR a INTO 'kafka://h'\n  WITH updated, diff")
