@@ -12,6 +12,7 @@ from app.topology import TopicAdmin
 from tidegate.changefeed.control import KnownTable
 from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState, FeedTarget
 from tidegate.changefeed.jobs import FeedView, JobsView
+from tidegate.changefeed.resolved_topic import marker_partitions, resolved_topic_fault
 from tidegate.changefeed.sink import parse_sink_uri, require_shared_connection
 from tidegate.changefeed.table_topics import table_topic
 from tidegate.errors import FeedError, StatementError
@@ -42,23 +43,38 @@ def check_sink(definition: FeedDefinition, settings: Settings) -> None:
 def check_topics(
     definition: FeedDefinition, topics: Iterable[str], jobs: JobsView, internal: set[str]
 ) -> None:
-    """Raises ``FeedError`` when a topic is another feed's, tidegate's own, or two tables'.
+    """Raises ``FeedError`` when a topic is another feed's, tidegate's own, or asked for twice by this one.
 
     Of two feeds that both wait for their start the lower id has the topic; ids sort by creation.
     """
+    _check_resolved_topic(definition)
     seen: set[str] = set()
     taken = _taken(definition.id, jobs)
     for topic in topics:
         if topic in taken:
             raise FeedError(
                 f"feed {taken[topic]} writes to the topic {topic} already or will soon, and an output topic "
-                "belongs to one feed; choose another topic_prefix, or drop that feed"
+                f"belongs to one feed; choose another {_named_by(definition, topic)}, or drop that feed"
             )
         if topic in internal:
-            raise FeedError(f"{topic} is a topic of tidegate's own; choose another topic_prefix")
+            raise FeedError(
+                f"{topic} is a topic of tidegate's own; choose another {_named_by(definition, topic)}"
+            )
         if topic in seen:
             raise FeedError(f"two tables of the feed would share the topic {topic}; make two feeds of them")
         seen.add(topic)
+
+
+def _check_resolved_topic(definition: FeedDefinition) -> None:
+    topic = definition.options.resolved_topic
+    fault = resolved_topic_fault(topic, _row_topics(definition)) if topic else ""
+    if fault:
+        raise FeedError(fault)
+
+
+def _named_by(definition: FeedDefinition, topic: str) -> str:
+    """The option that the topic's name comes from."""
+    return "resolved_topic" if topic == definition.options.resolved_topic else "topic_prefix"
 
 
 def former_owner(
@@ -85,15 +101,28 @@ def prepare_targets(
 ) -> tuple[FeedTarget, ...]:
     """The targets with their partition counts, topics created where they are missing. Blocks.
 
+    So is the topic of the markers, where the feed has one: its partition count follows from the targets.
     Raises ``FeedError`` for a topic that cannot hold the feed, ``TopologyError`` for one that cannot be
     created or looked at.
     """
-    return tuple(_prepare(definition, table, admin, settings) for table in tables)
+    targets = tuple(_prepare(definition, table, admin, settings) for table in tables)
+    if definition.options.resolved_topic:
+        _prepare_resolved_topic(definition.options.resolved_topic, targets, admin)
+    return targets
 
 
 def wanted_topics(definition: FeedDefinition) -> list[str]:
-    """The topics of all tables of the feed, in the definition's order."""
+    """The topics of all tables of the feed, in the definition's order, and that of its markers."""
+    return _row_topics(definition) + _marker_topics(definition)
+
+
+def _row_topics(definition: FeedDefinition) -> list[str]:
     return [table_topic(table, definition.options) for table in definition.tables]
+
+
+def _marker_topics(definition: FeedDefinition) -> list[str]:
+    topic = definition.options.resolved_topic
+    return [topic] if topic else []
 
 
 def _prepare(
@@ -109,10 +138,29 @@ def _prepare(
 
 
 def _refuse_compaction(definition: FeedDefinition, topic: str) -> None:
-    if definition.options.resolved_interval_ns is not None:
+    options = definition.options
+    if options.resolved_interval_ns is not None and not options.resolved_topic:
         raise FeedError(
             f"the topic {topic} has cleanup.policy=compact, and Kafka refuses records without a key there, "
-            "which resolved markers are; create the feed without the option resolved, or let the topic delete"
+            "which resolved markers are; send them to a topic of their own by the option resolved_topic, "
+            "create the feed without the option resolved, or let the topic delete"
+        )
+
+
+def _prepare_resolved_topic(topic: str, targets: Sequence[FeedTarget], admin: TopicAdmin) -> None:
+    needed = marker_partitions(targets)
+    found = admin.create_unless_there(TopicSpec(topic, needed, _CREATED_WITH))
+    if found is None:
+        return
+    if found != needed:
+        raise FeedError(
+            f"the resolved_topic {topic} has {found} partitions, and the feed needs {needed} there, as many "
+            "as the greatest of its topics has: give it that number, or name a topic that does not exist yet"
+        )
+    if "compact" in admin.config(topic).get("cleanup.policy", ""):
+        raise FeedError(
+            f"the resolved_topic {topic} has cleanup.policy=compact, and Kafka refuses records without a key "
+            "there, which markers are; let the topic delete, or name one that does not exist yet"
         )
 
 
@@ -134,7 +182,10 @@ def _taken(feed_id: FeedId, jobs: JobsView) -> dict[str, FeedId]:
 
 
 def _prepared_topics(feed: FeedView) -> set[str]:
-    return set() if feed.current_state is None else {target.topic for target in feed.current_state.targets}
+    """The topics that the feed has got; none before its targets are stored."""
+    if feed.definition is None or feed.current_state is None or not feed.current_state.targets:
+        return set()
+    return {target.topic for target in feed.current_state.targets} | set(_marker_topics(feed.definition))
 
 
 def _servers(text: str) -> list[str]:

@@ -6,25 +6,31 @@ from dataclasses import replace
 
 import pytest
 
-from app.output_topics import check_sink, check_topics, former_owner
+from app.output_topics import check_sink, check_topics, former_owner, prepare_targets, wanted_topics
 from app.settings import Settings
+from app.topology import TopicAdmin
+from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
+from tests.unit.client.topics import create_topic
+from tidegate.changefeed.control import KnownTable
+from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState, FeedTarget, TableName
 from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, StateRecord
 from tidegate.changefeed.jobs import JobsView
+from tidegate.changefeed.options import FeedOptions
 from tidegate.errors import FeedError
 
 _OTHER = activation([HandTable.of(104, "plain").descriptor], feed_id="other")
+_ASIDE = FeedOptions(resolved_interval_ns=0, resolved_topic="markers")
 
 
 def definition(sink_uri: str) -> FeedDefinition:
     return replace(_OTHER.definition, sink_uri=sink_uri)
 
 
-def view_of_other(*, dropped: bool = False) -> JobsView:
+def view_of_other(*, dropped: bool = False, options: FeedOptions = _OTHER.definition.options) -> JobsView:
     """The jobs topic with a running feed on the topic ``plain``."""
-    view, feed = JobsView(), _OTHER.definition
+    view, feed = JobsView(), replace(_OTHER.definition, options=options)
     state = StateRecord(feed.id, feed.epoch, FeedState.RUNNING, _OTHER.start, _OTHER.targets)
     for record in (DefinitionRecord(feed), state):
         view.apply(record.key, record.to_bytes())
@@ -89,3 +95,105 @@ def test_topics_of_tidegate_and_shared_topics_are_refused() -> None:
         check_topics(_OTHER.definition, ["app-jobs"], JobsView(), {"app-jobs"})
     with pytest.raises(FeedError, match="two tables"):
         check_topics(_OTHER.definition, ["a", "a"], JobsView(), set())
+
+
+def aside(feed_id: str, table: str, **options: str) -> FeedDefinition:
+    """A feed on one table with its markers on a topic of their own."""
+    chosen = FeedOptions(**{"resolved_interval_ns": 0, "resolved_topic": "markers", **options})  # type: ignore[arg-type]
+    return activation([HandTable.of(105, table).descriptor], chosen, feed_id=feed_id).definition
+
+
+def test_the_topic_of_the_markers_is_one_of_the_feeds_topics() -> None:
+    assert wanted_topics(aside("heir", "rows", topic_prefix="p_")) == ["p_rows", "markers"]
+
+
+def test_the_topic_of_a_live_feeds_markers_is_taken() -> None:
+    view = view_of_other(options=_ASIDE)
+    for heir in (aside("heir", "elsewhere"), aside("heir", "markers", resolved_topic="m2")):
+        with pytest.raises(FeedError, match="feed other writes to the topic markers already"):
+            check_topics(heir, wanted_topics(heir), view, set())
+
+
+def test_a_dropped_feed_frees_the_topic_of_its_markers_when_it_is_forgotten() -> None:
+    heir, view = aside("heir", "elsewhere"), view_of_other(dropped=True, options=_ASIDE)
+    assert former_owner(heir, wanted_topics(heir), view, lambda _: False) == "other"
+    assert former_owner(heir, wanted_topics(heir), view, lambda _: True) is None
+
+
+def test_of_two_feeds_that_wait_the_earlier_has_the_topic_of_the_markers() -> None:
+    view = JobsView()
+    for record in map(DefinitionRecord, (aside("1", "a"), aside("2", "b"))):
+        view.apply(record.key, record.to_bytes())
+    with pytest.raises(FeedError, match="feed 1 writes to the topic markers already or will soon"):
+        check_topics(aside("2", "b"), ["b", "markers"], view, set())
+
+
+@pytest.mark.parametrize(
+    ("topic", "sentence"),
+    [
+        ("app-jobs", "app-jobs is a topic of tidegate's own; choose another resolved_topic"),
+        ("rows", "resolved_topic is rows, and the feed writes rows there"),
+        ("a/b", "resolved_topic is 'a/b', which Kafka does not take"),
+    ],
+)
+def test_a_topic_that_cannot_have_markers_is_refused(topic: str, sentence: str) -> None:
+    feed = aside("feed", "rows", resolved_topic=topic)
+    with pytest.raises(FeedError, match=sentence):
+        check_topics(feed, wanted_topics(feed), JobsView(), {"app-jobs"})
+
+
+class Prepared:
+    """Feeds on two tables of a broker, prepared as the jobs agent does it."""
+
+    def __init__(self, broker: KafkaBroker, prefix: str) -> None:
+        self.broker = broker
+        self.prefix = prefix
+        self.settings = Settings(bootstrap_servers=broker.bootstrap, output_partitions=2)
+        self.admin = TopicAdmin(self.settings)
+
+    def create(self, name: str, partitions: int, **config: str) -> str:
+        create_topic(self.broker.bootstrap, self.prefix + name, partitions, **config)
+        return self.prefix + name
+
+    def targets(self, **options: object) -> tuple[FeedTarget, ...]:
+        chosen = FeedOptions(
+            **{"resolved_interval_ns": 0, "topic_prefix": self.prefix, **options}  # type: ignore[arg-type]
+        )
+        tables = [HandTable.of(104 + number, name).descriptor for number, name in enumerate("ab")]
+        known = [KnownTable(TableName.of(table), table.id) for table in tables]
+        return prepare_targets(activation(tables, chosen).definition, known, self.admin, self.settings)
+
+
+@pytest.fixture
+def prepared(broker: KafkaBroker, topic_prefix: str) -> Prepared:
+    return Prepared(broker, topic_prefix)
+
+
+@pytest.mark.broker
+def test_the_topic_of_the_markers_is_created_with_as_many_partitions_as_the_greatest(
+    prepared: Prepared,
+) -> None:
+    prepared.create("a", 5)
+    topic = f"{prepared.prefix}markers"
+    assert [target.partitions for target in prepared.targets(resolved_topic=topic)] == [5, 2]
+    assert prepared.admin.partitions(topic) == 5
+    config = prepared.admin.config(topic)
+    assert (config["cleanup.policy"], config["retention.ms"]) == ("delete", "-1")
+
+
+@pytest.mark.broker
+def test_another_partition_count_of_the_markers_topic_is_refused(prepared: Prepared) -> None:
+    topic = prepared.create("markers", 3)
+    with pytest.raises(FeedError, match=f"{topic} has 3 partitions, and the feed needs 2 there"):
+        prepared.targets(resolved_topic=topic)
+
+
+@pytest.mark.broker
+def test_compaction_is_refused_where_markers_are_and_taken_where_they_are_not(prepared: Prepared) -> None:
+    prepared.create("a", 2, cleanup_policy="compact,delete")
+    with pytest.raises(FeedError, match="send them to a topic of their own by the option resolved_topic"):
+        prepared.targets()
+    assert len(prepared.targets(resolved_topic=f"{prepared.prefix}markers")) == 2
+    compacted = prepared.create("compacted", 2, cleanup_policy="compact")
+    with pytest.raises(FeedError, match=f"resolved_topic {compacted} has cleanup.policy=compact"):
+        prepared.targets(resolved_topic=compacted)
