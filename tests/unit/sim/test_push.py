@@ -27,7 +27,7 @@ def test_a_pending_transaction_moves_above_the_push_in_all_its_ranges() -> None:
     assert _push(small, small.first, txn) == [UpdateIntent(txn.id, push_to.next())]
     small.store.commit(txn)
     small.store.resolve(txn, small.second.id, [key("z")])
-    assert small.ops(small.second)[-1] == CommitIntent(txn.id, key("z"), push_to.next(), b"v")
+    assert small.ops(small.second)[-1] == CommitIntent(txn.id, key("z"), push_to.next(), b"v", b"")
 
 
 def test_a_push_below_the_transaction_answers_where_it_stands() -> None:
