@@ -50,7 +50,7 @@ LAYERS: Final = {
     "tidegate.processor": layer("rangefeed rows changefeed raftlog", "google"),
     "tidegate.subscribe": layer("changefeed"),
     "tidegate.verify": layer("changefeed"),
-    "tidegate.client": layer("library", "confluent_kafka tenacity"),
+    "tidegate.client": layer("library", "confluent_kafka httpx2 tenacity"),
     "tidegate.cli": layer("library", "confluent_kafka click rich"),
     "app": layer(
         "library",

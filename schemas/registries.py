@@ -1,0 +1,38 @@
+"""The schema registries of a process: one for each URL that feeds name."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from schemas.registry import SchemaRegistry
+from tidegate.changefeed.registry_uri import parse_registry_uri
+
+
+class SchemaRegistries:
+    """Registries by the text of their URL, so that feeds share connections, ids and single calls.
+
+    One stays for as long as the process: a feed that is dropped leaves some sockets that time out, and there
+    are as many as registries, not as feeds.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._opened: dict[str, SchemaRegistry] = {}
+
+    def of(self, url: str) -> SchemaRegistry:
+        """The registry at this URL, without a call to it.
+
+        Raises ``StatementError`` for a URL or certificates that cannot be used.
+        """
+        with self._lock:
+            registry = self._opened.get(url)
+            if registry is None:
+                registry = self._opened[url] = SchemaRegistry(parse_registry_uri(url))
+            return registry
+
+    def close(self) -> None:
+        """Close them all."""
+        with self._lock:
+            for registry in self._opened.values():
+                registry.close()
+            self._opened.clear()

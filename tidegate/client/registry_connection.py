@@ -1,0 +1,104 @@
+"""Calls to a schema registry by confluent-kafka's client.
+
+The client's own retries are off: it would retry unseen, and meanwhile nobody learned that the registry is
+away. Its caches are emptied after each call: they have no bound.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self, TypeAlias, TypeVar
+
+from confluent_kafka.schema_registry import SchemaRegistryClient
+
+from tidegate.changefeed.registry_uri import RegistryUri
+from tidegate.client.registry_faults import Errand, RegistryFaults
+from tidegate.errors import StatementError, TidegateError
+
+#: Its annotations are not complete.
+Client: TypeAlias = Any
+_Answer = TypeVar("_Answer")
+
+
+class RegistryConnection:
+    """The HTTP connections to one registry, for any number of threads. Close it, or use it in a ``with``.
+
+    Raises ``StatementError`` for certificates that cannot be used.
+    """
+
+    def __init__(self, uri: RegistryUri) -> None:
+        self.faults = RegistryFaults(uri)
+        self._client = _open(uri)
+
+    def __repr__(self) -> str:
+        return f"RegistryConnection({self.faults.shown})"
+
+    def call(self, errand: Errand, ask: Callable[[Client], _Answer]) -> _Answer:
+        """What ``ask`` makes of the answer. It raises ``ValueError`` for an answer that no registry gives.
+
+        Each of connecting, sending and every piece of the answer may take the registry's timeout. Raises
+        ``RegistryAway``, ``RegistryDenied`` and ``SchemaRejected``.
+        """
+        try:
+            return ask(self._client)
+        except TidegateError:
+            raise
+        except Exception as error:  # the client lets through whatever an odd answer causes
+            fault = self.faults.of(errand, error)
+        finally:
+            self._client.clear_caches()
+        raise fault
+
+    def close(self) -> None:
+        """Close the connections; later calls raise ``RegistryAway``."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _open(uri: RegistryUri) -> Client:
+    config: dict[str, Any] = {
+        "url": uri.url.replace(",", "%2C"),  # the client takes a comma for the start of another URL
+        "timeout": uri.timeout_s,
+        "max.retries": 0,
+    }
+    if uri.user or uri.password:
+        config["basic.auth.user.info"] = f"{uri.user}:{uri.password}"
+    # The client wants files, and has read them when its constructor returns.
+    with TemporaryDirectory(prefix="tidegate-") as folder:
+        config |= _certificate_files(uri, Path(folder))
+        try:
+            return SchemaRegistryClient(config)
+        except ssl.SSLError as error:
+            raise StatementError(
+                "ca_cert, client_cert or client_key of confluent_schema_registry cannot be used"
+                f" ({error.reason or 'unreadable'}): give PEM in base 64, certificate and key of one pair,"
+                " and the key without a password"
+            ) from None
+        except ValueError:
+            raise StatementError("confluent_schema_registry is a URL that no HTTP client takes") from None
+
+
+def _certificate_files(uri: RegistryUri, folder: Path) -> dict[str, str]:
+    config: dict[str, str] = {}
+    if uri.ca_cert:
+        config["ssl.ca.location"] = _private_file(folder / "ca.pem", uri.ca_cert)
+    if uri.client_cert:
+        config["ssl.certificate.location"] = _private_file(folder / "cert.pem", uri.client_cert)
+        config["ssl.key.location"] = _private_file(folder / "key.pem", uri.client_key)
+        config["ssl.key.password"] = ""  # with none, OpenSSL asks the terminal for an encrypted key's
+    return config
+
+
+def _private_file(path: Path, content: bytes) -> str:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+    return str(path)

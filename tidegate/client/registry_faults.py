@@ -1,0 +1,108 @@
+"""What a failed call to a schema registry means, in a sentence for the feed's owner."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Final, NamedTuple
+
+import httpx2
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+from tidegate.changefeed.registry_uri import RegistryUri
+from tidegate.changefeed.uri_parameters import REDACTED
+from tidegate.errors import RegistryAway, RegistryDenied, SchemaRejected, TidegateError
+
+_LONGEST_WORDS: Final = 400  # characters; a proxy's error page is longer than anyone reads
+#: Confluent's code for a subject in read-only mode: the schema is not at fault, and the mode may change.
+_READ_ONLY: Final = 42205
+#: What the client puts before a body that is no registry's.
+_CLIENTS_OWN_WORDS: Final = "Unknown Schema Registry Error: "
+
+
+class Errand(NamedTuple):
+    """What a call is for: ``what`` as a noun, and what happens ``meanwhile`` if it fails; both for errors."""
+
+    what: str
+    meanwhile: str
+
+
+class RegistryFaults:
+    """The errors of one registry. They name its URL, and none of its secrets."""
+
+    def __init__(self, uri: RegistryUri) -> None:
+        self._secrets = _secrets(uri)
+        self._timeout_s = uri.timeout_s
+        # Its parameters may be whole certificates, and say nothing about where it is.
+        self.shown = uri.redacted().partition("?")[0]
+
+    def of(self, errand: Errand, error: Exception) -> TidegateError:
+        """The error to raise for what the client raised."""
+        match error:
+            case SchemaRegistryError():
+                return self._refusal(errand, error)
+            case httpx2.TimeoutException():
+                return self.late(errand)
+            case httpx2.TransportError():
+                return RegistryAway(
+                    f"The schema registry at {self.shown} does not answer {errand.what}"
+                    f" ({self._words(error)}): {errand.meanwhile}. Check that it runs, its URL, and its"
+                    " certificates if it has any."
+                )
+            case _:
+                return self._nonsense(errand, self._words(error))
+
+    def late(self, errand: Errand) -> RegistryAway:
+        """The error for a call that took longer than the registry's timeout."""
+        return RegistryAway(
+            f"The schema registry at {self.shown} did not answer {errand.what} within {self._timeout_s:g} s:"
+            f" {errand.meanwhile}. Check that it runs and is not overloaded."
+        )
+
+    def _refusal(self, errand: Errand, error: Any) -> TidegateError:
+        """The error for an answer whose status is no success."""
+        status, code = error.http_status_code, error.error_code
+        its_own = isinstance(code, int) and code > 0  # the client makes -1 of a body that is no registry's
+        said = f"{status}: {self._words(_message(error))}"
+        if status in (401, 403) or (its_own and code == _READ_ONLY):
+            return RegistryDenied(
+                f"The schema registry at {self.shown} does not permit {errand.what} ({said}):"
+                f" {errand.meanwhile}. Check user, password and client_cert in confluent_schema_registry,"
+                " and what the registry allows them."
+            )
+        if status in (409, 422) and its_own:
+            return SchemaRejected(
+                f"The schema registry at {self.shown} rejects {errand.what} ({said}). Nothing was written"
+                " with that schema. Undo the change of the table, or permit it by the subject's"
+                " compatibility, and create the feed anew."
+            )
+        if status >= 500 or status in (408, 429):
+            return RegistryAway(
+                f"The schema registry at {self.shown} cannot answer {errand.what} ({said}):"
+                f" {errand.meanwhile}. Look into the registry's log."
+            )
+        return self._nonsense(errand, said)
+
+    def _nonsense(self, errand: Errand, said: str) -> RegistryAway:
+        return RegistryAway(
+            f"What answers {errand.what} at {self.shown} is no schema registry ({said}): {errand.meanwhile}."
+            " Check the URL, its path too: it is what stands before /subjects and /schemas."
+        )
+
+    def _words(self, said: object) -> str:
+        """What the other side said: one line, not too long, and without our secrets, should it echo them."""
+        text = str(said) or type(said).__name__
+        for secret in self._secrets:
+            text = text.replace(secret, REDACTED)
+        line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+        return line if len(line) <= _LONGEST_WORDS else f"{line[:_LONGEST_WORDS]}..."
+
+
+def _message(error: Any) -> str:
+    return str(error.error_message).removeprefix(_CLIENTS_OWN_WORDS)
+
+
+def _secrets(uri: RegistryUri) -> tuple[str, ...]:
+    """The longest first, since one may hold another."""
+    login = base64.b64encode(f"{uri.user}:{uri.password}".encode()).decode() if uri.password else ""
+    named = (login, uri.password, uri.client_key.decode("ascii", "replace"))
+    return tuple(sorted(filter(None, named), key=len, reverse=True))

@@ -1,0 +1,70 @@
+"""Answers of a slow other side, shared by all threads of a process."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from threading import Lock, Thread
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Answer = TypeVar("Answer")
+
+
+class SharedAnswers(Generic[Key, Answer]):
+    """Asks once for each key, however many threads want its answer at once, and keeps ``keep`` answers.
+
+    The longest unused answer goes first. Errors are not kept: the next one who wants the answer asks again.
+
+    ``ask`` runs on a thread of its own, because no time limit of a socket bounds an answer that comes byte by
+    byte. Askers leave after ``patience_s``; the question stays open, and stays the only one for its key.
+    """
+
+    def __init__(self, ask: Callable[[Key], Answer], *, keep: int, patience_s: float) -> None:
+        self._ask = ask
+        self._keep = keep
+        self._patience_s = patience_s
+        self._lock = Lock()
+        self._kept: OrderedDict[Key, Answer] = OrderedDict()
+        self._open: dict[Key, Future[Answer]] = {}
+
+    def known(self, key: Key) -> Answer | None:
+        """The answer, if it is kept."""
+        with self._lock:
+            return self._known(key)
+
+    def get(self, key: Key) -> Answer:
+        """The answer. Raises what ``ask`` raises, and ``TimeoutError``."""
+        with self._lock:
+            answer = self._known(key)
+            if answer is not None:
+                return answer
+            question = self._open.get(key)
+            if question is None:
+                question = Future()
+                # A daemon: an answer that never ends must not keep the process from ending.
+                Thread(target=self._put, args=(key, question), name="registry-call", daemon=True).start()
+                self._open[key] = question
+        return question.result(self._patience_s)
+
+    def _known(self, key: Key) -> Answer | None:
+        answer = self._kept.get(key)
+        if answer is not None:
+            self._kept.move_to_end(key)
+        return answer
+
+    def _put(self, key: Key, question: Future[Answer]) -> None:
+        try:
+            answer = self._ask(key)
+        except BaseException as error:  # whatever it is, those who wait must hear of it
+            with self._lock:
+                del self._open[key]
+            question.set_exception(error)
+            return
+        with self._lock:
+            del self._open[key]
+            self._kept[key] = answer
+            if len(self._kept) > self._keep:
+                self._kept.popitem(last=False)
+        question.set_result(answer)
