@@ -17,6 +17,8 @@ Where things are kept:
   ignores, or ``$TIDEGATE_RUN/<server>/``;
 * a server of the second kind without ``data``: a temporary directory, removed when it is closed.
 
+Kafka Connect needs a broker: `up connect` takes the Kafka that is up, `ConnectWorker` is given an address.
+
 A server is one module with a `Recipe` (``stack/server.py``), listed in ``stack/recipes.py``, and one with a
 class for code, which is an `OwnedServer` (``stack/owned.py``).
 """

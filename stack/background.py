@@ -63,18 +63,17 @@ def up(
         if fresh:
             shutil.rmtree(home / "data", ignore_errors=True)
         where = data.resolve() if data is not None else home / "data"
-        plan = RECIPES[name].plan(Request(home, where, port, settings or {}))
+        plan = RECIPES[name].plan(Request(home, where, port, settings or {}, _addresses()))
         _set_aside(plan.log)
         return Started(_launch_recorded(RECIPES[name], plan), already=False)
 
 
 def status() -> list[Health]:
     """All servers that `up` started and that still run."""
-    records = [record for name in RECIPES if (record := _running(name)) is not None]
     now = time.time()
     return [
         Health(record, RECIPES[record.name].answers(record.address), now - record.started_at)
-        for record in records
+        for record in _all_running()
     ]
 
 
@@ -118,6 +117,14 @@ def _launch_recorded(recipe: Recipe, plan: Plan) -> RunRecord:
     if record is None:
         raise ServerFailed(f"{plan.name} ended as soon as it had started; see its log {plan.log}.")
     return record
+
+
+def _all_running() -> list[RunRecord]:
+    return [record for name in RECIPES if (record := _running(name)) is not None]
+
+
+def _addresses() -> dict[str, str]:
+    return {record.name: record.address for record in _all_running()}
 
 
 def _running(name: str) -> RunRecord | None:

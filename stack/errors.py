@@ -6,7 +6,8 @@ TidegateError
     ├── ProgramMissing   a server that the system's packages bring is not installed
     ├── DownloadFailed   the jars cannot be had
     ├── PortTaken        another program listens there
-    └── ServerFailed     the server died or did not answer; carries its last log lines
+    ├── ServerFailed     the server died or did not answer; carries its last log lines
+    └── ConnectorFailed  Connect refused a connector, or it broke off; carries its first reasons
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ class PortTaken(StackError):
 
 class ServerFailed(StackError):
     """The server ended, or did not answer within its time."""
+
+
+class ConnectorFailed(StackError):
+    """A connector cannot be created, or does not run."""
 
 
 def last_lines(text: str) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import os
 import subprocess
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -17,6 +15,7 @@ from stack.coordinate import Coordinate
 from stack.errors import ServerFailed, last_lines
 from stack.jars import JarSet, resolve
 from stack.java import find_java
+from stack.jvm import Jvm
 from stack.ports import LOOPBACK, accepts_connections, choose_port
 from stack.server import Plan, Request
 
@@ -54,16 +53,6 @@ SETTINGS = {
     "log.cleaner.dedupe.buffer.size": str(16 << 20),  # 128 MiB by default: a quarter of this heap
 }
 
-_LOGGING = """\
-status=error
-appender.out.type=Console
-appender.out.name=out
-appender.out.layout.type=PatternLayout
-appender.out.layout.pattern=%d{ISO8601} %p %m (%c{1})%n
-rootLogger.level=info
-rootLogger.appenderRef.out.ref=out
-"""
-
 
 class Kafka:
     """The recipe: jars by Maven coordinates, a formatted log directory, two loopback ports."""
@@ -80,10 +69,10 @@ class Kafka:
         java = find_java(OLDEST_JAVA).executable
         port = choose_port(request.port)
         controller_port = choose_port(other_than=port)
-        jvm = _Jvm(java, resolve(JARS), request.home / "log4j2.properties")
+        jars = resolve(JARS)
         properties = request.home / "server.properties"
         request.home.mkdir(parents=True, exist_ok=True)
-        jvm.logging.write_text(_LOGGING)
+        jvm = Jvm.with_logging_in(request.home, java, jars)
         properties.write_text(server_properties(port, controller_port, request.data, request.settings))
         if not (request.data / "meta.properties").exists():
             _format(jvm, properties, request.data)
@@ -132,20 +121,7 @@ def cluster_id() -> str:
     return text
 
 
-class _Jvm(NamedTuple):
-    """What the broker and its tools are run with."""
-
-    java: Path
-    jars: tuple[Path, ...]
-    logging: Path
-
-    def command(self, options: tuple[str, ...], main: str, *arguments: str) -> tuple[str, ...]:
-        class_path = os.pathsep.join(map(str, self.jars))
-        logging = f"-Dlog4j2.configurationFile={self.logging}"
-        return (str(self.java), *options, logging, "-cp", class_path, main, *arguments)
-
-
-def _format(jvm: _Jvm, properties: Path, data: Path) -> None:
+def _format(jvm: Jvm, properties: Path, data: Path) -> None:
     options = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # a short life: skip what warms up
     arguments = ("format", "--cluster-id", cluster_id(), "--config", str(properties), "--ignore-formatted")
     try:

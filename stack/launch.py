@@ -10,7 +10,7 @@ from stack.errors import PortTaken, ServerFailed, last_lines_of
 from stack.ports import accepts_connections
 from stack.server import Plan, Recipe
 
-START_BOUND_S = 120.0  # alone it takes three; a loaded test machine may take much longer
+START_BOUND_S = 120.0  # alone it takes five at most; a loaded test machine may take much longer
 _POLL_S = 0.05
 
 

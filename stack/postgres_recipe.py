@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+from contextlib import suppress
 from pathlib import Path
 from signal import Signals
 from typing import Final
@@ -80,9 +81,7 @@ class Postgres:
                 session.sendall(startup_message(user=USER, database=DATABASE))
                 granted = session.recv(1) == b"R"  # "E" while it starts: an error, "is starting up"
                 if granted:
-                    session.sendall(_TERMINATE)
-                    while session.recv(4096):  # closed in order, or it would complain in its log
-                        continue
+                    _take_leave(session)
                 return granted
         except OSError:
             return False
@@ -93,6 +92,14 @@ def startup_message(**parameters: str) -> bytes:
     words = [word.encode() for pair in parameters.items() for word in pair]
     body = _PROTOCOL_3 + b"".join(word + b"\0" for word in words) + b"\0"
     return (len(body) + 4).to_bytes(4, "big") + body
+
+
+def _take_leave(session: socket.socket) -> None:
+    """Close in order, or the server would complain in its log."""
+    with suppress(OSError):
+        session.sendall(_TERMINATE)
+        while session.recv(4096):
+            continue
 
 
 def _initialise(programs: Programs, data: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stack.owned import OwnedServer
-from stack.registry_recipe import Registry
+from stack.registry_recipe import CONFLUENT_API, NATIVE_API, Registry
 
 
 class SchemaRegistry(OwnedServer):
@@ -14,6 +14,7 @@ class SchemaRegistry(OwnedServer):
 
     Attributes:
         url: for any client of Confluent's schema registry; the same after every start.
+        native_url: for Apicurio's own clients of its API version 2, such as its converter for Connect.
     """
 
     def __init__(
@@ -26,3 +27,4 @@ class SchemaRegistry(OwnedServer):
         """
         super().__init__(Registry(), port=port, data=data, settings=settings)
         self.url = self.address
+        self.native_url = self.address.removesuffix(CONFLUENT_API) + NATIVE_API

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from stack.archives import unpacked
 from stack.coordinate import Archive, Coordinate
-from stack.http_get import get_succeeds
 from stack.java import find_java
 from stack.ports import LOOPBACK, choose_port
+from stack.rest import get_succeeds
 from stack.server import Plan, Request
 
 OLDEST_JAVA = 21  # what Apicurio Registry 3.3 is compiled for
 PROGRAM = Archive(Coordinate("io.apicurio", "apicurio-registry-app", "3.3.3"), "all", size_mb=159)
-API = "/apis/ccompat/v7"
+CONFLUENT_API = "/apis/ccompat/v7"
+NATIVE_API = "/apis/registry/v2"
 
 # It starts in four seconds and takes 200 MiB in all.
 _JVM = ("-Xms64m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -56,7 +57,7 @@ class Registry:
         return Plan(
             name=self.name,
             command=(str(java), *_JVM, *properties, "-jar", str(program)),
-            address=f"http://{LOOPBACK}:{port}{API}",
+            address=f"http://{LOOPBACK}:{port}{CONFLUENT_API}",
             log=request.home / "server.log",
             data=request.data,
         )

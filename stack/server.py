@@ -18,12 +18,14 @@ class Request:
         data: directory for its data; made if absent, kept as it is if not.
         port: the port for clients, None for any free one.
         settings: settings of the server itself that override the recipe's, e.g. Kafka broker properties.
+        running: addresses of other servers of the stack, by name, for one that needs another.
     """
 
     home: Path
     data: Path
     port: int | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    running: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

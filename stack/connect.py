@@ -1,0 +1,133 @@
+"""A Kafka Connect worker that lives no longer than the process that started it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from stack.connect_recipe import Connect
+from stack.errors import ConnectorFailed
+from stack.owned import OwnedServer
+from stack.rest import call
+
+_RUNNING_BOUND_S = 60.0
+_POLL_S = 0.1
+_SHOWN_REASONS = 12
+
+
+class ConnectWorker(OwnedServer):
+    """A standalone worker of this process, and the connectors that were given to it.
+
+    A standalone worker forgets its connectors when it ends; this one is given them again when it starts.
+
+    Attributes:
+        url: of its REST API; the same after every start.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        port: int | None = None,
+        data: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare a worker for the broker at ``bootstrap``; ``settings`` are worker properties.
+
+        Raises:
+            StackError: one of the kinds in ``stack/errors.py``.
+        """
+        broker = {"bootstrap.servers": bootstrap}
+        super().__init__(Connect(), port=port, data=data, settings={**(settings or {}), **broker})
+        self.url = self.address
+        self._connectors: dict[str, dict[str, str]] = {}
+
+    def start(self) -> Self:
+        """Start it, or start it again with the connectors that it had. Nothing happens if it runs.
+
+        Raises:
+            ServerFailed: it ended or did not answer in time.
+            ConnectorFailed: it does not take a connector that it had.
+        """
+        super().start()
+        for name, configuration in self._connectors.items():
+            self._configure(name, configuration)
+        return self
+
+    def put(self, name: str, configuration: Mapping[str, str]) -> None:
+        """Create the connector ``name``, or change its configuration; returns when it and a task run.
+
+        Raises:
+            ConnectorFailed: Connect refused the configuration, or the connector or a task broke off, or
+                they did not run within 60 s.
+        """
+        self._configure(name, configuration)
+        self._connectors[name] = dict(configuration)
+        self.await_running(name)
+
+    def delete(self, name: str) -> None:
+        """End the connector ``name``.
+
+        Raises:
+            ConnectorFailed: there is none.
+        """
+        self._connectors.pop(name, None)
+        self._ask("DELETE", name)
+
+    def await_running(self, name: str) -> None:
+        """Return when the connector ``name`` and at least one task of it run, and no task failed.
+
+        Raises:
+            ConnectorFailed: it broke off, or did not run within 60 s.
+        """
+        deadline = time.monotonic() + _RUNNING_BOUND_S
+        while (states := self.states(name)) != {"RUNNING"}:
+            if time.monotonic() >= deadline:
+                raise ConnectorFailed(
+                    f"The connector {name} did not run within {_RUNNING_BOUND_S:.0f} s; it is "
+                    f"{' and '.join(sorted(states)) or 'without a task'}. Its worker's log is {self.log}."
+                )
+            time.sleep(_POLL_S)
+
+    def states(self, name: str) -> set[str]:
+        """What the connector ``name`` and its tasks are, such as RUNNING; empty while it has no task.
+
+        Raises:
+            ConnectorFailed: it or a task broke off; the reasons that Connect gives are in the message.
+        """
+        answer = call("GET", f"{self.url}/connectors/{name}/status")
+        if answer.status != 200:
+            return set()  # known a moment after it was created
+        status: dict[str, Any] = answer.body
+        for part in (status["connector"], *status["tasks"]):
+            if part["state"] == "FAILED":
+                raise ConnectorFailed(
+                    f"{_part(name, part)} broke off. Correct its configuration or the records, and put it "
+                    f"again. Connect's reasons:\n{reasons(part.get('trace', ''))}"
+                )
+        return (
+            {part["state"] for part in (status["connector"], *status["tasks"])} if status["tasks"] else set()
+        )
+
+    def _configure(self, name: str, configuration: Mapping[str, str]) -> None:
+        self._ask("PUT", f"{name}/config", dict(configuration))
+
+    def _ask(self, method: str, what: str, body: object = None) -> None:
+        answer = call(method, f"{self.url}/connectors/{what}", body)
+        if answer.status >= 400:
+            said = answer.body.get("message") if isinstance(answer.body, dict) else None
+            raise ConnectorFailed(
+                f"Connect refused to {method} {what} (status {answer.status}): {said or 'it gave no reason'}"
+            )
+
+
+def reasons(trace: str) -> str:
+    """The lines of a Java stack trace that say why: its first, and every cause's."""
+    lines = [line for line in trace.splitlines() if line.strip() and not line.startswith(("\tat ", "\t..."))]
+    return "\n".join(f"    {line}" for line in lines[:_SHOWN_REASONS])
+
+
+def _part(name: str, part: Mapping[str, Any]) -> str:
+    return f"Task {part['id']} of the connector {name}" if "id" in part else f"The connector {name}"
