@@ -30,15 +30,27 @@ def table(
 
 
 def row(descriptor: TableDescriptor, **values: Datum) -> Row:
-    """A row with every column given by name."""
+    """A new row with every column given by name."""
     by_id = {column.id: values[column.name] for column in descriptor.columns}
     key = tuple(by_id[part.column_id] for part in descriptor.primary_key)
-    return Row(descriptor, key, tuple(by_id[column.id] for column in descriptor.columns if column.public))
+    datums = tuple(by_id[column.id] for column in descriptor.columns if column.public)
+    return Row(descriptor, key, datums, previous=())
+
+
+def update(before: Row, after: Row) -> Row:
+    """The change of one row into another of the same key."""
+    assert before.key == after.key
+    return after._replace(previous=before.values)
 
 
 def deletion(descriptor: TableDescriptor, *key: Datum) -> Row:
-    """The deletion of the row with this primary key."""
-    return Row(descriptor, key, None)
+    """The deletion of a row with this primary key that was not there."""
+    return Row(descriptor, key, None, previous=())
+
+
+def deletion_of(before: Row) -> Row:
+    """The deletion of a row."""
+    return before._replace(values=None, previous=before.values)
 
 
 INT = SqlType(Kind.INT)

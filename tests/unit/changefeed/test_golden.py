@@ -13,14 +13,15 @@ from decimal import Decimal
 from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 
-from tests.unit.changefeed.tables import deletion, row, table
+from tests.unit.changefeed.tables import deletion_of, row, table, update
 from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.options import CONNECT_ENVELOPES, Envelope, FeedOptions
 from tidegate.hlc import Timestamp
 from tidegate.rows.types import Datum, Interval, Json, Kind, SqlType, TimeTz
 
 GOLDEN = Path(__file__).parent / "golden" / "every_type.tsv"
 AT = Timestamp(1_743_530_146_812_942_001, 7)
+NO_VALUE = b"(no value)"
 HOUR_NANOS = 3_600_000_000_000
 
 EVERY_TYPE: dict[str, tuple[SqlType, Datum]] = {
@@ -54,16 +55,28 @@ KEY = ("string", "float", "timestamp")
 def lines() -> list[bytes]:
     wide = table("wide", {name: sql_type for name, (sql_type, _) in EVERY_TYPE.items()}, key=KEY)
     values = {name: datum for name, (_, datum) in EVERY_TYPE.items()}
+    full = row(wide, **values)
+    empty = row(wide, **{name: datum if name in KEY else None for name, datum in values.items()})
     written = []
     for envelope in Envelope:
-        encode = compile_encoder(wide, FeedOptions(envelope=envelope, updated=True)).encode
+        encode = compile_encoder(wide, _options(envelope)).encode
         for happened, version in (
-            ("row", row(wide, **values)),
-            ("deletion", deletion(wide, *(values[name] for name in KEY))),
+            ("row", full),
+            ("update", update(full, empty)),
+            ("deletion", deletion_of(full)),
         ):
             key, value = encode(version, AT)
-            written.append(b"\t".join((envelope.value.encode(), happened.encode(), key, value or b"")))
+            written.append(
+                b"\t".join(
+                    (envelope.value.encode(), happened.encode(), key, NO_VALUE if value is None else value)
+                )
+            )
     return written
+
+
+def _options(envelope: Envelope) -> FeedOptions:
+    """``updated`` where the envelope has room for it."""
+    return FeedOptions(envelope=envelope, updated=envelope not in CONNECT_ENVELOPES)
 
 
 def test_the_bytes_of_every_type_do_not_change() -> None:
@@ -78,4 +91,4 @@ def test_the_golden_file_is_json_that_others_can_read() -> None:
     for line in GOLDEN.read_bytes().splitlines():
         _, _, key, value = line.split(b"\t")
         assert len(json.loads(key)) == len(KEY)
-        assert not value or isinstance(json.loads(value), dict)
+        assert value in (b"", NO_VALUE) or isinstance(json.loads(value), dict)

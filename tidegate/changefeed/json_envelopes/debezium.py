@@ -1,0 +1,44 @@
+"""Debezium's envelope: ``{"after", "before", "op", "source", "ts_ms"}`` under the key ``{"a": 1}``.
+
+A deletion's record is followed by a tombstone, as Debezium's connectors do, so that log compaction may
+forget the key. Source: Debezium's documentation of the PostgreSQL connector, "Data change events", and
+``debezium-core``'s ``Envelope`` and ``AbstractSourceInfo``, which ask for ``version``, ``connector``,
+``name``, ``ts_ms``, ``snapshot`` and ``db``. There ``ts_ms`` at the top is the time at which the connector
+made the record; here it is the commit's, as in ``source``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidegate.changefeed.debezium_source import source_texts
+from tidegate.changefeed.json_envelopes.changes import compile_changes
+from tidegate.changefeed.json_envelopes.enriched import wall_ns_member
+from tidegate.changefeed.json_envelopes.metadata import decimal_member
+from tidegate.changefeed.json_envelopes.template import TIMESTAMP, Member, constant, datum, json_object
+from tidegate.changefeed.json_text import json_string
+from tidegate.changefeed.options import FeedOptions
+from tidegate.hlc import Timestamp
+from tidegate.rows.descriptor import TableDescriptor
+from tidegate.rows.row import Row
+
+
+def debezium_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
+    """What prints a value. Raises ``UnsupportedTable``."""
+    beside = [_source(table, options), _wall_ms_member("ts_ms")]
+    return compile_changes(table, options, lambda op: [*beside, constant("op", f'"{op}"')])
+
+
+def _source(table: TableDescriptor, options: FeedOptions) -> Member:
+    texts = source_texts(table, options)
+    constants = [constant(name, json_string(text)) for name, text in texts.items()]
+    times = [decimal_member("ts_hlc"), _wall_ms_member("ts_ms"), wall_ns_member("ts_ns")]
+    return json_object("source", [*constants, *times])
+
+
+def _wall_ms_member(name: str) -> Member:
+    return datum(name, TIMESTAMP, _wall_ms_text)
+
+
+def _wall_ms_text(timestamp: Timestamp) -> str:
+    return str(timestamp.wall_ms)

@@ -1,0 +1,68 @@
+"""What a record says about its row besides the columns: timestamps, key and topic."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate.changefeed.feed import TableName
+from tidegate.changefeed.json_envelopes.key import primary_key_text
+from tidegate.changefeed.json_envelopes.template import (
+    KEY,
+    TIMESTAMP,
+    Member,
+    Slot,
+    constant,
+    datum,
+    json_object,
+)
+from tidegate.changefeed.json_text import json_string
+from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.table_topics import table_topic
+from tidegate.errors import UnsupportedTable
+from tidegate.hlc import Timestamp
+from tidegate.rows.descriptor import TableDescriptor
+
+#: The object that carries metadata where the row's columns stand at the top level.
+METADATA_MEMBER: Final = "__crdb__"
+
+
+def stamp_members(options: FeedOptions) -> list[Member]:
+    """The asked-for timestamps; the two are equal while no row comes from a scan or a backfill."""
+    asked = {"mvcc_timestamp": options.mvcc_timestamp, "updated": options.updated}
+    return [decimal_member(name) for name, wanted in asked.items() if wanted]
+
+
+def decimal_member(name: str) -> Member:
+    """The row's timestamp as the text of its decimal."""
+    return Member(name, '"%s"', (Slot(TIMESTAMP, Timestamp.decimal),))
+
+
+def place_members(table: TableDescriptor, options: FeedOptions) -> list[Member]:
+    """The asked-for key and topic. The key is the primary key's, also where ``key_column`` replaces it."""
+    members = []
+    if options.key_in_value:
+        members.append(datum("key", KEY, primary_key_text(table, options)))
+    if options.topic_in_value:
+        members.append(constant("topic", json_string(table_topic(TableName.of(table), options))))
+    return members
+
+
+def metadata_object(table: TableDescriptor, options: FeedOptions, members: list[Member]) -> list[Member]:
+    """The members as one object beside the columns, if there are any.
+
+    Raises ``UnsupportedTable`` for a table with a column of its name, which would stand there twice.
+    """
+    if not members:
+        return []
+    if any(column.name == METADATA_MEMBER for column in table.columns if column.public):
+        raise UnsupportedTable(
+            f"table {table.name} has a column named {METADATA_MEMBER}, where the {options.envelope.value} "
+            "envelope puts its metadata: rename the column, use envelope=wrapped, or leave out "
+            f"{', '.join(_asking(options))}"
+        )
+    return [json_object(METADATA_MEMBER, members)]
+
+
+def _asking(options: FeedOptions) -> list[str]:
+    names = ("updated", "mvcc_timestamp", "key_in_value", "topic_in_value")
+    return [name for name in names if getattr(options, name)]

@@ -1,0 +1,30 @@
+"""``{"a": 1, "b": "x"}``: the row itself; a deletion is an empty value.
+
+Timestamps stand in an object ``__crdb__`` beside the columns. ``diff`` has no effect. Source: CockroachDB
+``pkg/ccl/changefeedccl/encoder_json.go``, ``initRawEnvelope``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidegate.changefeed.json_envelopes.columns import row_members
+from tidegate.changefeed.json_envelopes.metadata import metadata_object, stamp_members
+from tidegate.changefeed.json_envelopes.template import compile_template, json_object
+from tidegate.changefeed.json_text import utf8
+from tidegate.changefeed.options import FeedOptions
+from tidegate.hlc import Timestamp
+from tidegate.rows.descriptor import TableDescriptor
+from tidegate.rows.row import Row
+
+
+def row_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
+    """What prints a value. Raises ``UnsupportedTable``."""
+    metadata = metadata_object(table, options, stamp_members(options))
+    whole = compile_template(json_object("", [*row_members(table, options), *metadata]))
+
+    def encode(row: Row, timestamp: Timestamp) -> bytes:
+        values = row.values
+        return b"" if values is None else utf8(whole((*values, row.key, timestamp)))
+
+    return encode

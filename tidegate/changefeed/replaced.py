@@ -1,0 +1,43 @@
+"""The version that a row replaced: what an encoder needs of it, and how it says that it is not known."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate.changefeed.options import FeedOptions
+from tidegate.errors import RowError
+from tidegate.rows.row import Row
+from tidegate.rows.types import Datum
+
+#: Debezium's and CockroachDB's letters for what happened to a row.
+CREATE: Final = "c"
+UPDATE: Final = "u"
+DELETE: Final = "d"
+
+
+def require_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...]:
+    """The datums that the row replaced; empty where there was no row.
+
+    Raises ``RowError`` when the log does not say what they were. Guessing would call a changed row a new
+    one, or show an old value that never was.
+    """
+    previous = row.previous
+    if previous is None:
+        needs = f"envelope={options.envelope.value}{' with diff' if options.diff else ''}"
+        raise RowError(
+            f"{needs} needs the value that a row of table {row.table.name} replaces, and the log does not "
+            "hold it; the feed fails. Let the source write previous values into its log (the simulated "
+            "store does, unless told not to), or create the feed again without diff and with "
+            "envelope=wrapped, row, key_only, bare or upsert"
+        )
+    return previous
+
+
+def operation(row: Row, previous: tuple[Datum, ...]) -> str:
+    """What the row did to ``previous``; the deletion of a row that was not there is one too.
+
+    Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``, ``deduceOp``.
+    """
+    if row.values is None:
+        return DELETE
+    return UPDATE if previous else CREATE
