@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import structlog
 from faust.types import TP
 
+from agents.feed_registries import Admitted, FeedRegistries, Refused, marker_schemas
 from app.application import Application
 from app.ending import guarded_task
 from app.fetched import FetchedBatch
@@ -36,9 +37,11 @@ from tidegate.changefeed.registration import (
     next_step,
     starting_state,
 )
-from tidegate.errors import FeedError, StateError, TopologyError
+from tidegate.errors import FeedError, RegistryAway, RegistryDenied, StateError, TopologyError
 
 _ANSWER_S: Final = 5.0  # an announcement without an answer is repeated after this time
+_MARKERS_S: Final = 5.0  # for the registration of the markers' schemas, while partitions are held
+_LIVE: Final = (FeedState.STARTING, FeedState.RUNNING)
 
 _log = structlog.get_logger("tidegate.jobs")
 ResultT = TypeVar("ResultT")
@@ -55,6 +58,7 @@ class JobsOwner:
         self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
         self._due: dict[FeedId, float] = {}
         self._announced: dict[FeedId, tuple[Announce, float]] = {}
+        self._registries = FeedRegistries(app.runtime.schema_ids, self._look_at)
         self._heirs: set[FeedId] = set()  # they wait until nobody else can write to their topics
         self._news = asyncio.Event()
         self._closing = asyncio.Event()
@@ -67,6 +71,7 @@ class JobsOwner:
         self.intake.close()
         self._app.follower.forget(self._look_at)
         await self._task
+        self._registries.close()
         await self._in_thread(self._producer.close)
 
     async def _work(self) -> None:
@@ -136,6 +141,8 @@ class JobsOwner:
             case Announce(message=Register()) | Prepare() if owner := self._former_owner(definition):
                 _log.info("a feed waits for its topics", feed=definition.id, until_removed=owner)
                 self._heirs.add(definition.id)
+            case Announce(message=Register()) if await self._is_held_back(definition, step):
+                pass
             case Announce():
                 await self._announce(definition.id, step)
             case Prepare():
@@ -165,6 +172,29 @@ class JobsOwner:
         topics, view = wanted_topics(definition), self._app.follower.view
         return former_owner(definition, topics, view, self._forgotten)
 
+    async def _is_held_back(self, definition: FeedDefinition, step: Announce) -> bool:
+        """Whether schema registries keep the feed from being announced; its state says so.
+
+        Once a partition may have heard of it the feed goes on: what holds the partitions must not wait.
+        """
+        if definition.id in self._announced or len(step.partitions) < self._app.runtime.topology.partitions:
+            return False
+        verdict = self._registries.verdict(definition, self._live())
+        if isinstance(verdict, Refused):
+            await self._store(_failed(definition, verdict.reason))
+            return True
+        stored = self._app.follower.view[definition.id].current_state
+        if verdict.reason != ("" if stored is None else stored.error):
+            await self._store(
+                StateRecord(definition.id, definition.epoch, FeedState.PENDING, error=verdict.reason)
+            )
+            return True
+        return not isinstance(verdict, Admitted)
+
+    def _live(self) -> list[FeedDefinition]:
+        feeds = (feed for _, feed in self._app.follower.view.feeds() if feed.status in _LIVE)
+        return [feed.definition for feed in feeds if feed.definition is not None]
+
     def _forgotten(self, definition: FeedDefinition) -> bool:
         acks = self._acknowledgements(definition.id, definition.epoch).by_partition()
         partitions = range(self._app.runtime.topology.partitions)
@@ -181,6 +211,7 @@ class JobsOwner:
         if last is not None and last.message == step.message and rest_s > 0:
             self._look_at(feed_id, rest_s)
             return
+        self._registries.forget(feed_id)
         key, value = control_key(feed_id), step.message.to_bytes()
         await self._commit([Record(self._app.topic_names.control, p, key, value) for p in step.partitions])
         self._announced[feed_id] = (step, time.monotonic())
@@ -190,12 +221,27 @@ class JobsOwner:
         runtime = self._app.runtime
         prepare = partial(prepare_targets, definition, step.tables, runtime.admin, runtime.settings)
         try:
+            await self._register_markers(definition)
             return starting_state(definition, step, await self._in_thread(prepare))
-        except (FeedError, TopologyError) as error:
+        except (FeedError, TopologyError, RegistryDenied) as error:
             return _failed(definition, str(error))
+
+    async def _register_markers(self, definition: FeedDefinition) -> None:
+        """What the registry refuses must be known before the feed runs; a silent one must hold nobody."""
+        schemas = marker_schemas(definition)
+        if not schemas:
+            return
+        url, schema_ids = definition.options.confluent_schema_registry, self._app.runtime.schema_ids
+        try:
+            await asyncio.wait_for(schema_ids.try_ids(url, definition.id, schemas), _MARKERS_S)
+        except (RegistryAway, TimeoutError) as error:
+            cause = str(error) or f"no answer in {_MARKERS_S:.0f} s"
+            _log.warning("a feed starts without its markers' schemas", feed=definition.id, cause=cause)
 
     async def _store(self, record: StateRecord) -> None:
         """Write the record, and look again once it can be read."""
+        if record.state is not FeedState.PENDING:
+            self._registries.forget(record.feed_id)
         await self._commit([Record(self._app.topic_names.jobs, 0, record.key, record.to_bytes())])
         _log.info("feed", id=record.feed_id, state=record.state.value, error=record.error or None)
         await self._app.follower.read_to_end(self._closing)

@@ -14,6 +14,7 @@ One batch:
 
     1   take it, if it starts where the previous one ended              app.intake
     2   step the processor; freeze what changed                         app.pipeline
+    2a  frame: put the ids of their schemas into rows that have some    app.framing
     3   produce every row, counted by the batch's barrier               app.sink
     4   wait until every row is acknowledged, in the order of batches   app.pipeline
     5   write state, checkpoints, answers and requests                  app.partition_writer
@@ -44,7 +45,7 @@ from app.log_ends import watch_ends
 from app.metrics import BATCHES, INCIDENTS, ROWS
 from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
-from app.report import PartitionReport, QuarantineReport, RangeReport
+from app.report import WAITING, PartitionReport, QuarantineReport, RangeReport
 from tables.store import BlockCache, PartitionStore, RocksOptions
 from tidegate.changefeed.control import read_control
 from tidegate.hlc import NANOS_PER_MS
@@ -105,13 +106,18 @@ class LogPartition:
         position, end = self._processor.next_offset or 0, self.log.end
         report = PartitionReport(
             self.partition,
-            "held" if self._processor.held else "running",
+            self._state(self.pipeline, self._processor),
             next_offset=position,
             lag_records=None if end is None else max(0, end - position),
             inflight_rows=self.pipeline.in_flight.rows,
             oldest_unacknowledged_ms=int(self.pipeline.in_flight.oldest_s * 1000),
         )
         return _with_status(report, self.pipeline.status)
+
+    def _state(self, pipeline: Pipeline, processor: PartitionProcessor) -> str:
+        if pipeline.waiting:
+            return WAITING
+        return "held" if processor.held else "running"
 
     async def _open(self) -> None:
         processor = await self._in_thread(self._restore)
@@ -160,6 +166,7 @@ class LogPartition:
             self.log,
             runtime.threads,
             runtime.limits,
+            schema_ids=runtime.schema_ids,
             present=present.log,
             completed=self._note_completed,
             reported=_report,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
@@ -15,8 +16,9 @@ from app.clients import broker_urls, faust_credentials
 from app.ending import EXIT_REFUSED, end_process, leave_process
 from app.fetched import FetchedBatch
 from app.jobs_follower import JobsFollower
-from app.report import FeedReport, PartitionReport, WorkerReport
+from app.report import FeedReport, PartitionReport, RegistryReport, WorkerReport
 from app.runtime import Runtime
+from app.schema_ids import RegistryWait, SchemaIds
 from app.settings import Settings
 from app.stall_alarm import start_stall_alarm
 from app.status_server import StatusServer
@@ -52,8 +54,9 @@ class Application(faust.App):
     partitions_report: Callable[[], tuple[PartitionReport, ...]] = staticmethod(tuple)
     feeds_report: Callable[[], tuple[FeedReport, ...]] = staticmethod(tuple)
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, schema_ids: SchemaIds) -> None:
         self.settings = settings
+        self._schema_ids = schema_ids
         self.topic_names = Topics.of(settings)
         self.assignment = Assignment(settings.drain_timeout_ms / 1000)
         self._begun = False  # once true, all that `on_stop` has to release is there
@@ -112,7 +115,9 @@ class Application(faust.App):
         _log.info("the worker starts", log=self.topic_names.log, partitions=self.runtime.topology.partitions)
 
     async def _open(self) -> None:
-        self.runtime = await asyncio.get_running_loop().run_in_executor(None, Runtime, self.settings)
+        self.runtime = await asyncio.get_running_loop().run_in_executor(
+            None, Runtime, self.settings, self._schema_ids
+        )
         self.follower = JobsFollower(self.settings)
         self._watch = TopicWatch(self.runtime.admin, self.runtime.topology)
         self._status = StatusServer(self.settings, self.report)
@@ -129,6 +134,7 @@ class Application(faust.App):
             self.settings.stall_alarm_ms,
             self.partitions_report(),
             self.feeds_report(),
+            tuple(map(_registry_report, self._schema_ids.waiting())),
         )
 
     def _crash(self, reason: BaseException) -> None:
@@ -188,6 +194,11 @@ class Application(faust.App):
 
     def _create_directories(self) -> None:
         """The data directory is ours (``app.data_dir``)."""
+
+
+def _registry_report(wait: RegistryWait) -> RegistryReport:
+    waiting_ms = int((time.monotonic() - wait.since) * 1000)
+    return RegistryReport(wait.feed_id, wait.registry, waiting_ms, wait.tries, wait.cause)
 
 
 def _leave_late() -> None:

@@ -12,6 +12,7 @@ from agents.control import control_agent
 from agents.frontier import frontier_agent
 from agents.jobs import jobs_agent
 from agents.rangefeed import rangefeed_agent
+from agents.schema_ids import RegistrySchemaIds
 from app.application import Application
 from app.ending import EXIT_REFUSED, end_process
 from app.logs import configure_logs
@@ -23,7 +24,7 @@ from tidegate.errors import SettingsError
 def create_app(settings: Settings) -> Application:
     """The application with all its agents."""
     configure_logs(settings)
-    app = Application(settings)
+    app = Application(settings, RegistrySchemaIds())
     partitions = rangefeed_agent(app)
     control_agent(app, partitions)
     frontier_agent(app)

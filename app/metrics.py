@@ -22,6 +22,15 @@ INCIDENTS: Final = Counter(
     "tidegate_incidents", "Quarantines, refused records, failed feeds", ["partition"], registry=REGISTRY
 )
 MARKERS: Final = Counter("tidegate_markers", "Markers, each on all partitions", ["feed"], registry=REGISTRY)
+SCHEMAS: Final = Counter(
+    "tidegate_schema_registrations", "Schemas that a registry has given an id", ["feed"], registry=REGISTRY
+)
+REGISTRY_RETRIES: Final = Counter(
+    "tidegate_schema_registry_retries",
+    "Calls that a registry did not answer, each asked again",
+    ["feed"],
+    registry=REGISTRY,
+)
 REREADS: Final = Counter(
     "tidegate_rereads", "Times a batch did not follow the last one and was read again", registry=REGISTRY
 )
@@ -65,6 +74,11 @@ class ReportCollector(Collector):
         yield feeds
         yield GaugeMetricFamily(
             "tidegate_stalled_partitions", "Partitions over the stall alarm", value=len(report.stalled)
+        )
+        yield GaugeMetricFamily(
+            "tidegate_schema_waiting_partitions",
+            "Partitions with a batch that waits for a schema registry",
+            value=len(report.waiting),
         )
 
 

@@ -1,6 +1,6 @@
 """The ordered commit of one log partition: steps 2 to 8 of docs/delivery.md.
 
-Two tasks share the work. One takes input, steps the processor and hands rows to the sinks (2, 3); the
+Two tasks share the work. One takes input, steps the processor and hands rows to the sinks (2, 2a, 3); the
 other waits for acknowledgements in order and commits (4 to 8). Between them is a bounded row of batches
 in flight. Whatever fails in either ends the process.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -20,10 +20,13 @@ import structlog
 from app.batch_queue import Batch, BatchQueue, Cut, Valve
 from app.ending import end_process
 from app.fetched import FetchedBatch
+from app.framing import Answer, FeedProcessor, Framing, Wanted
 from app.in_flight import InFlight, InFlightBatches
+from app.schema_ids import SchemaIds
 from app.sink import Barrier
-from tidegate.changefeed.control import Register
+from tidegate.changefeed.control import Register, Remove
 from tidegate.changefeed.feed import FeedId
+from tidegate.errors import FeedError
 from tidegate.processor.batch import (
     ControlRecord,
     Incident,
@@ -39,12 +42,15 @@ from tidegate.raftlog.entry import Offset
 FULL_CHECKPOINT_S: Final = 30.0
 _STATUS_S: Final = 1.0  # what operators see is at most this much older than the last step
 _QUEUE_FULL_S: Final = 0.01
+_REMOVED: Final = FeedError(
+    "it is removed while rows of it wait for the schema registry; they are not written"
+)
 
 _log = structlog.get_logger("tidegate.pipeline")
 ResultT = TypeVar("ResultT")
 
 
-class Processor(Protocol):
+class Processor(FeedProcessor, Protocol):
     """What the pipeline needs of ``tidegate.processor.processor.PartitionProcessor``."""
 
     @property
@@ -103,6 +109,7 @@ class Pipeline:
         threads: Threads,
         limits: Limits,
         *,
+        schema_ids: SchemaIds,
         present: int = 0,
         completed: Callable[[InFlight], None] = lambda flight: None,  # noqa: ARG005 - a default that ignores it
         reported: Callable[[Incident], None] = lambda incident: None,  # noqa: ARG005
@@ -111,6 +118,9 @@ class Pipeline:
         self._writer = writer
         self._sink_of = sink_of
         self._threads = threads
+        self._framing = Framing(processor, schema_ids)
+        #: Whether a batch waits for the ids of schemas.
+        self.waiting = False
         self._present = present
         self._completed = completed
         self._reported = reported
@@ -151,12 +161,15 @@ class Pipeline:
         self._input.set()
 
     async def drain(self) -> None:
-        """Step nothing more, and return when all that was in flight is durable."""
+        """Step nothing more, and return when all that was in flight is durable.
+
+        A batch that waits for a schema registry was never in flight: it is given up, for that could be long.
+        """
         self._draining = True
         self._input.set()
         await asyncio.gather(*self._tasks)
 
-    # ---- steps 2 and 3
+    # ---- steps 2, 2a and 3
 
     async def _step_batches(self) -> None:
         await self.in_flight.reserve()
@@ -169,7 +182,7 @@ class Pipeline:
         self.in_flight.end()
 
     async def _next_step(self) -> InFlight | None:
-        """Wait for input and step it; ``None`` once draining."""
+        """Wait for input, step it and frame its rows; ``None`` once draining."""
         while not self._draining:
             self._input.clear()
             if controls := self._take_controls():
@@ -194,7 +207,7 @@ class Pipeline:
             taken = [record for record in taken if not isinstance(record.message, Register)]
         return taken
 
-    async def _step_next(self, waiting: Batch | Cut) -> InFlight:
+    async def _step_next(self, waiting: Batch | Cut) -> InFlight | None:
         match waiting:
             case Cut(log_start):
                 return await self._step(self.processor.missing_below, log_start)
@@ -203,18 +216,68 @@ class Pipeline:
 
     async def _step(
         self, step: Callable[[ResultT], StepResult], argument: ResultT, *, end: int | None = None
-    ) -> InFlight:
+    ) -> InFlight | None:
+        """``None`` for a batch that is given up."""
         loop = asyncio.get_running_loop()
-        result = await loop.run_in_executor(self._threads.steps, self._run, step, argument)
+        result, wanted = await loop.run_in_executor(self._threads.steps, self._run, step, argument)
+        if wanted:
+            answers = await self._answers(wanted)
+            if answers is None:
+                return None
+            await loop.run_in_executor(self._threads.steps, self._settle, answers, result)
         rows = sum(map(len, result.outputs.values()))
         return InFlight(result, Barrier(rows, loop), end)
 
-    def _run(self, step: Callable[[ResultT], StepResult], argument: ResultT) -> StepResult:
+    def _run(
+        self, step: Callable[[ResultT], StepResult], argument: ResultT
+    ) -> tuple[StepResult, list[Wanted]]:
         """In the steps' thread; only there the processor can be looked at."""
         result = step(argument)
+        wanted = self._framing.frame_known(result)
         self._status_behind = True
         self._look()
-        return result
+        return result, wanted
+
+    async def _answers(self, wanted: Sequence[Wanted]) -> dict[FeedId, Answer] | None:
+        """Step 2a where registries must be asked; ``None`` when the partition is to be let go before.
+
+        The messages about feeds wait as well, for they belong behind the batch. But a feed that is to be
+        removed waits no more: its registry may never come back.
+        """
+        asks = {feed.feed_id: asyncio.create_task(self._framing.ask(feed)) for feed in wanted}
+        answers: dict[FeedId, Answer] = {}
+        self.waiting = True
+        try:
+            while len(answers) < len(asks) and not self._draining:
+                self._input.clear()
+                answers |= {feed_id: ask.result() for feed_id, ask in asks.items() if ask.done()}
+                answers |= {feed.feed_id: _REMOVED for feed in wanted if self._is_removed(feed)}
+                if len(answers) < len(asks):
+                    await self._wait_for_any([ask for ask in asks.values() if not ask.done()])
+        finally:
+            self.waiting = False
+            for ask in asks.values():
+                ask.cancel()
+        return None if self._draining else answers
+
+    def _is_removed(self, feed: Wanted) -> bool:
+        messages = (record.message for record in self._controls)
+        return any(
+            isinstance(message, Remove) and message.feed_id == feed.feed_id and message.epoch >= feed.epoch
+            for message in messages
+        )
+
+    async def _wait_for_any(self, asks: Sequence[asyncio.Task[Answer]]) -> None:
+        """Until one of them is done, or input comes."""
+        input_came = asyncio.create_task(self._input.wait())
+        try:
+            await asyncio.wait([*asks, input_came], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            input_came.cancel()
+
+    def _settle(self, answers: Mapping[FeedId, Answer], result: StepResult) -> None:
+        for feed_id, answer in answers.items():
+            self._framing.settle(feed_id, answer, result)
 
     def _look(self) -> None:
         """Note the status once a second at most; also in the steps' thread."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+#: The state of a partition whose rows wait for the ids of their schemas.
+WAITING: Final = "waiting"
 _SLOWEST_COUNT: Final = 10
 
 
@@ -34,10 +36,11 @@ class RangeReport:
 class PartitionReport:
     """A log partition of this worker.
 
-    ``state`` is restoring, running or held. ``next_offset`` is behind its last step; ``lag_records`` are the
-    offsets from there to the end of the log, which is a few seconds old at most, and ``None`` before that
-    end is known. ``tracked_intents`` are the open intents of ``open_transactions``. ``resolved_lag_ms`` is
-    the wall clock less the lowest resolved timestamp of its live ranges; ``None`` while it has none.
+    ``state`` is restoring, running, held, or waiting: for a schema registry. ``next_offset`` is behind its
+    last step; ``lag_records`` are the offsets from there to the end of the log, which is a few seconds old at
+    most, and ``None`` before that end is known. ``tracked_intents`` are the open intents of
+    ``open_transactions``. ``resolved_lag_ms`` is the wall clock less the lowest resolved timestamp of its
+    live ranges; ``None`` while it has none.
     """
 
     partition: int
@@ -69,6 +72,17 @@ class FeedReport:
 
 
 @dataclass(frozen=True, slots=True)
+class RegistryReport:
+    """A feed that waits for its schema registry; ``cause`` is why the last of ``tries`` calls was in vain."""
+
+    feed: str
+    registry: str
+    waiting_ms: int
+    tries: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerReport:
     """Everything that this worker has at the moment."""
 
@@ -79,6 +93,7 @@ class WorkerReport:
     stall_alarm_ms: int
     partitions: tuple[PartitionReport, ...] = ()
     feeds: tuple[FeedReport, ...] = ()
+    registry_waits: tuple[RegistryReport, ...] = ()
 
     @property
     def slowest(self) -> tuple[RangeReport, ...]:
@@ -90,6 +105,11 @@ class WorkerReport:
     def quarantined(self) -> tuple[QuarantineReport, ...]:
         """All quarantined ranges."""
         return tuple(hole for partition in self.partitions for hole in partition.quarantined)
+
+    @property
+    def waiting(self) -> tuple[PartitionReport, ...]:
+        """Partitions that wait for a schema registry with rows of a batch."""
+        return tuple(partition for partition in self.partitions if partition.state == WAITING)
 
     @property
     def stalled(self) -> tuple[PartitionReport, ...]:
@@ -112,6 +132,7 @@ class WorkerReport:
             "slowest_ranges": [asdict(item) for item in self.slowest],
             "quarantined_ranges": [asdict(hole) for hole in self.quarantined],
             "feeds": [asdict(feed) for feed in self.feeds],
+            "schema_registry_waits": [asdict(wait) for wait in self.registry_waits],
         }
 
 

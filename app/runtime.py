@@ -1,4 +1,5 @@
-"""What one worker process holds open: its directory, threads, sink and what it knows of the cluster."""
+"""What one worker process holds open: its directory, threads, sink, schema registries, and what it knows of
+the cluster."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from app.data_dir import DataDirectory
 from app.pipeline import Limits, Threads
+from app.schema_ids import SchemaIds
 from app.settings import Settings
 from app.sink import Sink
 from app.topics import Topics
@@ -15,7 +17,7 @@ from app.topology import TopicAdmin, Topology
 class Runtime:
     """Opened once the settings are known, closed when the process ends in an orderly way."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, schema_ids: SchemaIds) -> None:
         """Check everything that can be wrong before the first record is read; waits for the broker.
 
         Raises ``TopologyError``.
@@ -26,6 +28,7 @@ class Runtime:
         self.admin = TopicAdmin(settings)
         self.topology: Topology = self.admin.discover(settings)
         self.sink = Sink(settings)
+        self.schema_ids = schema_ids
         self.threads = Threads(
             steps=ThreadPoolExecutor(1, "steps"),
             commits=ThreadPoolExecutor(settings.commit_threads, "commits"),
@@ -36,5 +39,6 @@ class Runtime:
         """Release everything; rows that are not acknowledged are given up."""
         self.threads.steps.shutdown()
         self.threads.commits.shutdown()
+        self.schema_ids.close()
         self.sink.close()
         self.directory.close()

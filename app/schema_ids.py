@@ -16,8 +16,11 @@ from tidegate.changefeed.feed import FeedId
 
 @dataclass(frozen=True, slots=True)
 class RegistryWait:
-    """A feed that waits for its schema registry. ``registry`` is its URL without secrets; ``cause`` is why the
-    last of ``tries`` calls gave nothing, empty while the first is on its way; ``since`` is monotonic time."""
+    """A feed that waits for its schema registry.
+
+    ``registry`` is its URL without secrets and parameters. ``cause`` is why the last of ``tries`` calls gave
+    nothing, empty while the first one is on its way. ``since`` is monotonic time.
+    """
 
     feed_id: FeedId
     registry: str

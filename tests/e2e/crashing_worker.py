@@ -23,6 +23,7 @@ from app.main import run_worker
 from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
 from app.runtime import Runtime
+from app.schema_ids import SchemaIds
 from app.settings import Settings, load_settings
 from app.sink import Sink
 from app.transaction import TransactionalProducer
@@ -204,7 +205,7 @@ def look_idle(_: int) -> None:
 def fail_to_open(_: int) -> None:
     """Meet an error at the start that nobody has a sentence for."""
 
-    def patched(self: Runtime, settings: Settings) -> None:
+    def patched(self: Runtime, settings: Settings, schema_ids: SchemaIds) -> None:
         raise RuntimeError("nobody thought of this")
 
     Runtime.__init__ = patched  # type: ignore[method-assign]

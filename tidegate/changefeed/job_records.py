@@ -7,7 +7,7 @@ overwrite another's news:
 |---|---|---|
 | definition | client | what to feed, and to where |
 | drop | client | stop it for good |
-| state | jobs agent | pending ... failed, the start, the resolved targets, the error |
+| state | jobs agent | pending ... failed, the start, the resolved targets, the error or what it waits for |
 | progress | frontier agent | the high-water, and the log positions that belong to it |
 
 The topic is compacted: the last record of a key counts, and a record without a value takes its part away.
@@ -77,7 +77,7 @@ class StateRecord:
 
     From ``STARTING`` on, ``start`` is the timestamp above which the feed emits, ``targets`` are the resolved
     tables, and ``positions`` are the log offsets, by log partition, from which on it reads. ``error`` is a
-    sentence, empty unless the feed failed.
+    sentence, empty unless the feed failed, or is pending because it waits for something that may not come.
     """
 
     feed_id: FeedId

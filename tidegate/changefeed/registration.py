@@ -4,10 +4,12 @@ There is no state here beside the durable facts: the definition, the drop, the s
 acknowledgements of the log partitions. So a restarted agent goes on where the last one stopped, and late,
 repeated and reordered acknowledgements change nothing that was decided.
 
-1. ``Announce``: tell the partitions that have not answered to register the feed.
+1. ``Announce``: tell the partitions that have not answered to register the feed. From the first answer to
+   the last activation the partitions are held, so whatever may keep the feed from starting is asked before,
+   such as its schema registry: until then the feed is pending, and its state record may say what for.
 2. ``Prepare``: all have. The start S is the highest MVCC timestamp that any of them had applied: whatever a
    partition emits from its position on, no version at or below S can be missing from another's past. Create
-   the output topics, then store ``starting_state(...)``.
+   the output topics, register the markers' schemas, then store ``starting_state(...)``.
 3. ``Announce`` the activation, with the S and the targets **of the stored record**, to the partitions that
    are not active. S is decided by the store, not by who computes it: a crash before the record was
    stored loses an S that nobody has heard of.
@@ -226,6 +228,8 @@ def _ending(
     for another feed when all have answered.
     """
     known = stored or StateRecord(definition.id, definition.epoch, state)
+    if known.state is FeedState.PENDING:
+        known = replace(known, error="")  # what it waited for is no reason of its end
     record = replace(known, state=state, error=error or known.error)
     if record != stored:
         return Store(record)

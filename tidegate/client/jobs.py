@@ -92,9 +92,11 @@ class Jobs:
         view = self._read(timeout_s, lambda view: view[feed_id].status in SETTLED)
         feed = view[feed_id]
         if feed.status not in SETTLED:
+            waits_for = "" if feed.current_state is None else feed.current_state.error
+            cause = waits_for or "it goes on as soon as workers serve every log partition."
             raise RetryError(
-                f"Feed {feed_id} is still {feed.status.value} after {timeout_s:g} s; it goes on as soon as"
-                f" workers serve every log partition. Look again with `tidegate feed show {feed_id}`."
+                f"Feed {feed_id} is still {feed.status.value} after {timeout_s:g} s; {cause} Look again with"
+                f" `tidegate feed show {feed_id}`."
             )
         return feed
 

@@ -28,7 +28,7 @@ from tidegate.changefeed.control import (
     read_ack,
     read_control,
 )
-from tidegate.changefeed.feed import FeedEpoch, FeedId, TableName
+from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, TableName
 from tidegate.errors import FeedError, StateError
 from tidegate.hlc import MAX, Timestamp
 from tidegate.processor import state_pb2 as pb
@@ -124,6 +124,10 @@ class PartitionFeeds:
             *(feed.table_ids for feed in active if feed.message.definition.options.needs_previous)
         )
         self.watched_spans: tuple[Span, ...] = tuple({span: None for feed in active for span in feed.spans})
+
+    def definition_of(self, feed_id: FeedId) -> FeedDefinition:
+        """The definition of a feed that the partition has taken up."""
+        return self._feeds[feed_id].message.definition
 
     def active_feeds(self) -> tuple[ActiveFeed, ...]:
         """The feeds that a checkpoint holds for."""

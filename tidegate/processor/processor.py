@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from typing import Final
 
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry, StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import (
@@ -201,6 +201,10 @@ class PartitionProcessor:
             )
             self._position.offset = Offset(log_start - 1)
         return self._finish(StepResult(None), everything=False)
+
+    def definition_of(self, feed_id: FeedId) -> FeedDefinition:
+        """The definition of a feed that the last step emitted rows for."""
+        return self._feeds.definition_of(feed_id)
 
     def refuse(self, feed_id: FeedId, error: FeedError, result: StepResult) -> None:
         """Fail a feed whose rows in ``result`` cannot be written, and take them and their promise out of it.

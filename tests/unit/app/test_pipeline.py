@@ -15,6 +15,7 @@ from app.sink import Barrier
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable
 from tests.logs import Record
+from tests.unit.app.hand_ids import HandIds
 from tidegate.changefeed.control import Register, Registered, Remove
 from tidegate.processor.batch import ControlRecord, OutputRecord, StepResult
 from tidegate.processor.processor import PartitionProcessor
@@ -92,7 +93,14 @@ class _Driven:
         threads = Threads(_InPlace(), _InPlace())
         limits = Limits(batch_records=1, inflight_batches=inflight, queued_batches=4)
         self.pipeline = Pipeline(
-            self.processor, self.writer, lambda _: self.sink, self.valve, threads, limits, present=present
+            self.processor,
+            self.writer,
+            lambda _: self.sink,
+            self.valve,
+            threads,
+            limits,
+            schema_ids=HandIds(),
+            present=present,
         )
         self.pipeline.start()
 

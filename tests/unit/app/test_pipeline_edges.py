@@ -14,7 +14,9 @@ from app.fetched import FetchedBatch
 from app.pipeline import Limits, Pipeline, Threads
 from app.sink import Barrier
 from tests.logs import Record
-from tidegate.changefeed.feed import FeedId
+from tests.unit.app.hand_ids import HandIds
+from tidegate.changefeed.feed import FeedDefinition, FeedId
+from tidegate.errors import FeedError
 from tidegate.hlc import ZERO_RESOLVED
 from tidegate.processor.batch import (
     ControlRecord,
@@ -55,6 +57,12 @@ class Processor:
 
     def missing_below(self, log_start: Offset) -> StepResult:
         return StepResult(None, changes=[StateChange(StateTable.RANGES, b"cut", b"%d" % log_start)])
+
+    def definition_of(self, feed_id: FeedId) -> FeedDefinition:
+        raise NotImplementedError
+
+    def refuse(self, feed_id: FeedId, error: FeedError, result: StepResult) -> None:
+        raise NotImplementedError
 
     def full_checkpoint(self) -> PartitionCheckpoint:
         everything = RangeCheckpoint(RangeId(1), Generation(1), Span(b"a", b"b"), ZERO_RESOLVED)
@@ -124,6 +132,7 @@ class Bench:
             self.valve,
             Threads(ThreadPoolExecutor(1), ThreadPoolExecutor(1)),
             Limits(batch_records=2, inflight_batches=2, queued_batches=4),
+            schema_ids=HandIds(),
             completed=lambda flight: self.ends.append(flight.end),
         )
         self.pipeline.start()

@@ -1,0 +1,163 @@
+"""Whether the schema registries let a new feed begin, asked while nobody waits for the feed yet.
+
+From its registration to its activation a feed holds every log partition. One that then had to wait for a
+registry would make all feeds wait, so the registry is asked first, in the background, again and again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from app.ending import guarded_task
+from app.metrics import REGISTRY_RETRIES
+from app.schema_ids import SchemaIds
+from tidegate.changefeed.confluent import Schema
+from tidegate.changefeed.encoder import compile_marker
+from tidegate.changefeed.feed import FeedDefinition, FeedId
+from tidegate.changefeed.options import Format
+from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError
+
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 30.0
+_SILENCE_S: Final = 3.0  # a question that has no answer after this time is told of
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The feed may be announced."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """It may not yet; ``reason`` is a sentence, empty while the first question is young."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It never will be."""
+
+    reason: str
+
+
+Verdict: TypeAlias = Admitted | Waiting | Refused
+
+
+class _Question:
+    """What is known of a feed's registries, and when to ask again."""
+
+    def __init__(self) -> None:
+        self.verdict: Verdict = Waiting("")
+        self.pause_s = _FIRST_PAUSE_S
+        self.begun = 0.0
+        self.due = 0.0
+        self.task: asyncio.Task[None] | None = None
+
+
+class FeedRegistries:
+    """The jobs agent's questions. ``look_at`` is called when, or some seconds before, there may be news."""
+
+    def __init__(self, schema_ids: SchemaIds, look_at: Callable[[FeedId, float], None]) -> None:
+        self._schema_ids = schema_ids
+        self._look_at = look_at
+        self._questions: dict[FeedId, _Question] = {}
+
+    def verdict(self, definition: FeedDefinition, live: Iterable[FeedDefinition]) -> Verdict:
+        """What is known at the moment about a feed beside those that are ``live``. Never waits."""
+        asked = _registries(definition, live)
+        if not asked:
+            return Admitted()
+        question = self._questions.setdefault(definition.id, _Question())
+        now = time.monotonic()
+        if question.task is not None:
+            return self._silent(definition.id, question, now - question.begun)
+        if isinstance(question.verdict, Waiting):
+            if now < question.due:
+                self._look_at(definition.id, question.due - now)
+            else:
+                self._ask(definition, asked, question)
+        return question.verdict
+
+    def forget(self, feed_id: FeedId) -> None:
+        """The feed was announced, or has ended."""
+        question = self._questions.pop(feed_id, None)
+        if question is not None and question.task is not None:
+            question.task.cancel()
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        for feed_id in list(self._questions):
+            self.forget(feed_id)
+
+    def _silent(self, feed_id: FeedId, question: _Question, asked_s: float) -> Verdict:
+        if asked_s < _SILENCE_S:
+            self._look_at(feed_id, _SILENCE_S - asked_s)
+        elif question.verdict == Waiting(""):
+            reason = f"waiting for a schema registry that has not answered for {_SILENCE_S:.0f} s."
+            question.verdict = Waiting(reason)
+        return question.verdict
+
+    def _ask(self, definition: FeedDefinition, asked: dict[str, FeedDefinition], question: _Question) -> None:
+        question.begun = time.monotonic()
+        question.task = guarded_task(
+            self._answer(definition, asked, question), f"registry of {definition.id}"
+        )
+        self._look_at(definition.id, _SILENCE_S)
+
+    async def _answer(
+        self, definition: FeedDefinition, asked: dict[str, FeedDefinition], question: _Question
+    ) -> None:
+        verdict = await self._verdict(definition, asked)
+        if isinstance(verdict, Waiting):
+            REGISTRY_RETRIES.labels(definition.id).inc()
+            verdict = Waiting(f"{verdict.reason} Asked again in {question.pause_s:.0f} s.")
+            question.due = time.monotonic() + question.pause_s
+            question.pause_s = min(2 * question.pause_s, _LONGEST_PAUSE_S)
+        question.verdict, question.task = verdict, None
+        self._look_at(definition.id, 0.0)
+
+    async def _verdict(self, definition: FeedDefinition, asked: dict[str, FeedDefinition]) -> Verdict:
+        for url, feed in asked.items():
+            try:
+                await self._schema_ids.try_ids(url, definition.id, ())
+            except (FeedError, RetryError) as error:
+                return _verdict_on(definition, feed, error)
+        return Admitted()
+
+
+def marker_schemas(definition: FeedDefinition) -> list[Schema]:
+    """The schemas of the feed's markers. Raises ``FeedError`` for a feed that can have none."""
+    options = definition.options
+    if options.resolved_interval_ns is None:
+        return []
+    encoders = (compile_marker(table, options) for table in definition.tables)
+    return [encoder.schema for encoder in encoders if encoder.schema is not None]
+
+
+def _registries(definition: FeedDefinition, live: Iterable[FeedDefinition]) -> dict[str, FeedDefinition]:
+    """The registries to ask before the feed is announced, each with a feed that needs it.
+
+    Those of live feeds are among them: a log partition that waits for one of them does not answer the
+    announcement, and all others would be held until it does.
+    """
+    feeds = [feed for feed in (definition, *live) if feed.options.format is Format.AVRO]
+    return {feed.options.confluent_schema_registry: feed for feed in reversed(feeds)}
+
+
+def _verdict_on(definition: FeedDefinition, feed: FeedDefinition, error: FeedError | RetryError) -> Verdict:
+    if feed.id != definition.id:
+        return Waiting(
+            f"waiting for the schema registry of feed {feed.id}: log partitions may wait for it too, and a "
+            f"new feed would hold all others until they go on. {error}"
+        )
+    if isinstance(error, RegistryAway):
+        return Waiting(f"waiting for its schema registry: {error}")
+    assert isinstance(error, FeedError | RegistryDenied)
+    return Refused(str(error))

@@ -1,0 +1,74 @@
+"""Step 2a of docs/delivery.md: the ids of schemas into the rows of a step.
+
+Ids that are known are put in at once. The rest is asked for by the loop, and put in when it has come; until
+then nothing of the step is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from app.schema_ids import SchemaIds
+from tidegate.changefeed.confluent import Schema
+from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId
+from tidegate.errors import FeedError, SchemaRejected
+from tidegate.processor.batch import StepResult
+from tidegate.processor.framing import frame, schemas_of
+
+
+class FeedProcessor(Protocol):
+    """What framing needs of ``tidegate.processor.processor.PartitionProcessor``."""
+
+    def definition_of(self, feed_id: FeedId) -> FeedDefinition: ...
+    def refuse(self, feed_id: FeedId, error: FeedError, result: StepResult) -> None: ...
+
+
+class Wanted(NamedTuple):
+    """The ids that a feed's rows wait for, of the registry at ``url``."""
+
+    feed_id: FeedId
+    epoch: FeedEpoch
+    url: str
+    schemas: Sequence[Schema]
+
+
+#: What becomes of a feed's rows: they are framed with these ids, or the feed fails with this error.
+Answer: TypeAlias = Mapping[Schema, int] | FeedError
+
+
+class Framing:
+    """Frames the rows of one partition's steps. All but ``ask`` is the steps' thread's."""
+
+    def __init__(self, processor: FeedProcessor, schema_ids: SchemaIds) -> None:
+        self._processor = processor
+        self._schema_ids = schema_ids
+
+    def frame_known(self, result: StepResult) -> list[Wanted]:
+        """Frame the feeds whose ids are known; returns what the others wait for."""
+        wanted: list[Wanted] = []
+        for feed_id, rows in list(result.unframed.items()):
+            if not rows:
+                continue
+            definition, schemas = self._processor.definition_of(feed_id), schemas_of(rows)
+            url = definition.options.confluent_schema_registry
+            ids = self._schema_ids.known(url, schemas)
+            if ids is None:
+                wanted.append(Wanted(feed_id, definition.epoch, url, schemas))
+            else:
+                self.settle(feed_id, ids, result)
+        return wanted
+
+    async def ask(self, wanted: Wanted) -> Answer:
+        """Wait for the ids, however long that takes. Cancel it to give up."""
+        try:
+            return await self._schema_ids.ids(wanted.url, wanted.feed_id, wanted.schemas)
+        except SchemaRejected as refusal:
+            return refusal
+
+    def settle(self, feed_id: FeedId, answer: Answer, result: StepResult) -> None:
+        """Make records of a feed's rows; or fail the feed, and take its rows out of the step's result."""
+        if isinstance(answer, FeedError):
+            self._processor.refuse(feed_id, answer, result)
+        else:
+            result.outputs.setdefault(feed_id, []).extend(frame(result.unframed.pop(feed_id), answer))
