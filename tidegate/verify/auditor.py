@@ -12,12 +12,13 @@ by themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from tidegate.changefeed.options import Envelope
 from tidegate.changefeed.partition import partition_of
 from tidegate.changefeed.record import JsonDecoder, MarkerRecord, RecordDecoder
+from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder
 from tidegate.errors import InputError, MalformedRecord
 from tidegate.hlc import Timestamp
 from tidegate.verify.history import ExpectedRows, ExpectedVersion, VersionId
@@ -26,11 +27,14 @@ from tidegate.verify.memory import VersionMemory
 from tidegate.verify.partition import PartitionAudit
 from tidegate.verify.record import TopicPartition, TopicRecord
 from tidegate.verify.report import AuditCounts, AuditReport, Unchecked, Verdict
-from tidegate.verify.unchecked import unchecked_rules
+from tidegate.verify.resolved_topic import ResolvedTopic
+from tidegate.verify.unchecked import Losses, unchecked_rules
 from tidegate.verify.violation import Findings, ViolationKind, key_text
 
 #: Reads feeds that are created without a format or an envelope.
 WRAPPED_JSON: Final = JsonDecoder(Envelope.WRAPPED)
+#: Reads the markers of a ``resolved_topic``, whatever the feed's format.
+OFFSET_MARKERS: Final = OffsetMarkerDecoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +43,34 @@ class AuditOptions:
 
     ``start`` is the feed's start: its rows stand above it. ``horizon_ns`` bounds memory: versions that
     far below their partition's marker are forgotten (``memory.py`` says what that costs); ``None``
-    remembers all. ``truncated`` names the partitions whose beginning has been deleted.
-    ``violation_limit`` bounds how many violations are kept; all are counted.
+    remembers all. ``truncated`` names the partitions whose beginning has been deleted, ``compacted`` the
+    topics that lose a key's older rows. ``violation_limit`` bounds how many violations are kept; all are
+    counted.
+
+    ``resolved_topic`` is the topic of the feed's markers, empty where they stand among the rows; ``ends`` are
+    the ends of the partitions of rows, asked for after that of the markers' topic.
     """
 
     start: Timestamp | None = None
     horizon_ns: int | None = None
     truncated: frozenset[TopicPartition] = frozenset()
+    compacted: frozenset[str] = frozenset()
     violation_limit: int = 100
+    resolved_topic: str = ""
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def lost_rows(self, place: TopicPartition) -> bool:
+        """Whether rows that were written there may be gone."""
+        return place in self.truncated or place.topic in self.compacted
 
 
 class Auditor:
     """Audits the topics of one feed.
 
     ``topics`` gives each topic's partition count. Records of one partition are fed in offset order,
-    those of different partitions in any. ``decoder`` is the feed's. Raises ``InputError`` for no topics,
-    and as ``ExpectedRows`` does.
+    those of different partitions in any, but for a ``resolved_topic``, one of ``topics``: its records come
+    before all others. ``decoder`` reads the feed's rows, and markers among them. Raises ``InputError`` for
+    no topics, and as ``ExpectedRows`` does.
     """
 
     def __init__(
@@ -72,7 +88,10 @@ class Auditor:
         self._findings = Findings(options.violation_limit)
         self._expected = None if expected is None else ExpectedRows(expected, topics, options.start)
         places = [TopicPartition(topic, i) for topic, count in topics.items() for i in range(count)]
-        self._ledger = MarkerLedger(places, options.truncated)
+        aside = options.resolved_topic
+        self._aside = ResolvedTopic(aside, topics, self._findings) if aside else None
+        marked = [place for place in places if place.topic == aside] if aside else places
+        self._ledger = MarkerLedger(marked, options.truncated)
         self._partitions = {(place.topic, place.partition): self._partition(place) for place in places}
 
     def feed(self, records: Iterable[TopicRecord]) -> None:
@@ -88,12 +107,12 @@ class Auditor:
 
     def finish(self) -> AuditReport:
         """Look for what is absent, and give the outcome. Nothing can be fed afterwards."""
+        if self._aside is not None:
+            self._pass_last_markers(self._aside)
         self._find_absent_markers()
         self._find_missing_rows()
         counts = self._counts()
-        unchecked = tuple(
-            unchecked_rules(counts, len(self._options.truncated), compared=self._expected is not None)
-        )
+        unchecked = tuple(unchecked_rules(counts, self._losses(), compared=self._expected is not None))
         return AuditReport(
             verdict=self._verdict(unchecked),
             counts=counts,
@@ -104,7 +123,7 @@ class Auditor:
         )
 
     def _partition(self, place: TopicPartition) -> PartitionAudit:
-        truncated = place in self._options.truncated
+        truncated = self._options.lost_rows(place)
         return PartitionAudit(
             place,
             partition_count=self._topics[place.topic],
@@ -115,17 +134,45 @@ class Auditor:
         )
 
     def _take(self, partition: PartitionAudit, record: TopicRecord) -> None:
+        aside = self._aside
+        decoder = self._decoder if aside is None or record.topic != aside.name else OFFSET_MARKERS
         try:
-            decoded = self._decoder.decode(record.key, record.value)
+            decoded = decoder.decode(record.key, record.value)
         except MalformedRecord as error:
             sentence = f"Offset {record.offset} of {partition.place} is neither a row nor a marker: {error}."
             self._findings.at(ViolationKind.UNREADABLE, record, None, sentence)
             return
         if isinstance(decoded, MarkerRecord):
-            if partition.take_marker(record, decoded.resolved):
-                self._ledger.note(partition.place, decoded.resolved)
-        else:
-            partition.take_row(record, record.key or b"", decoded.updated)
+            self._take_marker(partition, record, decoded)
+            return
+        if aside is not None:
+            partition.pass_marker(aside.pass_to(partition.place, record.offset))
+        partition.take_row(record, record.key or b"", decoded.updated)
+
+    def _take_marker(self, partition: PartitionAudit, record: TopicRecord, marker: MarkerRecord) -> None:
+        aside = self._aside
+        if aside is not None and record.topic != aside.name:
+            sentence = (
+                f"Offset {record.offset} of {partition.place} is a marker; they belong on {aside.name}."
+            )
+            self._findings.at(ViolationKind.MARKER_AMONG_ROWS, record, marker.resolved, sentence)
+            return
+        if partition.take_marker(record, marker.resolved):
+            self._ledger.note(partition.place, marker.resolved)
+        if aside is not None:
+            aside.lay(record, marker)
+
+    def _pass_last_markers(self, aside: ResolvedTopic) -> None:
+        """Those behind the last row, as far as the topics were read."""
+        aside.find_beyond(self._options.ends)
+        for place in aside.lines:
+            self._partitions[place].pass_marker(aside.pass_to(place, self._options.ends.get(place)))
+
+    def _losses(self) -> Losses:
+        options = self._options
+        markers = sum(place.topic == options.resolved_topic for place in options.truncated)
+        compacted = sum(self._topics[topic] for topic in options.compacted)
+        return Losses(len(options.truncated) - markers, markers, compacted)
 
     def _find_absent_markers(self) -> None:
         for place, resolved in self._ledger.absences():
@@ -147,7 +194,7 @@ class Auditor:
 
     def _promised(self, version: VersionId) -> bool:
         home = self._home(version)
-        return version.timestamp <= home.marker and home.place not in self._options.truncated
+        return version.timestamp <= home.marker and not self._options.lost_rows(home.place)
 
     def _home(self, version: VersionId) -> PartitionAudit:
         topic = version.topic

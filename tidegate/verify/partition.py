@@ -89,6 +89,10 @@ class PartitionAudit:
         if resolved < self.marker:
             sentence = f"{_at(record)} is a marker at {resolved}, but one at {self.marker} came before it."
             self._findings.at(ViolationKind.MARKER_FELL, record, resolved, sentence)
+        return self.pass_marker(resolved)
+
+    def pass_marker(self, resolved: Timestamp) -> bool:
+        """Go on above a marker, wherever it was read; returns whether it is above all earlier ones."""
         if resolved <= self.marker:
             return False
         self.marker = resolved

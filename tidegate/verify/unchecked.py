@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidegate.verify.report import AuditCounts, Unchecked
 from tidegate.verify.violation import ViolationKind
@@ -20,12 +20,18 @@ _NEED_HISTORY: Final = (ViolationKind.INVENTED_ROW, ViolationKind.WRONG_VALUE)
 _NEED_ALL: Final = (ViolationKind.MISSING_ROW,)
 
 
-def unchecked_rules(counts: AuditCounts, truncated: int, *, compared: bool) -> Iterator[Unchecked]:
-    """What could not be checked, or not for every row.
+class Losses(NamedTuple):
+    """How many partitions do not hold all that was written: the beginning of ``rows`` partitions of rows and
+    of ``markers`` partitions of a resolved_topic was deleted, and ``compacted`` partitions are compacted."""
 
-    ``truncated`` is the number of partitions whose beginning is deleted, ``compared`` says whether the
-    source's history was given.
-    """
+    rows: int = 0
+    markers: int = 0
+    compacted: int = 0
+
+
+def unchecked_rules(counts: AuditCounts, losses: Losses, *, compared: bool) -> Iterator[Unchecked]:
+    """What could not be checked, or not for every row; ``compared`` says whether the source's history was
+    given."""
     if not counts.rows and not counts.markers:
         yield Unchecked(tuple(ViolationKind), "the topics hold no records")
         return
@@ -39,5 +45,10 @@ def unchecked_rules(counts: AuditCounts, truncated: int, *, compared: bool) -> I
     if counts.undecided:
         reason = "rows may repeat rows that were deleted from the topic or forgotten by the audit"
         yield Unchecked(_NEED_MEMORY, f"{counts.undecided:,} {reason}")
-    if compared and truncated:
-        yield Unchecked(_NEED_ALL, f"the beginning of {truncated:,} partitions has been deleted")
+    if losses.markers:
+        reason = f"the beginning of {losses.markers:,} partitions of markers has been deleted"
+        yield Unchecked(_NEED_MARKERS, reason)
+    if compared and losses.rows:
+        yield Unchecked(_NEED_ALL, f"the beginning of {losses.rows:,} partitions has been deleted")
+    if compared and losses.compacted:
+        yield Unchecked(_NEED_ALL, f"{losses.compacted:,} partitions are compacted")
