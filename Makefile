@@ -7,10 +7,10 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 SOURCES := tidegate app agents tables schemas sim stack tests bench examples
 
-.PHONY: help setup demo test unit lint format types proto bench stack-up stack-down ci clean
+.PHONY: help setup demo demo-connect test unit lint format types proto bench stack-up stack-down ci clean
 
 help: ## list the tasks
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## create .venv with the pinned dependencies
 
@@ -21,6 +21,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup ## real flights through a real broker, audited (DEMO="--seconds 60 --seed 1 ...")
 	$(BIN)/python -m examples.demo $(DEMO)
+
+demo-connect: setup ## flights into PostgreSQL by Kafka Connect, compared and audited
+	$(BIN)/python -m examples.demo.connect $(DEMO)
 
 test: setup ## the whole test suite, real-broker tests included
 	$(PYTEST)

@@ -115,8 +115,7 @@ class Scenario:
 
         The log's first records are written before: they describe the tables and the ranges.
         """
-        self.append(HEAD_RECORDS)
-        worker.wait_until(lambda: _head_is_read(worker), "the head of the log to be read")
+        self.write_head(worker)
         options = FeedOptions(updated=True, resolved_interval_ns=0, topic_prefix=self.prefix)
         definition = activation(
             self.log.tables, options, feed_id=feed_id, sink_uri=f"kafka://{self.bootstrap}"
@@ -127,6 +126,11 @@ class Scenario:
         assert feed.status is FeedState.RUNNING, (feed, worker.text)
         self.follow(feed, self.topic)
         return feed
+
+    def write_head(self, worker: WorkerProcess) -> None:
+        """Write what describes the tables and the ranges, and wait until the worker has read it."""
+        self.append(HEAD_RECORDS)
+        worker.wait_until(lambda: _head_is_read(worker), "the head of the log to be read")
 
     def follow(self, feed: FeedView, topic: str) -> None:
         """Expect and audit this feed's rows from now on."""

@@ -1,0 +1,194 @@
+"""Confluent's own deserializer reads every record of an Avro feed, and gives the rows that were committed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from sim.workloads.random import RandomOptions, RandomTransactions
+from stack.kafka import KafkaBroker
+from stack.registry import SchemaRegistry
+from tests.e2e.scenario import PARTITIONS, Scenario
+from tests.logs import eventful_store, simulate
+from tidegate.changefeed.datum_text import inet_text, timetz_text
+from tidegate.changefeed.definition import define_feed
+from tidegate.changefeed.feed import FeedId, FeedState
+from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.json_text import json_value
+from tidegate.client.jobs import Jobs
+from tidegate.client.output import OutputTopics
+from tidegate.hlc import Timestamp
+from tidegate.rows import Catalog, Kind, Row, SqlType
+
+pytestmark = pytest.mark.broker
+
+_DAY_ZERO: Final = dt.date(1970, 1, 1)
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def types(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> Iterator[Scenario]:
+    """A log of tables of random types."""
+    workload = RandomTransactions(RandomOptions(tables=6, ranges=2), seed=5)
+    log = simulate(workload, eventful_store(PARTITIONS), seed=5, transactions=300)
+    made = Scenario(broker.bootstrap, topic_prefix, tmp_path, log)
+    yield made
+    made.close()
+
+
+def _interval(value: Any) -> str:
+    """ISO 8601, by the parts: no unit that is zero, and a T before the time."""
+    years, months = _signed_divmod(value.months, 12)
+    hours, rest = _signed_divmod(_cut(value.nanos, 1_000), 3_600_000_000)
+    minutes, micros = _signed_divmod(rest, 60_000_000)
+    seconds = Decimal(micros).scaleb(-6).normalize()
+    day_part = "".join(
+        f"{count}{unit}" for count, unit in ((years, "Y"), (months, "M"), (value.days, "D")) if count
+    )
+    time_part = "".join(f"{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M")) if count)
+    time_part += f"{seconds:f}S" if seconds else ""
+    return f"P{day_part}{'T' + time_part if time_part else ''}" if day_part or time_part else "PT0S"
+
+
+def _units(*counts: tuple[int, str]) -> str:
+    return "".join(f"{count}{unit}" for count, unit in counts if count)
+
+
+def _cut(value: int, unit: int) -> int:
+    return abs(value) // unit * (-1 if value < 0 else 1)
+
+
+def _signed_divmod(value: int, unit: int) -> tuple[int, int]:
+    whole = _cut(value, unit)
+    return whole, value - whole * unit
+
+
+def _bits(text: str) -> list[int]:
+    assert 0 < len(text) <= 64, "longer ones are not drawn here"
+    word = int(text.ljust(64, "0"), 2)
+    return [len(text), word - (1 << 64) if word >= 1 << 63 else word]
+
+
+#: What the deserializer gives for a datum, by kind; equal for those that are not here.
+_AS_READ: Final[dict[Kind, Callable[[Any], Any]]] = {
+    Kind.UUID: str,
+    Kind.INET: inet_text,
+    Kind.DATE: lambda days: _DAY_ZERO + dt.timedelta(days=days),
+    Kind.TIME: lambda micros: (dt.datetime.min + dt.timedelta(microseconds=micros)).time(),
+    Kind.TIMETZ: timetz_text,
+    Kind.TIMESTAMP: lambda nanos: _EPOCH + dt.timedelta(microseconds=nanos // 1_000),
+    Kind.TIMESTAMPTZ: lambda nanos: _EPOCH + dt.timedelta(microseconds=nanos // 1_000),
+    Kind.INTERVAL: _interval,
+    Kind.JSONB: lambda datum: json_value(datum.value),
+    Kind.BIT: _bits,
+    Kind.ARRAY: list,
+}
+
+
+def _as_read(sql_type: SqlType, datum: Any) -> Any:
+    return datum if datum is None else _AS_READ.get(sql_type.kind, lambda same: same)(datum)
+
+
+def _row_as_read(row: Row) -> dict[str, Any] | None:
+    if row.values is None:
+        return None
+    return {
+        column.name: _as_read(column.type, datum)
+        for column, datum in zip(row.table.columns, row.values, strict=True)
+    }
+
+
+def _key_as_read(row: Row) -> dict[str, Any]:
+    by_id = {column.id: column for column in row.table.columns}
+    columns = [by_id[part.column_id] for part in row.table.primary_key]
+    return {c.name: _as_read(c.type, datum) for c, datum in zip(columns, row.key, strict=True)}
+
+
+def _committed(scenario: Scenario, start: Timestamp) -> set[tuple[Any, ...]]:
+    """(table, key, row, timestamp) of every version above the start, comparable."""
+    catalog = Catalog()
+    for table in scenario.log.tables:
+        catalog.add(table)
+    found = set()
+    for version in scenario.log.history:
+        row = catalog.at(version.table_id, version.timestamp).decode(version.key, version.value)
+        assert row is not None
+        if version.timestamp > start:
+            at = version.timestamp.decimal()
+            found.add((row.table.name, repr(_key_as_read(row)), repr(_row_as_read(row)), at))
+    return found
+
+
+def _created(types: Scenario, registry: SchemaRegistry) -> StateRecord:
+    """The state of a feed on all tables, once it runs."""
+    names = ", ".join(table.name for table in types.log.tables)
+    statement = (
+        f"CREATE CHANGEFEED FOR TABLE {names} "
+        f"INTO 'kafka://{types.bootstrap}?topic_prefix={types.prefix}' WITH initial_scan='no', updated, "
+        f"resolved, format='avro', confluent_schema_registry='{registry.url}'"
+    )
+    definition = define_feed(statement, FeedId("types"), 1).definition
+    jobs = Jobs(types.connection, types.app_id)
+    jobs.create(definition)
+    feed = jobs.wait(definition.id, 60)
+    assert feed.status is FeedState.RUNNING, feed
+    assert feed.current_state is not None
+    return feed.current_state
+
+
+class _Reader:
+    """All records of a feed's topics, by Confluent's deserializer."""
+
+    def __init__(self, scenario: Scenario, registry: SchemaRegistry, state: StateRecord) -> None:
+        self._connection = scenario.connection
+        self._tables = {target.topic: target.table.name for target in state.targets}
+        self._partitions = sum(target.partitions for target in state.targets)
+        self._deserialize = AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
+        self.rows: set[tuple[Any, ...]] = set()
+        self.markers: dict[tuple[str, int], Timestamp] = {}
+
+    def read(self) -> None:
+        """Read all that is there now."""
+        for record in OutputTopics.now(self._connection, list(self._tables)).records():
+            value = self._deserialize(record.value, SerializationContext(record.topic, MessageField.VALUE))
+            if record.key is None:
+                self.markers[record.topic, record.partition] = _timestamp(value["resolved"])
+                continue
+            key = self._deserialize(record.key, SerializationContext(record.topic, MessageField.KEY))
+            self.rows.add((self._tables[record.topic], repr(key), repr(value["after"]), value["updated"]))
+
+    def covers(self, end: Timestamp) -> bool:
+        """Whether every partition has a marker at ``end`` or above."""
+        self.read()
+        return len(self.markers) == self._partitions and min(self.markers.values()) >= end
+
+
+def _timestamp(text: str) -> Timestamp:
+    wall, _, logical = text.partition(".")
+    return Timestamp(int(wall), int(logical))
+
+
+def test_the_deserializer_reads_every_record_and_gives_the_committed_rows(types: Scenario) -> None:
+    with SchemaRegistry() as registry:
+        worker = types.start_worker()
+        types.write_head(worker)
+        state = _created(types, registry)
+        types.append()
+        end = max(version.timestamp for version in types.log.history)
+        reader = _Reader(types, registry, state)
+        worker.wait_until(lambda: reader.covers(end), "a marker that covers the history")
+    assert state.start is not None
+    assert reader.rows == _committed(types, state.start)
+
+
+def test_every_type_that_is_drawn_has_a_form_of_its_own_here(types: Scenario) -> None:
+    kinds = {column.type.kind for table in types.log.tables for column in table.columns}
+    assert {Kind.DECIMAL, Kind.INTERVAL, Kind.JSONB, Kind.DATE, Kind.TIMESTAMPTZ, Kind.UUID} <= kinds
