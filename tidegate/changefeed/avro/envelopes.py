@@ -1,13 +1,147 @@
-"""Rows into the bodies of Avro keys and values."""
+"""Rows into the bodies of Avro keys and values: one encoder per table version and feed, made once.
+
+The values, for a table foo (a INT PRIMARY KEY, b STRING), as Avro's JSON text:
+
+| envelope | row | deletion |
+|---|---|---|
+| wrapped | ``{"after": {"foo": {"a": {"long": 1}, "b": {"string": "x"}}}}`` | ``{"after": null}`` |
+| bare | ``{"record": {"foo": {"a": {"long": 1}, "b": {"string": "x"}}}}`` | the key's columns and nulls |
+| key_only | empty | empty |
+
+The key is a record ``foo`` of the primary key's columns in index order, the value a record ``foo_envelope``.
+Beside ``after`` stand ``before`` (a record ``foo_before``), ``updated`` and ``mvcc_timestamp`` where they are
+asked for. Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_avro.go``.
+"""
 
 from __future__ import annotations
 
-from tidegate.changefeed.options import FeedOptions
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
+
+from tidegate.changefeed.avro.body import NULL, Branch, body_writer
+from tidegate.changefeed.avro.key import compile_key
+from tidegate.changefeed.avro.marker import marker_schema
+from tidegate.changefeed.avro.rows import row_record
+from tidegate.changefeed.avro.schema_text import (
+    AvroField,
+    envelope_name,
+    full_name,
+    namespace_of,
+    nullable_field,
+    record_schema,
+    schema_text,
+)
+from tidegate.changefeed.confluent import RecordSchemas, Schema
+from tidegate.changefeed.feed import TableName
+from tidegate.changefeed.json_envelopes.columns import public_columns
+from tidegate.changefeed.names import avro_name
+from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.record_encoder import RecordEncoder
+from tidegate.changefeed.replaced import require_previous
+from tidegate.changefeed.table_topics import value_subject
 from tidegate.errors import UnsupportedTable
+from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
+from tidegate.rows.row import Row
+from tidegate.rows.types import Datum
+
+_Member: TypeAlias = Callable[[Row, Timestamp], Branch]
+
+BEFORE: Final = "before"
+AFTER: Final = "after"
+RECORD: Final = "record"
+UPDATED: Final = "updated"
+MVCC_TIMESTAMP: Final = "mvcc_timestamp"
 
 
 def compile_avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     """The encoder for a table version. Raises ``UnsupportedTable`` for a table that has no Avro form."""
-    raise UnsupportedTable(f"table {table.name}: format={options.format.value} is not supported yet")
+    key_schema, write_key = compile_key(table, options)
+    name = TableName.of(table)
+    if options.envelope is Envelope.KEY_ONLY:
+        # No value is ever written; the only schema of the values' subject is the markers'.
+        schemas = RecordSchemas(key_schema, marker_schema(name, options))
+        return RecordEncoder(lambda row, _: (write_key(row), b""), schemas)
+
+    fields = _fields(table, options)
+    record = record_schema(
+        envelope_name(name, options), [each.schema for each in fields], namespace_of(name, options)
+    )
+    value_schema = Schema(value_subject(name, options), schema_text(record))
+    write_value = body_writer(value_schema.text, table.name)
+    members = [(each.schema["name"], each.member) for each in fields]
+
+    def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:
+        return write_key(row), write_value({name: member(row, timestamp) for name, member in members})
+
+    return RecordEncoder(encode, RecordSchemas(key_schema, value_schema))
+
+
+class _Field(NamedTuple):
+    """A field of the envelope: its schema, and what stands in it."""
+
+    schema: AvroField
+    member: _Member
+
+
+def _fields(table: TableDescriptor, options: FeedOptions) -> list[_Field]:
+    """The fields that the options ask for, in the order of the source."""
+    stamps = [
+        _stamp(name)
+        for name, asked in ((UPDATED, options.updated), (MVCC_TIMESTAMP, options.mvcc_timestamp))
+        if asked
+    ]
+    match options.envelope:
+        case Envelope.WRAPPED:
+            after = _row_field(table, options, AFTER, lambda row: row.values)
+            return [*_before(table, options), after, *stamps]
+        case Envelope.BARE:
+            return [*stamps, _row_field(table, options, RECORD, _present_or_key(table))]
+    raise UnsupportedTable(
+        f"table {table.name}: envelope={options.envelope.value} has no Avro form; use envelope=wrapped, "
+        "bare, key_only, upsert or debezium, or format=json"
+    )
+
+
+def _row_field(
+    table: TableDescriptor,
+    options: FeedOptions,
+    name: str,
+    datums: Callable[[Row], tuple[Datum, ...] | None],
+    suffix: str = "",
+) -> _Field:
+    """A field that holds a row, named by the table alone whatever the feed calls it; null for no row."""
+    namespace = namespace_of(TableName.of(table), options)
+    record_name = avro_name(table.name) + suffix
+    record = row_record(table, public_columns(table), record_name, namespace)
+    branch, fill = full_name(record_name, namespace), record.fill
+
+    def member(row: Row, _: Timestamp) -> Branch:
+        values = datums(row)
+        return (branch, fill(values)) if values else NULL
+
+    return _Field(nullable_field(name, [record.schema]), member)
+
+
+def _stamp(name: str) -> _Field:
+    """A timestamp; the two are equal while no row comes from a scan or a backfill."""
+    return _Field(nullable_field(name, ["string"]), lambda _, timestamp: ("string", timestamp.decimal()))
+
+
+def _before(table: TableDescriptor, options: FeedOptions) -> list[_Field]:
+    if not options.diff:
+        return []
+    return [_row_field(table, options, BEFORE, lambda row: require_previous(row, options), "_before")]
+
+
+def _present_or_key(table: TableDescriptor) -> Callable[[Row], tuple[Datum, ...]]:
+    """The row's datums; of a deleted row those of its primary key, and nulls."""
+    positions = {part.column_id: position for position, part in enumerate(table.primary_key)}
+    places = [positions.get(column.id) for column in public_columns(table)]
+
+    def datums(row: Row) -> tuple[Datum, ...]:
+        if row.values is not None:
+            return row.values
+        return tuple([None if place is None else row.key[place] for place in places])
+
+    return datums

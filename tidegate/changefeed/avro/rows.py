@@ -1,0 +1,40 @@
+"""A table's columns as a record: its schema, and its fields out of a row's datums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from tidegate.changefeed.avro.body import NULL, Fields
+from tidegate.changefeed.avro.field_types import field_type
+from tidegate.changefeed.avro.schema_text import AvroType, column_field, record_schema
+from tidegate.changefeed.names import avro_name
+from tidegate.rows.descriptor import Column, TableDescriptor
+from tidegate.rows.types import Datum
+
+#: Fills a record from the datums of its columns, in their order.
+Fill: TypeAlias = Callable[[Sequence[Datum]], Fields]
+
+
+class RowRecordType(NamedTuple):
+    """A record of columns."""
+
+    schema: AvroType
+    fill: Fill
+
+
+def row_record(table: TableDescriptor, columns: Iterable[Column], name: str, namespace: str) -> RowRecordType:
+    """The record of these columns. Raises ``UnsupportedTable`` for a column that has no Avro form."""
+    types = [
+        (column, field_type(column.type, f"table {table.name}, column {column.name}")) for column in columns
+    ]
+    converters = [(avro_name(column.name), each.convert) for column, each in types]
+    schema = record_schema(name, [column_field(column, each.branches) for column, each in types], namespace)
+
+    def fill(datums: Sequence[Datum]) -> Fields:
+        return {
+            field: NULL if datum is None else convert(datum)
+            for (field, convert), datum in zip(converters, datums, strict=True)
+        }
+
+    return RowRecordType(schema, fill)

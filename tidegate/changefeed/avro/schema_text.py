@@ -1,0 +1,80 @@
+"""Avro schemas as JSON text, byte for byte as CockroachDB writes them.
+
+Members stand in the order of the source's structures, without spaces. Non-ASCII stays as it is, but what Go's
+standard encoder escapes so that JSON can stand inside HTML is escaped. Source: CockroachDB
+``pkg/ccl/changefeedccl/avro/avro.go``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+from tidegate.changefeed.avro.column_definition import column_definition
+from tidegate.changefeed.feed import TableName
+from tidegate.changefeed.names import avro_name
+from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.table_topics import table_label
+from tidegate.errors import UnsupportedTable
+from tidegate.rows.descriptor import Column
+
+#: A schema as JSON values: a name, a union (list), or an object.
+AvroType: TypeAlias = Any
+AvroField: TypeAlias = dict[str, Any]
+
+_NAMESPACE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_HTML_ESCAPES: Final = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
+
+
+def schema_text(schema: AvroType) -> str:
+    """The text of a schema."""
+    # All that is escaped can only stand in strings.
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":")).translate(_HTML_ESCAPES)
+
+
+def record_schema(name: str, fields: Iterable[AvroField], namespace: str) -> AvroType:
+    """A record's schema; ``name`` is an Avro name, ``namespace`` is empty for none."""
+    record = {"type": "record", "name": name, "fields": list(fields)}
+    return {**record, "namespace": namespace} if namespace else record
+
+
+def nullable_field(name: str, branches: Iterable[AvroType]) -> AvroField:
+    """A field that may be null, and is unless said otherwise."""
+    return {"type": ["null", *branches], "name": name, "default": None}
+
+
+def column_field(column: Column, branches: Iterable[AvroType]) -> AvroField:
+    """A column's field: nullable whatever the column is, so that old and new schemas read each other."""
+    return {**nullable_field(avro_name(column.name), branches), "__crdb__": column_definition(column)}
+
+
+def full_name(name: str, namespace: str) -> str:
+    """A record's name with its namespace."""
+    return f"{namespace}.{name}" if namespace else name
+
+
+def label_name(table: TableName, options: FeedOptions) -> str:
+    """What records that belong to a subject are named after.
+
+    The prefix stands in it and is the namespace too; records of rows are named by the table alone.
+    """
+    return avro_name(options.avro_schema_prefix + table_label(table, options))
+
+
+def envelope_name(table: TableName, options: FeedOptions) -> str:
+    """The name of the record that a value is, a marker's too: one subject holds schemas of one name."""
+    return label_name(table, options) + "_envelope"
+
+
+def namespace_of(table: TableName, options: FeedOptions) -> str:
+    """The namespace of all records of a feed. Raises ``UnsupportedTable`` for what cannot be one."""
+    namespace = options.avro_schema_prefix
+    if namespace and not _NAMESPACE.fullmatch(namespace):
+        raise UnsupportedTable(
+            f"table {table.name}: avro_schema_prefix='{namespace}' cannot be an Avro namespace, which is "
+            "letters, digits and underscores with single dots between names, none of which begins with a "
+            "digit: create the feed with another prefix"
+        )
+    return namespace
