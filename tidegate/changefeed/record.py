@@ -1,7 +1,8 @@
 """Output records read back: what a consumer, the audit and ``tail`` see.
 
 A record without a key is a marker. A row's key and value are read by the feed's envelope, because the text
-alone does not tell them apart (a table may have a column named ``after``).
+alone does not tell them apart (a table may have a column named ``after``). A record without a value is a
+deletion in the upsert envelope, and in the debezium envelope a tombstone.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypedDict, TypeVar
 
+from tidegate.changefeed.json_envelopes.key import OBJECT_KEYS
 from tidegate.changefeed.json_envelopes.metadata import METADATA_MEMBER
 from tidegate.changefeed.marker import MARKER_AS_MEMBER
 from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.replaced import CREATE, DELETE, UPDATE
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 
@@ -22,18 +25,29 @@ from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 Value: TypeAlias = Any
 
 _T = TypeVar("_T", dict[str, Any], list[Any], str)
-_STAMPS: Final = ("mvcc_timestamp", "updated")
+_METADATA: Final = frozenset({"key", "mvcc_timestamp", "topic", "updated"})
 _JSON: Final = json.JSONDecoder(parse_float=Decimal)  # json.loads would make one for every record
 _JSON_NAMES: Final[dict[type, str]] = {dict: "an object", list: "an array", str: "a string"}
+
+
+class Stamps(TypedDict, total=False):
+    """The timestamps of a row that its record tells."""
+
+    updated: Timestamp
+    mvcc_timestamp: Timestamp
 
 
 @dataclass(frozen=True, slots=True)
 class RowRecord:
     """A row's record.
 
+    ``key`` holds the key's values in the order of its text: an object's members, or an array's elements.
     ``row`` maps column names to values; ``None`` for a deletion and in the ``key_only`` envelope.
-    ``deleted`` is ``None`` where the envelope does not say. The timestamps are ``None`` unless the feed
-    was asked for them.
+    ``deleted`` is ``None`` where the record does not say: in the ``key_only`` envelope, and for a bare row
+    that has nothing but as many values as its key. ``previous`` is the row before, ``None`` where there was
+    none or the feed does not show it. The timestamps are ``None`` unless the record tells them.
+    ``tombstone`` marks the record without a value that follows a deletion's: it lets log compaction forget
+    the key, repeats the deletion, and is no version of its own.
     """
 
     key: tuple[Value, ...]
@@ -41,6 +55,8 @@ class RowRecord:
     deleted: bool | None
     updated: Timestamp | None = None
     mvcc_timestamp: Timestamp | None = None
+    previous: Mapping[str, Value] | None = None
+    tombstone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +77,37 @@ Record: TypeAlias = RowRecord | MarkerRecord
 class RecordDecoder(Protocol):
     """Reads the records of one feed's topics."""
 
+    @property
+    def tombstones(self) -> bool:
+        """Whether each deletion's record is followed by a tombstone."""
+
     def decode(self, key: bytes | None, value: bytes | None) -> Record:
         """Read one record. Raises ``MalformedRecord`` for bytes that this feed cannot have written."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonDecoder:
-    """Reads JSON records of one envelope."""
+    """Reads JSON records of one envelope.
+
+    ``row_keys`` is false where ``key_column`` replaces the rows' own keys. With ``connect_schema`` keys and
+    values are the payloads of objects that hold a schema beside them.
+    """
 
     envelope: Envelope
+    row_keys: bool = True
+    connect_schema: bool = False
+
+    @property
+    def tombstones(self) -> bool:
+        """Whether each deletion's record is followed by a tombstone."""
+        return self.envelope is Envelope.DEBEZIUM
 
     def decode(self, key: bytes | None, value: bytes | None) -> Record:
         """Read one record. Raises ``MalformedRecord`` for bytes that this feed cannot have written."""
         try:
             if key is None:
                 return self._marker(_parse(value, dict))
-            return self._row(tuple(_parse(key, list)), value)
+            return self._row(self._key(key), value)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise MalformedRecord(
                 f"not a JSON record of the {self.envelope.value} envelope ({error!r}): "
@@ -87,16 +118,36 @@ class JsonDecoder:
         holder = value if self.envelope in MARKER_AS_MEMBER else value[METADATA_MEMBER]
         return MarkerRecord(ResolvedTimestamp(parse_decimal(_expect(holder["resolved"], str))))
 
+    def _key(self, key: bytes) -> tuple[Value, ...]:
+        if self.envelope in OBJECT_KEYS:
+            return tuple(self._payload(key).values())
+        return tuple(_parse(key, list))
+
     def _row(self, key: tuple[Value, ...], value: bytes | None) -> RowRecord:
         match self.envelope:
             case Envelope.WRAPPED:
-                return _wrapped(key, _parse(value, dict))
+                return wrapped_record(key, _parse(value, dict))
             case Envelope.ROW:
                 return _plain(key, value)
             case Envelope.KEY_ONLY:
                 return _key_only(key, value)
-            case _:
-                raise ValueError(f"the {self.envelope.value} envelope cannot be read yet")
+            case Envelope.BARE:
+                return _bare(key, _parse(value, dict), row_keys=self.row_keys)
+            case Envelope.UPSERT:
+                return RowRecord(key, None, True) if value is None else self._upserted(key, value)
+            case Envelope.ENRICHED:
+                return change_record(key, _parse(value, dict))
+            case Envelope.DEBEZIUM:
+                if value is None:
+                    return RowRecord(key, None, deleted=True, tombstone=True)
+                return change_record(key, self._payload(value))
+
+    def _upserted(self, key: tuple[Value, ...], value: bytes) -> RowRecord:
+        return RowRecord(key, self._payload(value), deleted=False)
+
+    def _payload(self, text: bytes) -> dict[str, Value]:
+        parsed = _parse(text, dict)
+        return _expect(parsed["payload"], dict) if self.connect_schema else parsed
 
 
 #: The text of the schema with this id; ``MalformedRecord`` when the registry has none.
@@ -111,9 +162,13 @@ def decoder_for(options: FeedOptions, schema_text: SchemaText = _no_registry) ->
     """The decoder of a feed's records; ``schema_text`` is asked for each schema id once."""
     match options.format:
         case Format.JSON:
-            return JsonDecoder(options.envelope)
+            return JsonDecoder(
+                options.envelope, row_keys=not options.key_column, connect_schema=options.connect_schema
+            )
         case Format.AVRO:
-            raise MalformedRecord(f"Avro cannot be read yet ({schema_text})")
+            from tidegate.changefeed.avro.decode import AvroDecoder  # which makes the records of this module
+
+            return AvroDecoder(options, schema_text)
 
 
 def parse_record(key: bytes | None, value: bytes | None, envelope: Envelope = Envelope.WRAPPED) -> Record:
@@ -121,19 +176,17 @@ def parse_record(key: bytes | None, value: bytes | None, envelope: Envelope = En
     return JsonDecoder(envelope).decode(key, value)
 
 
-def _wrapped(key: tuple[Value, ...], value: dict[str, Value]) -> RowRecord:
-    row = value["after"]
-    if row is None:
-        return RowRecord(key, None, deleted=True, **_stamps(value))
-    return RowRecord(key, _expect(row, dict), deleted=False, **_stamps(value))
+def wrapped_record(key: tuple[Value, ...], value: Mapping[str, Value]) -> RowRecord:
+    """A record of the wrapped envelope, out of its members."""
+    row = _nullable(value["after"])
+    return RowRecord(key, row, row is None, previous=_nullable(value.get("before")), **_stamps(value))
 
 
 def _plain(key: tuple[Value, ...], value: bytes | None) -> RowRecord:
     if not value:
         return RowRecord(key, None, deleted=True)
     row = _parse(value, dict)
-    stamps = _stamps(row.pop(METADATA_MEMBER)) if _is_metadata(row.get(METADATA_MEMBER)) else {}
-    return RowRecord(key, row, deleted=False, **stamps)
+    return RowRecord(key, row, deleted=False, **_popped_stamps(row))
 
 
 def _key_only(key: tuple[Value, ...], value: bytes | None) -> RowRecord:
@@ -142,13 +195,53 @@ def _key_only(key: tuple[Value, ...], value: bytes | None) -> RowRecord:
     return RowRecord(key, None, deleted=None)
 
 
+def _bare(key: tuple[Value, ...], row: dict[str, Value], *, row_keys: bool) -> RowRecord:
+    stamps = _popped_stamps(row)
+    return RowRecord(key, row, bare_deleted(key, row, row_keys=row_keys), **stamps)
+
+
+def bare_deleted(key: tuple[Value, ...], row: Mapping[str, Value], *, row_keys: bool) -> bool | None:
+    """Whether a bare record is a deletion, which has the columns of its key and nulls.
+
+    ``None`` for a row that looks the same: it can be one or a row.
+    """
+    present = sum(value is not None for value in row.values())
+    return False if row_keys and present > len(key) else None
+
+
+def change_record(key: tuple[Value, ...], value: Mapping[str, Value]) -> RowRecord:
+    """A record of the enriched or the debezium envelope, out of its members."""
+    row, previous, op = _nullable(value["after"]), _nullable(value.get("before")), value["op"]
+    if op not in (CREATE, UPDATE, DELETE) or (op == DELETE) != (row is None):
+        raise ValueError(f"op {op!r} does not fit")
+    return RowRecord(
+        key, row, row is None, previous=previous, **_stamps(_expect(value.get("source", {}), dict))
+    )
+
+
+def _nullable(value: Value) -> dict[str, Value] | None:
+    return None if value is None else _expect(value, dict)
+
+
+def _popped_stamps(row: dict[str, Value]) -> Stamps:
+    """The timestamps of a row that stands by itself; the object that holds them is taken out."""
+    return _stamps(row.pop(METADATA_MEMBER)) if _is_metadata(row.get(METADATA_MEMBER)) else Stamps()
+
+
 def _is_metadata(value: Value) -> bool:
-    """Whether this is the timestamps' object and not a column that happens to have its name."""
-    return isinstance(value, dict) and bool(value) and value.keys() <= set(_STAMPS)
+    """Whether this is the metadata's object and not a column that happens to have its name."""
+    return isinstance(value, dict) and bool(value) and value.keys() <= _METADATA
 
 
-def _stamps(members: Mapping[str, Value]) -> dict[str, Timestamp]:
-    return {name: parse_decimal(_expect(members[name], str)) for name in _STAMPS if name in members}
+def _stamps(members: Mapping[str, Value]) -> Stamps:
+    """The exact timestamps among the members. A ``ts_ns`` is none: it lacks the logical part."""
+    stamps = Stamps()
+    updated = members.get("updated", members.get("ts_hlc"))
+    if updated is not None:
+        stamps["updated"] = parse_decimal(_expect(updated, str))
+    if "mvcc_timestamp" in members:
+        stamps["mvcc_timestamp"] = parse_decimal(_expect(members["mvcc_timestamp"], str))
+    return stamps
 
 
 def _parse(text: bytes | None, kind: type[_T]) -> _T:

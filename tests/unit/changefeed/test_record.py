@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.changefeed.tables import FOO, INT, STRING, deletion, row, table
+from tests.unit.changefeed.tables import FOO, INT, STRING, deletion, deletion_of, row, table, update
 from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.marker import marker_value
 from tidegate.changefeed.options import Envelope, FeedOptions
-from tidegate.changefeed.record import MarkerRecord, RowRecord, decoder_for, parse_record
+from tidegate.changefeed.record import JsonDecoder, MarkerRecord, RowRecord, decoder_for, parse_record
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import MAX_LOGICAL, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 
@@ -40,7 +40,13 @@ def test_markers_read_back(resolved: Timestamp, envelope: Envelope) -> None:
     assert parse_record(None, value, envelope) == MarkerRecord(ResolvedTimestamp(resolved))
 
 
-@given(TIMESTAMPS, st.text(), st.booleans(), st.booleans(), st.sampled_from([Envelope.WRAPPED, Envelope.ROW]))
+@given(
+    TIMESTAMPS,
+    st.text(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([Envelope.WRAPPED, Envelope.ROW, Envelope.BARE, Envelope.ENRICHED]),
+)
 def test_rows_read_back(at: Timestamp, b: str, updated: bool, mvcc: bool, envelope: Envelope) -> None:
     options = FeedOptions(envelope=envelope, updated=updated, mvcc_timestamp=mvcc)
     key, value = compile_encoder(FOO, options).encode(row(FOO, a=1, b=b), at)
@@ -53,10 +59,90 @@ def test_rows_read_back(at: Timestamp, b: str, updated: bool, mvcc: bool, envelo
     )
 
 
-def test_deletions_read_back() -> None:
-    for envelope, deleted in ((Envelope.WRAPPED, True), (Envelope.ROW, True), (Envelope.KEY_ONLY, None)):
-        key, value = compile_encoder(FOO, FeedOptions(envelope=envelope)).encode(deletion(FOO, 7), AT)
-        assert parse_record(key, value, envelope) == RowRecord((7,), None, deleted)
+DELETIONS = {
+    Envelope.WRAPPED: RowRecord((7,), None, deleted=True),
+    Envelope.ROW: RowRecord((7,), None, deleted=True),
+    Envelope.KEY_ONLY: RowRecord((7,), None, deleted=None),
+    Envelope.BARE: RowRecord((7,), {"a": 7, "b": None}, deleted=None),
+    Envelope.ENRICHED: RowRecord((7,), None, deleted=True),
+    Envelope.UPSERT: RowRecord((7,), None, deleted=True),
+    Envelope.DEBEZIUM: RowRecord((7,), None, deleted=True, updated=AT),
+}
+
+
+@pytest.mark.parametrize("envelope", Envelope)
+def test_deletions_read_back(envelope: Envelope) -> None:
+    key, value = compile_encoder(FOO, FeedOptions(envelope=envelope)).encode(deletion(FOO, 7), AT)
+    assert parse_record(key, value, envelope) == DELETIONS[envelope]
+
+
+SHOWING = [
+    FeedOptions(diff=True, updated=True),
+    FeedOptions(envelope=Envelope.ENRICHED, diff=True, updated=True),
+    FeedOptions(envelope=Envelope.DEBEZIUM),
+]
+
+
+@pytest.mark.parametrize("options", SHOWING, ids=lambda options: options.envelope.value)
+def test_the_row_before_is_read_back_where_it_is_shown(options: FeedOptions) -> None:
+    encode, decode = compile_encoder(FOO, options).encode, decoder_for(options).decode
+    old, new = row(FOO, a=7, b="old"), row(FOO, a=7, b="new")
+    was, now = {"a": 7, "b": "old"}, {"a": 7, "b": "new"}
+    assert decode(*encode(old, AT)) == RowRecord((7,), was, deleted=False, updated=AT)
+    assert decode(*encode(update(old, new), AT)) == RowRecord(
+        (7,), now, deleted=False, updated=AT, previous=was
+    )
+    assert decode(*encode(deletion_of(old), AT)) == RowRecord(
+        (7,), None, deleted=True, updated=AT, previous=was
+    )
+
+
+def test_an_enriched_record_without_updated_tells_no_timestamp_though_it_has_wall_time() -> None:
+    options = FeedOptions(envelope=Envelope.ENRICHED)
+    record = decoder_for(options).decode(*compile_encoder(FOO, options).encode(row(FOO, a=1, b="x"), AT))
+    assert record == RowRecord((1,), {"a": 1, "b": "x"}, deleted=False)
+
+
+def test_an_upserted_row_reads_back() -> None:
+    options = FeedOptions(envelope=Envelope.UPSERT)
+    key, value = compile_encoder(FOO, options).encode(row(FOO, a=1, b="x"), AT)
+    assert decoder_for(options).decode(key, value) == RowRecord((1,), {"a": 1, "b": "x"}, deleted=False)
+
+
+def test_a_debezium_record_without_a_value_is_a_tombstone_and_tells_no_version() -> None:
+    decoder = JsonDecoder(Envelope.DEBEZIUM)
+    assert decoder.decode(b'{"a": 7}', None) == RowRecord((7,), None, deleted=True, tombstone=True)
+    assert [envelope for envelope in Envelope if JsonDecoder(envelope).tombstones] == [Envelope.DEBEZIUM]
+
+
+def test_a_bare_row_with_more_values_than_its_key_is_no_deletion() -> None:
+    full = parse_record(b"[1]", b'{"a": 1, "b": "x"}', Envelope.BARE)
+    assert full == RowRecord((1,), {"a": 1, "b": "x"}, deleted=False)
+    other_key = JsonDecoder(Envelope.BARE, row_keys=False).decode(b'["x"]', b'{"a": 1, "b": "x", "c": 2}')
+    assert other_key == RowRecord(("x",), {"a": 1, "b": "x", "c": 2}, deleted=None)
+
+
+def test_the_metadata_of_a_bare_row_is_no_column() -> None:
+    options = FeedOptions(envelope=Envelope.BARE, updated=True, key_in_value=True, topic_in_value=True)
+    key, value = compile_encoder(FOO, options).encode(row(FOO, a=1, b="x"), AT)
+    expected = RowRecord((1,), {"a": 1, "b": "x"}, deleted=False, updated=AT)
+    assert decoder_for(options).decode(key, value) == expected
+
+
+def test_payloads_are_read_out_of_records_with_schemas() -> None:
+    decoder = JsonDecoder(Envelope.UPSERT, connect_schema=True)
+    key, value = b'{"payload": {"a": 1}, "schema": {}}', b'{"payload": {"a": 1, "b": "x"}, "schema": {}}'
+    assert decoder.decode(key, value) == RowRecord((1,), {"a": 1, "b": "x"}, deleted=False)
+    assert decoder.decode(key, None) == RowRecord((1,), None, deleted=True)
+
+
+def test_a_wrapped_column_named_like_a_member_stays_a_column() -> None:
+    odd = table("odd", {"after": INT, "before": INT, "op": INT, "updated": INT}, key=("after",))
+    for options in SHOWING:
+        key, value = compile_encoder(odd, options).encode(row(odd, after=1, before=2, op=3, updated=4), AT)
+        record = decoder_for(options).decode(key, value)
+        assert isinstance(record, RowRecord)
+        assert record.row == {"after": 1, "before": 2, "op": 3, "updated": 4}
 
 
 def test_a_wrapped_deletion_keeps_its_timestamp() -> None:
@@ -96,6 +182,17 @@ def test_numbers_keep_their_digits() -> None:
         (b"[1]", b'{"after": null}\xff', Envelope.WRAPPED),
         (b"[1]", b"[]", Envelope.ROW),
         (b"[1]", b"{}", Envelope.KEY_ONLY),
+        (b"[1]", b"", Envelope.BARE),
+        (b"[1]", b"[]", Envelope.BARE),
+        (b"[1]", b'{"a": 1}', Envelope.UPSERT),
+        (b'{"a": 1}', b"", Envelope.UPSERT),
+        (b'{"a": 1}', b'{"after": null}', Envelope.ENRICHED),
+        (b'{"a": 1}', b'{"after": null, "op": "c"}', Envelope.ENRICHED),
+        (b'{"a": 1}', b'{"after": {"a": 1}, "op": "d"}', Envelope.ENRICHED),
+        (b'{"a": 1}', b'{"after": {"a": 1}, "op": "r"}', Envelope.DEBEZIUM),
+        (b'{"a": 1}', b'{"after": {"a": 1}, "before": 1, "op": "u"}', Envelope.DEBEZIUM),
+        (b'{"a": 1}', b'{"after": {"a": 1}, "op": "c", "source": 1}', Envelope.DEBEZIUM),
+        (b'{"a": 1}', b"", Envelope.DEBEZIUM),
         (None, b'{"resolved":"1.0000000002"}', Envelope.ROW),
         (None, b'{"resolved":2}', Envelope.WRAPPED),
         (None, b'{"__crdb__":"1.0000000002"}', Envelope.ROW),
