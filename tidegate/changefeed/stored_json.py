@@ -2,6 +2,9 @@
 
 The version is the format's, one for all kinds. A reader takes its own version and older ones, and refuses
 newer ones, because a field that it does not know may change what the others mean.
+
+Version 2 has more options in a feed's definition: an older worker would write other records than were asked
+for. A definition of version 1 has none of them, and is read as what it meant: their defaults.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from tidegate.errors import StateError
 
-STORED_VERSION: Final = 1
+STORED_VERSION: Final = 2
 
 _T = TypeVar("_T")
 

@@ -32,7 +32,7 @@ from tidegate.changefeed.job_records import (
     ProgressRecord,
     StateRecord,
 )
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.options import Envelope, FeedOptions, Format
 from tidegate.hlc import MAX_LOGICAL, ResolvedTimestamp, Timestamp
 from tidegate.spans import Span
 
@@ -56,11 +56,23 @@ table_names = st.builds(TableName, st.text(min_size=1), st.text(), st.text())
 positions = st.dictionaries(st.integers(0, 15), st.integers(0, 2**60), max_size=4)
 options = st.builds(
     FeedOptions,
+    format=st.sampled_from(Format),
     envelope=st.sampled_from(Envelope),
     updated=st.booleans(),
     mvcc_timestamp=st.booleans(),
     resolved_interval_ns=st.none() | st.integers(0, 2**62),
     topic_prefix=st.text(max_size=5),
+    diff=st.booleans(),
+    key_in_value=st.booleans(),
+    topic_in_value=st.booleans(),
+    full_table_name=st.booleans(),
+    key_column=st.text(max_size=5),
+    unordered=st.booleans(),
+    headers_json_column_name=st.text(max_size=5),
+    connect_schema=st.booleans(),
+    resolved_topic=st.text(max_size=5),
+    avro_schema_prefix=st.text(max_size=5),
+    confluent_schema_registry=st.text(max_size=5),
 )
 definitions = st.builds(
     FeedDefinition,

@@ -2,12 +2,13 @@
 
 The golden file has one line a record: where it is stored, key and value, in hex, separated by tabs. A change
 of it is a change of the state format: it needs a new version, a reader of the old one, and a line in the
-changelog. ``python -m tests.unit.processor.test_stored_bytes`` prints what the code writes now.
+changelog. What an older version wrote keeps a file of its own.
+``python -m tests.unit.processor.test_stored_bytes`` prints what the code writes now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -28,6 +29,8 @@ from tidegate.changefeed.control import (
     Removed,
     ack_key,
     control_key,
+    read_ack,
+    read_control,
 )
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedId, TableName
 from tidegate.processor.batch import StateTable
@@ -37,6 +40,8 @@ from tidegate.raftlog.entry import RangeId
 from tidegate.raftlog.request import Push, PushedTxn, encode_push
 
 GOLDEN: Final = Path(__file__).parent / "golden" / "stored.tsv"
+#: The same records while a definition had fewer options.
+GOLDEN_V1: Final = GOLDEN.with_name("stored_v1.tsv")
 _FEED: Final = activation([PLAIN.descriptor, OTHER.descriptor])
 _ID: Final = FeedId(_FEED.feed_id)
 _LOG: Final = eventful_log()
@@ -103,13 +108,22 @@ def stored() -> Iterator[Line]:
     yield from _messages()
 
 
-def _golden_state(place: str) -> StoredState:
-    rows: StoredState = {}
-    for line in GOLDEN.read_text().splitlines():
-        where, key, value = line.split("\t")
-        if where.startswith(f"{place}/"):
-            rows[StateTable(where.removeprefix(f"{place}/")), bytes.fromhex(key)] = bytes.fromhex(value)
-    return rows
+def _lines(file: Path) -> Iterator[Line]:
+    for line in file.read_text().splitlines():
+        place, key, value = line.split("\t")
+        yield Line(place, bytes.fromhex(key), bytes.fromhex(value))
+
+
+def _golden_state(place: str, file: Path = GOLDEN) -> StoredState:
+    return {
+        (StateTable(line.place.removeprefix(f"{place}/")), line.key): line.value
+        for line in _lines(file)
+        if line.place.startswith(f"{place}/")
+    }
+
+
+def _without_feeds(state: StoredState) -> StoredState:
+    return {(table, key): value for (table, key), value in state.items() if table is not StateTable.FEEDS}
 
 
 def test_what_is_stored_is_as_it_was() -> None:
@@ -122,6 +136,23 @@ def test_a_state_that_was_stored_is_taken_up_where_it_was() -> None:
     rest = _LOG[int(run.processor.next_offset or 0) :]
     assert [result.outputs for result in restored.run(rest)] == [result.outputs for result in run.run(rest)]
     assert restored.state == run.state
+
+
+def test_a_state_of_version_1_is_taken_up_where_it_was() -> None:
+    """Its feeds are not written anew for their form alone, so they stay as they are stored."""
+    run, restored = _amid_a_snapshot(), Driven.restored(_golden_state("amid", GOLDEN_V1))
+    assert restored.processor.status() == run.processor.status()
+    rest = _LOG[int(run.processor.next_offset or 0) :]
+    assert [result.outputs for result in restored.run(rest)] == [result.outputs for result in run.run(rest)]
+    assert _without_feeds(restored.state) == _without_feeds(run.state)
+
+
+def test_messages_of_version_1_say_the_same() -> None:
+    readers: dict[str, Callable[[bytes], object]] = {"control": read_control, "control-acks": read_ack}
+    old = [line for line in _lines(GOLDEN_V1) if line.place in readers]
+    assert [readers[line.place](line.value) for line in old] == [
+        readers[line.place](line.value) for line in _messages()
+    ]
 
 
 if __name__ == "__main__":
