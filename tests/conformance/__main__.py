@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.conformance.case import Case, kind_of, read_cases
+from tests.conformance.case import Case, Malformed, kind_of, read_lines
 from tests.conformance.registry import CHECKS
 from tests.conformance.runner import Outcome, run_files
 
@@ -36,11 +36,13 @@ def main() -> int:
 
 
 def _kinds_in(files: list[Path]) -> list[str]:
-    kinds = {_known_kind(case) for path in files for case in read_cases(path)}
+    kinds = {_known_kind(line) for path in files for line in read_lines(path)}
     return [f"{kind}: {'claimed' if kind in CHECKS else 'not claimed'}" for kind in sorted(kinds)]
 
 
-def _known_kind(case: Case) -> str:
+def _known_kind(case: Case | Malformed) -> str:
+    if isinstance(case, Malformed):
+        sys.exit(f"{case.place}: {case.reason}")
     try:
         return kind_of(case)
     except ValueError as error:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 #: One line of a vectors file.
 Case: TypeAlias = dict[str, Any]
@@ -14,10 +14,41 @@ Case: TypeAlias = dict[str, Any]
 Check: TypeAlias = Callable[[Case], str | None]
 
 
-def read_cases(path: Path) -> list[Case]:
+class Malformed(NamedTuple):
+    """A line that is no case: where it stands, and what is wrong with it."""
+
+    place: str
+    reason: str
+
+
+def read_lines(path: Path) -> Iterator[Case | Malformed]:
     """The cases of a file, one JSON object a line; fractions are ``Decimal``, so that their text survives."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [json.loads(line, parse_float=Decimal) for line in lines if line.strip()]
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        yield Malformed(str(path), f"cannot be read: {error}")
+        return
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield _read_line(f"{path}:{number}", line)
+
+
+def read_cases(path: Path) -> list[Case]:
+    """All of a file that has cases only. Raises ``ValueError``, naming the line, for any other."""
+    cases = []
+    for line in read_lines(path):
+        if isinstance(line, Malformed):
+            raise ValueError(f"{line.place}: {line.reason}")  # noqa: TRY004 - it is the file's content
+        cases.append(line)
+    return cases
+
+
+def _read_line(place: str, line: str) -> Case | Malformed:
+    try:
+        case = json.loads(line, parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        return Malformed(place, f"not JSON: {error}")
+    return case if isinstance(case, dict) else Malformed(place, "not a JSON object")
 
 
 class NotClaimed(Exception):

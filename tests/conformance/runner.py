@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from tests.conformance.case import Case, NotClaimed, kind_of, read_cases
+from tests.conformance.case import Case, Malformed, NotClaimed, kind_of, read_lines
 from tests.conformance.registry import CHECKS
 
 
@@ -29,10 +29,13 @@ class Result:
 
 
 def run_files(paths: Iterable[Path]) -> Iterator[Result]:
-    """Run every case of every file, in order."""
+    """Run every case of every file, in order. A line that is no case is a failure, named by its place."""
     for path in paths:
-        for case in read_cases(path):
-            yield run_case(case)
+        for line in read_lines(path):
+            if isinstance(line, Malformed):
+                yield Result(line.place, Outcome.FAILED, line.reason)
+            else:
+                yield run_case(line)
 
 
 def run_case(case: Case) -> Result:

@@ -114,9 +114,11 @@ def test_a_case_whose_kind_cannot_be_told_fails_and_does_not_end_the_run(
 @pytest.mark.parametrize(
     ("options", "refusal"),
     [
-        ({"diff": True}, "option diff is not supported yet"),
-        ({"envelope": "bare"}, "envelope=bare is not supported yet"),
-        ({"format": "avro"}, "format=avro is not supported yet"),
+        ({"virtual_columns": "null"}, "option virtual_columns is not supported yet"),
+        ({"split_column_families": True}, "option split_column_families is not supported yet"),
+        ({"initial_scan": "yes"}, "initial_scan=yes is not supported yet"),
+        ({"sink_params": {"topic_name": "x"}}, "topic_name is not yet supported"),
+        ({"target": "TABLE foo FAMILY f"}, "TABLE ... FAMILY (a feed of one column family) is not supported"),
         ({"format": "csv", "initial_scan": "only"}, "format=csv is not supported yet"),
     ],
 )
@@ -157,6 +159,35 @@ def test_the_command_counts_and_names_failures(tmp_path: Path) -> None:
     done = run(str(path))
     assert done.stdout.splitlines() == ["two: expected 2, decoded 1", "1 passed, 1 failed, 1 skipped"]
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize("line", ['{"id": "one", ', "{]", "[1]", "3", "x" * 10, '{"id": "\\ud800'])
+def test_a_line_that_is_no_case_fails_by_file_and_line_and_does_not_end_the_run(
+    line: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(f"{json.dumps(ONE)}\n\n{line}\n{json.dumps(ONE)}\n", encoding="utf-8")
+    before, broken, after = run_files([path])
+    assert (before.outcome, after.outcome) == (Outcome.PASSED, Outcome.PASSED)
+    assert (broken.case_id, broken.outcome) == (f"{path}:3", Outcome.FAILED)
+    assert broken.detail.startswith("not ")
+    listed = run("--list-kinds", str(path))
+    assert (listed.returncode, listed.stdout) == (1, "")
+    assert listed.stderr.startswith(f"{path}:3: not ")
+
+
+def test_a_file_that_cannot_be_read_is_a_failure_and_does_not_end_the_run(tmp_path: Path) -> None:
+    (tmp_path / "bytes.jsonl").write_bytes(b"\xff\n")
+    (tmp_path / "fine.jsonl").write_text(json.dumps(ONE))
+    names = ("none.jsonl", "bytes.jsonl", "fine.jsonl")
+    outcomes = [result.outcome for result in run_files(tmp_path / name for name in names)]
+    assert outcomes == [Outcome.FAILED, Outcome.FAILED, Outcome.PASSED]
+
+
+def test_a_line_ends_where_the_file_says_and_not_inside_of_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(json.dumps({**ONE, "note": "a\u2028b\x85c"}, ensure_ascii=False), encoding="utf-8")
+    assert [result.outcome for result in run_files([path])] == [Outcome.PASSED]
 
 
 def test_the_command_lists_the_claimed_kinds() -> None:

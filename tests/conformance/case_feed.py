@@ -1,0 +1,129 @@
+"""The feeds of a changefeed case: its options as a statement, and the feed on its tables ready to run.
+
+Some members of a case's options are not options of CREATE CHANGEFEED: ``sink_params`` belong to the sink's
+URI, ``target`` stands in place of the tables, and ``partitions`` and ``feeds`` are about the topics and how
+many feeds there are. Cases of Avro feeds name no registry: each gets one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from tests.conformance.case import Case
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.definition import define_feed
+from tidegate.changefeed.feed import FeedId, FeedTarget, TableName
+from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.table_topics import table_topic
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.rows import TableCodec, TableDescriptor
+
+REGISTRY: Final = "http://127.0.0.1:8081"
+_SINK: Final = "kafka://127.0.0.1:9"
+_NOT_OPTIONS: Final = frozenset({"sink_params", "target", "partitions", "feeds", "sql_name"})
+_PARTITIONS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFeed:
+    """What a case says of its feeds, which are all alike: statement, number, partitions of their topics."""
+
+    options: dict[str, Any]
+    statement: str
+    feeds: int
+    partitions: int
+
+    @property
+    def scans(self) -> bool:
+        """Whether CockroachDB would begin with a scan."""
+        asked = self.options.get("initial_scan", "yes")
+        return "no_initial_scan" not in self.options and str(asked).lower() != "no"
+
+    def define(self) -> FeedOptions:
+        """The options as the statement defines them. Raises ``StatementError`` when it is refused."""
+        return define_feed(self.statement, FeedId("case"), 0).definition.options
+
+    def activations(
+        self,
+        tables: Iterable[TableDescriptor],
+        *,
+        start: Timestamp = ZERO,
+        markers: bool = False,
+        prefix: str = "",
+    ) -> list[Activate]:
+        """The feeds, with ``markers`` at every advance where the case's options ask for none.
+
+        Topics are named ``<prefix><number of the feed>-<name in the case>``.
+        """
+        tables = list(tables)
+        return [
+            self._activation(number, tables, start, markers, f"{prefix}{number}-")
+            for number in range(self.feeds)
+        ]
+
+    def _activation(
+        self, number: int, tables: list[TableDescriptor], start: Timestamp, markers: bool, prefix: str
+    ) -> Activate:
+        feed_id = FeedId(f"{prefix}feed")
+        definition = define_feed(self.statement, feed_id, 0).definition
+        options = definition.options
+        if markers and options.resolved_interval_ns is None:
+            options = replace(options, resolved_interval_ns=0)
+        definition = replace(definition, options=options, tables=tuple(map(TableName.of, tables)))
+        targets = tuple(
+            FeedTarget(
+                TableName.of(table),
+                table.id,
+                prefix + table_topic(TableName.of(table), options),
+                self.partitions,
+                (TableCodec(table).primary_span,),
+            )
+            for table in tables
+        )
+        return Activate(definition, start, targets)
+
+
+def case_feed(case: Case, *, registry: str = REGISTRY) -> CaseFeed:
+    """The feeds that a case asks for; ``registry`` is that of Avro feeds, none for an empty text."""
+    given = dict(case["options"])
+    for write in case.get("writes", ()):
+        if write["op"] == "start_feed":
+            given |= {name: value for name, value in write.items() if name not in ("op", "note")}
+    options = {name: value for name, value in given.items() if name not in _NOT_OPTIONS}
+    if registry and str(options.get("format", "")).lower().endswith("avro"):
+        options.setdefault("confluent_schema_registry", registry)
+    return CaseFeed(
+        options,
+        _statement(case, given, options),
+        feeds=int(given.get("feeds", 1)),
+        partitions=int(given.get("partitions", _PARTITIONS)),
+    )
+
+
+def _statement(case: Case, given: dict[str, Any], options: dict[str, Any]) -> str:
+    tables = case["table"] if isinstance(case["table"], list) else [case["table"]]
+    target = given.get("target") or ", ".join(f"TABLE {_name(table)}" for table in tables)
+    parameters = urlencode(given.get("sink_params", {}))
+    clauses = [_clause(name, value) for name, value in options.items() if value is not False]
+    return (
+        f"CREATE CHANGEFEED FOR {target} INTO {_quoted(f'{_SINK}?{parameters}')}"
+        f"{' WITH ' if clauses else ''}{', '.join(clauses)}"
+    )
+
+
+def _name(table: dict[str, Any]) -> str:
+    parts = [table[part] for part in ("database", "schema") if part in table]
+    doubled = [part.replace('"', '""') for part in (*parts, table["name"])]
+    return ".".join(f'"{part}"' for part in doubled)
+
+
+def _clause(name: str, value: Any) -> str:
+    return f'"{name}"' if value is True else f'"{name}" = {_quoted(str(value))}'
+
+
+def _quoted(text: str) -> str:
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"

@@ -1,0 +1,228 @@
+"""What a changefeed case writes, as the history that a store would have: commits at rising timestamps.
+
+Times. A write has the time that the case gives it: explicit (``1.0000000002``), or by a name (``T1``) which
+expectations repeat as ``<T1>``; a write without one comes a second after the last.
+
+The start of the feed. Initial scans do not exist in tidegate yet, so a case's feed begins at the beginning of
+its log. Where CockroachDB would scan, the log holds of each row that was written before ``start_feed`` only
+the version that the scan would find, and as the first version of its row. What this shows: such rows come
+out, before and apart from the later changes, in the feed's format. What it does not show: that a scan finds
+them, at which timestamp it emits them (here it is the row's own), and that nothing comes twice or is lost
+where the scan meets the changes. With ``initial_scan='no'`` the log holds every version, and the feed starts
+at the last of those before ``start_feed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from tests.conformance.case import Case, NotClaimed
+from tests.conformance.case_tables import CaseTable
+from tests.conformance.sql_literals import split_rows
+from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp, parse_decimal
+from tidegate.rows import Datum
+
+_Write: TypeAlias = dict[str, Any]
+#: Members of a write that say something, by its op; what is not here would be passed over in silence.
+_MEMBERS: Final[Mapping[str, frozenset[str]]] = {
+    "insert": frozenset({"table", "rows", "ts"}),
+    "upsert": frozenset({"table", "rows", "ts"}),
+    "insert_sql": frozenset({"table", "values", "columns", "ts"}),
+    "update": frozenset({"table", "key", "set", "ts"}),
+    "delete": frozenset({"table", "keys", "prev", "ts"}),
+    "txn": frozenset({"writes", "ts"}),
+    "resolve": frozenset({"ts"}),
+    "inject": frozenset({"fault"}),
+}
+#: Ops of the groups that are not claimed.
+_NOT_CLAIMED: Final = frozenset({"ddl", "restart_feed", "pause", "resume", "alter", "workload", "crash"})
+
+
+class RowVersion(NamedTuple):
+    """A version of a row: its datums, and those that it replaced. ``None`` for no row."""
+
+    table: str
+    key: tuple[Datum, ...]
+    values: tuple[Datum, ...] | None
+    previous: tuple[Datum, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Versions that became visible at one timestamp; ``in_transaction`` for those of an explicit one."""
+
+    timestamp: Timestamp
+    versions: tuple[RowVersion, ...]
+    in_transaction: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Everything at or below the timestamp is written."""
+
+    timestamp: Timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What follows is read once in vain."""
+
+
+Step: TypeAlias = Commit | Close | Fault
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The steps of a case, the feed's start (exclusive), and what the case calls its timestamps."""
+
+    steps: tuple[Step, ...]
+    start: Timestamp
+    names: Mapping[str, Timestamp]
+    end: Timestamp
+
+    @property
+    def versions(self) -> int:
+        """How many versions of rows the feed has to emit."""
+        commits = [step for step in self.steps if isinstance(step, Commit)]
+        return sum(len(commit.versions) for commit in commits if commit.timestamp > self.start)
+
+    @property
+    def last_commit(self) -> Timestamp:
+        """The highest timestamp of a version."""
+        return max((step.timestamp for step in self.steps if isinstance(step, Commit)), default=ZERO)
+
+
+def read_history(
+    case: Case, tables: Mapping[str, CaseTable], *, origin: Timestamp, scans: bool, rounded: bool
+) -> History:
+    """The history of a case's writes.
+
+    Time begins at ``origin``, which is added to explicit timestamps. ``scans`` is whether CockroachDB would
+    begin the feed with a scan; ``rounded`` whether decimals are stored as SQL would.
+    """
+    reader = _Reader(tables, origin, rounded=rounded)
+    start = ZERO
+    steps: list[Step] = []
+    for write in case["writes"]:
+        if write["op"] == "start_feed":
+            start = ZERO if scans else reader.clock
+            steps = _found_by_scan(steps) if scans else steps
+        else:
+            steps.append(reader.step(write))
+    end = Timestamp(reader.clock.wall + NANOS_PER_SECOND)
+    return History(tuple(steps), start, reader.names, end)
+
+
+def _found_by_scan(steps: Iterable[Step]) -> list[Step]:
+    """Of each row the last version, unless that is a deletion, as if there had been no other."""
+    last: dict[tuple[str, tuple[Datum, ...]], tuple[Timestamp, RowVersion]] = {}
+    for step in steps:
+        if isinstance(step, Commit):
+            last |= {(version.table, version.key): (step.timestamp, version) for version in step.versions}
+    found = sorted(
+        ((timestamp, version) for timestamp, version in last.values() if version.values is not None),
+        key=lambda pair: pair[0],
+    )
+    return [Commit(timestamp, (version._replace(previous=None),)) for timestamp, version in found]
+
+
+@dataclass(slots=True)
+class _Reader:
+    tables: Mapping[str, CaseTable]
+    origin: Timestamp
+    rounded: bool
+    clock: Timestamp = field(init=False)
+    names: dict[str, Timestamp] = field(default_factory=dict)
+    rows: dict[tuple[str, tuple[Datum, ...]], tuple[Datum, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.clock = self.origin
+
+    def step(self, write: _Write) -> Step:
+        op = write["op"]
+        if op in _NOT_CLAIMED:
+            raise NotClaimed(f"op {op} is not supported yet")
+        _refuse_unknown(write)
+        match op:
+            case "resolve":
+                return Close(self._time(write))
+            case "inject":
+                return self._fault(write)
+            case _:
+                timestamp = self._time(write)
+                writes = write["writes"] if op == "txn" else [write]
+                for inner in writes:
+                    _refuse_unknown(inner)
+                return Commit(timestamp, tuple(self._transaction(writes)), in_transaction=op == "txn")
+
+    def _fault(self, write: _Write) -> Fault:
+        if write.get("fault") != "retryable input error once":
+            raise ValueError(f"the cases' reader knows no fault {write.get('fault')!r}")
+        return Fault()
+
+    def _time(self, write: _Write) -> Timestamp:
+        text = str(write.get("ts", ""))
+        if text[:1].isdigit():
+            explicit = parse_decimal(text)
+            self.clock = Timestamp(self.origin.wall + explicit.wall, explicit.logical)
+            self.names[text] = self.clock
+        elif text not in self.names:
+            self.clock = Timestamp(self.clock.wall + NANOS_PER_SECOND)
+        if text:
+            self.names.setdefault(text, self.clock)
+            self.clock = self.names[text]
+        return self.clock
+
+    def _transaction(self, writes: Sequence[_Write]) -> Iterable[RowVersion]:
+        """The last version of each row; its previous one is what was there before the transaction."""
+        versions: dict[tuple[str, tuple[Datum, ...]], RowVersion] = {}
+        for write in writes:
+            for version in self._versions(write):
+                row = (version.table, version.key)
+                first = versions.get(row, version)
+                versions[row] = version._replace(previous=first.previous)
+        return versions.values()
+
+    def _versions(self, write: _Write) -> Iterable[RowVersion]:
+        table = self.tables[write["table"]]
+        match write["op"]:
+            case "insert" | "upsert":
+                for spelled in write["rows"]:
+                    yield self._put(table, table.row(spelled, rounded=self.rounded))
+            case "insert_sql":
+                for texts in split_rows(write["values"]):
+                    yield self._put(table, table.literals(texts, write.get("columns", ())))
+            case "update":
+                key = table.key(write["key"])
+                before = self.rows[table.name, key]
+                after = table.changed(before, write["set"], rounded=self.rounded)
+                if table.key_of(after) != key:
+                    yield self._remove(table, key)
+                yield self._put(table, after)
+            case "delete":
+                if write.get("prev") is not None:
+                    known = table.row(write["prev"], rounded=self.rounded)
+                    self.rows.setdefault((table.name, table.key_of(known)), known)
+                for spelled_key in write["keys"]:
+                    yield self._remove(table, table.key(spelled_key))
+            case op:
+                raise ValueError(f"the cases' reader knows no op {op!r}")
+
+    def _put(self, table: CaseTable, values: tuple[Datum, ...]) -> RowVersion:
+        key = table.key_of(values)
+        previous = self.rows.get((table.name, key))
+        self.rows[table.name, key] = values
+        return RowVersion(table.name, key, values, previous)
+
+    def _remove(self, table: CaseTable, key: tuple[Datum, ...]) -> RowVersion:
+        return RowVersion(table.name, key, None, self.rows.pop((table.name, key), None))
+
+
+def _refuse_unknown(write: _Write) -> None:
+    op = write["op"]
+    if op not in _MEMBERS:
+        raise ValueError(f"the cases' reader knows no op {op!r}")
+    if unknown := write.keys() - _MEMBERS[op] - {"op", "note"}:
+        raise ValueError(f"the cases' reader does not know what {', '.join(sorted(unknown))} says of {op}")

@@ -1,0 +1,113 @@
+"""The markers that changefeed cases expect: their text, and how they stand on the partitions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Final
+
+from tests.conformance.avro_text import avro_value, canonical
+from tests.conformance.case import Case
+from tests.conformance.feed_run import FeedRun
+from tidegate.changefeed.encoder import compile_marker
+from tidegate.changefeed.feed import TableName
+from tidegate.changefeed.options import Format
+from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
+
+_HLC: Final = re.compile(r"\d+\.\d{10}")
+_PER_EMISSION: Final = re.compile(r"(?P<count>\d+) records? per emission, one per partition, key null")
+_AT_LEAST_ONE: Final = re.compile(r"at least one(?P<above>, strictly greater than the \w+ commit timestamp)?")
+
+
+def resolved(case: Case, run: FeedRun) -> str | None:
+    """The marker's text, or how many there are and where."""
+    wanted = str(case["expect"]["resolved"])
+    if wanted.startswith("{"):
+        return _marker_text(wanted, run) or _marker_of(case, run, wanted)
+    if match := _PER_EMISSION.fullmatch(wanted):
+        return _markers_per_emission(int(match["count"]), run)
+    if match := _AT_LEAST_ONE.fullmatch(wanted):
+        return _marker_above(run, run.history.last_commit if match["above"] else None)
+    return f"the runner cannot check markers that are expected as {wanted!r}"
+
+
+def _marker_text(wanted: str, run: FeedRun) -> str | None:
+    """Every marker reads like the wanted one but for its timestamp, and every partition has one.
+
+    The timestamp itself is another: a range's resolved timestamp has no logical part.
+    """
+    shape = _shape(wanted, run)
+    for output in run.outputs:
+        for place, markers in output.markers.items():
+            if not markers:
+                return f"no marker on partition {place.partition} of {place.topic}"
+            other = next((marker for marker in markers if _shape(marker, run) != shape), None)
+            if other is not None:
+                return f"expected a marker like {wanted}, got {other}"
+    return None
+
+
+def _shape(marker: str, run: FeedRun) -> str:
+    avro = run.options.format is Format.AVRO
+    return _HLC.sub("...", canonical(json.loads(marker)) if avro else marker)
+
+
+def _marker_of(case: Case, run: FeedRun, wanted: str) -> str | None:
+    """The encoder's marker at the very timestamp that the case resolves."""
+    stamp = _HLC.search(wanted)
+    if stamp is None:
+        return f"the expected marker {wanted} has no timestamp"
+    asked = [write.get("ts") for write in case["writes"] if write["op"] == "resolve"]
+    if asked and stamp[0] not in asked:
+        return f"the case resolves {asked}, and expects {wanted}"
+    timestamp = ResolvedTimestamp(parse_decimal(stamp[0]))
+    for table in run.tables:
+        encoder = compile_marker(TableName.of(table), run.options)
+        body = encoder.encode(timestamp)
+        if encoder.schema is None:
+            found = body.decode()
+        else:
+            wanted = canonical(json.loads(wanted))
+            found = canonical(avro_value(encoder.schema.text, body))
+        if found != wanted:
+            return f"expected the marker {wanted}, got {found}"
+    return None
+
+
+def resolved_shape(case: Case, run: FeedRun) -> str | None:
+    """The marker's text with dots in place of its timestamp."""
+    return _marker_text(str(case["expect"]["resolved_shape"]), run)
+
+
+def _markers_per_emission(count: int, run: FeedRun) -> str | None:
+    """Each marker stands once on each partition of each topic; that it has no key makes it a marker."""
+    for output in run.outputs:
+        for topic in {place.topic for place in output.markers}:
+            emissions = Counter(
+                (marker, place.partition)
+                for place, markers in output.markers.items()
+                if place.topic == topic
+                for marker in markers
+            )
+            stamps = {marker for marker, _ in emissions}
+            complete = {(marker, number): 1 for marker in stamps for number in range(count)}
+            if not stamps or emissions != complete:
+                return f"expected each marker once on each of {count} partitions, got {dict(emissions)}"
+    return None
+
+
+def _marker_above(run: FeedRun, above: Timestamp | None) -> str | None:
+    for output in run.outputs:
+        for place, markers in output.markers.items():
+            stamps = [parse_decimal(_stamp_in(marker)) for marker in markers]
+            if not stamps or (above is not None and max(stamps) <= above):
+                return f"no marker above {above} on partition {place.partition} of {place.topic}: {markers}"
+    return None
+
+
+def _stamp_in(marker: str) -> str:
+    match = _HLC.search(marker)
+    if match is None:
+        raise ValueError(f"not a marker: {marker}")
+    return match[0]

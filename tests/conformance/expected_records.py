@@ -1,0 +1,116 @@
+"""The rows that changefeed cases expect: listed records, patterns, headers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from tests.conformance.case import Case
+from tests.conformance.feed_run import FeedOutput, FeedRun, Line
+from tests.conformance.record_text import has_member, listed_record, without_members
+from tidegate.changefeed.options import Envelope, Format
+
+_HLC: Final = re.compile(r"\d+\.\d{10}")
+#: Members of an expectation that say how its records are compared.
+OF_RECORDS: Final = frozenset({"allowed", "exactly", "order", "ignore", "duplicates_allowed"})
+
+
+def no_more_than_written(case: Case, run: FeedRun) -> str | None:
+    """One record for each version of a row: no case has to list what must not come."""
+    if run.retries or run.outputs[0].activation.definition.options.envelope is Envelope.DEBEZIUM:
+        return None
+    for output in run.outputs:
+        if len(output.rows) != run.history.versions:
+            return f"{run.history.versions} row versions gave {len(output.rows)} records: {output.texts}"
+    return None
+
+
+def records(case: Case, run: FeedRun) -> str | None:
+    """The listed records in the order of each key, and nothing else where the case says so."""
+    expect = case["expect"]
+    ignored = expect.get("ignore", ())
+    for output in run.outputs:
+        avro = output.activation.definition.options.format is Format.AVRO
+        listed, allowed = (
+            [without_members(listed_record(text, avro=avro), ignored) for text in _named(expect, name, run)]
+            for name in ("records", "allowed")
+        )
+        written = _first_seen([without_members(line, ignored) for line in output.rows], run)
+        failure = (
+            _missing(listed, written)
+            or _unlisted(expect, listed + allowed, written)
+            or _misordered(expect, listed, written)
+            or _never_there(ignored, output)
+        )
+        if failure:
+            return f"{failure}; wrote {output.texts}"
+    return None
+
+
+def _named(expect: Mapping[str, Any], name: str, run: FeedRun) -> Iterable[str]:
+    """Listed records with the run's timestamps in place of the case's names for them."""
+    for text in expect.get(name, ()):
+        for label, timestamp in run.history.names.items():
+            shown = label if _HLC.fullmatch(label) else f"<{label}>"
+            text = text.replace(shown, timestamp.decimal())
+        yield text
+
+
+def _first_seen(lines: Sequence[Line], run: FeedRun) -> list[Line]:
+    """The records without the duplicates that a retry may have written."""
+    if not run.retries:
+        return list(lines)
+    return list({(line.text, line.partition): line for line in lines}.values())
+
+
+def _missing(listed: Sequence[Line], written: Sequence[Line]) -> str | None:
+    lacking = Counter(line.text for line in listed) - Counter(line.text for line in written)
+    return f"missing {list(lacking.elements())}" if lacking else None
+
+
+def _unlisted(expect: Mapping[str, Any], known: Sequence[Line], written: Sequence[Line]) -> str | None:
+    if not expect.get("exactly") and "allowed" not in expect:
+        return None
+    surplus = Counter(line.text for line in written) - Counter(line.text for line in known)
+    return f"unexpected {list(surplus.elements())}" if surplus else None
+
+
+def _misordered(expect: Mapping[str, Any], listed: Sequence[Line], written: Sequence[Line]) -> str | None:
+    order = str(expect.get("order", "per key"))
+    if order.startswith("none"):
+        return None
+    if not order.startswith("per key"):
+        return f"the runner knows no order {order!r}"
+    for key in {(line.topic, line.key) for line in listed}:
+        wanted = [line.value for line in listed if (line.topic, line.key) == key]
+        found = iter([line.value for line in written if (line.topic, line.key) == key])
+        if not all(value in found for value in wanted):
+            return f"the records of key {key[1]} come in another order than {wanted}"
+    return None
+
+
+def _never_there(ignored: Sequence[str], output: FeedOutput) -> str | None:
+    """A member that a case ignores is one that it expects to be there."""
+    absent = [name for name in ignored if not any(has_member(line, name) for line in output.rows)]
+    return f"no record has the member {', '.join(absent)}" if absent else None
+
+
+def records_regex(case: Case, run: FeedRun) -> str | None:
+    """Each pattern describes a whole record."""
+    for output in run.outputs:
+        for pattern in case["expect"]["records_regex"]:
+            if not any(re.fullmatch(pattern, text) for text in output.texts):
+                return f"no record matches {pattern}; wrote {output.texts}"
+    return None
+
+
+def headers(case: Case, run: FeedRun) -> str | None:
+    """Every record has these headers and no others, provenance left out."""
+    wanted = {name: str(value).encode() for name, value in case["expect"]["headers"].items()}
+    rows = [line for output in run.outputs for line in output.rows]
+    if not rows:
+        return "no record was written that could have headers"
+    other = next((dict(line.headers) for line in rows if dict(line.headers) != wanted), None)
+    return None if other is None else f"expected the headers {wanted}, got {other}"

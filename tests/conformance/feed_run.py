@@ -1,0 +1,199 @@
+"""A changefeed case, run: its log through the in-memory reference engine, record by record.
+
+The engine is the real one: partition processors, encoders, frontier, markers. A fault of the case is a step
+of each partition that is lost after its rows went out: the processor is restored from the state before it
+and takes the same record again, as a worker does that died between its rows and its commit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from tests.conformance.avro_text import avro_text
+from tests.conformance.case import Case
+from tests.conformance.case_feed import CaseFeed
+from tests.conformance.case_history import History, read_history
+from tests.conformance.case_log import CaseLog
+from tests.conformance.case_tables import case_tables
+from tests.hand_log import HandLog
+from tests.logs import Record
+from tests.unit.processor.driving import StoredState, fold
+from tidegate.changefeed.confluent import Schema, unframe
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.options import FeedOptions, Format
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.batch import SOURCE_HEADER, StepResult
+from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartition, content_id
+from tidegate.rows import TableDescriptor
+
+_PARTITIONS = 3
+_RUN_PREFIX = re.compile(r"\d+-")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row's record as text; an absent value shows as an empty one. ``headers`` are without provenance."""
+
+    topic: str
+    partition: int
+    key: str
+    value: str
+    headers: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The record as the cases list it."""
+        return f"{self.topic}: {self.key}->{self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOutput:
+    """What one feed wrote. ``rows`` are in order of each key, ``markers`` in order by topic and partition."""
+
+    activation: Activate
+    rows: tuple[Line, ...]
+    markers: Mapping[TopicPartition, Sequence[str]]
+
+    @property
+    def texts(self) -> list[str]:
+        """The rows as the cases list them."""
+        return [line.text for line in self.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class FeedRun:
+    """What a case's feeds did. ``failures`` are why feeds failed, ``retries`` the steps taken twice."""
+
+    history: History
+    tables: tuple[TableDescriptor, ...]
+    outputs: tuple[FeedOutput, ...]
+    failures: tuple[str, ...]
+    retries: int
+
+    @property
+    def options(self) -> FeedOptions:
+        """The options of the feeds, which are all alike."""
+        return self.outputs[0].activation.definition.options
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltFeeds:
+    """A case's feeds and the history that they read; the log holds it, and what its faults are."""
+
+    history: History
+    log: CaseLog
+    feeds: list[Activate]
+
+
+def build_feeds(
+    case: Case,
+    feed: CaseFeed,
+    log: HandLog,
+    *,
+    table_ids: Iterator[int],
+    range_ids: Iterator[int],
+    origin: Timestamp = ZERO,
+    prefix: str = "",
+) -> BuiltFeeds:
+    """Write a case's history into a log and define its feeds; see ``case_history`` for ``origin``."""
+    expect = case["expect"]
+    tables = case_tables(case, table_ids)
+    # What SQL would round away can only be refused where it is stored all the same.
+    rounded = not ("error" in expect or "error_regex" in expect)
+    history = read_history(case, tables, origin=origin, scans=feed.scans, rounded=rounded)
+    written = CaseLog(log, tables, range_ids)
+    written.write(history)
+    markers = "resolved" in expect or "resolved_shape" in expect
+    feeds = feed.activations(written.descriptors, start=history.start, markers=markers, prefix=prefix)
+    return BuiltFeeds(history, written, feeds)
+
+
+def run_feed(case: Case, feed: CaseFeed) -> FeedRun:
+    """Run a case. Raises ``FeedError`` for a table that no feed can be on."""
+    log = HandLog(_PARTITIONS)
+    built = build_feeds(case, feed, log, table_ids=count(104), range_ids=count(1))
+    schemas: dict[int, str] = {}
+    engine = _run(log, built, schemas)
+    outputs = tuple(_output(engine, activation, schemas) for activation in built.feeds)
+    failures = tuple(incident.cause for incident in engine.incidents)
+    return FeedRun(built.history, tuple(built.log.descriptors), outputs, failures, engine.retries)
+
+
+class _RetryingEngine(ReferenceEngine):
+    """The reference engine with the state that a real one would have stored."""
+
+    def __init__(self, feeds: Sequence[Activate], schemas: dict[int, str]) -> None:
+        self.retries = 0
+        self._stored: list[StoredState] = [{} for _ in range(_PARTITIONS)]
+
+        def schema_id(schema: Schema) -> int:
+            schemas[content_id(schema)] = schema.text
+            return content_id(schema)
+
+        super().__init__(_PARTITIONS, feeds, schema_id=schema_id)
+
+    def step_in_vain(self, partition: int, record: Record) -> None:
+        """Take a record, write its rows, and forget that it was taken."""
+        before = self._stored[partition]
+        self.step(partition, [record])
+        rows = ((table, key, value) for (table, key), value in before.items())
+        self._processors[partition] = PartitionProcessor.restore(
+            partition, _PARTITIONS, ProcessorConfig(), rows
+        )
+        self._stored[partition] = before
+        self.retries += 1
+
+    def _make_durable(self, processor: PartitionProcessor, result: StepResult) -> None:
+        super()._make_durable(processor, result)
+        self._stored[processor.partition] = fold(self._stored[processor.partition], result.changes)
+
+
+def _run(log: HandLog, built: BuiltFeeds, schemas: dict[int, str]) -> _RetryingEngine:
+    engine = _RetryingEngine(built.feeds, schemas)
+    for partition, records in enumerate(log.partitions):
+        faults = {ends[partition] for ends in built.log.faults}
+        for record in records:
+            if record.offset in faults:
+                engine.step_in_vain(partition, record)
+            engine.step(partition, [record])
+    return engine
+
+
+def _output(engine: ReferenceEngine, feed: Activate, schemas: Mapping[int, str]) -> FeedOutput:
+    rows: list[Line] = []
+    markers: dict[TopicPartition, list[str]] = {}
+    read = _reader(feed.definition.options.format, schemas)
+    for target in feed.targets:
+        for partition in range(target.partitions):
+            place = TopicPartition(target.topic, partition)
+            records = engine.output.get(place, [])
+            rows += [_line(place, record, read) for record in records if record.key is not None]
+            markers[place] = [read(record.value) for record in records if record.key is None]
+    return FeedOutput(feed, tuple(rows), markers)
+
+
+class _Text:
+    """Keys and values of a format as text."""
+
+    def __init__(self, schemas: Mapping[int, str] | None) -> None:
+        self._schemas = schemas
+
+    def __call__(self, data: bytes | None) -> str:
+        if not data or self._schemas is None:
+            return (data or b"").decode()
+        schema_id, body = unframe(data)
+        return avro_text(self._schemas[schema_id], body)
+
+
+def _reader(form: Format, schemas: Mapping[int, str]) -> _Text:
+    return _Text(schemas if form is Format.AVRO else None)
+
+
+def _line(place: TopicPartition, record: Emitted, read: _Text) -> Line:
+    headers = {name: value for name, value in record.headers if name != SOURCE_HEADER}
+    topic = _RUN_PREFIX.sub("", place.topic, count=1)
+    return Line(topic, place.partition, read(record.key), read(record.value), headers)

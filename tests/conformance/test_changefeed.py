@@ -1,0 +1,277 @@
+"""The runner of changefeed cases can fail: each kind of expectation, altered, is told from what came out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.case import read_cases
+from tests.conformance.runner import Outcome, run_case
+
+_VECTORS = Path(__file__).parent / "vectors" / "changefeed.jsonl"
+_CASES = {case["id"]: case for case in read_cases(_VECTORS)}
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def _set(**members: Any) -> Change:
+    def change(case: dict[str, Any]) -> None:
+        case["expect"] |= members
+
+    return change
+
+
+def _replace(name: str, old: str, new: str) -> Change:
+    """Another text in an expectation, which has to be there."""
+
+    def change(case: dict[str, Any]) -> None:
+        value = case["expect"][name]
+        texts = value if isinstance(value, list) else [value]
+        assert any(old in text for text in texts)
+        replaced = [text.replace(old, new) for text in texts]
+        case["expect"][name] = replaced if isinstance(value, list) else replaced[0]
+
+    return change
+
+
+def _reverse(case: dict[str, Any]) -> None:
+    case["expect"]["records"].reverse()
+
+
+def _twice(case: dict[str, Any]) -> None:
+    case["expect"]["records"].append(case["expect"]["records"][0])
+
+
+def _write(number: int, **members: Any) -> Change:
+    def change(case: dict[str, Any]) -> None:
+        case["writes"][number] |= members
+
+    return change
+
+
+def _options(**members: Any) -> Change:
+    def change(case: dict[str, Any]) -> None:
+        case["options"] |= members
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("case_id", "change", "detail"),
+    [
+        # records
+        ("cf-basic-01", _replace("records", '"b": "c"', '"b": "x"'), "missing"),
+        ("cf-basic-01", _replace("records", '"a": 1, ', '"a": 1,'), "missing"),
+        ("cf-basic-01", _replace("records", "foo:", "bar:"), "missing"),
+        ("cf-basic-01", _replace("records", "[0]", "[9]"), "missing"),
+        ("cf-basic-01", _reverse, "come in another order"),
+        ("cf-basic-01", _set(order="by the moon"), "knows no order"),
+        ("cf-enc-01", _twice, "missing"),
+        ("cf-basic-01", _set(records=[], exactly=True), "unexpected"),
+        ("cf-basic-17", _set(allowed=[]), "unexpected"),
+        ("cf-env-03", _replace("records", "<T1>", "<T2>"), "missing"),
+        ("cf-basic-02", _replace("records", '{"string":"c"}', '{"string":"x"}'), "missing"),
+        ("cf-basic-02", _replace("records", '{"string":"c"}', '"c"'), "missing"),
+        ("cf-basic-02", _replace("records", '{"long":3}', '{"int":3}'), "missing"),
+        ("cf-basic-05", _replace("records", '"before": null', '"before": {}'), "missing"),
+        ("cf-basic-13", _replace("records_regex", '"a": 0', '"a": 1'), "no record matches"),
+        ("cf-basic-14", _set(each_feed=True, records=['foo: [9]->{"after": null}']), "missing"),
+        ("cf-basic-14", _options(feeds=1), "1 feeds ran"),
+        ("cf-env-06", _set(ignore=[]), "missing"),
+        ("cf-env-06", _set(ignore=["ts_ns", "ts_hlc"]), "no record has the member ts_hlc"),
+        ("cf-env-10", _set(headers={}), "expected the headers"),
+        ("cf-env-10", _set(headers={"trace_id": "x"}), "expected the headers"),
+        ("cf-basic-15", _set(metric={"error_retries": ">=9"}), "expected error_retries"),
+        ("cf-basic-15", _set(metric={"failures": 1}), "expected failures"),
+        ("cf-basic-15", _set(metric={"lag": 1}), "knows no metric lag"),
+        # markers
+        ("cf-enc-01", _replace("resolved", "__crdb__", "crdb"), "expected a marker like"),
+        ("cf-enc-01", _replace("resolved", ":", ": "), "expected a marker like"),
+        ("cf-enc-01", _replace("resolved", "0002", "0003"), "the case resolves"),
+        ("cf-enc-23", _replace("resolved", "string", "long"), "expected a marker like"),
+        ("cf-env-03", _replace("resolved_shape", "__crdb__", "crdb"), "expected a marker like"),
+        ("cf-part-02", _replace("resolved", "8", "7"), "each marker once on each of 7 partitions"),
+        ("cf-part-02", _replace("resolved", "8", "9"), "each marker once on each of 9 partitions"),
+        ("cf-part-02", _set(resolved="now and then"), "cannot check markers"),
+        ("cf-basic-06", _set(resolved="at least ten"), "cannot check markers"),
+        # Avro
+        ("cf-avrotype-12", _replace("avro_json", "0.006", "0.007"), "expected"),
+        ("cf-avrotype-15", _replace("avro_json", "bytes.decimal", "bytes"), "expected"),
+        ("cf-avrotype-15", _replace("field_type", '"scale":2', '"scale":3'), "expected the schema"),
+        (
+            "cf-avrotype-15",
+            _replace("field_type", '"precision":12,"scale":2', '"scale":2,"precision":12'),
+            "expected the schema",
+        ),
+        ("cf-avrotype-32", _replace("value_row_schema", "INT8", "INT4"), "expected the schema"),
+        ("cf-avrotype-32", _set(key_schema="{}"), "expected the schema"),
+        ("cf-avrotype-32", _set(value_schema="{}"), "expected the schema"),
+        # refusals
+        ("cf-avrotype-30", _replace("error_regex", "OID", "INET"), "expected"),
+        ("cf-avrotype-07", _set(state="failed", error_regex="STRING"), "nothing was refused"),
+        ("cf-avrotype-07", _set(state="failed"), "nothing was refused"),
+        ("cf-avrotype-30", _set(records=['foo: {"a":{"long":1}}->']), "missing"),
+        ("cf-avrotype-30", _set(state="failed", gone=True), "cannot check what a case expects by gone"),
+        ("cf-enc-15", _replace("error", "wrapped", "row"), "expected"),
+        ("cf-enc-12", _set(error="anything"), "nothing was refused"),
+        # what nobody here knows
+        ("cf-basic-01", _set(values=["1"]), "cannot check what a case expects by values"),
+        ("cf-basic-01", _set(state="succeeded"), "cannot check what a case expects by state"),
+        ("cf-basic-01", _write(0, op="insrt"), "knows no op 'insrt'"),
+        ("cf-basic-01", _write(0, priority="high"), "does not know what priority says"),
+        ("cf-basic-15", _write(4, fault="fire"), "knows no fault 'fire'"),
+        ("cf-basic-01", _write(0, rows=[{"a": 0, "c": 1}]), "has no column c"),
+        ("cf-basic-01", _options(sparkling=True), "unknown option sparkling"),
+    ],
+)
+def test_an_altered_case_fails_and_says_why(case_id: str, change: Change, detail: str) -> None:
+    assert run_case(_CASES[case_id]).outcome is Outcome.PASSED
+    case = copy.deepcopy(_CASES[case_id])
+    change(case)
+    result = run_case(case)
+    assert result.outcome is Outcome.FAILED
+    assert detail in result.detail
+
+
+def _part(expect: Mapping[str, Any], **members: Any) -> dict[str, Any]:
+    return {"id": "cf-part-99", "table": None, "options": {"partitions": 8}, "expect": expect, **members}
+
+
+#: FNV-1a of "[1]", by hand: 32-bit, xor then multiply, over 5b 31 5d.
+_HASH = 0x811C9DC5
+for _byte in b"[1]":
+    _HASH = (_HASH ^ _byte) * 0x01000193 % 2**32
+_SIGNED = _HASH - 2**32 if _HASH >= 2**31 else _HASH
+_PARTITION = abs(_SIGNED) % 8
+_ROW = {
+    "table": {"name": "foo", "columns": [{"name": "a", "type": "INT"}], "pk": ["a"]},
+    "writes": [{"op": "start_feed"}, {"op": "insert", "table": "foo", "rows": [{"a": 1}]}],
+}
+
+
+def _forms(partition: int, hashed: int) -> list[dict[str, Any]]:
+    """One example in every form that a case may have."""
+    return [
+        _part({"partition": partition}, options={"partitions": 8, "key": "[1]"}),
+        _part({"partition": partition, "key_hex": "5b315d"}),
+        _part({"partitions": {"[1]": partition}}),
+        _part({"partitions": {"[1]": partition}}, **_ROW),
+        _part({"partitions": {"[1]": partition}, "records": ['foo: [1]->{"after": {"a": 1}}']}, **_ROW),
+        _part({"partition_of": [["[1]", partition]]}),
+        _part({"partitions": [partition]}, options={"partitions": 8, "keys": ["[1]"]}),
+        _part({"examples": [{"key": "[1]", "partitions": 8, "partition": partition, "hash": hashed}]}),
+        _part({"hash": hashed, "key": "[1]"}),
+        _part({"hash": {"[1]": f"{hashed:08x}"}}),
+        _part({"fnv1a": {"[1]": hashed - 2**32}}),
+    ]
+
+
+@pytest.mark.parametrize("form", range(len(_forms(0, 0))))
+def test_partition_examples_are_read_in_every_form_and_can_be_wrong(form: int) -> None:
+    right = run_case(_forms(_PARTITION, _HASH)[form])
+    assert (right.outcome, right.detail) == (Outcome.PASSED, "")
+    wrong = run_case(_forms((_PARTITION + 1) % 8, _HASH ^ 1)[form])
+    assert wrong.outcome is Outcome.FAILED
+    assert "expected" in wrong.detail
+
+
+@pytest.mark.parametrize(
+    "expect",
+    [
+        {"partition": 3},
+        {"partitions": 3},
+        {"partitions": [3, 4]},
+        {"partitions": {}},
+        {"hash": 3},
+        {"examples": [{"key": [1], "partition": 3}]},
+        {"examples": [{"key": "[1]"}]},
+        {"murmur": 3},
+        {},
+    ],
+)
+def test_partition_examples_of_an_unknown_form_fail(expect: dict[str, Any]) -> None:
+    assert run_case(_part(expect, writes=[], table=_ROW["table"])).outcome is Outcome.FAILED
+
+
+def test_a_step_of_the_case_that_this_version_cannot_take_leaves_the_case_out() -> None:
+    case = copy.deepcopy(_CASES["cf-basic-01"])
+    case["writes"].append({"op": "ddl", "sql": "ALTER TABLE foo DROP COLUMN b"})
+    result = run_case(case)
+    assert (result.outcome, result.detail) == (Outcome.SKIPPED, "op ddl is not supported yet")
+
+
+def _typed(sql_type: str, spelled: str, shown: str, **column: Any) -> dict[str, Any]:
+    return {
+        "id": "cf-jsontype-99",
+        "table": {
+            "name": "t",
+            "columns": [{"name": "a", "type": "INT NOT NULL"}, {"name": "b", "type": sql_type, **column}],
+            "pk": ["a"],
+        },
+        "options": {},
+        "writes": [
+            {"op": "insert_sql", "table": "t", "values": f"(1, {spelled})"},
+            {"op": "start_feed"},
+        ],
+        "expect": {"records": [f't: [1]->{{"after": {{"a": 1, "b": {shown}}}}}']},
+    }
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "spelled", "shown"),
+    [
+        ("INTERVAL", "'1 year 2 mons 3 days 04:05:06'", '"1 year 2 mons 3 days 04:05:06"'),
+        ("DECIMAL(10,2)", "1.005", "1.01"),
+        ("DECIMAL(10,2) NOT NULL", "26.3", "26.30"),
+        ("TIMESTAMPTZ", "'2025-05-09 21:20:29.25-05:00'", '"2025-05-10T02:20:29.25Z"'),
+        ("TIMETZ", "'03:04:05-08'", '"03:04:05-08:00:00"'),
+        ("DATE", "DATE 'infinity'", '"infinity"'),
+        ("BYTES", "'\\x666f6f'", '"\\\\x666f6f"'),
+        ("STRING[]", "ARRAY['a','b,c', NULL]::STRING[]", '["a", "b,c", null]'),
+        ("JSONB", '\'{"b": 1.0, "a": [null]}\'', '{"a": [null], "b": 1.0}'),
+        ("status(open,closed)", "'closed'", '"closed"'),
+        ("STRING COLLATE fr", "'it''s (1, 2)' COLLATE fr", '"it\'s (1, 2)"'),
+    ],
+)
+def test_literals_are_read_as_sql_means_them(sql_type: str, spelled: str, shown: str) -> None:
+    result = run_case(_typed(sql_type, spelled, shown))
+    assert (result.outcome, result.detail) == (Outcome.PASSED, "")
+
+
+def test_an_enums_labels_may_stand_beside_its_name() -> None:
+    case = _typed("status", "'closed'", '"closed"', labels=["open", "closed"])
+    assert run_case(case).outcome is Outcome.PASSED
+    case = {**_typed("status", "'closed'", '"closed"'), "types": {"status": ["open", "closed"]}}
+    assert run_case(case).outcome is Outcome.PASSED
+
+
+def test_computed_columns_are_computed_and_virtual_ones_are_not_stored() -> None:
+    case = copy.deepcopy(_CASES["cf-basic-10"])
+    del case["options"]["virtual_columns"]
+    case["expect"]["records"] = [text.replace(', "c": null', "") for text in case["expect"]["records"]]
+    assert run_case(case).outcome is Outcome.PASSED
+    case["table"]["columns"][2]["type"] = "INT AS (b+1) STORED NOT NULL"
+    case["expect"]["records"] = [
+        'cc: [1]->{"after": {"a": 1, "b": 1, "c": 2}, "before": null}',
+        'cc: [1]->{"after": {"a": 1, "b": 10, "c": 11}, "before": {"a": 1, "b": 1, "c": 2}}',
+    ]
+    assert run_case(case).outcome is Outcome.PASSED
+
+
+def test_a_changed_primary_key_is_a_deletion_and_a_new_row() -> None:
+    case = copy.deepcopy(_CASES["cf-basic-01"])
+    case["writes"] = [
+        {"op": "start_feed"},
+        {"op": "insert", "table": "foo", "rows": [{"a": 1, "b": "x"}]},
+        {"op": "update", "table": "foo", "key": [1], "set": {"a": 2}},
+    ]
+    case["expect"]["records"] = [
+        'foo: [1]->{"after": {"a": 1, "b": "x"}}',
+        'foo: [1]->{"after": null}',
+        'foo: [2]->{"after": {"a": 2, "b": "x"}}',
+    ]
+    assert run_case(case).outcome is Outcome.PASSED
