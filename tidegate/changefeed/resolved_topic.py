@@ -58,6 +58,11 @@ class OffsetMarkerDecoder:
 
     __slots__ = ()
 
+    @property
+    def tombstones(self) -> bool:
+        """Whether deletions stand there: they do not."""
+        return False
+
     def decode(self, key: bytes | None, value: bytes | None) -> MarkerRecord:
         """Read one marker. Raises ``MalformedRecord`` for bytes that no feed can have written there."""
         try:

@@ -12,6 +12,7 @@ from tidegate.changefeed.record import JsonDecoder, RecordDecoder
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
+from tidegate.verify.auditor import OFFSET_MARKERS
 
 topics_argument = click.argument("topics", metavar="[TOPIC]...", nargs=-1)
 feed_option = click.option(
@@ -33,6 +34,15 @@ class Reading(NamedTuple):
     decoder: RecordDecoder
     feed: FeedTopics | None
 
+    @property
+    def resolved_topic(self) -> str:
+        """The topic of the feed's markers; empty when they stand among the rows, as far as is known."""
+        return "" if self.feed is None else self.feed.resolved_topic
+
+    def decoder_of(self, topic: str) -> RecordDecoder:
+        """Reads the records of this topic."""
+        return OFFSET_MARKERS if topic == self.resolved_topic else self.decoder
+
 
 def choose_reading(
     connection: KafkaConnection, app_id: str, topics: tuple[str, ...], feed_name: str | None, envelope: str
@@ -44,7 +54,8 @@ def choose_reading(
         return Reading(topics, JsonDecoder(Envelope(envelope)), None)
     id_ = feed_id(feed_name)
     feed = FeedTopics.of(id_, Jobs(connection, app_id).feed(id_))
-    unknown = sorted(set(topics) - set(feed.topics))
+    written = (*feed.topics, feed.resolved_topic) if feed.resolved_topic else feed.topics
+    unknown = sorted(set(topics) - set(written))
     if unknown:
         raise click.UsageError(f"Feed {id_} does not write {', '.join(unknown)}.")
-    return Reading(topics or feed.topics, feed.decoder, feed)
+    return Reading(topics or written, feed.decoder, feed)

@@ -43,7 +43,7 @@ def tail(
     records = tail_topics(connection, chosen.topics, start, follow=follow)
     try:
         for record in islice(records, limit):
-            click.echo(line_of(record, chosen.decoder))
+            click.echo(line_of(record, chosen.decoder_of(record.topic)))
     except KeyboardInterrupt:
         pass  # the way to end --follow
     finally:

@@ -56,7 +56,8 @@ def verify(
 ) -> None:
     """Audit output topics, up to where they end now.
 
-    Name all topics of one feed: its markers go to every partition of each of them.
+    Name all topics of one feed: its markers go to every partition of each of them. Name the feed where its
+    markers have a topic of their own, which is read as well then.
 
     Exit status: 0 when every rule is kept, 1 when one is broken, 2 when the topics could not be checked,
     or not fully.
@@ -84,11 +85,14 @@ def _audit(
     horizon_ns: int | None,
     expected: Iterable[ExpectedVersion] | None,
 ) -> AuditReport:
-    output = OutputTopics.now(connection, chosen.topics)
+    output = OutputTopics.now(connection, chosen.topics, chosen.resolved_topic)
     options = AuditOptions(
         start=None if chosen.feed is None else chosen.feed.start,
         horizon_ns=horizon_ns,
         truncated=output.truncated,
+        compacted=output.compacted,
+        resolved_topic=output.resolved_topic,
+        ends=output.ends if output.resolved_topic else {},
     )
     auditor = Auditor(output.counts, options, chosen.decoder, expected)
     auditor.feed(_shown(output))

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from tidegate.client.connection import KafkaConnection
@@ -55,6 +55,14 @@ class Cluster:
         ends = self._offsets(wanted, OffsetSpec.latest())
         lows = self._offsets(wanted, OffsetSpec.earliest())
         return {place: Bounds(lows[place], ends[place]) for place in wanted}
+
+    def compacted(self, topics: Iterable[str]) -> frozenset[str]:
+        """Those of the topics that lose the older records of a key."""
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        with self._connection.asking("asking how topics are cleaned up"):
+            answers = self._admin.describe_configs(resources, request_timeout=self._connection.timeout_s)
+            policies = {resource.name: each.result()["cleanup.policy"] for resource, each in answers.items()}
+        return frozenset(topic for topic, policy in policies.items() if "compact" in policy.value)
 
     def _offsets(self, places: Iterable[TopicPartition], spec: Any) -> Mapping[TopicPartition, int]:
         asked = {confluent_kafka.TopicPartition(*place): spec for place in places}

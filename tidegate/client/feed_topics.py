@@ -32,10 +32,16 @@ class FeedTopics:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The names of its topics."""
+        """The names of the topics of its rows; its markers stand there as well, unless it has a topic for
+        them."""
         return tuple(target.topic for target in self.targets)
 
     @property
+    def resolved_topic(self) -> str:
+        """The topic of its markers; empty when they stand among the rows."""
+        return self.options.resolved_topic
+
+    @property
     def decoder(self) -> RecordDecoder:
-        """Reads its records."""
+        """Reads its rows, and markers among them."""
         return decoder_for(self.options)

@@ -13,27 +13,55 @@ from tidegate.verify import TopicPartition, TopicRecord
 
 @dataclass(frozen=True, slots=True)
 class OutputTopics:
-    """Output topics at one moment: partition counts, and where each partition began and ended."""
+    """Output topics at one moment: partition counts, and where each partition began and ended.
+
+    With a ``resolved_topic`` that moment is a little earlier for it: what its markers say of the others had
+    come true when these were asked for. ``compacted`` names the topics that lose a key's older rows; only a
+    feed with such a topic may have them.
+    """
 
     connection: KafkaConnection
     counts: dict[str, int]
     bounds: dict[TopicPartition, Bounds]
+    resolved_topic: str = ""
+    compacted: frozenset[str] = frozenset()
 
     @classmethod
-    def now(cls, connection: KafkaConnection, topics: Iterable[str]) -> OutputTopics:
-        """The topics as they are. ``InputError`` for one that does not exist."""
+    def now(
+        cls, connection: KafkaConnection, topics: Iterable[str], resolved_topic: str = ""
+    ) -> OutputTopics:
+        """The topics as they are, and that of the markers. ``InputError`` for one that does not exist."""
         cluster = Cluster(connection)
-        counts = cluster.partition_counts(topics)
-        return cls(connection, counts, cluster.bounds(partitions_of(counts)))
+        rows = [topic for topic in topics if topic != resolved_topic]
+        counts = cluster.partition_counts([*rows, resolved_topic] if resolved_topic else rows)
+        bounds: dict[TopicPartition, Bounds] = {}
+        for first_or_second in ([resolved_topic] if resolved_topic else [], rows):
+            places = partitions_of({topic: counts[topic] for topic in first_or_second})
+            bounds |= cluster.bounds(places) if places else {}
+        compacted = cluster.compacted(rows) if resolved_topic and rows else frozenset[str]()
+        return cls(connection, counts, bounds, resolved_topic, compacted)
 
     @property
     def truncated(self) -> frozenset[TopicPartition]:
         """The partitions whose beginning has been deleted."""
         return frozenset(place for place, bounds in self.bounds.items() if bounds.low > 0)
 
+    @property
+    def ends(self) -> dict[TopicPartition, int]:
+        """Where the partitions of rows ended."""
+        return {place: each.end for place, each in self.bounds.items() if place.topic != self.resolved_topic}
+
     def records(self) -> Iterator[TopicRecord]:
-        """Every committed record up to that moment, in offset order per partition."""
-        filled = {place: bounds for place, bounds in self.bounds.items() if bounds.low < bounds.end}
+        """Every committed record up to that moment, in offset order per partition; markers of a topic of
+        their own before all others."""
+        yield from self._read(self.bounds.keys() - self.ends.keys())
+        yield from self._read(self.ends.keys())
+
+    def _read(self, places: Iterable[TopicPartition]) -> Iterator[TopicRecord]:
+        filled = {place: self.bounds[place] for place in places}
+        filled = {place: bounds for place, bounds in filled.items() if bounds.low < bounds.end}
+        if not filled:
+            return
         starts = {place: bounds.low for place, bounds in filled.items()}
         with PartitionReader(self.connection, starts) as reader:
             yield from reader.read_to({place: bounds.end for place, bounds in filled.items()})

@@ -52,7 +52,8 @@ def line_of(record: TopicRecord, decoder: RecordDecoder) -> str:
     except MalformedRecord:
         return f"{place} unreadable: key {record.key!r} value {record.value!r}"
     if isinstance(decoded, MarkerRecord):
-        return f"{place} resolved {decoded.resolved}"
+        below = ", ".join(f"{topic} below {offset}" for topic, offset in decoded.offsets.items())
+        return f"{place} resolved {decoded.resolved}{below and f': {below}'}"
     return f"{place} {_text(record.key)} -> {_text(record.value)}"
 
 

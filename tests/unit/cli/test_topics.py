@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -13,9 +15,11 @@ from tests.unit.cli.running import run
 from tests.unit.client.feeds import definition, tell
 from tests.unit.client.topics import create_topic, delete_before, write
 from tests.unit.verify.streams import at, everywhere, marker, row
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedState, FeedTarget, TableName
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedState, FeedTarget, TableName
 from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
+from tidegate.changefeed.resolved_topic import offset_marker_value
 from tidegate.client.jobs import jobs_topic
+from tidegate.hlc import ResolvedTimestamp
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate
 from tidegate.rows import (
@@ -35,11 +39,13 @@ pytestmark = pytest.mark.broker
 class Topic:
     """A topic of two partitions and what is written to it."""
 
+    config: ClassVar[dict[str, str]] = {}
+
     def __init__(self, bootstrap: str, name: str) -> None:
         self.bootstrap = bootstrap
         self.name = name
         self.kafka: tuple[str, ...] = ("-b", bootstrap)
-        create_topic(bootstrap, name, 2)
+        create_topic(bootstrap, name, 2, **self.config)
 
     def row(self, key: int, ms: int) -> TopicRecord:
         return row(key, at(ms), self.name)
@@ -138,11 +144,14 @@ class Fed(Topic):
         create_topic(bootstrap, f"{prefix}raftlog")
         self._describe(prefix)
         target = FeedTarget(TableName("accounts"), TABLE.id, self.name, 2, ())
-        feed = definition()
+        feed = self._definition(prefix)
         state = StateRecord(feed.id, FIRST_EPOCH, FeedState.RUNNING, at(2), (target,))
         tell(bootstrap, prefix, DefinitionRecord(feed), state)
         self.feed = ("--feed", feed.id)
         self.log = ("--topic-prefix", prefix)
+
+    def _definition(self, prefix: str) -> FeedDefinition:
+        return definition()
 
     def _describe(self, prefix: str) -> None:
         update = DescriptorUpdate(TABLE.id, 1, TABLE.modified, encode_descriptor(TABLE))
@@ -169,6 +178,72 @@ def test_verify_of_a_feed_audits_its_topics_from_its_start(fed: Fed) -> None:
     result = run("verify", *fed.feed, "--json", *fed.kafka)
     assert result.exit_code == 1
     assert json.loads(result.stdout)["violation_counts"] == {"below_start": 1}
+
+
+class FedAside(Fed):
+    """The same with markers on a topic of their own, and rows on a compacted one."""
+
+    config: ClassVar = {"cleanup_policy": "compact"}
+
+    def __init__(self, bootstrap: str, prefix: str) -> None:
+        self.aside = f"{prefix}markers"
+        super().__init__(bootstrap, prefix)
+        create_topic(bootstrap, self.aside, 2)
+
+    def _definition(self, prefix: str) -> FeedDefinition:
+        feed = super()._definition(prefix)
+        return replace(feed, options=replace(feed.options, resolved_topic=self.aside))
+
+    def both(self, ms: int, *ends: int) -> list[TopicRecord]:
+        resolved = ResolvedTimestamp(at(ms))
+        values = [offset_marker_value(resolved, {self.name: end}) for end in ends]
+        return [TopicRecord(self.aside, i, -1, None, value, 0) for i, value in enumerate(values)]
+
+
+@pytest.fixture
+def fed_aside(broker: KafkaBroker, topic_prefix: str) -> FedAside:
+    return FedAside(broker.bootstrap, topic_prefix)
+
+
+def test_verify_reads_the_markers_of_a_topic_of_their_own(fed_aside: FedAside) -> None:
+    fed = fed_aside
+    fed.write(_row(fed, 2, 3, 7), *fed.both(9, 0, 1), _row(fed, 2, 10, 8))
+    for arguments in (fed.feed, (fed.name, *fed.feed)):
+        result = run("verify", *arguments, *fed.kafka)
+        assert result.exit_code == 0, result.stdout + result.stderr
+        assert "2 rows (0 repeated) of 1 keys and 2 markers on 4 partitions" in result.stdout
+        assert "complete up to 9000000.0000000000" in result.stdout
+
+
+def test_verify_finds_a_marker_that_names_rows_which_are_not_there(fed_aside: FedAside) -> None:
+    fed_aside.write(_row(fed_aside, 2, 3, 7), *fed_aside.both(9, 0, 2))
+    result = run("verify", *fed_aside.feed, "--json", *fed_aside.kafka)
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["violation_counts"] == {"marker_beyond_end": 1}
+
+
+def test_verify_of_markers_alone_holds_them_to_their_own_rules(fed_aside: FedAside) -> None:
+    fed_aside.write(*fed_aside.both(9, 0, 0), *fed_aside.both(8, 0, 0))
+    result = run("verify", fed_aside.aside, *fed_aside.feed, "--json", *fed_aside.kafka)
+    assert json.loads(result.stdout)["violation_counts"] == {"marker_fell": 2}
+
+
+def test_verify_knows_that_compaction_removes_rows(fed_aside: FedAside, tmp_path: Path) -> None:
+    fed = fed_aside
+    History([fed.version(2, 3, 6), fed.version(2, 4, 7)]).dump(tmp_path / "history")
+    fed.write(_row(fed, 2, 4, 7), *fed.both(9, 0, 1))
+    result = run("verify", *fed.feed, "--history", str(tmp_path / "history"), *fed.log, *fed.kafka)
+    assert result.exit_code == 2, result.stdout + result.stderr
+    assert "not checked (MISSING_ROW): 2 partitions are compacted" in result.stdout
+
+
+def test_tail_of_a_feed_shows_the_markers_of_a_topic_of_their_own(fed_aside: FedAside) -> None:
+    fed_aside.write(*fed_aside.both(9, 0, 5))
+    lines = run("tail", *fed_aside.feed, *fed_aside.kafka).stdout.splitlines()
+    assert sorted(lines) == [
+        f"{fed_aside.aside}[{i}]@0 resolved 9000000.0000000000: {fed_aside.name} below {end}"
+        for i, end in enumerate((0, 5))
+    ]
 
 
 def test_verify_with_a_history_finds_what_is_missing(fed: Fed, tmp_path: Path) -> None:
