@@ -28,13 +28,14 @@ from tidegate.verify.partition import PartitionAudit
 from tidegate.verify.record import TopicPartition, TopicRecord
 from tidegate.verify.report import AuditCounts, AuditReport, Unchecked, Verdict
 from tidegate.verify.resolved_topic import ResolvedTopic
+from tidegate.verify.tombstones import Tombstones
 from tidegate.verify.unchecked import Losses, unchecked_rules
 from tidegate.verify.violation import Findings, ViolationKind, key_text
 
 #: Reads feeds that are created without a format or an envelope.
 WRAPPED_JSON: Final = JsonDecoder(Envelope.WRAPPED)
 #: Reads the markers of a ``resolved_topic``, whatever the feed's format.
-OFFSET_MARKERS: Final = OffsetMarkerDecoder()
+OFFSET_MARKERS: Final[RecordDecoder] = OffsetMarkerDecoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class AuditOptions:
     far below their partition's marker are forgotten (``memory.py`` says what that costs); ``None``
     remembers all. ``truncated`` names the partitions whose beginning has been deleted, ``compacted`` the
     topics that lose a key's older rows. ``violation_limit`` bounds how many violations are kept; all are
-    counted.
+    counted. ``row_keys`` is false for a feed with ``key_column``, whose keys do not say which row it is.
 
     ``resolved_topic`` is the topic of the feed's markers, empty where they stand among the rows; ``ends`` are
     the ends of the partitions of rows, asked for after that of the markers' topic.
@@ -56,6 +57,7 @@ class AuditOptions:
     truncated: frozenset[TopicPartition] = frozenset()
     compacted: frozenset[str] = frozenset()
     violation_limit: int = 100
+    row_keys: bool = True
     resolved_topic: str = ""
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
@@ -86,7 +88,10 @@ class Auditor:
         self._options = options
         self._decoder = decoder
         self._findings = Findings(options.violation_limit)
-        self._expected = None if expected is None else ExpectedRows(expected, topics, options.start)
+        self._compared = expected is not None
+        # Two rows may share a key then, and a timestamp: their versions cannot be told apart.
+        known = None if not options.row_keys else expected
+        self._expected = None if known is None else ExpectedRows(known, topics, options.start)
         places = [TopicPartition(topic, i) for topic, count in topics.items() for i in range(count)]
         aside = options.resolved_topic
         self._aside = ResolvedTopic(aside, topics, self._findings) if aside else None
@@ -112,7 +117,8 @@ class Auditor:
         self._find_absent_markers()
         self._find_missing_rows()
         counts = self._counts()
-        unchecked = tuple(unchecked_rules(counts, self._losses(), compared=self._expected is not None))
+        row_keys = self._options.row_keys
+        unchecked = tuple(unchecked_rules(counts, self._losses(), compared=self._compared, row_keys=row_keys))
         return AuditReport(
             verdict=self._verdict(unchecked),
             counts=counts,
@@ -124,6 +130,10 @@ class Auditor:
 
     def _partition(self, place: TopicPartition) -> PartitionAudit:
         truncated = self._options.lost_rows(place)
+        tombstones = None
+        if self._decoder.tombstones:
+            deletions = VersionMemory(self._options.horizon_ns, truncated=truncated)
+            tombstones = Tombstones(deletions, self._findings)
         return PartitionAudit(
             place,
             partition_count=self._topics[place.topic],
@@ -131,6 +141,8 @@ class Auditor:
             findings=self._findings,
             expected=self._expected,
             start=self._options.start,
+            tombstones=tombstones,
+            row_keys=self._options.row_keys,
         )
 
     def _take(self, partition: PartitionAudit, record: TopicRecord) -> None:
@@ -147,7 +159,7 @@ class Auditor:
             return
         if aside is not None:
             partition.pass_marker(aside.pass_to(partition.place, record.offset))
-        partition.take_row(record, record.key or b"", decoded.updated)
+        partition.take_row(record, record.key or b"", decoded)
 
     def _take_marker(self, partition: PartitionAudit, record: TopicRecord, marker: MarkerRecord) -> None:
         aside = self._aside
@@ -209,6 +221,7 @@ class Auditor:
             duplicates=sum(partition.counts.duplicates for partition in partitions),
             undecided=sum(partition.counts.undecided for partition in partitions),
             untimed=sum(partition.counts.untimed for partition in partitions),
+            tombstones=sum(partition.counts.tombstones for partition in partitions),
             markers=sum(partition.counts.markers for partition in partitions),
             expected=0 if self._expected is None else len(self._expected),
         )

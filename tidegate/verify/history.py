@@ -13,14 +13,16 @@ from tidegate.verify.violation import key_text
 class ExpectedVersion(NamedTuple):
     """A version that the source committed, as the feed has to write it.
 
-    ``key`` and ``value`` are the record's exact bytes; ``value`` ``None`` is a record without a value.
-    Rows of an initial scan are expected at the scan's timestamp.
+    ``key``, ``value`` and ``headers`` are the record's exact bytes; ``value`` ``None`` is a record without a
+    value. Provenance headers and tombstones are not listed: they follow from the rest. Rows of an initial
+    scan are expected at the scan's timestamp.
     """
 
     topic: str
     key: bytes
     timestamp: Timestamp
     value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class VersionId(NamedTuple):
@@ -45,24 +47,31 @@ class ExpectedRows:
     ) -> None:
         self._digests: dict[VersionId, int] = {}
         audited = frozenset(topics)
-        for topic, key, timestamp, value in versions:
+        for topic, key, timestamp, value, headers in versions:
             if topic not in audited:
                 raise InputError(f"The history holds versions for topic {topic}, which is not being audited.")
             if start is None or timestamp > start:
-                self._expect(VersionId(topic, key, timestamp), hash(value))
+                self._expect(VersionId(topic, key, timestamp), hash((value, headers)))
         self._unseen = set(self._digests)
 
     def __len__(self) -> int:
         return len(self._digests)
 
-    def confirm(self, topic: str, key: bytes, timestamp: Timestamp, value: bytes | None) -> bool | None:
-        """Whether a row's value is the expected one; ``None`` for a version that nobody committed."""
+    def confirm(
+        self,
+        topic: str,
+        key: bytes,
+        timestamp: Timestamp,
+        value: bytes | None,
+        headers: tuple[tuple[str, bytes | None], ...] = (),
+    ) -> bool | None:
+        """Whether value and headers are the expected ones; ``None`` for a version that nobody committed."""
         version = VersionId(topic, key, timestamp)
         digest = self._digests.get(version)
         if digest is None:
             return None
         self._unseen.discard(version)
-        return digest == hash(value)
+        return digest == hash((value, headers))
 
     def missing(self, covered: Callable[[VersionId], bool]) -> Iterator[VersionId]:
         """The versions that were not seen though ``covered`` says that a marker promises them."""

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidegate.changefeed.partition import partition_of
+from tidegate.changefeed.record import RowRecord
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.verify.history import ExpectedRows
 from tidegate.verify.memory import VersionMemory
 from tidegate.verify.record import TopicPartition, TopicRecord
+from tidegate.verify.tombstones import Tombstones
 from tidegate.verify.violation import Findings, ViolationKind, key_text
 
 #: Headers in which copies of a row may differ: where in the log that copy was read.
@@ -25,13 +27,21 @@ class PartitionCounts:
     duplicates: int = 0
     undecided: int = 0
     untimed: int = 0
+    tombstones: int = 0
     markers: int = 0
 
 
 class PartitionAudit:
-    """One partition against the rules that concern it alone; ``marker`` is its highest marker so far."""
+    """One partition against the rules that concern it alone; ``marker`` is its highest marker so far.
 
-    __slots__ = ("_count", "_expected", "_findings", "_next", "_start", "counts", "marker", "memory", "place")
+    ``tombstones`` is given where the feed writes them. Without ``row_keys`` a record's key does not say which
+    row it is, so that neither order nor repeats can be told.
+    """
+
+    __slots__ = (
+        *("_count", "_expected", "_findings", "_next", "_row_keys", "_start", "_tombstones"),
+        *("counts", "marker", "memory", "place"),
+    )
 
     def __init__(
         self,
@@ -41,6 +51,9 @@ class PartitionAudit:
         findings: Findings,
         expected: ExpectedRows | None = None,
         start: Timestamp | None = None,
+        tombstones: Tombstones | None = None,
+        *,
+        row_keys: bool = True,
     ) -> None:
         self.place = place
         self.memory = memory
@@ -50,6 +63,8 @@ class PartitionAudit:
         self._findings = findings
         self._expected = expected
         self._start = start
+        self._tombstones = tombstones
+        self._row_keys = row_keys
         self._next = 0
 
     def advance(self, record: TopicRecord) -> None:
@@ -61,16 +76,24 @@ class PartitionAudit:
             )
         self._next = record.offset + 1
 
-    def take_row(self, record: TopicRecord, key: bytes, updated: Timestamp | None) -> None:
-        """Check one row; ``updated`` is its timestamp, where it tells one."""
-        self.counts.rows += 1
+    def take_row(self, record: TopicRecord, key: bytes, row: RowRecord) -> None:
+        """Check one row, and what follows it as its tombstone."""
         if not self.memory.knows_key(key):
             self.memory.meet(key)
             self._check_partition(record, key)
-        if updated is None:
+        if row.tombstone:
+            self._take_tombstone(record, key)
+            return
+        self.counts.rows += 1
+        if row.updated is None:
             self.counts.untimed += 1
             return
-        self._check_row(record, key, updated)
+        self._check_row(record, key, row.updated)
+        if self._row_keys:
+            self._take_version(record, key, row.updated, deleted=row.deleted is True)
+
+    def _take_version(self, record: TopicRecord, key: bytes, updated: Timestamp, *, deleted: bool) -> None:
+        """The rules that need to know whether the version was seen before."""
         digest = row_digest(record)
         known = self.memory.digest((key, updated))
         if known is not None:
@@ -78,6 +101,13 @@ class PartitionAudit:
             return
         self._check_first_seen(record, key, updated)
         self.memory.remember((key, updated), digest)
+        if deleted and self._tombstones is not None:
+            self._tombstones.take_deletion(record, key, updated)
+
+    def _take_tombstone(self, record: TopicRecord, key: bytes) -> None:
+        self.counts.tombstones += 1
+        if self._row_keys and self._tombstones is not None:
+            self.counts.undecided += not self._tombstones.take_tombstone(record, key)
 
     def take_marker(self, record: TopicRecord, resolved: Timestamp) -> bool:
         """Check one marker; returns whether it is above all earlier ones."""
@@ -97,6 +127,8 @@ class PartitionAudit:
             return False
         self.marker = resolved
         self.memory.marker(resolved)
+        if self._tombstones is not None:
+            self._tombstones.pass_marker(resolved)
         return True
 
     def _check_partition(self, record: TopicRecord, key: bytes) -> None:
@@ -125,7 +157,7 @@ class PartitionAudit:
     def _check_expected(
         self, expected: ExpectedRows, record: TopicRecord, key: bytes, updated: Timestamp
     ) -> None:
-        confirmed = expected.confirm(record.topic, key, updated, record.value)
+        confirmed = expected.confirm(record.topic, key, updated, record.value, lasting_headers(record))
         if confirmed is None:
             sentence = (
                 f"{_at(record)} holds key {key_text(key)} updated at {updated}, which was never committed."
@@ -133,7 +165,8 @@ class PartitionAudit:
             self._findings.at(ViolationKind.INVENTED_ROW, record, updated, sentence)
         elif not confirmed:
             sentence = (
-                f"{_at(record)} holds key {key_text(key)} updated at {updated} with a value never committed."
+                f"{_at(record)} holds key {key_text(key)} updated at {updated} with a value or headers"
+                " never committed."
             )
             self._findings.at(ViolationKind.WRONG_VALUE, record, updated, sentence)
 
@@ -170,8 +203,12 @@ class PartitionAudit:
 
 def row_digest(record: TopicRecord) -> int:
     """A digest of all that the copies of a row must share. Good within one process only."""
-    lasting = tuple(header for header in record.headers if header[0] not in PROVENANCE_HEADERS)
-    return hash((record.value, record.timestamp_ms, lasting))
+    return hash((record.value, record.timestamp_ms, lasting_headers(record)))
+
+
+def lasting_headers(record: TopicRecord) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers that belong to the row, whichever copy of it this is."""
+    return tuple(header for header in record.headers if header[0] not in PROVENANCE_HEADERS)
 
 
 def _at(record: TopicRecord) -> str:

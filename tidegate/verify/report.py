@@ -30,8 +30,9 @@ class Unchecked(NamedTuple):
 class AuditCounts:
     """How much was audited. ``rows`` counts records, ``duplicates`` those of them that were repeats.
 
-    ``undecided`` rows may be repeats of rows that are deleted or forgotten; ``untimed`` rows tell no
-    timestamp; ``expected`` is the number of versions that the source's history asks for.
+    ``tombstones`` follow deletions and are no rows. ``undecided`` rows may be repeats of rows that are
+    deleted or forgotten; ``untimed`` rows tell no timestamp; ``expected`` is the number of versions that the
+    source's history asks for.
     """
 
     partitions: int
@@ -42,6 +43,7 @@ class AuditCounts:
     untimed: int
     markers: int
     expected: int
+    tombstones: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ def _lines(report: AuditReport) -> Iterator[str]:
         f"  {counts.rows:,} rows ({counts.duplicates:,} repeated) of {counts.keys:,} keys"
         f" and {counts.markers:,} markers on {counts.partitions:,} partitions"
     )
+    if counts.tombstones:
+        yield f"  {counts.tombstones:,} tombstones behind deletions"
     yield f"  complete up to {report.covered}"
     if counts.expected:
         yield f"  compared with {counts.expected:,} committed versions"

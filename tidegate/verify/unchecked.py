@@ -17,6 +17,11 @@ _NEED_UPDATED: Final = (
 _NEED_MARKERS: Final = (ViolationKind.LATE_ROW, ViolationKind.MARKER_MISSING)
 _NEED_MEMORY: Final = (ViolationKind.LATE_ROW, ViolationKind.OUT_OF_ORDER)
 _NEED_HISTORY: Final = (ViolationKind.INVENTED_ROW, ViolationKind.WRONG_VALUE)
+_NEED_ROW_KEYS: Final = (
+    ViolationKind.OUT_OF_ORDER,
+    ViolationKind.LATE_ROW,
+    ViolationKind.CHANGED_DUPLICATE,
+)
 _NEED_ALL: Final = (ViolationKind.MISSING_ROW,)
 
 
@@ -29,16 +34,23 @@ class Losses(NamedTuple):
     compacted: int = 0
 
 
-def unchecked_rules(counts: AuditCounts, losses: Losses, *, compared: bool) -> Iterator[Unchecked]:
-    """What could not be checked, or not for every row; ``compared`` says whether the source's history was
-    given."""
+def unchecked_rules(
+    counts: AuditCounts, losses: Losses, *, compared: bool, row_keys: bool = True
+) -> Iterator[Unchecked]:
+    """What could not be checked, or not for every row.
+
+    ``compared`` says whether the source's history was given, ``row_keys`` whether keys identify rows.
+    """
     if not counts.rows and not counts.markers:
         yield Unchecked(tuple(ViolationKind), "the topics hold no records")
         return
     if counts.untimed:
-        advice = "create the feed WITH updated, in the wrapped envelope"
+        advice = "create the feed WITH updated, in an envelope that has room for it, or as envelope=debezium"
         kinds = _NEED_UPDATED + (_NEED_HISTORY + _NEED_ALL if compared else ())
         yield Unchecked(kinds, f"{counts.untimed:,} rows tell no timestamp; {advice}")
+    if not row_keys:
+        kinds = _NEED_ROW_KEYS + (_NEED_HISTORY + _NEED_ALL if compared else ())
+        yield Unchecked(kinds, "key_column replaces the rows' own keys: versions of one row cannot be told")
     if not counts.markers:
         kinds = _NEED_MARKERS + (_NEED_ALL if compared else ())
         yield Unchecked(kinds, "there are no markers; create the feed WITH resolved")

@@ -25,10 +25,14 @@ class ViolationKind(enum.Enum):
     MARKER_AMONG_ROWS = "a feed with a resolved_topic writes its markers there and nowhere else"
     MARKER_WITHOUT_OFFSET = "a marker on a resolved_topic names its partition's end in every topic of rows"
     MARKER_BEYOND_END = "a marker on a resolved_topic names offsets that the topics have reached"
+    STRAY_TOMBSTONE = "a tombstone follows a deletion of its key with its record time"
+    MISSING_TOMBSTONE = (
+        "a deletion has its tombstone before the marker that covers it, where the feed writes them"
+    )
     BELOW_START = "no row stands at or below the feed's start"
     MISSING_ROW = "every committed version that a marker covers stands in its topic"
     INVENTED_ROW = "every row is a version that the source committed"
-    WRONG_VALUE = "a row's value is the one that the source committed"
+    WRONG_VALUE = "a row's value and headers are those of the version that the source committed"
 
 
 class Violation(NamedTuple):
