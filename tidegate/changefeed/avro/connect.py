@@ -1,13 +1,117 @@
-"""The upsert and debezium envelopes with a schema, for Kafka Connect: Avro."""
+"""The upsert and debezium envelopes with a schema, for Kafka Connect: Avro.
+
+Values are converted before they are written, decimals too: fastavro leaves bytes as they are.
+"""
 
 from __future__ import annotations
 
-from tidegate.changefeed.options import FeedOptions
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from tidegate.changefeed.avro.body import NULL, Fields, body_writer
+from tidegate.changefeed.avro.connect_schema import branch_of, schema_text
+from tidegate.changefeed.confluent import RecordSchemas, Schema
+from tidegate.changefeed.connect import schema as connect
+from tidegate.changefeed.connect.records import ConnectColumn, key_of, located, row_columns, value_schema
+from tidegate.changefeed.debezium_source import source_texts
+from tidegate.changefeed.feed import TableName
+from tidegate.changefeed.names import avro_name
+from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.record_encoder import RecordEncoder
-from tidegate.errors import UnsupportedTable
+from tidegate.changefeed.replaced import operation, require_previous
+from tidegate.changefeed.table_topics import key_subject, value_subject
+from tidegate.errors import RowError, UnsupportedTable
+from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
+from tidegate.rows.row import Row
+from tidegate.rows.types import Datum
+
+_Fill: TypeAlias = Callable[[Sequence[Datum]], Fields]
+_Value: TypeAlias = Callable[[Row, Timestamp], Fields | None]
 
 
 def compile_connect_avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     """The encoder for a table version. Raises ``UnsupportedTable`` for a table without such a form."""
-    raise UnsupportedTable(f"table {table.name}: envelope={options.envelope.value} is not supported yet")
+    key, columns = key_of(table, options), row_columns(table, options)
+    value = value_schema(table, options, columns)
+    schemas = _schemas(table, options, key.schema, value)
+    write_key = body_writer(schemas.key.text, table.name)
+    write_value = body_writer(schemas.value.text, table.name)
+    fill_key = _fill(key.columns, unions=key.schema.fields[0].optional)
+    fill_value = _value(table, options, columns, value)
+
+    def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:
+        record = fill_value(row, timestamp)
+        return write_key(fill_key(key.datums(row))), None if record is None else write_value(record)
+
+    return RecordEncoder(encode, schemas, tombstones=options.envelope is Envelope.DEBEZIUM)
+
+
+def _schemas(
+    table: TableDescriptor, options: FeedOptions, key: connect.Schema, value: connect.Schema
+) -> RecordSchemas:
+    name = TableName.of(table)
+    try:
+        return RecordSchemas(
+            Schema(key_subject(name, options), schema_text(key)),
+            Schema(value_subject(name, options), schema_text(value)),
+        )
+    except UnsupportedTable as error:
+        raise UnsupportedTable(f"table {table.name}: {error}") from None
+
+
+def _value(
+    table: TableDescriptor, options: FeedOptions, columns: Sequence[ConnectColumn], schema: connect.Schema
+) -> _Value:
+    fill = _fill(columns, unions=True)
+    if options.envelope is Envelope.UPSERT:
+        return lambda row, _: None if row.values is None else fill(row.values)
+    return _change(options, fill, schema.fields[0].schema.name, source_texts(table, options))
+
+
+def _change(options: FeedOptions, fill: _Fill, row_name: str, texts: Mapping[str, str]) -> _Value:
+    """The envelope's record. Raises ``RowError`` for a row whose previous value is not known."""
+
+    def change(row: Row, timestamp: Timestamp) -> Fields:
+        previous = require_previous(row, options)
+        wall_ms = timestamp.wall_ms
+        return {
+            "before": (row_name, fill(previous)) if previous else NULL,
+            "after": NULL if row.values is None else (row_name, fill(row.values)),
+            "source": {
+                **texts,
+                "ts_hlc": timestamp.decimal(),
+                "ts_ms": wall_ms,
+                "ts_ns": timestamp.wall,
+            },
+            "op": operation(row, previous),
+            "ts_ms": ("long", wall_ms),
+        }
+
+    return change
+
+
+def _fill(columns: Sequence[ConnectColumn], *, unions: bool) -> _Fill:
+    """What makes a record of datums: with ``unions``, of values that name their branch."""
+    slots = [
+        (avro_name(column.name), column.position, branch_of(column.type.schema), column.type.convert)
+        for column in columns
+    ]
+
+    converts = [column.type.convert for column in columns]
+
+    def fill(datums: Sequence[Datum]) -> Fields:
+        try:
+            return {
+                name: NULL
+                if (datum := datums[at]) is None
+                else (branch, datum if convert is None else convert(datum))
+                for name, at, branch, convert in slots
+            }
+        except RowError as error:
+            raise located(columns, converts, datums, error) from None
+
+    def fill_plain(datums: Sequence[Datum]) -> Fields:
+        return {name: value for name, (_, value) in fill(datums).items()}
+
+    return fill if unions else fill_plain

@@ -1,13 +1,186 @@
-"""The upsert and debezium envelopes with a schema, for Kafka Connect: JSON."""
+"""The upsert and debezium envelopes with a schema, for Kafka Connect: ``{"payload": ..., "schema": ...}``.
+
+That is what Connect's own ``JsonConverter`` reads with ``schemas.enable=true``. The schema is the same text
+in every record of a table version. Source: Apache Kafka ``org.apache.kafka.connect.json``.
+"""
 
 from __future__ import annotations
 
-from tidegate.changefeed.options import FeedOptions
+import base64
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from tidegate.changefeed.connect.records import ConnectColumn, key_of, located, row_columns, value_schema
+from tidegate.changefeed.connect.schema import Field, Schema
+from tidegate.changefeed.connect.types import ColumnType, Convert
+from tidegate.changefeed.debezium_source import source_texts
+from tidegate.changefeed.json_envelopes.headers import compile_headers
+from tidegate.changefeed.json_envelopes.template import (
+    NULL,
+    Datums,
+    compile_template,
+    constant,
+    datum,
+    json_object,
+)
+from tidegate.changefeed.json_text import TextEncoder, float_text, json_string, utf8
+from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.record_encoder import RecordEncoder
-from tidegate.errors import UnsupportedTable
+from tidegate.changefeed.replaced import operation, require_previous
+from tidegate.errors import RowError
+from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
+from tidegate.rows.row import Row
+
+_Text: TypeAlias = Callable[[Datums], str]
+_Value: TypeAlias = Callable[[Row, Timestamp], str | None]
+
+#: Types whose names in JSON are not Connect's own.
+_JSON_NAMES: Final = {"float32": "float", "float64": "double"}
 
 
 def compile_connect_json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     """The encoder for a table version. Raises ``UnsupportedTable`` for a table without such a form."""
-    raise UnsupportedTable(f"table {table.name}: envelope={options.envelope.value} is not supported yet")
+    key, columns = key_of(table, options), row_columns(table, options)
+    key_text, key_frame = _row_text(key.columns), _frame(key.schema)
+    value, value_frame = _value(table, options, columns), _frame(value_schema(table, options, columns))
+
+    def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:
+        text = value(row, timestamp)
+        return key_frame(key_text(key.datums(row))), None if text is None else value_frame(text)
+
+    return RecordEncoder(
+        encode,
+        headers=compile_headers(table, options),
+        tombstones=options.envelope is Envelope.DEBEZIUM,
+    )
+
+
+def _frame(schema: Schema) -> Callable[[str], bytes]:
+    before, after = '{"payload": ', f', "schema": {schema_text(schema)}}}'
+    return lambda payload: utf8(f"{before}{payload}{after}")
+
+
+def schema_text(schema: Schema, *, optional: bool = False, field: str = "") -> str:
+    """The schema as Connect's converter reads it; ``field`` is the name of the field that it is of."""
+    members = [
+        constant("optional", "true" if optional else "false"),
+        constant("type", json_string(_JSON_NAMES.get(schema.type, schema.type))),
+    ]
+    if field:
+        members.append(constant("field", json_string(field)))
+    if schema.fields:
+        members.append(constant("fields", f"[{', '.join(map(_field_text, schema.fields))}]"))
+    if schema.items is not None:
+        members.append(constant("items", schema_text(schema.items, optional=True)))
+    if schema.name:
+        members.append(constant("name", json_string(schema.name)))
+    if schema.parameters:
+        parameters = [constant(name, json_string(text)) for name, text in schema.parameters.items()]
+        members.append(json_object("parameters", parameters))
+    if schema.version:
+        members.append(constant("version", str(schema.version)))
+    return compile_template(json_object("", members))(())
+
+
+def _field_text(field: Field) -> str:
+    return schema_text(field.schema, optional=field.optional, field=field.name)
+
+
+def _value(table: TableDescriptor, options: FeedOptions, columns: Sequence[ConnectColumn]) -> _Value:
+    row_text = _row_text(columns)
+    if options.envelope is Envelope.UPSERT:
+        return lambda row, _: None if row.values is None else row_text(row.values)
+    return _change(options, row_text, _source_text(table, options))
+
+
+def _change(options: FeedOptions, row_text: _Text, source_text: _Text) -> _Value:
+    """The envelope's text. Raises ``RowError`` for a row whose previous value is not known."""
+
+    def change(row: Row, timestamp: Timestamp) -> str:
+        previous = require_previous(row, options)
+        after = NULL if row.values is None else row_text(row.values)
+        before = row_text(previous) if previous else NULL
+        op, wall_ms = operation(row, previous), timestamp.wall_ms
+        source = source_text((wall_ms, timestamp.wall, timestamp.decimal()))
+        return (
+            f'{{"after": {after}, "before": {before}, "op": "{op}", "source": {source}, "ts_ms": {wall_ms}}}'
+        )
+
+    return change
+
+
+def _source_text(table: TableDescriptor, options: FeedOptions) -> _Text:
+    """What prints the source of a wall time in milliseconds, the same in nanoseconds, and a timestamp."""
+    texts = [constant(name, json_string(text)) for name, text in source_texts(table, options).items()]
+    times = [datum("ts_ms", 0, str), datum("ts_ns", 1, str), datum("ts_hlc", 2, json_string)]
+    return compile_template(json_object("", [*texts, *times]))
+
+
+def _row_text(columns: Sequence[ConnectColumn]) -> _Text:
+    texts = [_text_encoder(column.type) for column in columns]
+    slots = zip(columns, texts, strict=True)
+    fill = compile_template(
+        json_object("", [datum(column.name, column.position, text) for column, text in slots])
+    )
+
+    def text(datums: Datums) -> str:
+        try:
+            return fill(datums)
+        except RowError as error:
+            raise located(columns, texts, datums, error) from None
+
+    return text
+
+
+def _text_encoder(column: ColumnType) -> TextEncoder:
+    """The printer of a column's datums that are not NULL."""
+    print_value, convert = _printer(column.schema), column.convert
+    if convert is None:
+        return print_value
+    return _chained(convert, print_value)
+
+
+def _chained(convert: Convert, print_value: TextEncoder) -> TextEncoder:
+    return lambda datum: print_value(convert(datum))
+
+
+def _printer(schema: Schema) -> TextEncoder:
+    if schema.items is not None:
+        return _array_printer(_printer(schema.items))
+    return _PRINTERS[schema.type]
+
+
+def _array_printer(item: TextEncoder) -> TextEncoder:
+    def text(items: Sequence[Any]) -> str:
+        return f"[{', '.join([NULL if each is None else item(each) for each in items])}]"
+
+    return text
+
+
+def _bool_text(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _finite_text(value: float) -> str:
+    # Connect's converter would read a string in place of a number as zero.
+    if not math.isfinite(value):
+        raise RowError(f"{value} cannot be told to Kafka Connect in JSON: use format=avro")
+    return float_text(value)
+
+
+def _base64_text(value: bytes) -> str:
+    return f'"{base64.b64encode(value).decode()}"'
+
+
+_PRINTERS: Final[dict[str, TextEncoder]] = {
+    "boolean": _bool_text,
+    "int16": str,
+    "int32": str,
+    "int64": str,
+    "float32": _finite_text,
+    "float64": _finite_text,
+    "string": json_string,
+    "bytes": _base64_text,
+}

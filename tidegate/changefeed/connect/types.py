@@ -1,0 +1,139 @@
+"""Column types of Kafka Connect: for each SQL type a schema, and how a datum becomes its value.
+
+| SQL | Connect | meaning |
+|---|---|---|
+| BOOL | boolean | |
+| INT2, INT4, INT8 | int16, int32, int64 | |
+| OID | int64 | |
+| FLOAT4, FLOAT8 | float32, float64 | |
+| STRING, COLLATE, BIT | string | |
+| INET | string | |
+| ENUM | string | ``io.debezium.data.Enum`` |
+| UUID | string | ``io.debezium.data.Uuid`` |
+| JSONB | string | ``io.debezium.data.Json`` |
+| BYTES | bytes | |
+| DECIMAL(p,s) | bytes | ``org.apache.kafka.connect.data.Decimal`` |
+| DECIMAL | string | |
+| DATE | int32 | ``io.debezium.time.Date``: days |
+| TIME | int64 | ``io.debezium.time.MicroTime`` |
+| TIMETZ | string | ``io.debezium.time.ZonedTime`` |
+| TIMESTAMP | int64 | ``io.debezium.time.MicroTimestamp`` |
+| TIMESTAMPTZ | string | ``io.debezium.time.ZonedTimestamp`` |
+| INTERVAL | string | ``io.debezium.time.Interval`` |
+| ARRAY | array | of the element's type, or of strings; items may be null |
+
+Sources: Debezium's documentation of its PostgreSQL connector (the meanings), and the types that
+``debezium-connector-jdbc`` 3.4 registers for PostgreSQL. Where a meaning alone does not tell the sink which
+PostgreSQL type to make, the source's type goes along as Debezium's own parameter for that.
+
+That sink hands an array's items to PostgreSQL as they are, without regard to what they mean. So the items of
+BYTES, DATE, DECIMAL, TIME, TIMETZ, TIMESTAMP and TIMESTAMPTZ arrays are strings: SQL's own text.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from tidegate.changefeed.avro.interval_text import iso_interval
+from tidegate.changefeed.connect import values
+from tidegate.changefeed.connect.schema import Schema, semantic
+from tidegate.changefeed.datum_text import date_text, inet_text, time_text, timestamp_text
+from tidegate.errors import UnsupportedTable
+from tidegate.rows.types import Kind, SqlType
+
+Convert: TypeAlias = Callable[[Any], Any]
+
+DECIMAL_NAME: Final = "org.apache.kafka.connect.data.Decimal"
+#: The parameter by which Debezium tells a sink of the column's type (``column.propagate.source.type``).
+_SOURCE_TYPE: Final = "__debezium.source.column.type"
+#: Parameters of a decimal.
+SCALE: Final = "scale"
+PRECISION: Final = "connect.decimal.precision"
+
+
+class ColumnType(NamedTuple):
+    """A column's schema; ``convert`` makes its value of a datum that is not NULL, ``None`` leaves it."""
+
+    schema: Schema
+    convert: Convert | None = None
+
+
+def _told(of: str, source_type: str) -> Schema:
+    return Schema(of, parameters={_SOURCE_TYPE: source_type})
+
+
+_STRING: Final = ColumnType(Schema("string"))
+_BY_KIND: Final[dict[Kind, ColumnType]] = {
+    Kind.BOOL: ColumnType(Schema("boolean")),
+    Kind.STRING: _STRING,
+    Kind.COLLATED_STRING: _STRING,
+    # The sink reads Debezium's Bits in another byte order than Debezium's connectors write.
+    Kind.BIT: _STRING,
+    Kind.BYTES: ColumnType(Schema("bytes")),
+    Kind.UUID: ColumnType(semantic("string", "io.debezium.data.Uuid"), uuid.UUID.__str__),
+    Kind.INET: ColumnType(_told("string", "INET"), inet_text),
+    Kind.DATE: ColumnType(semantic("int32", "io.debezium.time.Date"), values.days),
+    Kind.TIME: ColumnType(semantic("int64", "io.debezium.time.MicroTime")),
+    Kind.TIMETZ: ColumnType(semantic("string", "io.debezium.time.ZonedTime"), values.zoned_time),
+    Kind.TIMESTAMP: ColumnType(semantic("int64", "io.debezium.time.MicroTimestamp"), values.micros),
+    Kind.TIMESTAMPTZ: ColumnType(
+        semantic("string", "io.debezium.time.ZonedTimestamp"), values.zoned_timestamp
+    ),
+    Kind.INTERVAL: ColumnType(semantic("string", "io.debezium.time.Interval"), iso_interval),
+    Kind.JSONB: ColumnType(
+        semantic("string", "io.debezium.data.Json", **{_SOURCE_TYPE: "JSONB"}), values.json_string_of
+    ),
+    Kind.OID: ColumnType(_told("int64", "OID")),
+}
+#: Items that would be wrong in the sink, or stop it, in the form that a column of their own has.
+_ITEMS: Final[dict[Kind, ColumnType]] = {
+    Kind.BYTES: ColumnType(Schema("string"), values.hex_string),
+    Kind.DATE: ColumnType(Schema("string"), date_text),
+    Kind.DECIMAL: ColumnType(Schema("string"), values.decimal_string),
+    Kind.TIME: ColumnType(Schema("string"), time_text),
+    Kind.TIMETZ: ColumnType(Schema("string"), values.zoned_time),
+    Kind.TIMESTAMP: ColumnType(Schema("string"), timestamp_text),
+    Kind.TIMESTAMPTZ: ColumnType(Schema("string"), values.zoned_timestamp),
+}
+_INTEGERS: Final = {
+    16: ColumnType(Schema("int16"), values.BoundedInt(16)),
+    32: ColumnType(Schema("int32"), values.BoundedInt(32)),
+}
+_INT64: Final = ColumnType(Schema("int64"))
+_FLOAT32: Final = ColumnType(Schema("float32"), values.float32)
+_FLOAT64: Final = ColumnType(Schema("float64"))
+
+
+def column_type(sql_type: SqlType) -> ColumnType:
+    """The Connect type of a column. Raises ``UnsupportedTable`` for a type that has none."""
+    match sql_type.kind:
+        case Kind.INT:
+            return _INTEGERS.get(sql_type.width, _INT64)
+        case Kind.FLOAT:
+            return _FLOAT32 if sql_type.width == 32 else _FLOAT64
+        case Kind.DECIMAL:
+            return _decimal(sql_type.width, sql_type.scale)
+        case Kind.ENUM:
+            allowed = ",".join(member.label for member in sql_type.members)
+            return ColumnType(semantic("string", "io.debezium.data.Enum", allowed=allowed))
+        case Kind.ARRAY if sql_type.element is not None:
+            return _array(sql_type.element)
+    try:
+        return _BY_KIND[sql_type.kind]
+    except KeyError:
+        raise UnsupportedTable(f"columns of type {sql_type.kind.value} have no Kafka Connect type") from None
+
+
+def _decimal(precision: int, scale: int) -> ColumnType:
+    if not precision:
+        return ColumnType(Schema("string"), values.decimal_string)
+    parameters = {SCALE: str(scale), PRECISION: str(precision)}
+    return ColumnType(semantic("bytes", DECIMAL_NAME, **parameters), values.UnscaledDecimal(precision, scale))
+
+
+def _array(sql_type: SqlType) -> ColumnType:
+    element = _ITEMS.get(sql_type.kind) or column_type(sql_type)
+    convert = values.Items(element.convert) if element.convert is not None else list
+    return ColumnType(Schema("array", items=element.schema), convert)
