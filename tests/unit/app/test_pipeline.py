@@ -26,7 +26,7 @@ _FEED: Final = activation([_TABLE.descriptor])
 _SETTLED: Final = 200  # turns of the loop: with everything run in place, far more than any reaction takes
 
 
-class _InPlace(Executor):
+class InPlace(Executor):
     """Runs everything at once, so that only the loop decides what comes next."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -90,7 +90,7 @@ class _Driven:
         self.sink, self.writer, self.valve = _Sink(), _Writer(), _Valve()
         self.processor = PartitionProcessor(0, 1)
         self.processor.control([ControlRecord(Offset(0), _FEED)])
-        threads = Threads(_InPlace(), _InPlace())
+        threads = Threads(InPlace(), InPlace())
         limits = Limits(batch_records=1, inflight_batches=inflight, queued_batches=4)
         self.pipeline = Pipeline(
             self.processor,
