@@ -21,6 +21,7 @@ from app.ending import guarded_task
 from app.feed_publisher import FeedPublisher
 from app.fetched import FetchedBatch
 from app.intake import Intake
+from app.marker_records import marker_records
 from app.report import FeedReport
 from tidegate.changefeed.feed import FeedId, FeedState
 from tidegate.processor.batch import PartitionCheckpoint
@@ -82,12 +83,11 @@ class FrontierPartition:
         feed = self._app.follower.view[feed_id]
         assert feed.definition is not None
         assert feed.current_state is not None
+        runtime, definition, state = self._app.runtime, feed.definition, feed.current_state
+        commits = runtime.threads.commits
+        markers = marker_records(definition, state.targets, runtime.schema_ids, runtime.admin.ends, commits)
         publisher = self.publishers[feed_id] = FeedPublisher(
-            self._app.settings,
-            feed.definition,
-            feed.current_state,
-            self._app.follower,
-            self._app.runtime.threads.commits,
+            self._app.settings, definition, state, self._app.follower, markers, commits
         )
         for checkpoint in self._early.pop(feed_id, ()):
             publisher.apply(checkpoint)

@@ -2,7 +2,7 @@
 
     M1  apply checkpoints to the feed's frontier
     M2  persist the high-water and the log positions that belong to it
-    M3  write the marker to every partition of every output topic
+    M3  write the marker to every partition of every output topic, or of the feed's resolved_topic
 
 M2 and M3 are transactions of the feed's own producer, which fences an earlier owner of the feed. Many
 checkpoints make one advance: what comes during a transaction is in the next.
@@ -20,6 +20,7 @@ import structlog
 
 from app.ending import guarded_task
 from app.jobs_follower import JobsFollower
+from app.marker_records import BackOff, MarkerRecords
 from app.metrics import MARKERS
 from app.report import FeedReport
 from app.settings import Settings
@@ -28,7 +29,7 @@ from app.transaction import Record, TransactionalProducer
 from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.job_records import ProgressRecord, StateRecord
-from tidegate.changefeed.marker import marker_value
+from tidegate.errors import RetryError
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
 from tidegate.processor.batch import PartitionCheckpoint
 
@@ -46,11 +47,13 @@ class FeedPublisher:
         definition: FeedDefinition,
         state: StateRecord,
         follower: JobsFollower,
+        markers: MarkerRecords,
         threads: Executor,
     ) -> None:
         self.definition = definition
         self._state = state
         self._follower = follower
+        self._markers = markers
         self._threads = threads
         self._jobs = Topics.of(settings).jobs
         self._producer = TransactionalProducer(settings, f"{settings.app_id}-feed-{definition.id}")
@@ -59,6 +62,9 @@ class FeedPublisher:
         self._closing = asyncio.Event()
         self._persisted: ResolvedTimestamp | None = None
         self._persist_due = 0.0
+        self._owed: ResolvedTimestamp | None = None  # persisted by the last owner, and maybe not written
+        self._markers_failed = BackOff()
+        self._markers_rest_until = 0.0
         self.frontier: FeedFrontier | None = None
         self._task = guarded_task(self._publish(), f"feed {definition.id}")
 
@@ -96,16 +102,23 @@ class FeedPublisher:
         if not await self._follower.read_to_end(self._closing):  # what the fenced predecessor persisted
             return
         frontier = self._begin()
-        if self._persisted is not None:
-            await self._mark(self._persisted)
+        preparing = guarded_task(self._prepare(), f"markers of {self.definition.id}")
         while not self._closing.is_set():
             self._news.clear()  # before looking: what comes meanwhile sets it again
             await self._advance(frontier)
             await self._wait(frontier)
+        preparing.cancel()
+
+    async def _prepare(self) -> None:
+        """Beside the progress, which does not wait for it."""
+        if self._marks:
+            await self._markers.prepare()
+            self._news.set()
 
     def _begin(self) -> FeedFrontier:
         """The frontier as the last owner left it, and what came meanwhile."""
         self._persisted = self._follower.view[self.definition.id].high_water
+        self._owed = self._persisted if self._marks else None
         spans = [span for target in self._state.targets for span in target.spans]
         assert self._state.start is not None
         self.frontier = FeedFrontier(
@@ -118,19 +131,32 @@ class FeedPublisher:
         return self.frontier
 
     async def _advance(self, frontier: FeedFrontier) -> None:
-        high_water, marker = ResolvedTimestamp(frontier.high_water), frontier.due_marker()
+        if self._owed is not None and self._may_mark and await self._mark(self._owed):
+            self._owed = None
+        high_water = ResolvedTimestamp(frontier.high_water)
+        marker = frontier.due_marker() if self._may_mark else None
         due = marker is not None or time.monotonic() >= self._persist_due
         if due and self._unpersisted(frontier):
             await self._persist(frontier, high_water)
-        if marker is not None:
-            await self._mark(marker)
+        if marker is not None and await self._mark(marker):
             frontier.marked(marker)
 
+    @property
+    def _marks(self) -> bool:
+        """Whether the feed has markers at all. One without them has none to repeat either."""
+        return self.definition.options.resolved_interval_ns is not None
+
+    @property
+    def _may_mark(self) -> bool:
+        return self._markers.ready and time.monotonic() >= self._markers_rest_until
+
     async def _wait(self, frontier: FeedFrontier) -> None:
-        """Until there is news, or progress that was held back is due."""
-        delay_s = max(0.0, self._persist_due - time.monotonic()) if self._unpersisted(frontier) else None
+        """Until there is news, or progress or a marker that was held back is due."""
+        now = time.monotonic()
+        dues = [self._persist_due] if self._unpersisted(frontier) else []
+        dues += [self._markers_rest_until] if self._markers_rest_until > now else []
         try:
-            await asyncio.wait_for(self._news.wait(), delay_s)
+            await asyncio.wait_for(self._news.wait(), max(0.0, min(dues) - now) if dues else None)
         except TimeoutError:
             return
 
@@ -151,19 +177,19 @@ class FeedPublisher:
         self._persisted = high_water
         self._persist_due = time.monotonic() + _PROGRESS_S
 
-    async def _mark(self, marker: ResolvedTimestamp) -> None:
-        """Step M3. A feed without markers has none to repeat either."""
-        if self.definition.options.resolved_interval_ns is None:
-            return
-        value = marker_value(marker, self.definition.options.envelope)
-        await self._commit(
-            [
-                Record(target.topic, partition, None, value)
-                for target in self._state.targets
-                for partition in range(target.partitions)
-            ]
-        )
+    async def _mark(self, marker: ResolvedTimestamp) -> bool:
+        """Step M3. Returns whether the marker is written: not when what it needs cannot be had now."""
+        try:
+            records = await self._markers.of(marker)
+        except RetryError as error:
+            pause_s = self._markers_failed.failed()
+            self._markers_rest_until = time.monotonic() + pause_s
+            _log.error("markers wait", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
+            return False
+        self._markers_failed.succeeded()
+        await self._commit(records)
         MARKERS.labels(self.definition.id).inc()
+        return True
 
     async def _commit(self, records: list[Record]) -> None:
         loop = asyncio.get_running_loop()

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from app.clients import librdkafka_config
 from app.own_reader import broker_is_away
 from app.settings import Settings
 from app.topics import Topics, TopicSpec
-from tidegate.errors import TopologyError
+from tidegate.errors import RetryError, TopologyError
 
 _REQUEST_S: Final = 10.0
+_ENDS_S: Final = 5.0  # asked again soon, and a feed that closes waits for the answer
 _BACKOFF_FIRST_S: Final = 0.5
 _BACKOFF_MAX_S: Final = 10.0
 _LOOK_AGAIN_S: Final = 0.1
@@ -51,7 +52,8 @@ class Topology:
 
 
 class TopicAdmin:
-    """Finds, checks and creates topics. Every method blocks, and waits for a broker that is away."""
+    """Finds, checks and creates topics. Every method blocks, and all but ``ends`` wait for a broker that is
+    away."""
 
     def __init__(self, settings: Settings) -> None:
         self._replication = settings.replication_factor
@@ -113,6 +115,25 @@ class TopicAdmin:
         if found is None and not self._create(spec):  # another was faster, and may have made it otherwise
             found = self._wait_until_known(spec.name)
         return found
+
+    def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Where these partitions, (topic, number), end now for an uncommitted reader.
+
+        Asks once, in one request to each broker. Raises ``RetryError`` when any of them cannot be had.
+        """
+        asked = {TopicPartition(*place): OffsetSpec.latest() for place in places}
+        try:
+            answers = self._admin.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_ENDS_S
+            )
+            return {
+                (place.topic, place.partition): answer.result().offset for place, answer in answers.items()
+            }
+        except KafkaException as failure:
+            topics, cause = ", ".join(sorted({topic for topic, _ in places})), failure.args[0].str()
+            raise RetryError(
+                f"Kafka does not tell where the topics {topics} end: {cause}. {_MAY_DESCRIBE}"
+            ) from None
 
     def _wait_for_log(self, log: str) -> int:
         pause_s = _BACKOFF_FIRST_S

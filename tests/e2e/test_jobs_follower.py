@@ -182,7 +182,11 @@ def test_feeds_whose_owners_died_in_transactions_begin_at_what_was_persisted(
             topic_names=Topics.of(jobs.settings),
             batches=Flow(),
             follower=follower,
-            runtime=SimpleNamespace(threads=SimpleNamespace(commits=threads)),
+            runtime=SimpleNamespace(
+                threads=SimpleNamespace(commits=threads),
+                schema_ids=None,  # feeds without markers ask for nothing
+                admin=SimpleNamespace(ends=None),
+            ),
         )
         held = FrontierPartition(app, 0)
         try:
