@@ -64,9 +64,15 @@ class _Question:
 class FeedRegistries:
     """The jobs agent's questions. ``look_at`` is called when, or some seconds before, there may be news."""
 
-    def __init__(self, schema_ids: SchemaIds, look_at: Callable[[FeedId, float], None]) -> None:
+    def __init__(
+        self,
+        schema_ids: SchemaIds,
+        look_at: Callable[[FeedId, float], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._schema_ids = schema_ids
         self._look_at = look_at
+        self._clock = clock
         self._questions: dict[FeedId, _Question] = {}
 
     def verdict(self, definition: FeedDefinition, live: Iterable[FeedDefinition]) -> Verdict:
@@ -75,7 +81,7 @@ class FeedRegistries:
         if not asked:
             return Admitted()
         question = self._questions.setdefault(definition.id, _Question())
-        now = time.monotonic()
+        now = self._clock()
         if question.task is not None:
             return self._silent(definition.id, question, now - question.begun)
         if isinstance(question.verdict, Waiting):
@@ -105,7 +111,7 @@ class FeedRegistries:
         return question.verdict
 
     def _ask(self, definition: FeedDefinition, asked: dict[str, FeedDefinition], question: _Question) -> None:
-        question.begun = time.monotonic()
+        question.begun = self._clock()
         question.task = guarded_task(
             self._answer(definition, asked, question), f"registry of {definition.id}"
         )
@@ -118,7 +124,7 @@ class FeedRegistries:
         if isinstance(verdict, Waiting):
             REGISTRY_RETRIES.labels(definition.id).inc()
             verdict = Waiting(f"{verdict.reason} Asked again in {question.pause_s:.0f} s.")
-            question.due = time.monotonic() + question.pause_s
+            question.due = self._clock() + question.pause_s
             question.pause_s = min(2 * question.pause_s, _LONGEST_PAUSE_S)
         question.verdict, question.task = verdict, None
         self._look_at(definition.id, 0.0)

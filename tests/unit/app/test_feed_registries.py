@@ -1,0 +1,199 @@
+"""Registries are asked before a new feed is announced, and nobody waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from agents.feed_registries import Admitted, FeedRegistries, Refused, Verdict, Waiting, marker_schemas
+from tests.feeds import activation
+from tests.hand_log import HandTable
+from tests.unit.app.hand_ids import HandIds
+from tests.unit.processor.schemed import REGISTRY, schemed_options
+from tidegate.changefeed.confluent import Schema
+from tidegate.changefeed.feed import FeedDefinition, FeedId
+from tidegate.errors import RegistryAway, RegistryDenied, SchemaRejected
+
+_TABLE: Final = HandTable.of(104, "plain")
+_OTHER_URL: Final = "http://other.invalid:8081"
+
+
+def _feed(name: str, url: str = REGISTRY) -> FeedDefinition:
+    options = schemed_options(f"{name}-", confluent_schema_registry=url)
+    return activation([_TABLE.descriptor], options, feed_id=name).definition
+
+
+_FEED: Final = _feed("feed")
+_JSON: Final = activation([_TABLE.descriptor], feed_id="json").definition
+
+
+class _Ids(HandIds):
+    """Registries by what they answer; those in ``silent`` do not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors: dict[str, list[Exception]] = {}
+        self.silent: set[str] = set()
+        self.tried: list[str] = []
+
+    async def try_ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+        self.tried.append(url)
+        while url in self.silent:  # noqa: ASYNC110 - the test decides when
+            await asyncio.sleep(0)
+        errors = self.errors.get(url, [])
+        if errors:
+            raise errors.pop(0)
+        return {}
+
+
+class _Bench:
+    """The jobs agent's part: it looks at a feed when it is told to."""
+
+    def __init__(self) -> None:
+        self.ids = _Ids()
+        self.looks: list[tuple[FeedId, float]] = []
+        self.now = 100.0
+        self.registries = FeedRegistries(
+            self.ids, lambda feed_id, delay: self.looks.append((feed_id, delay)), lambda: self.now
+        )
+
+    def ask(self, definition: FeedDefinition = _FEED, live: Iterable[FeedDefinition] = ()) -> Verdict:
+        self.looks.clear()
+        return self.registries.verdict(definition, live)
+
+    async def answered(
+        self, definition: FeedDefinition = _FEED, live: Sequence[FeedDefinition] = ()
+    ) -> Verdict:
+        """The verdict of the next look that is called for at once."""
+        assert self.ask(definition, live) == Waiting("")
+        while (definition.id, 0.0) not in self.looks:  # noqa: ASYNC110 - a task works meanwhile
+            await asyncio.sleep(0)
+        return self.ask(definition, live)
+
+
+def _run(scenario: Callable[[_Bench], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(scenario(_Bench()))
+
+
+def test_a_feed_without_schemas_beside_others_without_is_admitted_at_once() -> None:
+    async def scenario(bench: _Bench) -> None:
+        assert bench.ask(_JSON, [_JSON]) == Admitted()
+        assert bench.ids.tried == []
+
+    _run(scenario)
+
+
+def test_a_feed_is_admitted_once_its_registry_has_answered() -> None:
+    async def scenario(bench: _Bench) -> None:
+        assert await bench.answered() == Admitted()
+        assert bench.ask() == Admitted()
+        assert bench.ids.tried == [REGISTRY], "one answer is enough"
+
+    _run(scenario)
+
+
+@pytest.mark.parametrize("error", [RegistryDenied("401: no"), SchemaRejected("not a URL")])
+def test_a_feed_that_the_registry_lets_not_in_is_refused_with_its_words(error: Exception) -> None:
+    async def scenario(bench: _Bench) -> None:
+        bench.ids.errors[REGISTRY] = [error]
+        assert await bench.answered() == Refused(str(error))
+
+    _run(scenario)
+
+
+def test_a_registry_that_is_away_is_asked_again_and_less_and_less_often() -> None:
+    async def scenario(bench: _Bench) -> None:
+        bench.ids.errors[REGISTRY] = [RegistryAway("Connection refused.")] * 8
+        pauses = []
+        verdict: Verdict = Waiting("")
+        for _ in range(8):
+            bench.ask()
+            while (_FEED.id, 0.0) not in bench.looks:  # noqa: ASYNC110 - a task works meanwhile
+                await asyncio.sleep(0)
+            verdict = bench.ask()
+            ((_, pause_s),) = bench.looks
+            pauses.append(round(pause_s))
+            tried = len(bench.ids.tried)
+            bench.now += pause_s / 2
+            assert bench.ask() == verdict, "too early"
+            assert len(bench.ids.tried) == tried
+            bench.now += pause_s / 2 + 0.001
+        assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
+        expected = "waiting for its schema registry: Connection refused. Asked again in 30 s."
+        assert verdict == Waiting(expected)
+        assert bench.ask() == verdict, "what is known stands until there is something new"
+        while (_FEED.id, 0.0) not in bench.looks:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert bench.ask() == Admitted()
+
+    _run(scenario)
+
+
+def test_a_registry_that_says_nothing_is_told_of_before_its_time_is_over() -> None:
+    async def scenario(bench: _Bench) -> None:
+        bench.ids.silent.add(REGISTRY)
+        assert bench.ask() == Waiting("")
+        ((_, delay_s),) = bench.looks
+        bench.now += delay_s
+        assert bench.ask() == Waiting("waiting for a schema registry that has not answered for 3 s.")
+        bench.ids.silent.clear()
+        while (_FEED.id, 0.0) not in bench.looks:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert bench.ask() == Admitted()
+
+    _run(scenario)
+
+
+def test_one_feed_that_waits_holds_no_other_one_back() -> None:
+    async def scenario(bench: _Bench) -> None:
+        bench.ids.silent.add(REGISTRY)
+        assert bench.ask() == Waiting("")
+        await asyncio.sleep(0)
+        assert await bench.answered(_feed("second", _OTHER_URL)) == Admitted()
+        assert bench.ask(_JSON) == Admitted()
+
+    _run(scenario)
+
+
+def test_no_feed_begins_while_log_partitions_may_wait_for_the_registry_of_another() -> None:
+    """They would not answer the announcement, and all partitions that did are held."""
+
+    async def scenario(bench: _Bench) -> None:
+        bench.ids.errors[_OTHER_URL] = [RegistryDenied("403.")]
+        verdict = await bench.answered(_JSON, [_feed("live", _OTHER_URL), _feed("more", _OTHER_URL)])
+        assert isinstance(verdict, Waiting)
+        assert verdict.reason.startswith("waiting for the schema registry of feed live: log partitions")
+        assert bench.ids.tried == [_OTHER_URL]
+
+    _run(scenario)
+
+
+def test_a_forgotten_feed_is_asked_for_no_more_and_anew_when_it_comes_back() -> None:
+    async def scenario(bench: _Bench) -> None:
+        bench.ids.silent.add(REGISTRY)
+        bench.ask()
+        await asyncio.sleep(0)
+        bench.registries.forget(_FEED.id)
+        bench.ids.silent.clear()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert (_FEED.id, 0.0) not in bench.looks
+        assert await bench.answered() == Admitted()
+
+    _run(scenario)
+
+
+def test_only_a_feed_with_markers_among_schemed_rows_has_schemas_of_markers() -> None:
+    without = replace(_FEED.options, resolved_interval_ns=None)
+    assert marker_schemas(replace(_FEED, options=without)) == []
+    assert marker_schemas(_JSON) == []
+    aside = replace(_FEED.options, resolved_topic="aside")
+    assert marker_schemas(replace(_FEED, options=aside)) == []
+
+
+def test_the_schema_of_each_tables_markers_is_its_values_subject() -> None:
+    assert [schema.subject for schema in marker_schemas(_FEED)] == ["feed-plain-value"]
