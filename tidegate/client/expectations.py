@@ -6,11 +6,12 @@ lost, invented or changed on the way, not what an encoder gets wrong everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeAlias
+from collections.abc import Container, Iterable, Iterator
+from typing import Protocol
 
 from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.record_encoder import RecordEncoder
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
@@ -19,10 +20,8 @@ from tidegate.hlc import Timestamp
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate
-from tidegate.rows import Catalog, Row, TableCodec, decode_descriptor
+from tidegate.rows import Catalog, Datum, TableCodec, decode_descriptor
 from tidegate.verify import ExpectedVersion, TopicPartition
-
-_Encode: TypeAlias = Callable[[Row, Timestamp], tuple[bytes, bytes | None]]
 
 
 class CommittedVersion(Protocol):
@@ -43,18 +42,40 @@ def expected_versions(
 ) -> Iterator[ExpectedVersion]:
     """The records that a feed owes for these versions; ``topics`` are those of its tables, by table id.
 
-    Raises ``RowError`` for a version that cannot be decoded, ``UnsupportedTable``.
+    The versions of a key come in the order of their timestamps, the first one ever included: from them it is
+    known what each one replaced. A deletion's tombstone is not listed, for the audit holds the two to each
+    other. Raises ``RowError`` for a version that cannot be decoded, ``UnsupportedTable``.
     """
-    encoders: dict[tuple[int, int], _Encode] = {}
-    for version in versions:
-        topic = topics.get(version.table_id)
-        if topic is None:
-            continue
+    encoders: dict[tuple[int, int], RecordEncoder] = {}
+    for version, replaced in _with_replaced(versions, topics, keep=options.needs_previous):
         codec = catalog.at(version.table_id, version.timestamp)
         row = codec.decode(version.key, version.value)
-        if row is not None:
-            key, value = _encoder(encoders, codec, options)(row, version.timestamp)
-            yield ExpectedVersion(topic, key, version.timestamp, value)
+        if row is None:
+            continue
+        if options.needs_previous:
+            row = row._replace(previous=_previous(codec, version.key, replaced))
+        encoder = _encoder(encoders, codec, options)
+        key, value = encoder.encode(row, version.timestamp)
+        headers = () if encoder.headers is None else tuple(encoder.headers(row))
+        yield ExpectedVersion(topics[version.table_id], key, version.timestamp, value, headers)
+
+
+def _with_replaced(
+    versions: Iterable[CommittedVersion], tables: Container[int], *, keep: bool
+) -> Iterator[tuple[CommittedVersion, bytes]]:
+    """The versions of these tables, each with the value that it replaced if those are kept."""
+    newest: dict[bytes, bytes] = {}
+    for version in versions:
+        if version.table_id in tables:
+            yield version, newest.get(version.key, b"")
+            if keep:
+                newest[version.key] = version.value
+
+
+def _previous(codec: TableCodec, key: bytes, replaced: bytes) -> tuple[Datum, ...]:
+    """The datums that a version replaced, read as it is read itself: by the table version valid for it."""
+    row = codec.decode(key, replaced)
+    return () if row is None or row.values is None else row.values
 
 
 def read_catalog(connection: KafkaConnection, log_topic: str) -> Catalog:
@@ -85,8 +106,10 @@ def _take_descriptor(catalog: Catalog, key: bytes, value: bytes | None) -> None:
             return  # the first one counts, as it does for workers
 
 
-def _encoder(encoders: dict[tuple[int, int], _Encode], codec: TableCodec, options: FeedOptions) -> _Encode:
+def _encoder(
+    encoders: dict[tuple[int, int], RecordEncoder], codec: TableCodec, options: FeedOptions
+) -> RecordEncoder:
     version = codec.descriptor.id, codec.descriptor.version
     if version not in encoders:
-        encoders[version] = compile_encoder(codec.descriptor, options).encode
+        encoders[version] = compile_encoder(codec.descriptor, options)
     return encoders[version]

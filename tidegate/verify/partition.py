@@ -9,7 +9,7 @@ from tidegate.changefeed.partition import partition_of
 from tidegate.changefeed.record import RowRecord
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.verify.history import ExpectedRows
+from tidegate.verify.history import ExpectedRows, Headers, VersionId
 from tidegate.verify.memory import VersionMemory
 from tidegate.verify.record import TopicPartition, TopicRecord
 from tidegate.verify.tombstones import Tombstones
@@ -87,6 +87,8 @@ class PartitionAudit:
         self.counts.rows += 1
         if row.updated is None:
             self.counts.untimed += 1
+            if self._expected is not None:
+                self._check_untimed(self._expected, record, key)
             return
         self._check_row(record, key, row.updated)
         if self._row_keys:
@@ -157,17 +159,25 @@ class PartitionAudit:
     def _check_expected(
         self, expected: ExpectedRows, record: TopicRecord, key: bytes, updated: Timestamp
     ) -> None:
-        confirmed = expected.confirm(record.topic, key, updated, record.value, lasting_headers(record))
+        version = VersionId(record.topic, key, updated)
+        confirmed = expected.confirm(version, record.value, lasting_headers(record))
+        self._take_confirmation(record, f"key {key_text(key)} updated at {updated}", updated, confirmed)
+
+    def _check_untimed(self, expected: ExpectedRows, record: TopicRecord, key: bytes) -> None:
+        confirmed = expected.confirm_untimed(
+            record.topic, key, record.timestamp_ms, record.value, lasting_headers(record)
+        )
+        what = f"key {key_text(key)} at record time {record.timestamp_ms} ms"
+        self._take_confirmation(record, what, None, confirmed)
+
+    def _take_confirmation(
+        self, record: TopicRecord, what: str, updated: Timestamp | None, confirmed: bool | None
+    ) -> None:
         if confirmed is None:
-            sentence = (
-                f"{_at(record)} holds key {key_text(key)} updated at {updated}, which was never committed."
-            )
+            sentence = f"{_at(record)} holds {what}, which was never committed."
             self._findings.at(ViolationKind.INVENTED_ROW, record, updated, sentence)
         elif not confirmed:
-            sentence = (
-                f"{_at(record)} holds key {key_text(key)} updated at {updated} with a value or headers"
-                " never committed."
-            )
+            sentence = f"{_at(record)} holds {what} with a value or headers never committed."
             self._findings.at(ViolationKind.WRONG_VALUE, record, updated, sentence)
 
     def _take_duplicate(self, record: TopicRecord, updated: Timestamp, *, same: bool) -> None:
@@ -206,7 +216,7 @@ def row_digest(record: TopicRecord) -> int:
     return hash((record.value, record.timestamp_ms, lasting_headers(record)))
 
 
-def lasting_headers(record: TopicRecord) -> tuple[tuple[str, bytes | None], ...]:
+def lasting_headers(record: TopicRecord) -> Headers:
     """The headers that belong to the row, whichever copy of it this is."""
     return tuple(header for header in record.headers if header[0] not in PROVENANCE_HEADERS)
 

@@ -46,8 +46,7 @@ def unchecked_rules(
         return
     if counts.untimed:
         advice = "create the feed WITH updated, in an envelope that has room for it, or as envelope=debezium"
-        kinds = _NEED_UPDATED + (_NEED_HISTORY + _NEED_ALL if compared else ())
-        yield Unchecked(kinds, f"{counts.untimed:,} rows tell no timestamp; {advice}")
+        yield Unchecked(_NEED_UPDATED, f"{counts.untimed:,} rows tell no timestamp; {advice}")
     if not row_keys:
         kinds = _NEED_ROW_KEYS + (_NEED_HISTORY + _NEED_ALL if compared else ())
         yield Unchecked(kinds, "key_column replaces the rows' own keys: versions of one row cannot be told")

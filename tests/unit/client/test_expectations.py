@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -9,29 +10,37 @@ import pytest
 from sim.history import Version
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
-from sim.workloads.bank import Bank, BankOptions
+from sim.workloads.random import RandomOptions, RandomTransactions
 from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.logs import SimulatedLog, simulate
 from tests.unit.client.topics import create_topic, write
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.options import Envelope, FeedOptions
-from tidegate.changefeed.record import JsonDecoder
+from tidegate.changefeed.record import decoder_for
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import expected_versions, read_catalog
 from tidegate.errors import InputError, UnknownTable
 from tidegate.hlc import Timestamp
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.rows import Catalog
-from tidegate.verify import AuditOptions, AuditReport, ExpectedVersion, TopicRecord, Verdict, audit
+from tidegate.verify import (
+    AuditOptions,
+    AuditReport,
+    ExpectedVersion,
+    TopicRecord,
+    Verdict,
+    ViolationKind,
+    audit,
+)
 
 
 @cache
 def log() -> SimulatedLog:
-    """A bank's log with restarts, aborts and deletions of nothing."""
-    bank = Bank(BankOptions(accounts=12, ranges=3, outcomes=OutcomeMix(restart=0.2, abort=0.1)), seed=7)
+    """A log of random tables with restarts, aborts, deletions, and deletions of nothing."""
+    options = RandomOptions(keys=6, outcomes=OutcomeMix(restart=0.2, abort=0.1))
     store = StoreOptions(partitions=2, closed_lag_ms=100, heartbeat_ms=100)
-    return simulate(bank, store, seed=7, transactions=40)
+    return simulate(RandomTransactions(options, seed=7), store, seed=7, transactions=60)
 
 
 def catalog() -> Catalog:
@@ -66,9 +75,7 @@ def owed(feed: Activate) -> list[ExpectedVersion]:
 def audited(feed: Activate, expected: list[ExpectedVersion]) -> AuditReport:
     counts = {target.topic: target.partitions for target in feed.targets}
     options = feed.definition.options
-    return audit(
-        output(feed), counts, AuditOptions(start=feed.start), JsonDecoder(options.envelope), expected
-    )
+    return audit(output(feed), counts, AuditOptions(start=feed.start), decoder_for(options), expected)
 
 
 def test_the_engine_writes_what_the_history_asks_for() -> None:
@@ -76,6 +83,58 @@ def test_the_engine_writes_what_the_history_asks_for() -> None:
     report = audited(wanted, owed(wanted))
     assert report.verdict is Verdict.PASSED, str(report)
     assert report.counts.expected == report.counts.rows > 0
+
+
+TOLD = [
+    FeedOptions(updated=True, diff=True),
+    FeedOptions(updated=True, key_in_value=True, topic_in_value=True, full_table_name=True),
+    FeedOptions(envelope=Envelope.BARE, updated=True),
+    FeedOptions(envelope=Envelope.ENRICHED, updated=True, diff=True),
+    FeedOptions(envelope=Envelope.DEBEZIUM),
+]
+
+
+@pytest.mark.parametrize("options", TOLD, ids=lambda options: options.envelope.value)
+def test_every_envelope_that_tells_timestamps_is_checked_in_full(options: FeedOptions) -> None:
+    wanted = feed(replace(options, resolved_interval_ns=0))
+    report = audited(wanted, owed(wanted))
+    assert report.verdict is Verdict.PASSED, str(report)
+    assert report.counts.expected == report.counts.rows > 0
+    assert (report.counts.tombstones > 0) is (options.envelope is Envelope.DEBEZIUM)
+
+
+def test_a_row_that_shows_another_one_before_it_is_wrong() -> None:
+    wanted = feed(FeedOptions(updated=True, diff=True, resolved_interval_ns=0))
+    versions = list(log().history)
+    without_first = versions[len(versions) // 3 :]
+    topics = {target.table_id: target.topic for target in wanted.targets}
+    forgetful = list(expected_versions(without_first, catalog(), wanted.definition.options, topics))
+    assert "WRONG_VALUE" in {kind.name for kind in audited(wanted, forgetful).violation_counts}
+
+
+UNTOLD = [
+    FeedOptions(envelope=Envelope.UPSERT),
+    FeedOptions(envelope=Envelope.KEY_ONLY),
+    FeedOptions(envelope=Envelope.ENRICHED),
+    FeedOptions(envelope=Envelope.ROW, updated=True),
+]
+
+
+@pytest.mark.parametrize("options", UNTOLD, ids=lambda options: options.envelope.value)
+def test_rows_without_timestamps_are_held_to_the_history_by_their_record_times(options: FeedOptions) -> None:
+    wanted = feed(replace(options, resolved_interval_ns=0))
+    versions = owed(wanted)
+    report = audited(wanted, versions)
+    assert (report.verdict, report.violations) == (Verdict.INCOMPLETE, ()), str(report)
+    assert report.counts.untimed > 0
+    unchecked = {kind for kinds, _ in report.unchecked for kind in kinds}
+    assert ViolationKind.OUT_OF_ORDER in unchecked
+    assert not unchecked & {ViolationKind.MISSING_ROW, ViolationKind.WRONG_VALUE}
+    more = versions[-1]._replace(timestamp=Timestamp(versions[-1].timestamp.wall - 10**7))
+    assert {kind.name for kind in audited(wanted, [*versions, more]).violation_counts} == {"MISSING_ROW"}
+    fewer = {kind.name for kind in audited(wanted, versions[:-1]).violation_counts}
+    assert fewer <= {"INVENTED_ROW", "WRONG_VALUE"}
+    assert fewer
 
 
 def test_a_feed_with_other_options_owes_other_bytes() -> None:
@@ -86,7 +145,7 @@ def test_a_feed_with_other_options_owes_other_bytes() -> None:
 
 def test_a_feed_without_updated_can_only_be_checked_in_part() -> None:
     wanted = feed(FeedOptions(envelope=Envelope.KEY_ONLY, resolved_interval_ns=0))
-    assert audited(wanted, []).verdict is Verdict.INCOMPLETE
+    assert audited(wanted, owed(wanted)).verdict is Verdict.INCOMPLETE
 
 
 def test_versions_of_tables_that_the_feed_has_not_are_left_out() -> None:
