@@ -10,7 +10,8 @@ from tidegate.errors import StatementError
 
 _WINDOW_CHARS: Final = 100
 _SECRET: Final = re.compile(rf"((?:{'|'.join(sorted(SECRET_PARAMETERS))})=)([^&'\s]+)")
-_PASSWORD: Final = re.compile(r"(://[^/@'\s:]*:)([^@'\s]+)(?=@)")
+#: Up to the last @ of the literal: a password that was not escaped may hold any of : / ? # @ and space.
+_PASSWORD: Final = re.compile(r"(:(?!//))((?:[^']|'')+)(?=@)")
 
 
 def with_caret(error: StatementError, statement: str) -> StatementError:

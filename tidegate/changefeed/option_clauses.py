@@ -6,6 +6,7 @@ version supports all of them. So a combination that can never work is not report
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
@@ -27,6 +28,7 @@ NO_SCAN_NOTICE: Final = (
     "(initial scans do not exist yet; initial_scan='no' says that this is meant)"
 )
 
+_WORD: Final = re.compile(r"\w+")
 _ENVELOPES: Final[Mapping[str, Envelope]] = {
     "wrapped": Envelope.WRAPPED,
     "row": Envelope.ROW,
@@ -98,7 +100,8 @@ def read_options(clauses: Sequence[OptionClause]) -> OptionReading:
 
 def _last_named(clauses: Sequence[OptionClause], text: str) -> int:
     """Where the last option that the text names stands: the one that the user added."""
-    return max(clause.position for clause in clauses if clause.name in text)
+    words = set(_WORD.findall(text))
+    return max(clause.position for clause in clauses if clause.name in words)
 
 
 def _options(given: Mapping[str, str]) -> FeedOptions:

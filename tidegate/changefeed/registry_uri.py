@@ -6,6 +6,7 @@ PEM in base 64. Secrets are kept out of ``repr``, of error texts and of ``redact
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -58,6 +59,14 @@ def parse_registry_uri(text: str) -> RegistryUri:
         ) from None
     if parts.scheme not in _SCHEMES or not host:
         raise StatementError("confluent_schema_registry needs a URL: https://host:port or http://host:port")
+    if re.search(r"[\s,]", host):
+        raise StatementError("confluent_schema_registry names more than one host: give one URL")
+    if "@" in parts.path + parts.query + parts.fragment:
+        # Most likely the URL was cut inside of its password, which would then show as a path.
+        raise StatementError(
+            "confluent_schema_registry has an @ behind its host: in user and password write %2F for /,"
+            " %3F for ?, %23 for # and %40 for @"
+        )
     if parts.fragment:
         raise StatementError("confluent_schema_registry has a #: write %23 where a value needs one")
     pairs = tuple(parse_qsl(parts.query, keep_blank_values=True))

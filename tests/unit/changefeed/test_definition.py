@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import re
+from dataclasses import replace
+
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.unit.changefeed.feeds import FEED
 from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, TableName
+from tidegate.changefeed.option_catalogue import KNOWN_OPTIONS, find_conflict
 from tidegate.changefeed.option_clauses import NO_SCAN_NOTICE
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.registry_uri import RegistryUri, parse_registry_uri
 from tidegate.errors import StatementError
 
 URI = "kafka://h:9092?topic_prefix=shop."
@@ -111,8 +117,8 @@ def test_a_topic_for_markers_is_named_without_the_prefix() -> None:
 
 def test_faults_of_options_and_sink_have_a_caret_too() -> None:
     with pytest.raises(StatementError) as caught:
-        definition_of("CREATE CHANGEFEED FOR a INTO 'kafka://h'\n  WITH updated, diff")
-    assert str(caught.value).splitlines()[1:] == ["    WITH updated, diff", "                  ^"]
+        definition_of("CREATE CHANGEFEED FOR a INTO 'kafka://h'\n  WITH updated, cursor='1'")
+    assert str(caught.value).splitlines()[1:] == ["    WITH updated, cursor='1'", "                  ^"]
     with pytest.raises(StatementError) as caught:
         definition_of("CREATE CHANGEFEED FOR a INTO 'kafka://h?sasl_password=hush'")
     assert "hush" not in str(caught.value)
@@ -122,24 +128,116 @@ def test_faults_of_options_and_sink_have_a_caret_too() -> None:
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 
 
-@given(
-    st.lists(names, min_size=1, max_size=3, unique=True),
-    st.sampled_from(Envelope),
-    st.booleans(),
-    st.none() | st.integers(0, 2**62),
-    st.text(st.characters(codec="utf-8"), max_size=5),
+#: Option names and the values that a statement may give them; ``None`` for a flag.
+some_options = st.fixed_dictionaries(
+    {},
+    optional={
+        "format": st.sampled_from(["json", "avro", "experimental_avro"]),
+        "envelope": st.sampled_from(KNOWN_OPTIONS["envelope"].choices),
+        "resolved_topic": st.sampled_from(["marks-of-this-feed", "a.very_special.topic"]),
+        "resolved": st.integers(0, 2**62).map("{}ns".format),
+        "confluent_schema_registry": st.sampled_from(
+            [
+                "http://r:81",
+                "https://me@r/a%2Fb/?timeout=5s",
+                "https://r?ca_cert=LS0tLS1CRUdJTiBYPj4+Pj8/Pw==",
+            ]
+        ),
+        **dict.fromkeys(
+            ("avro_schema_prefix", "headers_json_column_name", "key_column", "topic_prefix"),
+            st.text(st.characters(codec="utf-8"), min_size=1, max_size=5),
+        ),
+        **dict.fromkeys(
+            (
+                *("connect_schema", "diff", "full_table_name", "key_in_value", "mvcc_timestamp"),
+                *("topic_in_value", "unordered", "updated"),
+            ),
+            st.none(),
+        ),
+    },
 )
+
+
+def peaceful(given: dict[str, str | None]) -> dict[str, str | None]:
+    """These options without those that the others exclude."""
+    while conflict := find_conflict({name: value or "" for name, value in given.items()}):
+        words = re.findall(r"\w+", conflict)
+        given = dict(given)
+        del given[next(name for name in reversed(given) if name in words)]
+    return given
+
+
+def clause(name: str, value: str | None) -> str:
+    return name if value is None else "{} = '{}'".format(name, value.replace("'", "''"))
+
+
+@given(st.lists(names, min_size=1, max_size=3, unique=True), some_options.map(peaceful))
 def test_a_description_is_a_statement_that_defines_the_same_feed(
-    tables: list[str], envelope: Envelope, updated: bool, interval_ns: int | None, prefix: str
+    tables: list[str], chosen: dict[str, str | None]
 ) -> None:
+    assume(not (chosen.get("envelope") == "enriched" and chosen.get("format", "json") != "json"))
     quoted = ['"{}"'.format(name.replace('"', '""')) for name in tables]
-    clauses = [f"envelope={envelope.value}"]
-    clauses += ["updated"] if updated else []
-    clauses += [f"resolved='{interval_ns}ns'"] if interval_ns is not None else []
-    clauses += ["topic_prefix='{}'".format(prefix.replace("'", "''"))] if prefix else []
-    definition = definition_of(
-        f"CREATE CHANGEFEED FOR {', '.join(quoted)} INTO 'kafka://h' WITH {', '.join(clauses)}"
-    )
+    clauses = ", ".join(clause(name, value) for name, value in chosen.items())
+    tail = f" WITH {clauses}" if clauses else ""
+    definition = definition_of(f"CREATE CHANGEFEED FOR {', '.join(quoted)} INTO 'kafka://h'{tail}")
     again = definition_of(definition.description)
-    assert (again.tables, again.options) == (definition.tables, definition.options)
+    assert (again.tables, without_registry(again)) == (definition.tables, without_registry(definition))
+    assert registry_of(again) == registry_of(definition)
     assert again.description == definition.description
+
+
+def without_registry(definition: FeedDefinition) -> FeedOptions:
+    return replace(definition.options, confluent_schema_registry="")
+
+
+def registry_of(definition: FeedDefinition) -> RegistryUri | None:
+    """The registry; its URL may be written in several ways."""
+    url = definition.options.confluent_schema_registry
+    return parse_registry_uri(url) if url else None
+
+
+def test_a_registrys_secrets_stand_in_the_options_and_nowhere_else() -> None:
+    key = base64.b64encode(b"-----BEGIN PRIVATE KEY-----").decode()
+    cert = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
+    url = f"https://me:hush@r:8081/x?client_cert={cert}&client_key={key}&timeout=5s"
+    defined = define_feed(
+        f"CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH format=avro, confluent_schema_registry='{url}'",
+        FEED,
+        5,
+    )
+    definition = defined.definition
+    assert definition.options.confluent_schema_registry == url
+    assert definition.description == (
+        "CREATE CHANGEFEED FOR TABLE defaultdb.public.a INTO 'kafka://h:9092' WITH "
+        f"confluent_schema_registry = 'https://me:redacted@r:8081/x?client_cert={cert.replace('=', '%3D')}"
+        "&client_key=redacted&timeout=5s',"
+        " format = 'avro'"
+    )
+    for secret in ("hush", key):
+        assert secret not in f"{defined!r} {definition!r} {definition.description}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "me:hush@r",
+        "https://me:hush@r?colour=red",
+        "https://me:hush@r:x",
+        "https://me:hush@r,s",
+        "https://me:12#hush@r",
+        "https://me:12?hush@r",
+        "https://me:12/hush@r",
+        "https://me:12 hush@r#x",
+        "https://me:o''hush@r#x",
+        "https://me:one@hush@r?colour=red",
+    ],
+)
+def test_a_registrys_secrets_do_not_stand_in_refusals(url: str) -> None:
+    statement = (
+        f"CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH format=avro,\n confluent_schema_registry = '{url}'"
+    )
+    with pytest.raises(StatementError) as caught:
+        definition_of(statement)
+    assert "confluent_schema_registry" in str(caught.value)
+    assert "hush" not in str(caught.value)
+    assert str(caught.value).splitlines()[-1].strip() == "^"

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import pytest
 from hypothesis import given
 
 from tests.unit.changefeed.feeds import options
-from tidegate.changefeed.option_catalogue import KNOWN_OPTIONS, SUPPORTED_OPTIONS, Takes
+from tidegate.changefeed.option_catalogue import _CONFLICTS, KNOWN_OPTIONS, SUPPORTED_OPTIONS, Takes
 from tidegate.changefeed.option_clauses import NO_SCAN_NOTICE, OptionClause, read_options
-from tidegate.changefeed.options import DEFAULT_OPTIONS, Envelope, FeedOptions
+from tidegate.changefeed.options import DEFAULT_OPTIONS, Envelope, FeedOptions, Format
 from tidegate.errors import StatementError
+
+REGISTRY = "http://127.0.0.1:8081"
+SUPPORTED = (
+    "avro_schema_prefix, confluent_schema_registry, connect_schema, diff, envelope, format, full_table_name, "
+    "headers_json_column_name, initial_scan, key_column, key_in_value, mvcc_timestamp, no_initial_scan, "
+    "resolved, resolved_topic, topic_in_value, topic_prefix, unordered, updated"
+)
 
 
 def clauses(**given: str | None) -> list[OptionClause]:
@@ -42,23 +51,105 @@ def test_refusing_the_scan_silences_the_notice(chosen: dict[str, str | None]) ->
         ("none", Envelope.ROW),
         ("deprecated_row", Envelope.ROW),
         ("key_only", Envelope.KEY_ONLY),
+        ("bare", Envelope.BARE),
+        ("enriched", Envelope.ENRICHED),
+        ("upsert", Envelope.UPSERT),
+        ("Debezium", Envelope.DEBEZIUM),
     ],
 )
 def test_envelopes_and_their_older_names(text: str, envelope: Envelope) -> None:
     assert read_options(clauses(envelope=text)).options.envelope is envelope
 
 
-def test_everything_that_is_supported_at_once() -> None:
+def test_the_rfcs_envelope_diff_is_an_option_now() -> None:
+    expected = FeedOptions(envelope=Envelope.WRAPPED, diff=True)
+    assert read_options(clauses(envelope="diff")).options == expected
+    assert read_options(clauses(diff=None)).options == expected
+
+
+def test_everything_that_json_has_at_once() -> None:
     given = clauses(
-        format="JSON", envelope="row", updated=None, mvcc_timestamp=None, resolved="1m30s", topic_prefix="P_"
-    )
-    assert read_options(given).options == FeedOptions(
-        envelope=Envelope.ROW,
-        updated=True,
-        mvcc_timestamp=True,
-        resolved_interval_ns=90_000_000_000,
+        format="JSON",
+        envelope="wrapped",
+        updated=None,
+        mvcc_timestamp=None,
+        diff=None,
+        key_in_value=None,
+        topic_in_value=None,
+        full_table_name=None,
+        headers_json_column_name="h",
+        resolved="1m30s",
+        resolved_topic="marks",
         topic_prefix="P_",
     )
+    assert read_options(given).options == FeedOptions(
+        updated=True,
+        mvcc_timestamp=True,
+        diff=True,
+        key_in_value=True,
+        topic_in_value=True,
+        full_table_name=True,
+        headers_json_column_name="h",
+        resolved_interval_ns=90_000_000_000,
+        resolved_topic="marks",
+        topic_prefix="P_",
+    )
+
+
+@pytest.mark.parametrize("name", ["avro", "AVRO", "experimental_avro"])
+def test_everything_that_avro_has_at_once(name: str) -> None:
+    given = clauses(
+        format=name,
+        confluent_schema_registry=f"{REGISTRY}?timeout=5s",
+        avro_schema_prefix="Q_",
+        updated=None,
+        mvcc_timestamp=None,
+        diff=None,
+        full_table_name=None,
+        resolved=None,
+    )
+    assert read_options(given).options == FeedOptions(
+        format=Format.AVRO,
+        confluent_schema_registry=f"{REGISTRY}?timeout=5s",
+        avro_schema_prefix="Q_",
+        updated=True,
+        mvcc_timestamp=True,
+        diff=True,
+        full_table_name=True,
+        resolved_interval_ns=0,
+    )
+
+
+def test_a_key_column_without_order_and_a_schema_for_connect() -> None:
+    assert read_options(clauses(key_column="b", unordered=None)).options == FeedOptions(
+        key_column="b", unordered=True
+    )
+    assert read_options(clauses(envelope="debezium", connect_schema=None)).options == FeedOptions(
+        envelope=Envelope.DEBEZIUM, connect_schema=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "shows", "needs"),
+    [
+        (FeedOptions(), False, False),
+        (FeedOptions(diff=True), True, True),
+        (FeedOptions(envelope=Envelope.ROW, diff=True), False, False),
+        (FeedOptions(envelope=Envelope.KEY_ONLY, diff=True), False, False),
+        (FeedOptions(envelope=Envelope.ENRICHED), False, True),
+        (FeedOptions(envelope=Envelope.ENRICHED, diff=True), True, True),
+        (FeedOptions(envelope=Envelope.UPSERT), False, False),
+        (FeedOptions(envelope=Envelope.DEBEZIUM), True, True),
+    ],
+)
+def test_previous_values_are_needed_where_records_show_them_or_tell_inserts(
+    chosen: FeedOptions, shows: bool, needs: bool
+) -> None:
+    assert (chosen.shows_previous, chosen.needs_previous) == (shows, needs)
+
+
+def test_a_registrys_url_does_not_show() -> None:
+    assert "hush" not in repr(FeedOptions(confluent_schema_registry="http://me:hush@h"))
 
 
 @pytest.mark.parametrize(("value", "interval_ns"), [(None, 0), ("", 0), ("0s", 0), ("500ms", 500_000_000)])
@@ -83,66 +174,121 @@ def test_resolved_intervals(value: str | None, interval_ns: int) -> None:
             "'json', 'avro', 'experimental_avro', 'csv', 'parquet', 'protobuf'",
         ),
         ({"resolvd": None}, "unknown option resolvd; did you mean resolved?"),
+        ({"zzz": None}, f"unknown option zzz; supported options: {SUPPORTED}"),
+        ({"cursor": "1"}, f"option cursor is not supported yet; supported options: {SUPPORTED}"),
         (
-            {"zzz": None},
-            "unknown option zzz; supported options: envelope, format, initial_scan, mvcc_timestamp, "
-            "no_initial_scan, resolved, topic_prefix, updated",
+            {"format": "parquet"},
+            "format=parquet is not supported yet; supported: format=json, format=avro, "
+            "format=experimental_avro",
         ),
-        (
-            {"diff": None},
-            "option diff is not supported yet; supported options: envelope, format, initial_scan, "
-            "mvcc_timestamp, no_initial_scan, resolved, topic_prefix, updated",
-        ),
-        ({"format": "parquet"}, "format=parquet is not supported yet; supported: format=json"),
         ({"initial_scan": None}, "initial_scan=yes is not supported yet; supported: initial_scan=no"),
         ({"initial_scan": "only"}, "initial_scan=only is not supported yet; supported: initial_scan=no"),
         (
-            {"envelope": "diff"},
-            "envelope=diff is not supported yet; supported: envelope=wrapped, envelope=row, envelope=none, "
-            "envelope=deprecated_row, envelope=key_only",
+            {"envelope": "enriched", "format": "avro", "confluent_schema_registry": REGISTRY},
+            "envelope=enriched is not supported yet; with format=avro supported: envelope=wrapped, "
+            "envelope=key_only, envelope=bare, envelope=upsert, envelope=debezium",
         ),
+        (
+            {"format": "avro", "confluent_schema_registry": "registry:8081"},
+            "confluent_schema_registry needs a URL: https://host:port or http://host:port",
+        ),
+        ({"key_column": "", "unordered": None}, "option key_column requires a value"),
+        ({"unordered": "yes"}, "option unordered takes no value"),
     ],
 )
 def test_refusals(given: dict[str, str | None], text: str) -> None:
     assert refusal(**given) == text
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"initial_scan_only": None, "diff": None}, "cannot specify both initial_scan='only' and diff"),
-        ({"initial_scan": "only", "end_time": "1"}, "cannot specify both initial_scan='only' and end_time"),
-        (
-            {"initial_scan": "yes", "initial_scan_only": None},
-            "cannot specify both initial_scan and initial_scan_only",
-        ),
-        ({"format": "csv"}, "format=csv is only usable with initial_scan_only"),
-        (
-            {"format": "parquet", "topic_in_value": None},
-            "cannot specify both format=parquet and topic_in_value",
-        ),
-        ({"key_column": "b"}, "key_column requires the unordered option"),
-        ({"format": "avro", "envelope": "none"}, "envelope=row is not supported with format=avro"),
-        ({"format": "experimental_avro"}, "confluent_schema_registry is required for format=avro"),
-        (
-            {"format": "avro", "key_in_value": None, "confluent_schema_registry": "http://r"},
-            "key_in_value is not supported with format=avro",
-        ),
-        (
-            {"format": "avro", "envelope": "key_only", "diff": None, "mvcc_timestamp": None},
-            "mvcc_timestamp is only usable with envelope=wrapped or envelope=enriched",
-        ),
-        ({"envelope": "row", "topic_in_value": None}, "topic_in_value is only usable with envelope=wrapped"),
-        (
-            {"format": "csv", "initial_scan": "only", "encode_json_value_null_as_object": None},
-            "encode_json_value_null_as_object is only usable with format=json",
-        ),
-    ],
-)
+CONFLICTS: list[tuple[dict[str, str | None], str]] = [
+    ({"initial_scan_only": None, "diff": None}, "cannot specify both initial_scan='only' and diff"),
+    ({"initial_scan": "only", "end_time": "1"}, "cannot specify both initial_scan='only' and end_time"),
+    (
+        {"initial_scan": "yes", "initial_scan_only": None},
+        "cannot specify both initial_scan and initial_scan_only",
+    ),
+    ({"format": "csv"}, "format=csv is only usable with initial_scan_only"),
+    (
+        {"format": "parquet", "topic_in_value": None},
+        "cannot specify both format=parquet and topic_in_value",
+    ),
+    ({"key_column": "b"}, "key_column requires the unordered option"),
+    ({"format": "avro", "envelope": "none"}, "envelope=row is not supported with format=avro"),
+    ({"format": "experimental_avro"}, "confluent_schema_registry is required for format=avro"),
+    (
+        {"format": "avro", "key_in_value": None, "confluent_schema_registry": "http://r"},
+        "key_in_value is not supported with format=avro",
+    ),
+    (
+        {"format": "avro", "envelope": "key_only", "diff": None, "mvcc_timestamp": None},
+        "mvcc_timestamp is only usable with envelope=wrapped or envelope=enriched",
+    ),
+    ({"envelope": "row", "topic_in_value": None}, "topic_in_value is only usable with envelope=wrapped"),
+    (
+        {"format": "csv", "initial_scan": "only", "encode_json_value_null_as_object": None},
+        "encode_json_value_null_as_object is only usable with format=json",
+    ),
+    (
+        {"unordered": None, "resolved": None},
+        "unordered is not usable with resolved: without order no timestamp is ever complete",
+    ),
+    (
+        {"envelope": "row", "enriched_properties": "source"},
+        "enriched_properties is only usable with envelope=enriched",
+    ),
+    ({"envelope": "key_only", "key_in_value": None}, "key_in_value is only usable with envelope=wrapped"),
+    (
+        {"format": "avro", "confluent_schema_registry": REGISTRY, "envelope": "bare", "updated": None},
+        "updated is only usable with envelope=wrapped or envelope=enriched",
+    ),
+    (
+        {"format": "avro", "confluent_schema_registry": REGISTRY, "topic_in_value": None},
+        "topic_in_value is not supported with format=avro",
+    ),
+    ({"confluent_schema_registry": REGISTRY}, "confluent_schema_registry is only usable with format=avro"),
+    ({"avro_schema_prefix": "P"}, "avro_schema_prefix is only usable with format=avro"),
+    (
+        {"envelope": "upsert", "updated": None},
+        "updated is not usable with envelope=upsert, which has only the row",
+    ),
+    (
+        {"envelope": "debezium", "diff": None},
+        "diff is not usable with envelope=debezium, which always has before, after and source.ts_hlc",
+    ),
+    (
+        {"connect_schema": None},
+        "connect_schema is only usable with format=json and envelope=upsert or envelope=debezium",
+    ),
+    (
+        {
+            "connect_schema": None,
+            "envelope": "upsert",
+            "format": "avro",
+            "confluent_schema_registry": REGISTRY,
+        },
+        "connect_schema is only usable with format=json",
+    ),
+    (
+        {"headers_json_column_name": "h", "format": "avro", "confluent_schema_registry": REGISTRY},
+        "headers_json_column_name is only usable with format=json",
+    ),
+    (
+        {"resolved_topic": "marks"},
+        "resolved_topic requires the resolved option: without it there are no markers",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "text"), CONFLICTS)
 def test_a_combination_that_can_never_work_is_told_before_what_is_missing(
     given: dict[str, str | None], text: str
 ) -> None:
     assert refusal(**given).startswith(text)
+
+
+@pytest.mark.parametrize("conflict", _CONFLICTS)
+def test_every_conflict_has_a_case(conflict: Callable[[Mapping[str, str]], str]) -> None:
+    assert any(conflict({name: value or "" for name, value in given.items()}) for given, _ in CONFLICTS)
 
 
 def test_the_error_stands_at_the_clause_that_is_at_fault() -> None:
@@ -150,8 +296,18 @@ def test_the_error_stands_at_the_clause_that_is_at_fault() -> None:
         read_options(clauses(updated=None, resolved=None, unordered=None))
     assert caught.value.position == 20
     with pytest.raises(StatementError) as caught:
-        read_options(clauses(updated=None, diff=None))
+        read_options(clauses(updated=None, cursor="1"))
     assert caught.value.position == 10
+    with pytest.raises(StatementError) as caught:
+        read_options(clauses(updated=None, confluent_schema_registry="h", format="avro"))
+    assert caught.value.position == 10
+
+
+def test_the_fault_is_at_an_option_that_is_named_and_not_at_a_part_of_a_word() -> None:
+    """The sentence on key_column says "different", which is not the option diff."""
+    with pytest.raises(StatementError, match="different keys") as caught:
+        read_options(clauses(key_column="b", diff=None))
+    assert caught.value.position == 0
 
 
 def test_an_option_given_twice_is_refused() -> None:
@@ -159,10 +315,22 @@ def test_an_option_given_twice_is_refused() -> None:
         read_options([OptionClause("updated"), OptionClause("updated")])
 
 
+#: What an option cannot do without.
+COMPANIONS: dict[str, dict[str, str | None]] = {
+    "avro_schema_prefix": {"format": "avro", "confluent_schema_registry": REGISTRY},
+    "confluent_schema_registry": {"format": "avro"},
+    "connect_schema": {"envelope": "upsert"},
+    "key_column": {"unordered": None},
+    "resolved_topic": {"resolved": None},
+}
+
+
 def an_accepted_value(name: str) -> str | None:
     known = KNOWN_OPTIONS[name]
     if known.takes is Takes.NOTHING:
         return None
+    if name == "confluent_schema_registry":
+        return REGISTRY
     return "1s" if known.duration else (*known.choices, "text")[0]
 
 
@@ -176,7 +344,12 @@ def test_every_known_option_that_is_missing_is_refused_by_its_name(name: str) ->
 @pytest.mark.parametrize("name", SUPPORTED_OPTIONS)
 def test_every_option_that_is_said_to_be_supported_is(name: str) -> None:
     value = "no" if name == "initial_scan" else an_accepted_value(name)
-    read_options(clauses(**{name: value}))
+    read_options(clauses(**{name: value}, **COMPANIONS.get(name, {})))
+
+
+@pytest.mark.parametrize("name", COMPANIONS)
+def test_an_option_that_needs_another_is_refused_alone(name: str) -> None:
+    assert name in refusal(**{name: an_accepted_value(name)})
 
 
 @given(options)
