@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import aiohttp
 import pytest
 
-from app.report import PartitionReport, WorkerReport
+from app.report import WAITING, PartitionReport, RegistryReport, WorkerReport
 from app.settings import Settings
 from app.status_server import StatusServer
 from tidegate.errors import TopologyError
@@ -65,6 +65,28 @@ def test_metrics_are_what_prometheus_reads() -> None:
 
     for _ in range(2):  # a second server of the process finds the registry as the first one did
         serve(ask, report(0))
+
+
+def test_partitions_that_wait_for_a_registry_are_counted_and_no_restart_is_asked_for() -> None:
+    waiting = WorkerReport(
+        "app",
+        None,
+        "raftlog",
+        8,
+        stall_alarm_ms=1_000,
+        partitions=(PartitionReport(1, WAITING), PartitionReport(2, "running"), PartitionReport(3, WAITING)),
+        registry_waits=(RegistryReport("bank", "http://registry:8081", 99_000, 9, "away"),),
+    )
+
+    async def ask(session: aiohttp.ClientSession) -> None:
+        metrics = (await (await session.get("/metrics")).text()).splitlines()
+        assert "tidegate_schema_waiting_partitions 2.0" in metrics
+        assert (await session.get("/health")).status == 200
+        status = await (await session.get("/status")).json()
+        assert [wait["cause"] for wait in status["schema_registry_waits"]] == ["away"]
+        assert [partition["state"] for partition in status["partitions"]] == ["waiting", "running", "waiting"]
+
+    serve(ask, waiting)
 
 
 def test_a_port_that_is_taken_is_a_sentence() -> None:

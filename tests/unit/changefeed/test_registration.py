@@ -124,6 +124,26 @@ def test_a_drop_ends_a_feed_in_any_state_and_settles_when_all_have_forgotten_it(
     assert next_step(done, by_partition(Removed(FEED, FIRST_EPOCH, 0)), 2) == Settled()
 
 
+def _waiting(error: str) -> FeedView:
+    return replace(PENDING, state=StateRecord(FEED, FIRST_EPOCH, FeedState.PENDING, error=error))
+
+
+def test_what_a_pending_feed_waits_for_changes_nothing_about_what_comes_next() -> None:
+    waiting = _waiting("waiting for its schema registry")
+    for acks in ({}, by_partition(registered(0, 5)), by_partition(registered(0, 5), registered(1, 9))):
+        assert next_step(waiting, acks, 2) == next_step(PENDING, acks, 2)
+
+
+def test_what_a_pending_feed_waited_for_is_not_the_reason_of_its_end() -> None:
+    dropped = replace(_waiting("waiting for its schema registry"), drop=DropRecord(FEED, 1))
+    ended = StateRecord(FEED, FIRST_EPOCH, FeedState.DROPPED)
+    assert next_step(dropped, {}, 2) == Store(ended)
+    assert next_step(replace(dropped, state=ended), {}, 2) == Settled()
+    failed = next_step(_waiting("waiting"), by_partition(Failed(FEED, FIRST_EPOCH, 0, "no table")), 2)
+    assert isinstance(failed, Store)
+    assert failed.record.error == "log partition 0: no table"
+
+
 def test_a_feed_that_had_targets_is_removed_from_every_partition_whoever_has_answered() -> None:
     stored = StateRecord(FEED, FIRST_EPOCH, FeedState.DROPPED, Timestamp(9), (TARGET,))
     dropped = replace(PENDING, drop=DropRecord(FEED, 1), state=stored)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.report import PartitionReport, QuarantineReport, WorkerReport
+from app.report import PartitionReport, QuarantineReport, RegistryReport, WorkerReport
 from tests.unit.cli.running import run
 
 STATUS = WorkerReport(
@@ -25,6 +25,7 @@ STATUS = WorkerReport(
             1, "held", quarantined=(QuarantineReport(1, 9, 70, "5.0000000000", "raft index 5 is missing"),)
         ),
     ),
+    registry_waits=(RegistryReport("bank", "http://registry:8081", 1_500, 3, "it does not answer"),),
 ).as_json()
 
 
@@ -58,6 +59,13 @@ def test_fields_and_tables_are_shown(url: str) -> None:
     ranges = lines.index(["quarantined", "ranges"])
     assert lines[ranges + 1] == ["PARTITION", "RANGE", "ID", "OFFSET", "RESOLVED", "CAUSE"]
     assert lines[ranges + 2] == ["1", "9", "70", "5.0000000000", "raft", "index", "5", "is", "missing"]
+
+
+def test_a_feed_that_waits_for_its_schema_registry_is_shown_with_the_cause(url: str) -> None:
+    lines = [line.split() for line in run("status", "--url", url).stdout.splitlines()]
+    waits = lines.index(["schema", "registry", "waits"])
+    assert lines[waits + 1] == ["FEED", "REGISTRY", "WAITING", "MS", "TRIES", "CAUSE"]
+    assert lines[waits + 2] == ["bank", "http://registry:8081", "1500", "3", "it", "does", "not", "answer"]
 
 
 def test_json_is_passed_on(url: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 from stack.kafka import KafkaBroker
 from tests.unit.client.feeds import ID, definition, failed, progress, running, tell
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.feed import FeedId, FeedState
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedId, FeedState
+from tidegate.changefeed.job_records import StateRecord
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.jobs import Jobs, jobs_topic
 from tidegate.errors import InputError, RetryError
@@ -64,6 +65,14 @@ def test_waiting_ends_when_the_feed_fails(broker: KafkaBroker, app_id: str, jobs
 def test_waiting_for_no_worker_ends_in_a_sentence(jobs: Jobs) -> None:
     jobs.create(definition())
     with pytest.raises(RetryError, match=f"Feed {ID} is still pending after 0.5 s"):
+        jobs.wait(ID, 0.5)
+
+
+def test_waiting_tells_what_the_feed_waits_for(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:
+    jobs.create(definition())
+    cause = "waiting for its schema registry: connection refused. Asked again in 4 s."
+    tell(broker.bootstrap, app_id, StateRecord(ID, FIRST_EPOCH, FeedState.PENDING, error=cause))
+    with pytest.raises(RetryError, match=f"still pending after 0.5 s; {cause}"):
         jobs.wait(ID, 0.5)
 
 
