@@ -39,11 +39,11 @@ def bank_log(seed: int, transactions: int, accounts: int = 40) -> SimulatedLog:
     return simulate(bank, eventful_store(PARTITIONS), seed=seed, transactions=transactions)
 
 
-def _head_is_read(worker: WorkerProcess) -> bool:
+def _head_is_read(worker: WorkerProcess, records: int) -> bool:
     if not (worker.home / "worker.json").exists():
         return False
     partitions = worker.ask("/status")["partitions"]
-    read = [partition for partition in partitions if (partition["next_offset"] or 0) >= HEAD_RECORDS]
+    read = [partition for partition in partitions if (partition["next_offset"] or 0) >= records]
     return len(read) == PARTITIONS
 
 
@@ -127,10 +127,10 @@ class Scenario:
         self.follow(feed, self.topic)
         return feed
 
-    def write_head(self, worker: WorkerProcess) -> None:
+    def write_head(self, worker: WorkerProcess, records: int = HEAD_RECORDS) -> None:
         """Write what describes the tables and the ranges, and wait until the worker has read it."""
-        self.append(HEAD_RECORDS)
-        worker.wait_until(lambda: _head_is_read(worker), "the head of the log to be read")
+        self.append(records)
+        worker.wait_until(lambda: _head_is_read(worker, records), "the head of the log to be read")
 
     def follow(self, feed: FeedView, topic: str) -> None:
         """Expect and audit this feed's rows from now on."""
