@@ -91,6 +91,7 @@ def _audit(
         horizon_ns=horizon_ns,
         truncated=output.truncated,
         compacted=output.compacted,
+        row_keys=chosen.feed is None or not chosen.feed.options.key_column,
         resolved_topic=output.resolved_topic,
         ends=output.ends if output.resolved_topic else {},
     )

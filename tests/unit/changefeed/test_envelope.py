@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from tests.unit.changefeed.tables import FOO, INT, STRING, deletion, row, table
 from tidegate.changefeed.encoder import compile_encoder
+from tidegate.changefeed.feed import TableName
 from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.table_topics import table_topic
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import Column
@@ -88,10 +90,58 @@ def test_names_with_percent_signs_quotes_and_braces_survive_the_template() -> No
 
 def test_a_column_named_like_the_metadata_is_refused_only_where_they_would_meet() -> None:
     odd = table("odd", {"a": INT, "__crdb__": INT}, key=("a",))
-    with pytest.raises(UnsupportedTable, match="table odd has a column named __crdb__"):
-        compile_encoder(odd, FeedOptions(envelope=Envelope.ROW, updated=True))
-    compile_encoder(odd, FeedOptions(envelope=Envelope.ROW))
+    for envelope in (Envelope.ROW, Envelope.BARE):
+        with pytest.raises(
+            UnsupportedTable, match=r"table odd has a column named __crdb__.* leave out updated$"
+        ):
+            compile_encoder(odd, FeedOptions(envelope=envelope, updated=True))
+        compile_encoder(odd, FeedOptions(envelope=envelope))
     compile_encoder(odd, FeedOptions(updated=True))
+
+
+def test_a_key_that_is_an_object_has_its_members_sorted() -> None:
+    pair = table("pair", {"a": INT, "b": STRING, "c": INT}, key=("c", "b"))
+    for envelope in (Envelope.ENRICHED, Envelope.UPSERT, Envelope.DEBEZIUM):
+        key, _ = compile_encoder(pair, FeedOptions(envelope=envelope)).encode(row(pair, a=1, b="x", c=3), AT)
+        assert key == b'{"b": "x", "c": 3}'
+
+
+def test_a_key_column_that_the_table_lacks_is_refused_with_the_names_it_has() -> None:
+    with pytest.raises(
+        UnsupportedTable, match=r"table foo has no column c, which key_column names; .* a, b$"
+    ):
+        compile_encoder(FOO, FeedOptions(key_column="c", unordered=True))
+
+
+def test_a_key_column_in_transition_is_not_there() -> None:
+    adding = replace(FOO, columns=(*FOO.columns, Column(3, "new", INT, public=False)))
+    with pytest.raises(UnsupportedTable, match="no column new"):
+        compile_encoder(adding, FeedOptions(key_column="new", unordered=True))
+
+
+def test_a_key_column_that_is_null_prints_as_null() -> None:
+    for envelope, expected in ((Envelope.WRAPPED, b"[null]"), (Envelope.UPSERT, b'{"b": null}')):
+        options = FeedOptions(envelope=envelope, key_column="b", unordered=True)
+        key, _ = compile_encoder(FOO, options).encode(row(FOO, a=1, b=None), AT)
+        assert key == expected
+
+
+def test_a_deletion_knows_a_key_column_that_is_part_of_the_primary_key() -> None:
+    pair = table("pair", {"a": INT, "b": STRING, "c": INT}, key=("c", "b"))
+    encode = compile_encoder(pair, FeedOptions(key_column="b", unordered=True)).encode
+    assert encode(deletion(pair, 3, "x"), AT)[0] == b'["x"]'
+
+
+def test_only_debezium_feeds_write_tombstones() -> None:
+    written = {e for e in Envelope if compile_encoder(FOO, FeedOptions(envelope=e)).tombstones}
+    assert written == {Envelope.DEBEZIUM}
+
+
+def test_the_topic_in_the_value_is_the_topic() -> None:
+    long = table("🍦" + "x" * 300, {"a": INT}, key=("a",))
+    options = FeedOptions(topic_in_value=True, topic_prefix="p%s.")
+    _, value = compile_encoder(long, options).encode(row(long, a=1), AT)
+    assert json.loads(value or b"")["topic"] == table_topic(TableName.of(long), options)
 
 
 def test_a_column_that_cannot_be_printed_is_named() -> None:

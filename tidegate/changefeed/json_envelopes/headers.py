@@ -4,6 +4,9 @@ Each member of the column's object is a header: the contents of a string, the te
 boolean. Members that are null, arrays or objects have no header, and neither has a row whose column is not
 an object, or a deletion. Source: CockroachDB ``pkg/ccl/changefeedccl/event_processing.go``,
 ``makeRowHeaders``, which logs what it leaves out; the feed goes on there as here.
+
+librdkafka takes a header's name as a C string: one with a NUL would be cut there, so it has no header; and
+one that was no UTF-8 would crash the process, so its invalid bytes are replaced as in JSON text.
 """
 
 from __future__ import annotations
@@ -49,8 +52,8 @@ def _headers(value: JsonValue) -> Iterator[tuple[str, bytes]]:
         return
     for name in sorted(value):
         text = _text(value[name])
-        if text is not None:
-            yield name, utf8(text)
+        if text is not None and "\0" not in name:
+            yield utf8(name).decode(), utf8(text)
 
 
 def _text(value: JsonValue) -> str | None:

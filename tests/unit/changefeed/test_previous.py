@@ -1,0 +1,47 @@
+"""Rows that must say what they replaced: where the log does not, they are refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.changefeed.tables import FOO, deletion, row
+from tidegate.changefeed.encoder import compile_encoder
+from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.replaced import CREATE, DELETE, UPDATE, operation
+from tidegate.errors import RowError
+from tidegate.hlc import Timestamp
+from tidegate.rows import Row
+
+AT = Timestamp(1, 2)
+NEEDING = [
+    (FeedOptions(diff=True), "envelope=wrapped with diff"),
+    (FeedOptions(envelope=Envelope.ENRICHED), "envelope=enriched"),
+    (FeedOptions(envelope=Envelope.DEBEZIUM), "envelope=debezium"),
+]
+
+
+@pytest.mark.parametrize(("options", "named"), NEEDING)
+@pytest.mark.parametrize("change", [row(FOO, a=1, b="x"), deletion(FOO, 1)], ids=["row", "deletion"])
+def test_a_row_whose_previous_value_is_not_known_is_refused(
+    options: FeedOptions, named: str, change: Row
+) -> None:
+    with pytest.raises(RowError) as refused:
+        compile_encoder(FOO, options).encode(change._replace(previous=None), AT)
+    for part in (f"{named} needs", "table foo", "the log does not hold it", "Let the source write"):
+        assert part in str(refused.value)
+
+
+def test_feeds_that_need_no_previous_values_take_such_rows() -> None:
+    for envelope in Envelope:
+        options = FeedOptions(envelope=envelope)
+        if not options.needs_previous:
+            compile_encoder(FOO, options).encode(row(FOO, a=1, b="x")._replace(previous=None), AT)
+
+
+def test_what_a_row_did() -> None:
+    new = row(FOO, a=1, b="x")
+    assert new.values is not None
+    assert operation(new, ()) == CREATE
+    assert operation(new, new.values) == UPDATE
+    assert operation(deletion(FOO, 1), new.values) == DELETE
+    assert operation(deletion(FOO, 1), ()) == DELETE
