@@ -31,7 +31,7 @@ def body_writer(text: str, table_name: str) -> WriteBody:
     """A writer of records of the schema with this text.
 
     Bytes of a string that were not UTF-8 become U+FFFD, one each, so that every consumer can read the record.
-    Raises ``UnsupportedTable`` for a schema that is none, as when two columns have one Avro name.
+    Raises ``UnsupportedTable`` for a schema that is none, as of a decimal with more places than digits.
     """
     try:
         schema = parse_schema(json.loads(text))

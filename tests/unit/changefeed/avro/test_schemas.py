@@ -1,0 +1,182 @@
+"""The exact text of schemas, their names, and the subjects that they are for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fastavro import parse_schema
+
+from tests.unit.changefeed.avro.tables_of_types import AVRO, sql_table
+from tests.unit.changefeed.tables import FOO, INT, table
+from tidegate.changefeed.avro.envelopes import compile_avro
+from tidegate.changefeed.avro.marker import compile_avro_marker
+from tidegate.changefeed.confluent import RecordSchemas
+from tidegate.changefeed.feed import TableName
+from tidegate.changefeed.options import Envelope
+from tidegate.errors import UnsupportedTable
+from tidegate.rows.descriptor import Column, TableDescriptor
+
+A = '{"type":["null","long"],"name":"a","default":null,"__crdb__":"a INT8 NOT NULL"}'
+B = '{"type":["null","string"],"name":"b","default":null,"__crdb__":"b STRING NULL"}'
+UPDATED = '{"type":["null","string"],"name":"updated","default":null}'
+MVCC = '{"type":["null","string"],"name":"mvcc_timestamp","default":null}'
+RESOLVED = '{"type":["null","string"],"name":"resolved","default":null}'
+
+
+def schemas(described: TableDescriptor, **options: Any) -> RecordSchemas:
+    compiled = compile_avro(described, replace(AVRO, **options)).schemas
+    assert compiled is not None
+    return compiled
+
+
+def record(name: str, *fields: str, namespace: str = "") -> str:
+    tail = f',"namespace":"{namespace}"' if namespace else ""
+    return f'{{"type":"record","name":"{name}","fields":[{",".join(fields)}]{tail}}}'
+
+
+def row_field(name: str, of: str) -> str:
+    return f'{{"type":["null",{of}],"name":"{name}","default":null}}'
+
+
+def test_the_wrapped_envelope() -> None:
+    key, value = schemas(FOO)
+    assert (key.subject, key.text) == ("foo-key", record("foo", A))
+    assert (value.subject, value.text) == (
+        "foo-value",
+        record("foo_envelope", row_field("after", record("foo", A, B))),
+    )
+
+
+def test_the_wrapped_envelopes_fields_stand_in_the_sources_order() -> None:
+    _, value = schemas(FOO, diff=True, updated=True, mvcc_timestamp=True)
+    before, after = record("foo_before", A, B), record("foo", A, B)
+    assert value.text == record(
+        "foo_envelope", row_field("before", before), row_field("after", after), UPDATED, MVCC
+    )
+
+
+def test_the_bare_envelope_has_one_field() -> None:
+    _, value = schemas(FOO, envelope=Envelope.BARE)
+    assert value.text == record("foo_envelope", row_field("record", record("foo", A, B)))
+
+
+def test_key_only_has_the_markers_schema_for_its_values() -> None:
+    key, value = schemas(FOO, envelope=Envelope.KEY_ONLY)
+    marker = compile_avro_marker(TableName.of(FOO), replace(AVRO, envelope=Envelope.KEY_ONLY))
+    assert (key.text, value) == (record("foo", A), marker.schema)
+
+
+def test_the_marker_has_the_rows_name_and_subject() -> None:
+    schema = compile_avro_marker(TableName.of(FOO), AVRO).schema
+    assert schema is not None
+    assert (schema.subject, schema.text) == ("foo-value", record("foo_envelope", RESOLVED))
+
+
+def test_names_are_escaped_and_definitions_are_not() -> None:
+    key, value = schemas(table("☃", {"🍦": INT}, ("🍦",)))
+    text = (
+        '{"type":"record","name":"_u2603_","fields":[{"type":["null","long"],"name":"_u0001f366_",'
+        '"default":null,"__crdb__":"🍦 INT8 NOT NULL"}]}'
+    )
+    assert key.text == text
+    assert value.text == record("_u2603__envelope", row_field("after", text))
+    assert (key.subject, value.subject) == ("_u2603_-key", "_u2603_-value")
+
+
+def test_what_html_reads_is_escaped_as_gos_encoder_does() -> None:
+    key, _ = schemas(
+        table("t", {'<a&"b">\u2028\u2029\\\x7f\x01\n': INT}, ('<a&"b">\u2028\u2029\\\x7f\x01\n',))
+    )
+    (field,) = json.loads(key.text)["fields"]
+    assert field["__crdb__"] == '"<a&""b"">\u2028\u2029\\\x7f\x01\n" INT8 NOT NULL'
+    assert (
+        r'"__crdb__":"\"\u003ca\u0026\"\"b\"\"\u003e\u2028\u2029\\' + "\x7f" + r'\u0001\n\" INT8 NOT NULL"'
+    ) in key.text
+
+
+def test_the_prefix_is_the_namespace_and_stands_in_the_names_of_what_is_not_a_row() -> None:
+    key, value = schemas(FOO, avro_schema_prefix="super")
+    assert key.text == record("superfoo", A, namespace="super")
+    assert value.text == record(
+        "superfoo_envelope", row_field("after", record("foo", A, B, namespace="super")), namespace="super"
+    )
+    assert (key.subject, value.subject) == ("superfoo-key", "superfoo-value")
+    marker = compile_avro_marker(TableName.of(FOO), replace(AVRO, avro_schema_prefix="super")).schema
+    assert marker is not None
+    assert marker.text == record("superfoo_envelope", RESOLVED, namespace="super")
+
+
+def test_full_table_names_are_the_keys_and_the_envelopes_but_not_the_rows() -> None:
+    drivers = replace(FOO, name="drivers", database="movr")
+    key, value = schemas(drivers, full_table_name=True, avro_schema_prefix="super")
+    assert json.loads(key.text)["name"] == "supermovr_u002e_public_u002e_drivers"
+    envelope = json.loads(value.text)
+    assert envelope["name"] == "supermovr_u002e_public_u002e_drivers_envelope"
+    assert envelope["fields"][0]["type"][1]["name"] == "drivers"
+    assert (key.subject, value.subject) == (
+        "supermovr.public.drivers-key",
+        "supermovr.public.drivers-value",
+    )
+
+
+@pytest.mark.parametrize("prefix", ["my-prefix", "com.", ".com", "a..b", "1a", "a.1", "é", " "])
+def test_a_prefix_that_is_no_namespace_is_refused(prefix: str) -> None:
+    options = replace(AVRO, avro_schema_prefix=prefix)
+    with pytest.raises(UnsupportedTable, match="cannot be an Avro namespace"):
+        compile_avro(FOO, options)
+    with pytest.raises(UnsupportedTable, match="table foo: avro_schema_prefix="):
+        compile_avro_marker(TableName.of(FOO), options)
+
+
+def test_a_dotted_prefix_is_a_namespace() -> None:
+    key, _ = schemas(FOO, avro_schema_prefix="com.acme_1")
+    assert key.text == record("com_u002e_acme_1foo", A, namespace="com.acme_1")
+
+
+def test_the_key_has_its_columns_in_index_order_and_the_value_in_the_tables() -> None:
+    pair = sql_table("pair", ("c", "b"), a="INT", b="STRING", c="INT")
+    key, value = schemas(pair)
+    assert [field["name"] for field in json.loads(key.text)["fields"]] == ["c", "b"]
+    after = json.loads(value.text)["fields"][0]["type"][1]
+    assert [field["name"] for field in after["fields"]] == ["a", "b", "c"]
+
+
+def test_a_key_column_is_the_key() -> None:
+    key, _ = schemas(FOO, key_column="b", unordered=True)
+    assert key.text == record("foo", B)
+
+
+def test_a_key_column_that_the_table_has_not_is_refused() -> None:
+    with pytest.raises(UnsupportedTable, match="table foo has no column x, which key_column names"):
+        schemas(FOO, key_column="x", unordered=True)
+
+
+def test_hidden_columns_are_fields_and_columns_in_transition_are_not() -> None:
+    plain = table("t", {"a": INT, "rowid": INT}, key=("rowid",), hidden=("rowid",))
+    adding = replace(plain, columns=(*plain.columns, Column(3, "new", INT, public=False)))
+    _, value = schemas(adding)
+    after = json.loads(value.text)["fields"][0]["type"][1]
+    assert [field["name"] for field in after["fields"]] == ["a", "rowid"]
+
+
+def test_a_schema_that_avro_does_not_allow_is_refused() -> None:
+    wrong = sql_table("t", ("a",), a="DECIMAL(2,5)")
+    with pytest.raises(UnsupportedTable, match=r"table t has no Avro schema: .*scale"):
+        schemas(wrong)
+
+
+@pytest.mark.parametrize("envelope", [Envelope.ROW, Envelope.ENRICHED])
+def test_envelopes_without_an_avro_form_are_refused(envelope: Envelope) -> None:
+    with pytest.raises(UnsupportedTable, match=f"envelope={envelope.value} has no Avro form"):
+        schemas(FOO, envelope=envelope)
+
+
+def test_another_library_parses_what_we_write() -> None:
+    every = sql_table(
+        "every", ("a",), a="INT", b="DECIMAL(5,2)", c="DATE", d="TIME", e="TIMESTAMPTZ", f="VARBIT[]"
+    )
+    for schema in schemas(every, diff=True, updated=True, avro_schema_prefix="x"):
+        parse_schema(json.loads(schema.text))
