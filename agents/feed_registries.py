@@ -19,7 +19,7 @@ from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.encoder import compile_marker
 from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.changefeed.options import Format
-from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError
+from tidegate.errors import FeedError, RegistryAway, RetryError
 
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
@@ -58,6 +58,7 @@ class _Question:
         self.pause_s = _FIRST_PAUSE_S
         self.begun = 0.0
         self.due = 0.0
+        self.silent = ""
         self.task: asyncio.Task[None] | None = None
 
 
@@ -106,8 +107,7 @@ class FeedRegistries:
         if asked_s < _SILENCE_S:
             self._look_at(feed_id, _SILENCE_S - asked_s)
         elif question.verdict == Waiting(""):
-            reason = f"waiting for a schema registry that has not answered for {_SILENCE_S:.0f} s."
-            question.verdict = Waiting(reason)
+            question.verdict = Waiting(f"{question.silent} It has not answered for {_SILENCE_S:.0f} s.")
         return question.verdict
 
     def _ask(self, definition: FeedDefinition, asked: dict[str, FeedDefinition], question: _Question) -> None:
@@ -120,7 +120,7 @@ class FeedRegistries:
     async def _answer(
         self, definition: FeedDefinition, asked: dict[str, FeedDefinition], question: _Question
     ) -> None:
-        verdict = await self._verdict(definition, asked)
+        verdict = await self._verdict(definition, asked, question)
         if isinstance(verdict, Waiting):
             REGISTRY_RETRIES.labels(definition.id).inc()
             verdict = Waiting(f"{verdict.reason} Asked again in {question.pause_s:.0f} s.")
@@ -129,8 +129,11 @@ class FeedRegistries:
         question.verdict, question.task = verdict, None
         self._look_at(definition.id, 0.0)
 
-    async def _verdict(self, definition: FeedDefinition, asked: dict[str, FeedDefinition]) -> Verdict:
+    async def _verdict(
+        self, definition: FeedDefinition, asked: dict[str, FeedDefinition], question: _Question
+    ) -> Verdict:
         for url, feed in asked.items():
+            question.silent = _waiting_for(definition, feed)
             try:
                 await self._schema_ids.try_ids(url, definition.id, ())
             except (FeedError, RetryError) as error:
@@ -158,12 +161,15 @@ def _registries(definition: FeedDefinition, live: Iterable[FeedDefinition]) -> d
 
 
 def _verdict_on(definition: FeedDefinition, feed: FeedDefinition, error: FeedError | RetryError) -> Verdict:
-    if feed.id != definition.id:
-        return Waiting(
-            f"waiting for the schema registry of feed {feed.id}: log partitions may wait for it too, and a "
-            f"new feed would hold all others until they go on. {error}"
-        )
-    if isinstance(error, RegistryAway):
-        return Waiting(f"waiting for its schema registry: {error}")
-    assert isinstance(error, FeedError | RegistryDenied)
-    return Refused(str(error))
+    if feed.id == definition.id and not isinstance(error, RegistryAway):
+        return Refused(str(error))
+    return Waiting(f"{_waiting_for(definition, feed)} {error}")
+
+
+def _waiting_for(definition: FeedDefinition, feed: FeedDefinition) -> str:
+    if feed.id == definition.id:
+        return "waiting for its schema registry."
+    return (
+        f"waiting for the schema registry of feed {feed.id}: log partitions may wait for it too, and a new "
+        "feed would hold all others until they go on."
+    )
