@@ -7,8 +7,7 @@ and takes the same record again, as a worker does that died between its rows and
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -24,6 +23,7 @@ from tests.unit.processor.driving import StoredState, fold
 from tidegate.changefeed.confluent import Schema, unframe
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.options import FeedOptions, Format
+from tidegate.changefeed.table_topics import table_topic
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, StepResult
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
@@ -31,7 +31,6 @@ from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartitio
 from tidegate.rows import TableDescriptor
 
 _PARTITIONS = 3
-_RUN_PREFIX = re.compile(r"\d+-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +65,18 @@ class FeedOutput:
 
 @dataclass(frozen=True, slots=True)
 class FeedRun:
-    """What a case's feeds did. ``failures`` are why feeds failed, ``retries`` the steps taken twice."""
+    """What a case's feeds did.
+
+    ``failures`` are why feeds failed, ``retries`` the steps taken twice. ``duplicates`` is whether exact
+    duplicates may be among what was written.
+    """
 
     history: History
     tables: tuple[TableDescriptor, ...]
     outputs: tuple[FeedOutput, ...]
-    failures: tuple[str, ...]
-    retries: int
+    failures: tuple[str, ...] = ()
+    retries: int = 0
+    duplicates: bool = False
 
     @property
     def options(self) -> FeedOptions:
@@ -118,9 +122,32 @@ def run_feed(case: Case, feed: CaseFeed) -> FeedRun:
     built = build_feeds(case, feed, log, table_ids=count(104), range_ids=count(1))
     schemas: dict[int, str] = {}
     engine = _run(log, built, schemas)
-    outputs = tuple(_output(engine, activation, schemas) for activation in built.feeds)
-    failures = tuple(incident.cause for incident in engine.incidents)
-    return FeedRun(built.history, tuple(built.log.descriptors), outputs, failures, engine.retries)
+    outputs = tuple(read_output(engine.output, activation, schemas.__getitem__) for activation in built.feeds)
+    return FeedRun(
+        built.history,
+        tuple(built.log.descriptors),
+        outputs,
+        failures=tuple(incident.cause for incident in engine.incidents),
+        retries=engine.retries,
+        duplicates=engine.retries > 0,
+    )
+
+
+def read_output(
+    output: Mapping[TopicPartition, Sequence[Emitted]], feed: Activate, schema_text: Callable[[int], str]
+) -> FeedOutput:
+    """What an engine wrote for one feed; ``schema_text`` gives the schema with an id."""
+    rows: list[Line] = []
+    markers: dict[TopicPartition, list[str]] = {}
+    options = feed.definition.options
+    read = _Text(schema_text if options.format is Format.AVRO else None)
+    for target in feed.targets:
+        for partition in range(target.partitions):
+            place = TopicPartition(table_topic(target.table, options), partition)
+            records = output.get(TopicPartition(target.topic, partition), ())
+            rows += [_line(place, record, read) for record in records if record.key is not None]
+            markers[place] = [read(record.value) for record in records if record.key is None]
+    return FeedOutput(feed, tuple(rows), markers)
 
 
 class _RetryingEngine(ReferenceEngine):
@@ -163,37 +190,19 @@ def _run(log: HandLog, built: BuiltFeeds, schemas: dict[int, str]) -> _RetryingE
     return engine
 
 
-def _output(engine: ReferenceEngine, feed: Activate, schemas: Mapping[int, str]) -> FeedOutput:
-    rows: list[Line] = []
-    markers: dict[TopicPartition, list[str]] = {}
-    read = _reader(feed.definition.options.format, schemas)
-    for target in feed.targets:
-        for partition in range(target.partitions):
-            place = TopicPartition(target.topic, partition)
-            records = engine.output.get(place, [])
-            rows += [_line(place, record, read) for record in records if record.key is not None]
-            markers[place] = [read(record.value) for record in records if record.key is None]
-    return FeedOutput(feed, tuple(rows), markers)
-
-
 class _Text:
-    """Keys and values of a format as text."""
+    """Keys and values as text; with ``schema_text`` they are framed Avro."""
 
-    def __init__(self, schemas: Mapping[int, str] | None) -> None:
-        self._schemas = schemas
+    def __init__(self, schema_text: Callable[[int], str] | None) -> None:
+        self._schema_text = schema_text
 
     def __call__(self, data: bytes | None) -> str:
-        if not data or self._schemas is None:
+        if not data or self._schema_text is None:
             return (data or b"").decode()
         schema_id, body = unframe(data)
-        return avro_text(self._schemas[schema_id], body)
-
-
-def _reader(form: Format, schemas: Mapping[int, str]) -> _Text:
-    return _Text(schemas if form is Format.AVRO else None)
+        return avro_text(self._schema_text(schema_id), body)
 
 
 def _line(place: TopicPartition, record: Emitted, read: _Text) -> Line:
     headers = {name: value for name, value in record.headers if name != SOURCE_HEADER}
-    topic = _RUN_PREFIX.sub("", place.topic, count=1)
-    return Line(topic, place.partition, read(record.key), read(record.value), headers)
+    return Line(*place, read(record.key), read(record.value), headers)

@@ -36,7 +36,8 @@ class World(HandLog):
         self.number = number
         self.first_range_id = _RANGES_PER_CASE * (number + 1)
         self._range_ids = count(self.first_range_id)
-        self._table_ids = count(1_000 + _TABLES_PER_CASE * number)
+        self.first_table_id = 1_000 + _TABLES_PER_CASE * number
+        self._table_ids = count(self.first_table_id)
         self._feeds: list[Activate] = []
 
     def table(self, columns: str = "id INT, v STRING", key: str = "id") -> HandTable:
@@ -72,6 +73,10 @@ class World(HandLog):
         feed_id = f"case{self.number}-feed{len(self._feeds)}"
         options = replace(options, topic_prefix=topics)
         self._feeds.append(activation(tables, options, start=start, feed_id=feed_id))
+
+    def run(self, feeds: Iterable[Activate]) -> None:
+        """The same for feeds that are defined elsewhere; their ids and topics must be this case's own."""
+        self._feeds += feeds
 
     def add(self, log: Iterable[Iterable[Record]]) -> None:
         """Append finished records, partition by partition."""

@@ -6,9 +6,15 @@ from functools import cache
 from typing import Final
 
 from tests.contract.case import BuiltCase, Case, build
-from tests.contract.cases import ranges, rows, simulated, transactions
+from tests.contract.cases import ranges, rows, simulated, transactions, vectors
 
-CASES: Final[tuple[Case, ...]] = (*rows.CASES, *transactions.CASES, *ranges.CASES, *simulated.CASES)
+CASES: Final[tuple[Case, ...]] = (
+    *rows.CASES,
+    *transactions.CASES,
+    *ranges.CASES,
+    *simulated.CASES,
+    *vectors.CASES,
+)
 
 
 @cache

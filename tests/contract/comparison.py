@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tests.contract.engine import Output
+from tests.contract.known_schemas import schema_text
 from tidegate.changefeed.control import Activate
-from tidegate.changefeed.record import JsonDecoder, MarkerRecord
+from tidegate.changefeed.record import MarkerRecord, RecordDecoder, decoder_for
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER
 from tidegate.processor.reference import Emitted, TopicPartition
@@ -43,7 +44,7 @@ def _without_provenance(record: Emitted) -> Emitted:
 
 def markers(feed: Activate, records: Iterable[Emitted]) -> Iterator[Timestamp]:
     """The timestamps of the markers among the records of one partition, in order."""
-    decoder = JsonDecoder(feed.definition.options.envelope)
+    decoder = decoder_for(feed.definition.options, schema_text)
     for record in records:
         if record.key is None:
             decoded = decoder.decode(None, record.value)
@@ -53,7 +54,7 @@ def markers(feed: Activate, records: Iterable[Emitted]) -> Iterator[Timestamp]:
 
 def unseen_rows_below_markers(feed: Activate, records: Iterable[Emitted]) -> list[tuple[Timestamp, Emitted]]:
     """Every lie: a marker, and a row at or below it that comes later and had not been seen before it."""
-    decoder = JsonDecoder(feed.definition.options.envelope)
+    decoder = decoder_for(feed.definition.options, schema_text)
     last, seen, lies = ZERO, set[Emitted](), []
     for record in records:
         if record.key is None:
@@ -68,7 +69,7 @@ def unseen_rows_below_markers(feed: Activate, records: Iterable[Emitted]) -> lis
     return lies
 
 
-def _timestamp(decoder: JsonDecoder, record: Emitted) -> Timestamp:
+def _timestamp(decoder: RecordDecoder, record: Emitted) -> Timestamp:
     """The row's timestamp; without a stamp the youngest that its record time allows, to accuse nobody."""
     decoded = decoder.decode(record.key, record.value)
     stamp = getattr(decoded, "updated", None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol, TypeAlias
 
+from tests.contract.known_schemas import register
 from tests.logs import Record
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.feed import FeedId
@@ -52,7 +53,7 @@ class InMemory:
 
 def run_reference(log: Log, feeds: Sequence[Activate], batch: int) -> ReferenceEngine:
     """The reference engine after the whole log."""
-    engine = ReferenceEngine(len(log), feeds)
+    engine = ReferenceEngine(len(log), feeds, schema_id=register)
     for turn in zip_longest(*(_batches(records, batch) for records in log)):
         for partition, records in enumerate(turn):
             if records is not None:

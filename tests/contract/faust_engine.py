@@ -5,6 +5,8 @@ hearing from the log partitions: the jobs topic holds each feed's definition and
 the start and the targets. The jobs agent goes on from there, and announces the activation. The log is still
 empty then, so every partition takes the feeds up before its first record, as the reference engine does. A
 feed that is created while the worker runs gets its start from what was applied, never from a test.
+
+Feeds with schemas get a registry of this process, whose ids are the reference engine's.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.contract.comparison import markers
 from tests.contract.engine import Log, Output, Task
 from tests.e2e.worker_process import WorkerProcess
+from tests.registry_server import RegistryServer
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.feed import FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, StateRecord
@@ -31,7 +34,7 @@ from tidegate.client.output import OutputTopics
 from tidegate.processor.reference import Emitted, TopicPartition
 from tidegate.verify import TopicRecord
 
-_START_S: Final = 90.0
+_START_S: Final = 150.0
 _FINISH_S: Final = 120.0
 _BATCH: Final = 50  # small, so that batches are cut within every case
 _LOOK_AGAIN_S: Final = 0.25
@@ -46,12 +49,14 @@ class FaustWorker:
 
     def run(self, task: Task) -> Output:
         """See ``Engine``. ``AssertionError`` with the worker's log when it ends or does not get on."""
-        return _Run(self._bootstrap, self._directory, task).output()
+        with RegistryServer() as registry:
+            return _Run(self._bootstrap, self._directory, task, registry.url).output()
 
 
 class _Run:
-    def __init__(self, bootstrap: str, directory: Path, task: Task) -> None:
+    def __init__(self, bootstrap: str, directory: Path, task: Task, registry_url: str) -> None:
         self._bootstrap = bootstrap
+        self._registry_url = registry_url
         self._task = task
         self._prefix = f"contract-{uuid.uuid4().hex[:8]}-"
         self._app_id = f"{self._prefix}app"
@@ -75,10 +80,13 @@ class _Run:
     # ---- before
 
     def _placed(self, feed: Activate) -> Activate:
-        """The feed with topics of this run, on this broker."""
+        """The feed with topics of this run, on this broker, and with its registry if it has one."""
+        options = feed.definition.options
+        if options.confluent_schema_registry:
+            options = replace(options, confluent_schema_registry=self._registry_url)
         return replace(
             feed,
-            definition=replace(feed.definition, sink_uri=f"kafka://{self._bootstrap}"),
+            definition=replace(feed.definition, sink_uri=f"kafka://{self._bootstrap}", options=options),
             targets=tuple(replace(target, topic=self._prefix + target.topic) for target in feed.targets),
         )
 
