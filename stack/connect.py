@@ -76,6 +76,15 @@ class ConnectWorker(OwnedServer):
         self._connectors.pop(name, None)
         self._ask("DELETE", name)
 
+    def restart(self, name: str) -> None:
+        """Let the connector ``name`` go on after it or a task broke off; returns when it and a task run.
+
+        Raises:
+            ConnectorFailed: there is none, or it broke off again, or did not run within 60 s.
+        """
+        self._ask("POST", f"{name}/restart?includeTasks=true&onlyFailed=true")
+        self.await_running(name)
+
     def await_running(self, name: str) -> None:
         """Return when the connector ``name`` and at least one task of it run, and no task failed.
 
@@ -104,8 +113,8 @@ class ConnectWorker(OwnedServer):
         for part in (status["connector"], *status["tasks"]):
             if part["state"] == "FAILED":
                 raise ConnectorFailed(
-                    f"{_part(name, part)} broke off. Correct its configuration or the records, and put it "
-                    f"again. Connect's reasons:\n{reasons(part.get('trace', ''))}"
+                    f"{_part(name, part)} broke off. Correct its configuration and put it again, or "
+                    f"remove the cause and restart it. Connect's reasons:\n{reasons(part.get('trace', ''))}"
                 )
         return (
             {part["state"] for part in (status["connector"], *status["tasks"])} if status["tasks"] else set()

@@ -100,6 +100,8 @@ def test_a_task_that_breaks_off_says_why(
     producer.flush(30)
     with pytest.raises(ConnectorFailed, match=r"Task 0 of the connector broken broke off.*\n(.*\n)*.*'no'"):
         await_that(lambda: False, worker, "broken")
+    worker.put("broken", file_sink(topic, tmp_path / "lines"))  # corrected, it goes on where it was
+    await_that(lambda: (tmp_path / "lines").read_text() == "no JSON\n", worker, "broken")
     worker.delete("broken")
 
 
@@ -149,7 +151,7 @@ class AvroTable:
         return framed.getvalue()
 
 
-def jdbc_sink(topic: str, postgres: PostgresServer, registry: SchemaRegistry) -> dict[str, str]:
+def jdbc_sink(topic: str, table: str, postgres: PostgresServer, registry: SchemaRegistry) -> dict[str, str]:
     """The configuration of a sink that keeps a table equal to a topic of rows by key."""
     converter = {
         "": "io.apicurio.registry.utils.converter.AvroConverter",
@@ -163,7 +165,7 @@ def jdbc_sink(topic: str, postgres: PostgresServer, registry: SchemaRegistry) ->
         "connection.url": postgres.jdbc_url,
         "connection.username": postgres.user,
         "connection.password": "unused",
-        "collection.name.format": "rows",
+        "collection.name.format": table,
         "insert.mode": "upsert",
         "delete.enabled": "true",
         "primary.key.mode": "record_key",
@@ -172,7 +174,7 @@ def jdbc_sink(topic: str, postgres: PostgresServer, registry: SchemaRegistry) ->
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def registry() -> Iterator[SchemaRegistry]:
     with SchemaRegistry() as running:
         # Ids of contents and of versions must differ, or the converter could take one for the other.
@@ -182,10 +184,24 @@ def registry() -> Iterator[SchemaRegistry]:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def postgres() -> Iterator[PostgresServer]:
     with PostgresServer() as running:
         yield running
+
+
+def is_in(table: str, postgres: PostgresServer, rows: list[tuple[object, ...]]) -> Callable[[], bool]:
+    """Whether the table holds exactly these rows, as a question that can be asked again."""
+
+    def holds() -> bool:
+        try:
+            with psycopg.connect(postgres.dsn) as session:
+                found = session.execute(f"SELECT * FROM {table} ORDER BY id".encode()).fetchall()
+        except psycopg.errors.UndefinedTable:
+            return False
+        return found == rows
+
+    return holds
 
 
 def test_a_table_follows_avro_records_through_update_delete_and_a_new_column(
@@ -195,27 +211,41 @@ def test_a_table_follows_avro_records_through_update_delete_and_a_new_column(
     postgres: PostgresServer,
     topic_prefix: str,
 ) -> None:
-    def is_in_the_table(rows: list[tuple[object, ...]]) -> Callable[[], bool]:
-        def holds() -> bool:
-            try:
-                with psycopg.connect(postgres.dsn) as session:
-                    return session.execute("SELECT * FROM rows ORDER BY id").fetchall() == rows
-            except psycopg.errors.UndefinedTable:
-                return False
-
-        return holds
-
-    table = AvroTable(broker, registry, topic_prefix + "rows")
+    topic = topic_prefix + "rows"
+    source = AvroTable(broker, registry, topic)
     for key in range(3):
-        table.write(key, {"city": "Zürich"})
-    worker.put("rows", jdbc_sink(topic_prefix + "rows", postgres, registry))
-    await_that(is_in_the_table([(0, "Zürich"), (1, "Zürich"), (2, "Zürich")]), worker, "rows")
-    table.write(1, {"city": "Genève"})
-    table.write(2, None)
-    await_that(is_in_the_table([(0, "Zürich"), (1, "Genève")]), worker, "rows")
-    table.write(3, {"city": "Bern", "canton": "BE"})
-    await_that(is_in_the_table([(0, "Zürich", None), (1, "Genève", None), (3, "Bern", "BE")]), worker, "rows")
+        source.write(key, {"city": "Zürich"})
+    worker.put("rows", jdbc_sink(topic, "rows", postgres, registry))
+    await_that(is_in("rows", postgres, [(0, "Zürich"), (1, "Zürich"), (2, "Zürich")]), worker, "rows")
+    source.write(1, {"city": "Genève"})
+    source.write(2, None)
+    await_that(is_in("rows", postgres, [(0, "Zürich"), (1, "Genève")]), worker, "rows")
+    source.write(3, {"city": "Bern", "canton": "BE"})
+    widened: list[tuple[object, ...]] = [(0, "Zürich", None), (1, "Genève", None), (3, "Bern", "BE")]
+    await_that(is_in("rows", postgres, widened), worker, "rows")
     worker.delete("rows")
+
+
+def test_a_sink_whose_database_was_away_goes_on_after_a_restart(
+    broker: KafkaBroker,
+    worker: ConnectWorker,
+    registry: SchemaRegistry,
+    postgres: PostgresServer,
+    topic_prefix: str,
+) -> None:
+    topic = topic_prefix + "rows"
+    source = AvroTable(broker, registry, topic)
+    source.write(1, {"city": "Zürich"})
+    worker.put("away", jdbc_sink(topic, "away", postgres, registry))
+    await_that(is_in("away", postgres, [(1, "Zürich")]), worker, "away")
+    postgres.stop()
+    source.write(2, {"city": "Genève"})
+    with pytest.raises(ConnectorFailed, match="JDBC"):
+        await_that(lambda: False, worker, "away")
+    postgres.start()
+    worker.restart("away")
+    await_that(is_in("away", postgres, [(1, "Zürich"), (2, "Genève")]), worker, "away")
+    worker.delete("away")
 
 
 def test_up_uses_the_kafka_of_the_stack(tmp_path: Path) -> None:

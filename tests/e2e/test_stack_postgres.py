@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +14,25 @@ from typing import Any
 import psycopg
 import pytest
 
+from stack.identity import ProcessIdentity
 from stack.owned import OwnedServer
+from stack.places import CHECKOUT
 from stack.postgres import PostgresServer
 from tests.e2e.stack_end import nothing_is_left_of, stack
 
 pytestmark = pytest.mark.broker
+
+
+# Starts a server, tells the pids of it and of the processes that it started, and waits to be killed.
+_OWNER = """
+import time
+from stack.places import CHECKOUT
+from stack.postgres import PostgresServer
+from tests.e2e.stack_end import processes_of
+server = PostgresServer().start()
+print(*(process.pid for process in processes_of(server)), flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -71,6 +89,22 @@ def test_nothing_is_left_of_an_ended_server() -> None:
 
     nothing_is_left_of(PostgresServer(), use)
     sessions[0].close()
+
+
+def test_a_server_dies_with_the_process_that_started_it(open_directory: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(open_directory)}
+    with subprocess.Popen(
+        [sys.executable, "-c", _OWNER], cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        pids = map(int, owner.stdout.readline().split())
+        processes = [process for pid in pids if (process := ProcessIdentity.of(pid)) is not None]
+        owner.kill()
+    assert len(processes) > 1, "the server has processes of its own"
+    deadline = time.monotonic() + 30
+    while left := [process for process in processes if process.alive()]:
+        assert time.monotonic() < deadline, f"{left} outlived their owner"
+        time.sleep(0.05)
 
 
 def test_up_status_and_down_keep_the_data(open_directory: Path) -> None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from stack import background
+from stack import background, recipes
 from stack.background import down, status, up
 from stack.errors import PortTaken, ServerFailed, StackError
 from stack.identity import ProcessIdentity
 from stack.places import run_dir
 from stack.ports import choose_port
 from stack.record import RunRecord
+from stack.server import Plan, Request
 from tests.unit.stack.toy import Toy
 
 RECORD = "toy/server.json"
@@ -38,6 +39,23 @@ def test_a_server_that_is_up_answers_and_is_listed() -> None:
     record, already = up("toy")
     assert not already
     assert [(health.record, health.answers) for health in status()] == [(record, True)]
+
+
+def test_a_server_is_told_where_the_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = up("toy").record.address
+    told: list[Mapping[str, str]] = []
+
+    class Needy(Toy):
+        name = "needy"
+
+        def plan(self, request: Request) -> Plan:
+            told.append(request.running)
+            raise StackError("enough")
+
+    monkeypatch.setitem(recipes.RECIPES, "needy", Needy())
+    with pytest.raises(StackError, match="enough"):
+        up("needy")
+    assert told == [{"toy": first}]
 
 
 def test_up_when_up_changes_nothing() -> None:

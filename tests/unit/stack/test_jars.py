@@ -81,6 +81,13 @@ def test_a_failed_download_leaves_no_cache(tmp_path: Path, monkeypatch: pytest.M
     assert len(resolve(SET)) == 2
 
 
+def test_a_tool_that_brings_nothing_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_mvn(tmp_path, then='rm "$into"/*.jar')
+    with_mvn(tmp_path, monkeypatch)
+    with pytest.raises(DownloadFailed, match=rf"{SET.key} vanished, or never came"):
+        resolve(SET)
+
+
 def test_two_processes_download_once(tmp_path: Path) -> None:
     runs = fake_mvn(tmp_path, then="sleep 0.3")  # long enough for the other one to arrive
     program = (

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from stack.errors import PortTaken
-from stack.ports import LOOPBACK, accepts_connections, choose_port, is_free
+from stack.ports import LOOPBACK, accepts_connections, choose_port, host_and_port, is_free
 
 
 def test_a_chosen_port_can_be_listened_on() -> None:
@@ -53,3 +53,17 @@ def test_connections_are_accepted_only_where_something_listens() -> None:
         address = f"{LOOPBACK}:{listener.getsockname()[1]}"
         assert accepts_connections(address)
     assert not accepts_connections(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1:20417", "http://127.0.0.1:20417/apis", "postgresql://user@127.0.0.1:20417/database"],
+)
+def test_every_form_of_an_address_says_where_to_connect(address: str) -> None:
+    assert host_and_port(address) == ("127.0.0.1", 20417)
+
+
+@pytest.mark.parametrize("address", ["localhost", ":20417", "http://127.0.0.1/apis"])
+def test_an_address_without_host_or_port_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="names no host and port"):
+        host_and_port(address)
