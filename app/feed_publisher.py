@@ -64,7 +64,7 @@ class FeedPublisher:
         self._persist_due = 0.0
         self._owed: ResolvedTimestamp | None = None  # persisted by the last owner, and maybe not written
         self._markers_failed = BackOff()
-        self._markers_rest_until = 0.0
+        self._markers_rest_until = 0.0  # monotonic; 0 while they do not rest
         self.frontier: FeedFrontier | None = None
         self._task = guarded_task(self._publish(), f"feed {definition.id}")
 
@@ -131,6 +131,8 @@ class FeedPublisher:
         return self.frontier
 
     async def _advance(self, frontier: FeedFrontier) -> None:
+        if time.monotonic() >= self._markers_rest_until:
+            self._markers_rest_until = 0.0
         if self._owed is not None and self._may_mark and await self._mark(self._owed):
             self._owed = None
         high_water = ResolvedTimestamp(frontier.high_water)
@@ -148,15 +150,15 @@ class FeedPublisher:
 
     @property
     def _may_mark(self) -> bool:
-        return self._markers.ready and time.monotonic() >= self._markers_rest_until
+        return self._markers.ready and not self._markers_rest_until
 
     async def _wait(self, frontier: FeedFrontier) -> None:
         """Until there is news, or progress or a marker that was held back is due."""
-        now = time.monotonic()
         dues = [self._persist_due] if self._unpersisted(frontier) else []
-        dues += [self._markers_rest_until] if self._markers_rest_until > now else []
+        dues += [self._markers_rest_until] if self._markers_rest_until else []
+        delay_s = max(0.0, min(dues) - time.monotonic()) if dues else None
         try:
-            await asyncio.wait_for(self._news.wait(), max(0.0, min(dues) - now) if dues else None)
+            await asyncio.wait_for(self._news.wait(), delay_s)
         except TimeoutError:
             return
 
