@@ -21,6 +21,7 @@ WORKDIR /srv/tidegate
 COPY app app
 COPY agents agents
 COPY tables tables
+COPY schemas schemas
 COPY sim sim
 ENV PATH=/opt/tidegate/bin:$PATH \
     PYTHONPATH=/srv/tidegate \
