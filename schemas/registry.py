@@ -11,8 +11,9 @@ from typing import Final
 
 from confluent_kafka.schema_registry import Schema as ClientSchema
 
-from tidegate.changefeed.confluent import MAX_SCHEMA_ID, Schema
+from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.registry_uri import RegistryUri
+from tidegate.client.registry import checked_id
 from tidegate.client.registry_connection import Client, RegistryConnection
 from tidegate.client.registry_faults import Errand
 from tidegate.client.shared_answers import SharedAnswers
@@ -90,10 +91,7 @@ def _registering(schema: Schema) -> Errand:
 
 
 def _registered(client: Client, schema: Schema) -> int:
-    found = client.register_schema(schema.subject, ClientSchema(schema.text, "AVRO"))
-    if type(found) is not int or not 0 <= found <= MAX_SCHEMA_ID:  # bool is an int
-        raise ValueError(f"{found!r} is no schema id")
-    return found
+    return checked_id(client.register_schema(schema.subject, ClientSchema(schema.text, "AVRO")))
 
 
 def _takes_avro(client: Client) -> bool:

@@ -16,6 +16,7 @@ from tidegate.cli.tables import print_fields, print_table
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_rows import feed_row
+from tidegate.client.feed_topics import check_registry
 from tidegate.client.jobs import Jobs
 
 _COLUMNS: Final = (
@@ -66,6 +67,7 @@ def create(
     """
     now_ns = time.time_ns()
     defined = define_feed(statement, new_feed_id(now_ns), now_ns)
+    check_registry(defined.definition.options)
     for notice in defined.notices:
         click.echo(f"Notice: {notice}.", err=True)
     jobs = Jobs(

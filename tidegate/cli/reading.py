@@ -2,29 +2,86 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from tidegate.changefeed.feed import feed_id
-from tidegate.changefeed.options import Envelope
-from tidegate.changefeed.record import JsonDecoder, RecordDecoder
+from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.record import RecordDecoder
 from tidegate.client.connection import KafkaConnection
-from tidegate.client.feed_topics import FeedTopics
+from tidegate.client.feed_topics import FeedTopics, row_decoder
 from tidegate.client.jobs import Jobs
 from tidegate.verify.auditor import OFFSET_MARKERS
 
-topics_argument = click.argument("topics", metavar="[TOPIC]...", nargs=-1)
-feed_option = click.option(
-    "--feed", "feed_name", metavar="ID", help="The feed that writes the topics; without TOPIC, all of its."
+_OPTIONS = (
+    click.argument("topics", metavar="[TOPIC]...", nargs=-1),
+    click.option(
+        "--feed",
+        "feed_name",
+        metavar="ID",
+        help="The feed that writes the topics; without TOPIC, all of its.",
+    ),
+    click.option(
+        "--envelope",
+        type=click.Choice([envelope.value for envelope in Envelope]),
+        default=Envelope.WRAPPED.value,
+        show_default=True,
+        help="Envelope of the records, where --feed does not tell it.",
+    ),
+    click.option(
+        "--format",
+        "format_name",
+        type=click.Choice([format_.value for format_ in Format]),
+        default=Format.JSON.value,
+        show_default=True,
+        help="Format of the records, where --feed does not tell it.",
+    ),
+    click.option(
+        "--registry",
+        envvar="TIDEGATE_SCHEMA_REGISTRY",
+        default="",
+        show_envvar=True,
+        metavar="URL",
+        help="Schema registry of Avro records, where --feed does not tell it. Give a URL with a password by"
+        " the environment: arguments can be read by every user.",
+    ),
 )
-envelope_option = click.option(
-    "--envelope",
-    type=click.Choice([envelope.value for envelope in Envelope]),
-    default=Envelope.WRAPPED.value,
-    show_default=True,
-    help="Envelope of the records, where --feed does not tell it.",
-)
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Asked(NamedTuple):
+    """What the command line says about the records to read."""
+
+    topics: tuple[str, ...]
+    feed_name: str | None
+    envelope: str
+    format_name: str
+    registry: str
+
+    @property
+    def options(self) -> FeedOptions:
+        """As much of a feed's options as its records are read by."""
+        format_ = Format(self.format_name)
+        if format_ is Format.AVRO and not self.registry:
+            raise click.UsageError("--format avro needs --registry, or --feed, which names it.")
+        registry = self.registry if format_ is Format.AVRO else ""
+        return FeedOptions(format_, Envelope(self.envelope), confluent_schema_registry=registry)
+
+
+def reading_options(command: _Command) -> Callable[..., Any]:
+    """Give a command the options that say what is read; it gets them as ``asked``."""
+
+    @functools.wraps(command)
+    def reading(**arguments: Any) -> Any:
+        asked = Asked(**{name: arguments.pop(name) for name in Asked._fields})
+        return command(asked=asked, **arguments)
+
+    for option in reversed(_OPTIONS):
+        reading = option(reading)
+    return reading
 
 
 class Reading(NamedTuple):
@@ -44,14 +101,13 @@ class Reading(NamedTuple):
         return OFFSET_MARKERS if topic == self.resolved_topic else self.decoder
 
 
-def choose_reading(
-    connection: KafkaConnection, app_id: str, topics: tuple[str, ...], feed_name: str | None, envelope: str
-) -> Reading:
-    """Combine what was given. Raises ``UsageError`` for neither topics nor feed, and as ``Jobs`` does."""
+def choose_reading(connection: KafkaConnection, app_id: str, asked: Asked) -> Reading:
+    """Find what was asked for. Raises ``UsageError`` for what does not fit, and as ``Jobs`` does."""
+    topics, feed_name = asked.topics, asked.feed_name
     if feed_name is None:
         if not topics:
             raise click.UsageError("Name at least one TOPIC, or a feed by --feed.")
-        return Reading(topics, JsonDecoder(Envelope(envelope)), None)
+        return Reading(topics, row_decoder(asked.options), None)
     id_ = feed_id(feed_name)
     feed = FeedTopics.of(id_, Jobs(connection, app_id).feed(id_))
     written = (*feed.topics, feed.resolved_topic) if feed.resolved_topic else feed.topics

@@ -7,13 +7,13 @@ from itertools import islice
 import click
 
 from tidegate.cli.connecting import app_id_option, kafka_options
-from tidegate.cli.reading import choose_reading, envelope_option, feed_option, topics_argument
+from tidegate.cli.reading import Asked, choose_reading, reading_options
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.tail import TailFrom, line_of, tail_topics
 
 
 @click.command()
-@topics_argument
+@reading_options
 @click.option(
     "--from",
     "begin",
@@ -23,22 +23,18 @@ from tidegate.client.tail import TailFrom, line_of, tail_topics
 )
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until interrupted.")
 @click.option("--limit", "-n", type=click.IntRange(min=1), help="Stop after so many records.")
-@feed_option
-@envelope_option
 @app_id_option
 @kafka_options
 def tail(
     connection: KafkaConnection,
     app_id: str,
-    topics: tuple[str, ...],
+    asked: Asked,
     begin: str | None,
     follow: bool,
     limit: int | None,
-    feed_name: str | None,
-    envelope: str,
 ) -> None:
     """Print rows and markers of output topics, one line each: topic[partition]@offset, and what it says."""
-    chosen = choose_reading(connection, app_id, topics, feed_name, envelope)
+    chosen = choose_reading(connection, app_id, asked)
     start = TailFrom(begin or ("end" if follow else "beginning"))
     records = tail_topics(connection, chosen.topics, start, follow=follow)
     try:

@@ -14,7 +14,7 @@ from rich.progress import track
 from tidegate.changefeed.duration import parse_duration
 from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.failure import show_failure
-from tidegate.cli.reading import Reading, choose_reading, envelope_option, feed_option, topics_argument
+from tidegate.cli.reading import Asked, Reading, choose_reading, reading_options
 from tidegate.cli.service_tree import service_module
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import expected_versions, read_catalog
@@ -24,8 +24,7 @@ from tidegate.verify import AuditOptions, Auditor, AuditReport, ExpectedVersion,
 
 
 @click.command()
-@topics_argument
-@feed_option
+@reading_options
 @click.option(
     "--history",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -37,7 +36,6 @@ from tidegate.verify import AuditOptions, Auditor, AuditReport, ExpectedVersion,
     help="Bound memory: forget versions this far below the markers (30m, 12h).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-@envelope_option
 @topic_prefix_option
 @app_id_option
 @kafka_options
@@ -47,9 +45,7 @@ def verify(
     connection: KafkaConnection,
     app_id: str,
     topic_prefix: str,
-    topics: tuple[str, ...],
-    feed_name: str | None,
-    envelope: str,
+    asked: Asked,
     history: Path | None,
     horizon: str | None,
     as_json: bool,
@@ -62,14 +58,14 @@ def verify(
     Exit status: 0 when every rule is kept, 1 when one is broken, 2 when the topics could not be checked,
     or not fully.
     """
-    if history is not None and feed_name is None:
+    if history is not None and asked.feed_name is None:
         raise click.UsageError("--history needs --feed: it tells which tables are expected where.")
     try:
         horizon_ns = None if horizon is None else parse_duration(horizon)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--horizon") from None
     try:
-        chosen = choose_reading(connection, app_id, topics, feed_name, envelope)
+        chosen = choose_reading(connection, app_id, asked)
         expected = None if history is None else _expected(connection, topic_prefix, chosen, history)
         report = _audit(connection, chosen, horizon_ns, expected)
     except TidegateError as error:
@@ -109,7 +105,7 @@ def _expected(
     topics = {
         target.table_id: target.topic for target in chosen.feed.targets if target.topic in chosen.topics
     }
-    return expected_versions(versions, catalog, chosen.feed.options, topics)
+    return expected_versions(versions, catalog, chosen.feed.options, topics, chosen.feed.schema_ids)
 
 
 def _shown(output: OutputTopics) -> Iterator[TopicRecord]:

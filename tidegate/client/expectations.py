@@ -6,16 +6,17 @@ lost, invented or changed on the way, not what an encoder gets wrong everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import Protocol, TypeAlias
 
+from tidegate.changefeed.confluent import RecordSchemas, Schema, frame_prefix
 from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.record_encoder import RecordEncoder
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
-from tidegate.errors import DescriptorConflict, MalformedEntry
+from tidegate.errors import DescriptorConflict, InputError, MalformedEntry
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_key
@@ -37,10 +38,23 @@ class CommittedVersion(Protocol):
     def value(self) -> bytes: ...
 
 
+SchemaIds: TypeAlias = Callable[[Schema], int]
+
+
+def _no_registry(schema: Schema) -> int:
+    raise InputError(f"The id of a schema of {schema.subject} is needed, and no registry is known to ask.")
+
+
 def expected_versions(
-    versions: Iterable[CommittedVersion], catalog: Catalog, options: FeedOptions, topics: dict[int, str]
+    versions: Iterable[CommittedVersion],
+    catalog: Catalog,
+    options: FeedOptions,
+    topics: dict[int, str],
+    schema_ids: SchemaIds = _no_registry,
 ) -> Iterator[ExpectedVersion]:
     """The records that a feed owes for these versions; ``topics`` are those of its tables, by table id.
+
+    ``schema_ids`` is asked for the ids of schemas, where the feed's format has them.
 
     The versions of a key come in the order of their timestamps, the first one ever included: from them it is
     known what each one replaced. A deletion's tombstone is not listed, for the audit holds the two to each
@@ -56,6 +70,8 @@ def expected_versions(
             row = row._replace(previous=_previous(codec, version.key, replaced))
         encoder = _encoder(encoders, codec, options)
         key, value = encoder.encode(row, version.timestamp)
+        if encoder.schemas is not None:
+            key, value = _framed(encoder.schemas, key, value, schema_ids)
         headers = () if encoder.headers is None else tuple(encoder.headers(row))
         yield ExpectedVersion(topics[version.table_id], key, version.timestamp, value, headers)
 
@@ -70,6 +86,14 @@ def _with_replaced(
             yield version, newest.get(version.key, b"")
             if keep:
                 newest[version.key] = version.value
+
+
+def _framed(
+    schemas: RecordSchemas, key: bytes, value: bytes | None, schema_ids: SchemaIds
+) -> tuple[bytes, bytes | None]:
+    """Key and value as they go out. An empty value is not framed, and its schema may have no id."""
+    framed_key = frame_prefix(schema_ids(schemas.key)) + key
+    return framed_key, frame_prefix(schema_ids(schemas.value)) + value if value else value
 
 
 def _previous(codec: TableCodec, key: bytes, replaced: bytes) -> tuple[Datum, ...]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.feed import FeedId, FeedTarget
 from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.options import FeedOptions, Format
 from tidegate.changefeed.record import RecordDecoder, decoder_for
+from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
+
+if TYPE_CHECKING:
+    from tidegate.client.registry import SchemaReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,5 +50,37 @@ class FeedTopics:
 
     @property
     def decoder(self) -> RecordDecoder:
-        """Reads its rows, and markers among them."""
-        return decoder_for(self.options)
+        """Reads its rows, and markers among them, with the registry that its definition names.
+
+        Raises ``StatementError`` for a registry's URL that cannot be used.
+        """
+        return row_decoder(self.options)
+
+    @property
+    def schema_ids(self) -> Callable[[Schema], int]:
+        """The ids that its schemas were registered with. Raises as ``decoder`` does."""
+        return _registry(self.options).id_of if self.options.format is Format.AVRO else _no_schemas
+
+
+def row_decoder(options: FeedOptions) -> RecordDecoder:
+    """Reads the records of a feed with these options. Raises as ``FeedTopics.decoder`` does."""
+    if options.format is Format.AVRO:
+        return decoder_for(options, _registry(options).schema_text)
+    return decoder_for(options)
+
+
+def _no_schemas(schema: Schema) -> int:
+    raise InputError(f"The feed's format has no schemas, so there is none for {schema.subject}.")
+
+
+def check_registry(options: FeedOptions) -> None:
+    """Whether the certificates of a feed's registry can be used; without a call to it, since it may be out
+    of our reach. Raises ``StatementError``."""
+    if options.confluent_schema_registry:
+        _registry(options)
+
+
+def _registry(options: FeedOptions) -> SchemaReader:
+    from tidegate.client.registry import SchemaReader  # it takes longer than most that need none
+
+    return SchemaReader(parse_registry_uri(options.confluent_schema_registry))

@@ -87,8 +87,10 @@ def _open(uri: RegistryUri) -> Client:
             raise StatementError("confluent_schema_registry is a URL that no HTTP client takes") from None
 
 
-def _certificate_files(uri: RegistryUri, folder: Path) -> dict[str, str]:
-    config: dict[str, str] = {}
+def _certificate_files(uri: RegistryUri, folder: Path) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    if not uri.url.startswith("https://"):
+        config["ssl.ca.location"] = False  # without TLS, spare the reading of all the world's authorities
     if uri.ca_cert:
         config["ssl.ca.location"] = _private_file(folder / "ca.pem", uri.ca_cert)
     if uri.client_cert:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Generator, Iterable
+from typing import Any, Final
 
-from tidegate.changefeed.record import MarkerRecord, RecordDecoder
+from tidegate.changefeed.record import MarkerRecord, RecordDecoder, RowRecord
 from tidegate.client.cluster import Cluster, partitions_of
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
 from tidegate.errors import MalformedRecord
 from tidegate.verify import TopicRecord
+
+#: What a key with a schema begins with, and no JSON text does.
+_FRAMED: Final = b"\x00"
 
 
 class TailFrom(enum.Enum):
@@ -54,8 +59,34 @@ def line_of(record: TopicRecord, decoder: RecordDecoder) -> str:
     if isinstance(decoded, MarkerRecord):
         below = ", ".join(f"{topic} below {offset}" for topic, offset in decoded.offsets.items())
         return f"{place} resolved {decoded.resolved}{below and f': {below}'}"
+    if (record.key or b"").startswith(_FRAMED):
+        return f"{place} {_json(decoded.key)} -> {_framed_value(decoded)}"
     return f"{place} {_text(record.key)} -> {_text(record.value)}"
 
 
 def _text(data: bytes | None) -> str:
     return "null" if data is None else data.decode("utf-8", "backslashreplace")
+
+
+def _framed_value(row: RowRecord) -> str:
+    """What a value in Avro says, in the form of the wrapped envelope's JSON, whatever its own."""
+    if row.tombstone:
+        return "null"
+    if row.deleted is None and row.row is None:
+        return ""
+    members: dict[str, Any] = {"after": row.row}
+    if row.previous is not None:
+        members["before"] = row.previous
+    for name, timestamp in (("mvcc_timestamp", row.mvcc_timestamp), ("updated", row.updated)):
+        if timestamp is not None:
+            members[name] = timestamp.decimal()
+    return _json(members)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_other_text)
+
+
+def _other_text(value: object) -> str:
+    """What JSON has no form for: bytes as CockroachDB shows them, dates and decimals in Python's text."""
+    return f"\\x{value.hex()}" if isinstance(value, bytes) else str(value)

@@ -12,7 +12,7 @@ from tests.unit.schemas.certificates import Authority, parameter
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.client.registry import SchemaReader
-from tidegate.errors import MalformedRecord, RegistryAway, RegistryDenied, StatementError
+from tidegate.errors import InputError, MalformedRecord, RegistryAway, RegistryDenied, StatementError
 
 SCHEMA = Schema("a-value", '{"type": "string"}')
 
@@ -73,6 +73,22 @@ def test_a_registry_that_cannot_be_asked_is_an_error_that_passes(
     server.mood = mood
     with pytest.raises(error, match="records with that schema cannot be read"):
         schemas.schema_text(schema_id)
+
+
+def test_the_id_of_a_schema_is_found_without_registering_it(server: RegistryServer, schema_id: int) -> None:
+    schemas = reader(server.url)
+    assert [schemas.id_of(SCHEMA) for _ in range(3)] == [schema_id] * 3
+    assert len(server.registrations) == 1
+    assert len(server.calls) == 2
+
+
+def test_a_schema_that_was_not_registered_has_no_id(server: RegistryServer, schema_id: int) -> None:
+    for unknown in (Schema("other-value", SCHEMA.text), Schema(SCHEMA.subject, '"int"')):
+        with pytest.raises(InputError, match=f"has not the schema under the subject {unknown.subject}"):
+            reader(server.url).id_of(unknown)
+    server.mood = Mood.HTML
+    with pytest.raises(RegistryAway, match="cannot be expected"):
+        reader(server.url).id_of(SCHEMA)
 
 
 def test_a_password_never_shows(server: RegistryServer, schema_id: int) -> None:

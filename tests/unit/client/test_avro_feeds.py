@@ -1,0 +1,183 @@
+"""Avro feeds as their readers meet them: with the registry that the definition names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from schemas.registry import SchemaRegistry
+from tests.registry_server import Mood, RegistryServer
+from tests.unit.client.test_expectations import catalog, feed, log
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedState
+from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
+from tidegate.changefeed.jobs import JobsView
+from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.record import MarkerRecord, RowRecord
+from tidegate.changefeed.registry_uri import parse_registry_uri
+from tidegate.client.expectations import expected_versions
+from tidegate.client.feed_topics import FeedTopics
+from tidegate.client.tail import line_of
+from tidegate.errors import InputError, MalformedRecord, RegistryAway
+from tidegate.processor.reference import ReferenceEngine
+from tidegate.verify import AuditOptions, ExpectedVersion, TopicRecord, Verdict, audit
+
+LOGIN = ("me", "hush")
+
+
+class Written(NamedTuple):
+    """A feed, what its definition says, and what it wrote."""
+
+    activation: Activate
+    topics: FeedTopics
+    records: list[TopicRecord]
+
+
+@pytest.fixture
+def server() -> Iterator[RegistryServer]:
+    with RegistryServer(login=LOGIN) as running:
+        yield running
+
+
+def written(server: RegistryServer, envelope: Envelope = Envelope.WRAPPED, topic_prefix: str = "") -> Written:
+    """An Avro feed over the log, as the reference engine writes it with this registry."""
+    wrapped = envelope is Envelope.WRAPPED
+    url = server.url.replace("://", "://me:hush@")
+    options = FeedOptions(
+        format=Format.AVRO,
+        envelope=envelope,
+        diff=wrapped,
+        updated=wrapped,
+        mvcc_timestamp=wrapped,
+        resolved_interval_ns=0,
+        topic_prefix=topic_prefix,
+        confluent_schema_registry=url,
+    )
+    wanted = feed(options)
+    registry = SchemaRegistry(parse_registry_uri(url))
+    engine = ReferenceEngine(len(log().partitions), [wanted], schema_id=registry.id_of)
+    for number, records in enumerate(log().partitions):
+        engine.step(number, records)
+    registry.close()
+    output = [
+        TopicRecord(*place, offset, record.key, record.value, record.timestamp_ms or 0, record.headers)
+        for place, records in engine.output.items()
+        for offset, record in enumerate(records)
+    ]
+    return Written(wanted, _topics(wanted), output)
+
+
+def _topics(wanted: Activate) -> FeedTopics:
+    """As a client finds them, in the records of the jobs topic."""
+    view = JobsView()
+    state = StateRecord(wanted.definition.id, FIRST_EPOCH, FeedState.RUNNING, wanted.start, wanted.targets)
+    for record in (DefinitionRecord(wanted.definition), state):
+        view.apply(record.key, record.to_bytes())
+    return FeedTopics.of(wanted.definition.id, view[wanted.definition.id])
+
+
+def owed(feed: Written) -> list[ExpectedVersion]:
+    names = {target.table_id: target.topic for target in feed.topics.targets}
+    return list(
+        expected_versions(log().history, catalog(), feed.topics.options, names, feed.topics.schema_ids)
+    )
+
+
+AVRO_ENVELOPES = (Envelope.WRAPPED, Envelope.KEY_ONLY, Envelope.BARE, Envelope.UPSERT, Envelope.DEBEZIUM)
+
+
+@pytest.mark.parametrize("envelope", AVRO_ENVELOPES)
+def test_what_is_expected_is_what_was_written_byte_by_byte(
+    envelope: Envelope, server: RegistryServer
+) -> None:
+    feed = written(server, envelope)
+    expected = {
+        (each.topic, each.key, each.value) for each in owed(feed) if each.timestamp > feed.topics.start
+    }
+    decoder = feed.topics.decoder
+    rows = {
+        (record.topic, record.key, record.value)
+        for record in feed.records
+        if isinstance(row := decoder.decode(record.key, record.value), RowRecord) and not row.tombstone
+    }
+    assert rows == expected
+
+
+def test_an_avro_feed_passes_the_audit_against_its_history(server: RegistryServer) -> None:
+    feed = written(server)
+    counts = {target.topic: target.partitions for target in feed.topics.targets}
+    report = audit(
+        feed.records, counts, AuditOptions(start=feed.topics.start), feed.topics.decoder, owed(feed)
+    )
+    assert report.verdict is Verdict.PASSED, str(report)
+    assert report.counts.expected == report.counts.rows > 0
+
+
+def test_reading_registers_nothing_and_asks_for_each_schema_once(server: RegistryServer) -> None:
+    feed = written(server)
+    before, registered = len(server.calls), len(server.registrations)
+    decoder = feed.topics.decoder
+    for record in feed.records:
+        decoder.decode(record.key, record.value)
+    owed(feed)
+    assert len(server.registrations) == registered
+    schemas = sum(len(server.schemas(subject)) for subject in set(server.registrations))
+    assert len(server.calls) - before <= 2 * schemas  # once by id, once for its id
+
+
+def test_lines_of_avro_records_are_readable(server: RegistryServer) -> None:
+    feed = written(server)
+    decoder = feed.topics.decoder
+    for record in feed.records:
+        decoded, line = decoder.decode(record.key, record.value), line_of(record, decoder)
+        place = f"{record.topic}[{record.partition}]@{record.offset} "
+        if isinstance(decoded, MarkerRecord):
+            assert line == f"{place}resolved {decoded.resolved}"
+        else:
+            assert line.startswith(f"{place}[")
+            assert ' -> {"after": ' in line
+            assert f'"updated": "{decoded.updated}"' in line
+            assert line.isprintable()
+
+
+@pytest.mark.parametrize(("envelope", "end"), [(Envelope.KEY_ONLY, " -> "), (Envelope.DEBEZIUM, " -> null")])
+def test_records_without_a_value_have_a_line_too(
+    envelope: Envelope, end: str, server: RegistryServer
+) -> None:
+    feed = written(server, envelope)
+    record = next(each for each in feed.records if each.key is not None and not each.value)
+    assert line_of(record, feed.topics.decoder).endswith(end)
+
+
+def test_a_record_of_a_schema_that_the_registry_lost_is_shown_as_its_bytes(server: RegistryServer) -> None:
+    feed = written(server)
+    record = next(each for each in feed.records if each.key is not None)
+    server._texts.clear()
+    decoder = feed.topics.decoder
+    with pytest.raises(MalformedRecord, match="has no schema"):
+        decoder.decode(record.key, record.value)
+    assert "unreadable: key b'\\x00" in line_of(record, decoder)
+
+
+def test_a_registry_that_is_away_is_told_and_no_record_is_called_wrong(server: RegistryServer) -> None:
+    feed = written(server)
+    server.mood = Mood.FAILS
+    with pytest.raises(RegistryAway) as caught:
+        line_of(feed.records[0], feed.topics.decoder)
+    assert "hush" not in str(caught.value)
+    with pytest.raises(RegistryAway):
+        owed(feed)
+
+
+def test_without_a_registry_no_framed_record_can_be_expected(server: RegistryServer) -> None:
+    feed = written(server)
+    names = {target.table_id: target.topic for target in feed.topics.targets}
+    with pytest.raises(InputError, match="no registry is known to ask"):
+        list(expected_versions(log().history, catalog(), feed.topics.options, names))
+
+
+def test_what_is_known_of_a_feed_shows_no_password(server: RegistryServer) -> None:
+    topics = written(server).topics
+    assert "hush" not in f"{topics!r} {topics.decoder!r} {topics.schema_ids!r}"
