@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from tests.conformance.case import Case
+from tests.conformance.case_tables import tables_in
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.feed import FeedId, FeedTarget, TableName
@@ -104,8 +105,7 @@ def case_feed(case: Case, *, registry: str = REGISTRY) -> CaseFeed:
 
 
 def _statement(case: Case, given: dict[str, Any], options: dict[str, Any]) -> str:
-    tables = case["table"] if isinstance(case["table"], list) else [case["table"]]
-    target = given.get("target") or ", ".join(f"TABLE {_name(table)}" for table in tables)
+    target = given.get("target") or ", ".join(f"TABLE {_name(table)}" for table in tables_in(case))
     parameters = urlencode(given.get("sink_params", {}))
     clauses = [_clause(name, value) for name, value in options.items() if value is not False]
     return (

@@ -193,7 +193,8 @@ class _Reader:
                     yield self._put(table, table.row(spelled, rounded=self.rounded))
             case "insert_sql":
                 for texts in split_rows(write["values"]):
-                    yield self._put(table, table.literals(texts, write.get("columns", ())))
+                    row = table.literals(texts, write.get("columns", ()), rounded=self.rounded)
+                    yield self._put(table, row)
             case "update":
                 key = table.key(write["key"])
                 before = self.rows[table.name, key]

@@ -72,13 +72,15 @@ class CaseTable:
             }
         )
 
-    def literals(self, texts: Sequence[str], names: Sequence[str] = ()) -> tuple[Datum, ...]:
+    def literals(
+        self, texts: Sequence[str], names: Sequence[str] = (), *, rounded: bool
+    ) -> tuple[Datum, ...]:
         """The datums of a row of SQL literals, for all columns that are not computed or for ``names``."""
         by_name = {column.name: column for column in self._columns}
         plain = [name for name, column in by_name.items() if not column.formula and not self._is_hidden(name)]
         return self._whole(
             {
-                name: sql_literal(by_name[name].type, text)
+                name: sql_literal(by_name[name].type, text, rounded=rounded)
                 for name, text in zip(names or plain, texts, strict=True)
             }
         )
@@ -122,8 +124,26 @@ class CaseTable:
 
 def case_tables(case: Case, table_ids: Iterator[int]) -> dict[str, CaseTable]:
     """The tables of a case by name; each takes the next of ``table_ids``."""
+    return {
+        table["name"]: CaseTable(table, _enums(case, table), next(table_ids)) for table in tables_in(case)
+    }
+
+
+def tables_in(case: Case) -> list[dict[str, Any]]:
+    """The tables as the case declares them, with the database and schema that are only told by its topics."""
     tables = case["table"] if isinstance(case["table"], list) else [case["table"]]
-    return {table["name"]: CaseTable(table, _enums(case, table), next(table_ids)) for table in tables}
+    return [{**_place(case, table), **table} for table in tables]
+
+
+def _place(case: Case, table: Mapping[str, Any]) -> dict[str, str]:
+    """Database and schema, where the expected topics are full names and the table itself does not say."""
+    if not case["options"].get("full_table_name"):
+        return {}
+    for text in case["expect"].get("records", ()):
+        full_name = text.partition(": ")[0].split(".")
+        if len(full_name) == 3 and full_name[2] == table["name"]:
+            return {"database": full_name[0], "schema": full_name[1]}
+    return {}
 
 
 def _enums(case: Case, table: Mapping[str, Any]) -> dict[str, Sequence[str]]:

@@ -17,7 +17,9 @@ from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 
 _HLC: Final = re.compile(r"\d+\.\d{10}")
 _PER_EMISSION: Final = re.compile(r"(?P<count>\d+) records? per emission, one per partition, key null")
-_AT_LEAST_ONE: Final = re.compile(r"at least one(?P<above>, strictly greater than the \w+ commit timestamp)?")
+_AT_LEAST_ONE: Final = re.compile(
+    r"at least one(?P<above>,? (?:strictly )?(?:greater than|above) .* timestamp)?"
+)
 
 
 def resolved(case: Case, run: FeedRun) -> str | None:

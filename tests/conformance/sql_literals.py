@@ -45,16 +45,20 @@ def split_list(text: str) -> list[str]:
     return [item.strip() for item in _items(text)]
 
 
-def sql_literal(sql_type: SqlType, text: str) -> Datum:
-    """The datum of one literal. Raises ``ValueError`` for one that has no meaning for its type."""
+def sql_literal(sql_type: SqlType, text: str, *, rounded: bool = True) -> Datum:
+    """The datum of one literal; ``rounded`` to what a column of its type keeps.
+
+    Raises ``ValueError`` for a literal that has no meaning for its type.
+    """
     text = _CAST.sub("", text.strip())
     if text.upper() == "NULL":
         return None
     if sql_type.kind is Kind.ARRAY:
         assert sql_type.element is not None
         items = split_list(_unquoted(text).removeprefix("ARRAY")[1:-1])
-        return tuple(sql_literal(sql_type.element, item) for item in items if item)
-    return stored(sql_type, _of_plain(sql_type, _unquoted(text)))
+        return tuple(sql_literal(sql_type.element, item, rounded=rounded) for item in items if item)
+    datum = _of_plain(sql_type, _unquoted(text))
+    return stored(sql_type, datum) if rounded else datum
 
 
 def stored(sql_type: SqlType, datum: Datum) -> Datum:

@@ -275,3 +275,18 @@ def test_a_changed_primary_key_is_a_deletion_and_a_new_row() -> None:
         'foo: [2]->{"after": {"a": 2, "b": "x"}}',
     ]
     assert run_case(case).outcome is Outcome.PASSED
+
+
+def test_full_names_come_from_the_topics_where_the_table_does_not_say_them() -> None:
+    case = copy.deepcopy(_CASES["cf-basic-04"])
+    case["options"] = {"full_table_name": True}
+    case["expect"]["records"] = [f"d.s.{text}" for text in case["expect"]["records"]]
+    assert run_case(case).outcome is Outcome.PASSED
+    case["expect"]["records"] = [text.replace("d.s.", "") for text in case["expect"]["records"]]
+    assert run_case(case).outcome is Outcome.FAILED
+
+
+def test_what_sql_would_round_away_is_stored_where_a_refusal_is_expected() -> None:
+    case = {**_typed("DECIMAL(3,2)", "1.234", "1.23"), "options": {"format": "avro"}}
+    case["expect"] = {"state": "failed", "error_regex": "1.234"}
+    assert run_case(case).outcome is Outcome.PASSED
