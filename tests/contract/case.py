@@ -90,6 +90,12 @@ class World(HandLog):
         return tuple(self._feeds)
 
 
+def topics_of(feed: Activate) -> list[str]:
+    """The topics of a feed's rows, and that of its markers where it has one."""
+    aside = feed.definition.options.resolved_topic
+    return [target.topic for target in feed.targets] + ([aside] if aside else [])
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A case as it is written down. ``alone`` for one that would disturb others on the same log."""
@@ -112,7 +118,7 @@ class BuiltCase:
     @property
     def topics(self) -> frozenset[str]:
         """The topics of its feeds."""
-        return frozenset(target.topic for feed in self.feeds for target in feed.targets)
+        return frozenset(topic for feed in self.feeds for topic in topics_of(feed))
 
 
 def build(case: Case, number: int) -> BuiltCase:

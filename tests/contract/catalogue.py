@@ -6,12 +6,13 @@ from functools import cache
 from typing import Final
 
 from tests.contract.case import BuiltCase, Case, build
-from tests.contract.cases import ranges, rows, simulated, transactions, vectors
+from tests.contract.cases import markers, ranges, rows, simulated, transactions, vectors
 
 CASES: Final[tuple[Case, ...]] = (
     *rows.CASES,
     *transactions.CASES,
     *ranges.CASES,
+    *markers.CASES,
     *simulated.CASES,
     *vectors.CASES,
 )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tests.contract.engine import Output
 from tests.contract.known_schemas import schema_text
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.record import MarkerRecord, RecordDecoder, decoder_for
+from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER
 from tidegate.processor.reference import Emitted, TopicPartition
+
+_OFFSETS: Final = OffsetMarkerDecoder()
 
 
 class KeyOnPartition(NamedTuple):
@@ -42,9 +45,25 @@ def _without_provenance(record: Emitted) -> Emitted:
     return record._replace(headers=tuple(pair for pair in record.headers if pair[0] != SOURCE_HEADER))
 
 
+def records_at(feed: Activate, output: Output, place: TopicPartition) -> list[Emitted]:
+    """The records of a partition of rows; markers on a topic of their own stand where their offsets say."""
+    records = list(output.get(place, ()))
+    aside = feed.definition.options.resolved_topic
+    if not aside:
+        return records
+    placed = [
+        (_OFFSETS.decode(marker.key, marker.value).offsets[place.topic], marker)
+        for marker in output.get(TopicPartition(aside, place.partition), ())
+    ]
+    for before, (offset, marker) in enumerate(sorted(placed, key=lambda each: each[0])):
+        assert offset + before <= len(records)
+        records.insert(offset + before, marker)
+    return records
+
+
 def markers(feed: Activate, records: Iterable[Emitted]) -> Iterator[Timestamp]:
     """The timestamps of the markers among the records of one partition, in order."""
-    decoder = decoder_for(feed.definition.options, schema_text)
+    decoder = decoder_of_markers(feed)
     for record in records:
         if record.key is None:
             decoded = decoder.decode(None, record.value)
@@ -52,13 +71,19 @@ def markers(feed: Activate, records: Iterable[Emitted]) -> Iterator[Timestamp]:
             yield decoded.resolved
 
 
+def decoder_of_markers(feed: Activate) -> RecordDecoder:
+    """Reads the feed's markers, wherever they stand."""
+    options = feed.definition.options
+    return _OFFSETS if options.resolved_topic else decoder_for(options, schema_text)
+
+
 def unseen_rows_below_markers(feed: Activate, records: Iterable[Emitted]) -> list[tuple[Timestamp, Emitted]]:
     """Every lie: a marker, and a row at or below it that comes later and had not been seen before it."""
-    decoder = decoder_for(feed.definition.options, schema_text)
+    decoder, of_markers = decoder_for(feed.definition.options, schema_text), decoder_of_markers(feed)
     last, seen, lies = ZERO, set[Emitted](), []
     for record in records:
         if record.key is None:
-            decoded = decoder.decode(None, record.value)
+            decoded = of_markers.decode(None, record.value)
             assert isinstance(decoded, MarkerRecord)
             last = max(last, decoded.resolved)
         else:

@@ -12,7 +12,6 @@ Feeds with schemas get a registry of this process, whose ids are the reference e
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -21,13 +20,15 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.contract.comparison import markers
+from tests.contract.case import topics_of
+from tests.contract.comparison import markers, records_at
 from tests.contract.engine import Log, Output, Task
 from tests.e2e.worker_process import WorkerProcess
 from tests.registry_server import RegistryServer
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.feed import FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, StateRecord
+from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder, marker_partitions, offset_marker_value
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
@@ -84,6 +85,8 @@ class _Run:
         options = feed.definition.options
         if options.confluent_schema_registry:
             options = replace(options, confluent_schema_registry=self._registry_url)
+        if options.resolved_topic:
+            options = replace(options, resolved_topic=self._prefix + options.resolved_topic)
         return replace(
             feed,
             definition=replace(feed.definition, sink_uri=f"kafka://{self._bootstrap}", options=options),
@@ -102,11 +105,14 @@ class _Run:
         return {f"TIDEGATE_{name.upper()}": value for name, value in settings.items()}
 
     def _create_topics(self) -> None:
-        targets = [target for feed in self._feeds for target in feed.targets]
+        counts = {target.topic: target.partitions for feed in self._feeds for target in feed.targets}
+        for feed in self._feeds:
+            if feed.definition.options.resolved_topic:
+                counts[feed.definition.options.resolved_topic] = marker_partitions(feed.targets)
         topics = [
             NewTopic(f"{self._prefix}raftlog", len(self._task.log), config={"retention.ms": "-1"}),
             NewTopic(f"{self._app_id}-jobs", 1, config={"cleanup.policy": "compact"}),
-            *(NewTopic(target.topic, target.partitions, config={"retention.ms": "-1"}) for target in targets),
+            *(NewTopic(topic, count, config={"retention.ms": "-1"}) for topic, count in counts.items()),
         ]
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
         for future in admin.create_topics(topics).values():
@@ -178,23 +184,29 @@ class _Run:
                 continue
             for target in feed.targets:
                 for number in range(target.partitions):
-                    records = output.get(TopicPartition(target.topic, number), ())
-                    if final not in markers(feed, records):
+                    place = TopicPartition(target.topic, number)
+                    if final not in markers(feed, records_at(feed, output, place)):
                         return False
         return True
 
     def _read(self) -> Output:
         """The output topics as they are now, by the names that the task gives them."""
-        topics = [target.topic for feed in self._feeds for target in feed.targets]
-        return _by_place(OutputTopics.now(self._connection, topics).records(), self._prefix)
+        topics = [topic for feed in self._feeds for topic in topics_of(feed)]
+        asides = {feed.definition.options.resolved_topic for feed in self._feeds} - {""}
+        output: dict[TopicPartition, list[Emitted]] = {}
+        for record in OutputTopics.now(self._connection, topics).records():
+            place = TopicPartition(record.topic.removeprefix(self._prefix), record.partition)
+            emitted = _emitted(record)
+            if record.topic in asides:
+                emitted = emitted._replace(value=self._unprefixed(emitted.value))
+            output.setdefault(place, []).append(emitted)
+        return output
 
-
-def _by_place(records: Iterable[TopicRecord], prefix: str) -> Output:
-    output: dict[TopicPartition, list[Emitted]] = {}
-    for record in records:
-        place = TopicPartition(record.topic.removeprefix(prefix), record.partition)
-        output.setdefault(place, []).append(_emitted(record))
-    return output
+    def _unprefixed(self, value: bytes | None) -> bytes:
+        """A marker with the topics' names that the task gives them."""
+        marker = OffsetMarkerDecoder().decode(None, value)
+        offsets = {topic.removeprefix(self._prefix): end for topic, end in marker.offsets.items()}
+        return offset_marker_value(marker.resolved, offsets)
 
 
 def _emitted(record: TopicRecord) -> Emitted:

@@ -8,10 +8,17 @@ import pytest
 
 from tests.contract.case import BuiltCase
 from tests.contract.catalogue import CASES, built
-from tests.contract.comparison import markers, rows_by_key, unseen_rows_below_markers
+from tests.contract.comparison import (
+    decoder_of_markers,
+    markers,
+    records_at,
+    rows_by_key,
+    unseen_rows_below_markers,
+)
 from tests.contract.conftest import Outputs
 from tests.contract.engine import Output
 from tidegate.changefeed.control import Activate
+from tidegate.changefeed.record import MarkerRecord
 from tidegate.hlc import Timestamp
 from tidegate.processor.reference import Emitted, TopicPartition
 
@@ -23,8 +30,8 @@ def _places(feed: Activate) -> list[TopicPartition]:
 
 
 def _partitions(case: BuiltCase, output: Output) -> list[tuple[Activate, list[Emitted]]]:
-    """The records of every output partition of every feed, none left out."""
-    return [(feed, list(output.get(place, ()))) for feed in case.feeds for place in _places(feed)]
+    """The records of every partition of every topic of rows, none left out."""
+    return [(feed, records_at(feed, output, place)) for feed in case.feeds for place in _places(feed)]
 
 
 @every_case
@@ -63,6 +70,26 @@ def test_markers_never_fall_and_keep_their_distance(name: str, outputs: Outputs)
         else:
             distinct = sorted(set(found))
             assert all(after.wall - before.wall >= interval_ns for before, after in pairwise(distinct))
+
+
+@every_case
+def test_markers_with_a_topic_of_their_own_stand_there_alone_and_name_every_end(
+    name: str, outputs: Outputs
+) -> None:
+    case, output = built(name), outputs(name)
+    for feed in case.feeds:
+        aside = feed.definition.options.resolved_topic
+        if not aside:
+            continue
+        assert all(record.key for place in _places(feed) for record in output.get(place, ()))
+        found = {place for place in output if place.topic == aside}
+        assert {place.partition for place in found} == set(range(max(t.partitions for t in feed.targets)))
+        for place in found:
+            named = {target.topic for target in feed.targets if target.partitions > place.partition}
+            for record in output[place]:
+                marker = decoder_of_markers(feed).decode(record.key, record.value)
+                assert isinstance(marker, MarkerRecord)
+                assert set(marker.offsets) == named
 
 
 @every_case
