@@ -22,7 +22,7 @@ from tidegate.changefeed.options import Format
 from tidegate.errors import FeedError, RegistryAway, RetryError
 
 _FIRST_PAUSE_S: Final = 1.0
-_LONGEST_PAUSE_S: Final = 30.0
+_LONGEST_PAUSE_S: Final = 15.0
 _SILENCE_S: Final = 3.0  # a question that has no answer after this time is told of
 
 

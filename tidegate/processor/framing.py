@@ -20,9 +20,13 @@ def schemas_of(records: Iterable[UnframedRecord]) -> list[Schema]:
     A value's schema is among them only if a record has a value: no schema without a record.
     """
     found: dict[Schema, None] = {}
+    last, has_value = None, False
     for to, _, value, _, _ in records:
-        found[to.schemas.key] = None
-        if value:
+        if to is not last:
+            last, has_value = to, False
+            found[to.schemas.key] = None
+        if value and not has_value:
+            has_value = True
             found[to.schemas.value] = None
     return list(found)
 

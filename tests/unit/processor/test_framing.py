@@ -45,6 +45,11 @@ def test_schemas_are_named_once_in_the_order_of_their_first_use() -> None:
     assert schemas_of(rows) == [_KEY, _OLD, _NEW]
 
 
+def test_a_value_behind_deletions_has_its_schema_named() -> None:
+    rows = [_unframed(_FIRST, b"a", None), _unframed(_FIRST, b"b", b""), _unframed(_FIRST, b"c", b"v")]
+    assert schemas_of([*rows, _unframed(_SECOND, b"d", None)]) == [_KEY, _OLD]
+
+
 @pytest.mark.parametrize("value", [None, b""])
 def test_no_schema_of_a_value_is_asked_for_without_a_value(value: bytes | None) -> None:
     rows = [_unframed(_FIRST, b"key", value)]
