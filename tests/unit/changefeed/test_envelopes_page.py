@@ -1,0 +1,134 @@
+"""The examples of docs/envelopes.md: each one is what a feed writes, byte for byte, and reads back."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests.unit.changefeed.tables import INT, STRING, deletion_of, row, table, update
+from tidegate.changefeed.encoder import compile_encoder, compile_marker
+from tidegate.changefeed.feed import TableName
+from tidegate.changefeed.option_clauses import read_options
+from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.record import MarkerRecord, RowRecord, decoder_for
+from tidegate.changefeed.sink import parse_sink_uri
+from tidegate.changefeed.statement import parse_statement
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.rows import Json, Kind, Row, SqlType
+
+PAGE: Final = Path(__file__).parents[3] / "docs" / "envelopes.md"
+AT: Final = Timestamp(1_743_792_394_409_866_000, 2)
+PETS: Final = table("pets", {"id": INT, "name": STRING}, key=("id",))
+REX: Final = row(PETS, id=1, name="Rex")
+MAX: Final = row(PETS, id=1, name="Max")
+CHANGES: Final[dict[str, Row]] = {
+    "insert": REX,
+    "update": update(REX, MAX),
+    "deletion": deletion_of(MAX),
+}
+TRACED: Final = table("traced", {"id": INT, "h": SqlType(Kind.JSONB)}, key=("id",))
+
+_RECORD: Final = re.compile(
+    r"^\| `([^`]+)` \| (insert|update|deletion|tombstone) \| `(.*?)` \| (.*) \|$", re.M
+)
+_MARKER: Final = re.compile(r"^\| `([^`]+)` \| `(\{.*\})` \|$", re.M)
+_HEADERS: Final = re.compile(r"^\| `(\{.*\})` \| (none|`.*`) \|$", re.M)
+
+
+class Example(NamedTuple):
+    """A record of the page."""
+
+    clauses: str
+    change: str
+    key: bytes
+    value: bytes | None
+
+
+def options_of(clauses: str) -> FeedOptions:
+    """The options of a statement with these clauses."""
+    statement = parse_statement(
+        f"CREATE CHANGEFEED FOR TABLE pets INTO 'kafka://k:9092' WITH {clauses}, no_initial_scan"
+    )
+    parse_sink_uri(statement.sink_uri)
+    return read_options(statement.options).options
+
+
+def examples() -> list[Example]:
+    values = {"none": None, "empty": b""}
+    return [
+        Example(clauses, change, key.encode(), values.get(value, value.strip("`").encode()))
+        for clauses, change, key, value in _RECORD.findall(PAGE.read_text(encoding="utf-8"))
+    ]
+
+
+def test_every_envelope_has_an_example_of_each_change() -> None:
+    shown = {(options_of(each.clauses).envelope, each.change) for each in examples()}
+    assert shown >= {(envelope, change) for envelope in Envelope for change in CHANGES}
+    assert (Envelope.DEBEZIUM, "tombstone") in shown
+
+
+def test_every_option_that_changes_a_record_has_an_example() -> None:
+    shown = ", ".join(each.clauses for each in examples())
+    for option in ("diff", "key_column", "key_in_value", "mvcc_timestamp", "topic_in_value", "updated"):
+        assert option in shown
+    assert "full_table_name" in shown
+    assert "headers_json_column_name" in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda each: f"{each.clauses}: {each.change}")
+def test_the_example_is_what_a_feed_writes(example: Example) -> None:
+    encoder = compile_encoder(PETS, options_of(example.clauses))
+    change = CHANGES["deletion" if example.change == "tombstone" else example.change]
+    key, value = encoder.encode(change, AT)
+    if example.change == "tombstone":
+        assert encoder.tombstones
+        value = None
+    assert (key, value) == (example.key, example.value)
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda each: f"{each.clauses}: {each.change}")
+def test_the_example_reads_back(example: Example) -> None:
+    options = options_of(example.clauses)
+    record = decoder_for(options).decode(example.key, example.value)
+    assert isinstance(record, RowRecord)
+    expected = {"insert": "Rex", "update": "Max", "deletion": None, "tombstone": None}[example.change]
+    if options.envelope is Envelope.KEY_ONLY:
+        expected = None
+    assert (record.row or {}).get("name") == expected
+    assert record.tombstone is (example.change == "tombstone")
+
+
+def test_the_markers_are_what_a_feed_writes() -> None:
+    shown = set()
+    for clauses, marker in _MARKER.findall(PAGE.read_text(encoding="utf-8")):
+        for clause in clauses.split(" or "):
+            options = options_of(f"{clause}, resolved")
+            shown.add(options.envelope)
+            assert (
+                compile_marker(TableName.of(PETS), options).encode(ResolvedTimestamp(AT)) == marker.encode()
+            )
+            assert decoder_for(options).decode(None, marker.encode()) == MarkerRecord(ResolvedTimestamp(AT))
+    assert shown == set(Envelope)
+
+
+def test_the_headers_are_what_a_feed_writes() -> None:
+    headers = compile_encoder(TRACED, FeedOptions(headers_json_column_name="h")).headers
+    assert headers is not None
+    rows = _HEADERS.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(rows) > 1
+    for column, shown in rows:
+        value = json.loads(column, parse_int=Decimal, parse_float=Decimal)
+        written = headers(row(TRACED, id=1, h=Json(value)))
+        text = ", ".join(f"`{name}: {value.decode()}`" for name, value in written)
+        assert (text or "none") == shown
+
+
+def test_the_page_says_which_envelopes_need_previous_rows() -> None:
+    needing = {each.value for each in Envelope if FeedOptions(envelope=each).needs_previous}
+    assert needing == {"enriched", "debezium"}
+    assert "`diff`, `envelope='enriched'` and `envelope='debezium'` need" in PAGE.read_text(encoding="utf-8")
