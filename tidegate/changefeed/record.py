@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Protocol, TypeAlias, TypedDict, TypeVar
 
+from tidegate.changefeed.connect.payload import read_payload
 from tidegate.changefeed.json_envelopes.key import OBJECT_KEYS
 from tidegate.changefeed.json_envelopes.metadata import METADATA_MEMBER
 from tidegate.changefeed.marker import MARKER_AS_MEMBER
@@ -147,7 +148,7 @@ class JsonDecoder:
 
     def _payload(self, text: bytes) -> dict[str, Value]:
         parsed = _parse(text, dict)
-        return _expect(parsed["payload"], dict) if self.connect_schema else parsed
+        return _expect(read_payload(parsed), dict) if self.connect_schema else parsed
 
 
 #: The text of the schema with this id; ``MalformedRecord`` when the registry has none.

@@ -130,8 +130,9 @@ def test_the_metadata_of_a_bare_row_is_no_column() -> None:
 
 
 def test_payloads_are_read_out_of_records_with_schemas() -> None:
-    decoder = JsonDecoder(Envelope.UPSERT, connect_schema=True)
-    key, value = b'{"payload": {"a": 1}, "schema": {}}', b'{"payload": {"a": 1, "b": "x"}, "schema": {}}'
+    options = FeedOptions(envelope=Envelope.UPSERT, connect_schema=True)
+    decoder = decoder_for(options)
+    key, value = compile_encoder(FOO, options).encode(row(FOO, a=1, b="x"), AT)
     assert decoder.decode(key, value) == RowRecord((1,), {"a": 1, "b": "x"}, deleted=False)
     assert decoder.decode(key, None) == RowRecord((1,), None, deleted=True)
 

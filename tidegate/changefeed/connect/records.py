@@ -1,9 +1,9 @@
 """The schemas of a table's records in Kafka Connect: key, row, and Debezium's envelope of rows.
 
 Names are as Debezium gives them, with the topic for a namespace: ``<topic>.Key``, ``<topic>.Value``,
-``<topic>.Envelope``. Its sink knows a change from a row by the word ``Envelope``. The columns of a key are
+``<topic>.Envelope``. Its sinks know a change from a row by the ending ``.Envelope``. The columns of a key are
 never null, because sinks make a primary key of them; all columns of a row may be null, so that columns can
-come and go. Source: Debezium ``Envelope``, ``TopicSelector`` and ``JdbcSinkRecord``.
+come and go. Source: Debezium ``Envelope``, ``TopicNamingStrategy`` and ``KafkaDebeziumSinkRecord``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from tidegate.changefeed.connect.schema import Field, Schema, struct
-from tidegate.changefeed.connect.types import ColumnType, Convert, column_type
+from tidegate.changefeed.connect.types import ColumnType, Convert, column_type, key_column_type
 from tidegate.changefeed.feed import TableName
 from tidegate.changefeed.json_envelopes.columns import named_column, public_columns
 from tidegate.changefeed.names import avro_name
@@ -21,7 +21,7 @@ from tidegate.changefeed.table_topics import table_topic
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.row import Row
-from tidegate.rows.types import Datum
+from tidegate.rows.types import Datum, SqlType
 
 _INT64: Final = Schema("int64")
 _STRING: Final = Schema("string")
@@ -62,14 +62,16 @@ def key_of(table: TableDescriptor, options: FeedOptions) -> Key:
         return _column_key(table, options)
     by_id = {column.id: column for column in table.columns}
     parts = [by_id[part.column_id] for part in table.primary_key]
-    columns = tuple(ConnectColumn(at, part.name, _type(table, part)) for at, part in enumerate(parts))
+    columns = tuple(
+        ConnectColumn(at, part.name, _type(table, part, key_column_type)) for at, part in enumerate(parts)
+    )
     return Key(columns, lambda row: row.key, _key_schema(table, options, columns))
 
 
 def _column_key(table: TableDescriptor, options: FeedOptions) -> Key:
     """The key of ``key_column``: a deletion knows the column's value only where it is in the primary key."""
     position, column = named_column(table, options.key_column, "key_column")
-    columns = (ConnectColumn(0, column.name, _type(table, column)),)
+    columns = (ConnectColumn(0, column.name, _type(table, column, key_column_type)),)
     index = next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
     if index is not None:
         return Key(columns, lambda row: (row.key[index],), _key_schema(table, options, columns))
@@ -95,7 +97,7 @@ def row_columns(table: TableDescriptor, options: FeedOptions) -> list[ConnectCol
     Raises ``UnsupportedTable`` for a column that Kafka Connect has no type for.
     """
     return [
-        ConnectColumn(position, column.name, _type(table, column))
+        ConnectColumn(position, column.name, _type(table, column, column_type))
         for position, column in enumerate(public_columns(table))
         if column.name != options.headers_json_column_name
     ]
@@ -147,8 +149,8 @@ def _namespace(table: TableDescriptor, options: FeedOptions) -> str:
     return namespace_of(table_topic(TableName.of(table), options))
 
 
-def _type(table: TableDescriptor, column: Column) -> ColumnType:
+def _type(table: TableDescriptor, column: Column, type_of: Callable[[SqlType], ColumnType]) -> ColumnType:
     try:
-        return column_type(column.type)
+        return type_of(column.type)
     except UnsupportedTable as error:
         raise UnsupportedTable(f"table {table.name}, column {column.name}: {error}") from None

@@ -104,6 +104,7 @@ _INTEGERS: Final = {
 _INT64: Final = ColumnType(Schema("int64"))
 _FLOAT32: Final = ColumnType(Schema("float32"), values.float32)
 _FLOAT64: Final = ColumnType(Schema("float64"))
+_KEY_ITEMS: Final = {**_ITEMS, Kind.DECIMAL: ColumnType(Schema("string"), values.key_decimal_string)}
 
 
 def column_type(sql_type: SqlType) -> ColumnType:
@@ -119,11 +120,29 @@ def column_type(sql_type: SqlType) -> ColumnType:
             allowed = ",".join(member.label for member in sql_type.members)
             return ColumnType(semantic("string", "io.debezium.data.Enum", allowed=allowed))
         case Kind.ARRAY if sql_type.element is not None:
-            return _array(sql_type.element)
+            return _array(_ITEMS.get(sql_type.element.kind) or column_type(sql_type.element))
     try:
         return _BY_KIND[sql_type.kind]
     except KeyError:
         raise UnsupportedTable(f"columns of type {sql_type.kind.value} have no Kafka Connect type") from None
+
+
+def key_column_type(sql_type: SqlType) -> ColumnType:
+    """The same for a column of a key, whose values have one form each.
+
+    Equal datums that rows tell apart, such as 1.5 and 1.50, are one key. Raises ``UnsupportedTable``.
+    """
+    schema, convert = column_type(sql_type)
+    match sql_type.kind:
+        case Kind.DECIMAL if not sql_type.width:
+            return ColumnType(schema, values.key_decimal_string)
+        case Kind.FLOAT if convert is None:
+            return ColumnType(schema, values.key_float)
+        case Kind.FLOAT:
+            return ColumnType(schema, lambda value: values.float32(value) + 0.0)
+        case Kind.ARRAY if sql_type.element is not None:
+            return _array(_KEY_ITEMS.get(sql_type.element.kind) or key_column_type(sql_type.element))
+    return ColumnType(schema, convert)
 
 
 def _decimal(precision: int, scale: int) -> ColumnType:
@@ -133,7 +152,6 @@ def _decimal(precision: int, scale: int) -> ColumnType:
     return ColumnType(semantic("bytes", DECIMAL_NAME, **parameters), values.UnscaledDecimal(precision, scale))
 
 
-def _array(sql_type: SqlType) -> ColumnType:
-    element = _ITEMS.get(sql_type.kind) or column_type(sql_type)
+def _array(element: ColumnType) -> ColumnType:
     convert = values.Items(element.convert) if element.convert is not None else list
     return ColumnType(Schema("array", items=element.schema), convert)

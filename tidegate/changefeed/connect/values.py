@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Final
 
 from tidegate.changefeed.datum_text import timestamptz_text, timetz_text
@@ -16,9 +16,11 @@ from tidegate.errors import RowError
 from tidegate.rows.types import Json, TimeTz
 
 _NANOS_PER_MICRO: Final = 1000
-_FLOAT32: Final = struct.Struct("f")
+_FLOAT32: Final = struct.Struct("<f")  # the native form would make an infinity of a large number
 _INT32: Final = range(-(2**31), 2**31)
 _INT64: Final = range(-(2**63), 2**63)
+_EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_MOST_PADDING: Final = 100
 #: 4714-11-24 BC and 294276-12-31, the bounds of CockroachDB and PostgreSQL; the bounds mean infinity.
 _FIRST_NANOS: Final = -210_866_803_200_000_000_000
 _LAST_NANOS: Final = 9_224_318_015_999_999_000_000
@@ -78,6 +80,26 @@ class UnscaledDecimal:
 def decimal_string(value: Decimal) -> str:
     """A decimal of no declared scale, as SQL prints it; ``NaN``, ``Infinity``, ``-Infinity`` included."""
     return decimal_text(value).strip('"')
+
+
+def key_decimal_string(value: Decimal) -> str:
+    """A decimal of a key: the same text for equal numbers, ``1.5`` for 1.50 too, ``100`` for 1E+2.
+
+    A deletion knows its key without the zeros that the row was written with.
+    """
+    if not value.is_finite():
+        return str(value)
+    if not value:
+        return "0"
+    reduced = _EXACT.normalize(value)
+    exponent = reduced.as_tuple().exponent
+    assert isinstance(exponent, int)
+    return f"{reduced:f}" if abs(exponent) <= _MOST_PADDING else str(reduced)
+
+
+def key_float(value: float) -> float:
+    """A number of a key: a deletion knows no negative zero."""
+    return value + 0.0
 
 
 def days(value: int) -> int:

@@ -1,0 +1,43 @@
+"""JSON payloads by the schema beside them: what does not fit it is no record of the feed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.changefeed.connect.forms import AT, FORMS
+from tests.unit.changefeed.tables import row, table
+from tidegate.changefeed.encoder import compile_encoder
+from tidegate.changefeed.record import decoder_for
+from tidegate.errors import MalformedRecord
+from tidegate.rows.sql_type import parse_sql_type
+
+TYPES = {"id": "INT8", "by": "BYTES", "fl": "FLOAT8", "ar": "INT8[]"}
+WIDE = table("wide", {name: parse_sql_type(text) for name, text in TYPES.items()}, key=("id",))
+
+
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [
+        (b'"by": "Zm9v"', b'"by": "Zm9!"'),
+        (b'"by": "Zm9v"', b'"by": 3'),
+        (b'"by": "Zm9v", ', b""),
+        (b'"fl": 1.5', b'"fl": "NaN"'),
+        (b'"ar": [1]', b'"ar": 1'),
+        (b'"payload": {', b'"other": {'),
+        (b'"schema": {', b'"skema": {'),
+    ],
+)
+def test_a_payload_that_does_not_fit_its_schema_is_malformed(written: bytes, instead: bytes) -> None:
+    options = FORMS["json-upsert"]
+    key, value = compile_encoder(WIDE, options).encode(row(WIDE, id=1, by=b"foo", fl=1.5, ar=(1,)), AT)
+    assert value is not None
+    assert written in value
+    with pytest.raises(MalformedRecord, match="not a JSON record of the upsert envelope"):
+        decoder_for(options).decode(key, value.replace(written, instead))
+
+
+def test_a_key_without_the_primary_keys_value_is_malformed() -> None:
+    options = FORMS["json-upsert"]
+    key, value = compile_encoder(WIDE, options).encode(row(WIDE, id=1, by=None, fl=None, ar=None), AT)
+    with pytest.raises(MalformedRecord, match="null in place of id"):
+        decoder_for(options).decode(key.replace(b'"id": 1', b'"id": null'), value)
