@@ -19,7 +19,7 @@ from tidegate.rows.types import Kind, SqlType
 AVRO = FeedOptions(format=Format.AVRO)
 
 
-def sql_table(name: str, key: tuple[str, ...], **columns: str) -> TableDescriptor:
+def sql_table(name: str, key: tuple[str, ...], /, **columns: str) -> TableDescriptor:
     """A table out of SQL types by column name."""
     return table(name, {column: parse_sql_type(text) for column, text in columns.items()}, key)
 

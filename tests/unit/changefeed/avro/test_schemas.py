@@ -63,6 +63,11 @@ def test_the_bare_envelope_has_one_field() -> None:
     assert value.text == record("foo_envelope", row_field("record", record("foo", A, B)))
 
 
+def test_the_bare_envelopes_timestamps_stand_before_its_row() -> None:
+    _, value = schemas(FOO, envelope=Envelope.BARE, updated=True, mvcc_timestamp=True)
+    assert value.text == record("foo_envelope", UPDATED, MVCC, row_field("record", record("foo", A, B)))
+
+
 def test_key_only_has_the_markers_schema_for_its_values() -> None:
     key, value = schemas(FOO, envelope=Envelope.KEY_ONLY)
     marker = compile_avro_marker(TableName.of(FOO), replace(AVRO, envelope=Envelope.KEY_ONLY))
