@@ -72,8 +72,8 @@ ASSEMBLY: Final = "app/main.py"
 PURE: Final = frozenset(
     """
     __future__ array base64 binascii bisect codecs collections dataclasses datetime decimal difflib enum
-    fractions functools hashlib heapq io.BytesIO ipaddress itertools json math operator re string struct typing
-    unicodedata urllib.parse uuid zlib
+    fractions functools hashlib heapq io.BytesIO ipaddress itertools json math operator re string struct
+    typing unicodedata urllib.parse uuid zlib
     """.split()  # noqa: SIM905 - a list of words reads better
 )
 #: Modules of which the core may use some members only: each of them is named in ``PURE``.
