@@ -61,11 +61,15 @@ def create(
 ) -> None:
     """Create a feed by a CREATE CHANGEFEED statement; prints its id.
 
+    A statement - is read from standard input: others can read arguments, and so a password in one.
+
     \b
     tidegate feed create "CREATE CHANGEFEED FOR TABLE flights
         INTO 'kafka://127.0.0.1:9092' WITH updated, resolved='1s'"
     """
     now_ns = time.time_ns()
+    if statement == "-":
+        statement = click.get_text_stream("stdin").read()
     defined = define_feed(statement, new_feed_id(now_ns), now_ns)
     check_registry(defined.definition.options)
     for notice in defined.notices:

@@ -10,9 +10,9 @@ from tidegate.cli.main import cli
 NOBODY = ("-b", "127.0.0.1:1", "--timeout", "0.3")
 
 
-def run(*arguments: str, **environment: str) -> Result:
+def run(*arguments: str, stdin: str = "", **environment: str) -> Result:
     """One invocation without a terminal. An unexpected exception is raised, not swallowed."""
-    result = CliRunner(env=environment).invoke(cli, arguments, prog_name="tidegate")
+    result = CliRunner(env=environment).invoke(cli, arguments, input=stdin, prog_name="tidegate")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

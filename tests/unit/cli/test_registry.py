@@ -138,6 +138,16 @@ def test_avro_without_a_registry_is_a_mistake() -> None:
     assert "--format avro needs --registry, or --feed" in result.stderr
 
 
+@pytest.mark.broker
+def test_a_statement_may_come_on_standard_input(server: RegistryServer, application: Application) -> None:
+    """Where it is not among the arguments, which everyone can read."""
+    created = run(
+        *("feed", "create", "-", "--no-wait", *application.kafka), stdin=f"{statement(url_of(server))};\n"
+    )
+    shown = run("feed", "show", created.stdout.strip(), *application.kafka).stdout
+    assert "http://me:redacted@127.0.0.1" in shown
+
+
 def test_a_feed_with_certificates_that_cannot_be_used_is_not_created() -> None:
     authority = Authority()
     pair, other = authority.pair("a"), authority.pair("b")
