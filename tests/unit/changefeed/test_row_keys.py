@@ -18,11 +18,22 @@ from tidegate.rows import TableCodec, TableDescriptor
 from tidegate.rows.types import Kind, SqlType
 
 AT = Timestamp(1, 2)
-PRICES = table("prices", {"d": SqlType(Kind.DECIMAL)}, key=("d",))
+DECIMAL = SqlType(Kind.DECIMAL)
+FLOAT = SqlType(Kind.FLOAT)
+DECIMALS = SqlType(Kind.ARRAY, element=DECIMAL)
+PRICES = table("prices", {"d": DECIMAL}, key=("d",))
 OURS = sorted(CONNECT_ENVELOPES, key=lambda envelope: envelope.value)
 
 
-@given(tables_with_rows(), st.sampled_from(OURS))
+NUMBERS = table("numbers", {"d": DECIMAL, "f": FLOAT, "a": DECIMALS}, key=("d", "f", "a"))
+#: Numbers that the store does not tell from shorter ones.
+padded = st.builds(
+    lambda digits, places: Decimal(digits * 100).scaleb(-places), st.integers(-99, 99), st.integers(-2, 9)
+)
+numbers = st.tuples(padded, st.sampled_from([0.0, -0.0, -1.5]), st.lists(st.none() | padded).map(tuple))
+
+
+@given(tables_with_rows() | numbers.map(lambda values: (NUMBERS, values)), st.sampled_from(OURS))
 def test_a_row_and_its_deletion_as_the_log_has_them_have_one_key(
     case: tuple[TableDescriptor, tuple[Any, ...]], envelope: Envelope
 ) -> None:
