@@ -92,26 +92,32 @@ def _change(options: FeedOptions, fill: _Fill, row_name: str, texts: Mapping[str
 
 
 def _fill(columns: Sequence[ConnectColumn], *, unions: bool) -> _Fill:
-    """What makes a record of datums: with ``unions``, of values that name their branch."""
+    """What makes a record of datums: with ``unions``, of values that name their branch; else none is NULL."""
+    converts = [column.type.convert for column in columns]
     slots = [
         (avro_name(column.name), column.position, branch_of(column.type.schema), column.type.convert)
         for column in columns
     ]
 
-    converts = [column.type.convert for column in columns]
+    def branches(datums: Sequence[Datum]) -> Fields:
+        return {
+            name: NULL
+            if (datum := datums[at]) is None
+            else (branch, datum if convert is None else convert(datum))
+            for name, at, branch, convert in slots
+        }
+
+    def values(datums: Sequence[Datum]) -> Fields:
+        return {
+            name: datums[at] if convert is None else convert(datums[at]) for name, at, _, convert in slots
+        }
+
+    make = branches if unions else values
 
     def fill(datums: Sequence[Datum]) -> Fields:
         try:
-            return {
-                name: NULL
-                if (datum := datums[at]) is None
-                else (branch, datum if convert is None else convert(datum))
-                for name, at, branch, convert in slots
-            }
+            return make(datums)
         except RowError as error:
             raise located(columns, converts, datums, error) from None
 
-    def fill_plain(datums: Sequence[Datum]) -> Fields:
-        return {name: value for name, (_, value) in fill(datums).items()}
-
-    return fill if unions else fill_plain
+    return fill
