@@ -25,6 +25,7 @@ def row_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Ti
 
     def encode(row: Row, timestamp: Timestamp) -> bytes:
         values = row.values
-        return b"" if values is None else utf8(whole((*values, row.key, timestamp)))
+        rest = (row.key, timestamp)
+        return b"" if values is None else utf8(whole(values + rest))
 
     return encode
