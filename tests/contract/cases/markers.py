@@ -17,7 +17,7 @@ _SPARSE: Final = replace(WITH_MARKERS, envelope=Envelope.ROW, resolved_interval_
 
 def _aside(world: World) -> None:
     """Two tables in one feed, of different partition counts; in JSON, in Avro, with few markers; and one of
-    the tables in a feed with markers among its rows."""
+    the tables in feeds with markers among its rows, in JSON and in Avro."""
     tables = [world.table(), world.table("k STRING, n INT", key="k")]
     ranges = [world.range(table.span) for table in tables]
     for second in range(1, 12):
@@ -27,6 +27,7 @@ def _aside(world: World) -> None:
     for name, options in (("json", WITH_MARKERS), ("avro", _AVRO), ("sparse", _SPARSE)):
         world.run([_feed(world, name, options, *tables)])
     world.feed(tables[1], topics="among-")
+    world.feed(tables[1], topics="avro-among-", options=_AVRO)
 
 
 def _feed(world: World, name: str, options: FeedOptions, *tables: HandTable) -> Activate:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from app import topology
 from app.settings import Settings
 from app.topics import TopicSpec
 from app.topology import TopicAdmin, insist
 from stack.kafka import KafkaBroker
-from tests.unit.client.topics import create_topic
-from tidegate.errors import TopologyError
+from tests.unit.client.topics import create_topic, write
+from tidegate.errors import RetryError, TopologyError
+from tidegate.verify import TopicRecord
 
 _COMPACT = {"cleanup.policy": "compact"}
 
@@ -103,3 +104,36 @@ def test_a_topic_that_somebody_else_made_meanwhile_is_checked(
     topic = f"{topic_prefix}jobs"
     with pytest.raises(TopologyError, match=reason):
         Late(broker, topic, partitions, cleanup_policy=policy).ensure([TopicSpec(topic, 2, _COMPACT)])
+
+
+@pytest.mark.broker
+def test_ends_are_told_above_transactions_that_are_open(broker: KafkaBroker, topic_prefix: str) -> None:
+    """A committed reader's end would stand below them, and below rows that were acknowledged behind them."""
+    topic = f"{topic_prefix}rows"
+    create_topic(broker.bootstrap, topic, 2)
+    dead = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"{topic_prefix}dead"})
+    dead.init_transactions(10)
+    dead.begin_transaction()
+    dead.produce(topic, b"open", partition=1)
+    assert dead.flush(10) == 0
+    write(broker.bootstrap, [TopicRecord(topic, 1, -1, b"[1]", b"row", 0)])
+    admin = TopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
+    assert admin.ends([(topic, 0), (topic, 1)]) == {(topic, 0): 0, (topic, 1): 2}
+    dead.abort_transaction(10)
+
+
+@pytest.mark.broker
+def test_ends_that_cannot_be_had_are_a_sentence_and_not_waited_for(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    topic = f"{topic_prefix}rows"
+    create_topic(broker.bootstrap, topic, 1)
+    admin = TopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
+    with pytest.raises(RetryError, match=f"Kafka does not tell where the topics {topic} end: "):
+        admin.ends([(topic, 0), (topic, 1)])
+
+
+def test_ends_of_a_broker_that_is_away_are_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topology, "_ENDS_S", 0.2)
+    with pytest.raises(RetryError, match="Kafka does not tell where the topics rows end"):
+        TopicAdmin(Settings(bootstrap_servers="127.0.0.1:9")).ends([("rows", 0)])
