@@ -1,8 +1,8 @@
 """The tables of changefeed cases as descriptors, and the rows that cases spell for them.
 
 Of a table a case gives its name, its columns in order and its primary key. Families are left out: the groups
-that are about families are not claimed. Two kinds of column come from their types' text: a VIRTUAL one is
-not stored, so a source's descriptors do not have it; a STORED one is computed here, as a source would.
+that are about families are not claimed. Two kinds of column come from their types' text: a VIRTUAL one has no
+datum in a row; a STORED one is computed here, as a source would.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ class CaseTable:
         self._rowids = count(1_000_001)
         keys = [str(name) for name in table["pk"]]
         hidden = [name.removesuffix(_HIDDEN) for name in keys if name.endswith(_HIDDEN)]
-        self._columns += [_Declared(name, parse_sql_type("INT"), False, False, "", "") for name in hidden]
-        self.descriptor = _descriptor(table, table_id, self._columns, keys)
-        positions = {column.id: at for at, column in enumerate(self.descriptor.columns)}
+        rowids = [_Declared(name, parse_sql_type("INT"), False, False, "", "") for name in hidden]
+        self._columns += rowids
+        self.descriptor = _descriptor(table, table_id, [*declared, *rowids], keys)
+        in_rows = [column for column in self.descriptor.columns if column.in_rows]
+        positions = {column.id: at for at, column in enumerate(in_rows)}
         self.key_positions = tuple(positions[part.column_id] for part in self.descriptor.primary_key)
 
     @property
@@ -188,6 +190,7 @@ def _descriptor(
             column.type,
             nullable=column.nullable and column.name not in names,
             hidden=column.name in hidden,
+            virtual=column.virtual,
         )
         for number, column in enumerate(declared, 1)
     )
@@ -202,7 +205,7 @@ def _descriptor(
             KeyPart(ids[name], descending=part.endswith(" DESC"))
             for name, part in zip(names, parts, strict=True)
         ),
-        families=(Family(0, "primary", tuple(ids.values())),),
+        families=(Family(0, "primary", tuple(column.id for column in columns if not column.virtual)),),
         database=table.get("database", "defaultdb"),
         schema=table.get("schema", "public"),
     )

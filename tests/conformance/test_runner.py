@@ -114,7 +114,7 @@ def test_a_case_whose_kind_cannot_be_told_fails_and_does_not_end_the_run(
 @pytest.mark.parametrize(
     ("options", "refusal"),
     [
-        ({"virtual_columns": "null"}, "option virtual_columns is not supported yet"),
+        ({"schema_change_policy": "stop"}, "option schema_change_policy is not supported yet"),
         ({"split_column_families": True}, "option split_column_families is not supported yet"),
         ({"initial_scan": "yes"}, "initial_scan=yes is not supported yet"),
         ({"sink_params": {"topic_name": "x"}}, "topic_name is not yet supported"),

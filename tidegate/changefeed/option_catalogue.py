@@ -114,6 +114,7 @@ SUPPORTED_OPTIONS: Final = (
     "topic_prefix",
     "unordered",
     "updated",
+    "virtual_columns",
 )
 
 _SCAN_OPTIONS: Final = ("initial_scan", "no_initial_scan", "initial_scan_only")
@@ -239,6 +240,13 @@ def _connect_schema(given: Given) -> str:
     return ""
 
 
+def _virtual_nulls(given: Given) -> str:
+    """Sinks store these rows as they are: a null would replace what the target computes."""
+    if given.get("virtual_columns") != "null" or _envelope(given) not in ("upsert", "debezium"):
+        return ""
+    return f"virtual_columns='null' is not usable with envelope={_envelope(given)}, whose rows sinks store"
+
+
 def _headers_format(given: Given) -> str:
     if "headers_json_column_name" in given and _format(given) != "json":
         return "headers_json_column_name is only usable with format=json"
@@ -277,6 +285,7 @@ _CONFLICTS: Final[tuple[_Conflict, ...]] = (
     _avro_only,
     _whole_rows,
     _connect_schema,
+    _virtual_nulls,
     _headers_format,
     _markers_nowhere,
 )

@@ -19,7 +19,7 @@ from tidegate.changefeed.option_catalogue import (
     Takes,
     find_conflict,
 )
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.options import Envelope, FeedOptions, Format, VirtualColumns
 from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.errors import StatementError
 
@@ -112,6 +112,7 @@ def _options(given: Mapping[str, str]) -> FeedOptions:
         format=_FORMATS[given.get("format", "json")],
         envelope=_ENVELOPES[envelope],
         diff="diff" in given or envelope == "diff",
+        virtual_columns=VirtualColumns(given.get("virtual_columns", VirtualColumns.OMITTED.value)),
         resolved_interval_ns=parse_duration(given["resolved"] or "0") if "resolved" in given else None,
         **named,
     )

@@ -39,6 +39,13 @@ class Envelope(enum.Enum):
     record without a value."""
 
 
+class VirtualColumns(enum.Enum):
+    """What records show of virtual computed columns, which have no stored value."""
+
+    OMITTED = "omitted"
+    NULL = "null"
+
+
 #: Envelopes that tell a new row from a changed one, so that they need the previous value.
 _TELL_INSERTS: Final = frozenset({Envelope.ENRICHED, Envelope.DEBEZIUM})
 #: Envelopes that show the previous row where ``diff`` asks for it.
@@ -55,7 +62,7 @@ class FeedOptions:
 
     ``resolved_interval_ns`` is the least distance of two markers in HLC nanoseconds: 0 for a marker at
     every advance, ``None`` for no markers; ``resolved_topic`` is the topic that they go to, empty for the
-    rows' own. ``topic_prefix`` stands before every topic's name. ``key_column`` and
+    rows' own. ``topic_prefix`` stands before the name of every topic of rows. ``key_column`` and
     ``headers_json_column_name`` are column names, empty for none. ``connect_schema`` wraps JSON keys and
     values as ``{"schema": ..., "payload": ...}``. ``confluent_schema_registry`` is a URL that may hold
     secrets: it stays out of ``repr``.
@@ -78,6 +85,7 @@ class FeedOptions:
     resolved_topic: str = ""
     avro_schema_prefix: str = ""
     confluent_schema_registry: str = field(default="", repr=False)
+    virtual_columns: VirtualColumns = VirtualColumns.OMITTED
 
     @property
     def shows_previous(self) -> bool:
@@ -91,8 +99,8 @@ class FeedOptions:
 
     def to_json(self) -> dict[str, Any]:
         """The stored form."""
-        stored = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**stored, "format": self.format.value, "envelope": self.envelope.value}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: each.value if isinstance(each, enum.Enum) else each for name, each in values.items()}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> FeedOptions:
@@ -101,7 +109,12 @@ class FeedOptions:
         ``KeyError`` or ``ValueError`` when it is none.
         """
         values = {each.name: stored[each.name] for each in fields(cls) if each.name in stored}
-        return cls(**{**values, "format": Format(stored["format"]), "envelope": Envelope(stored["envelope"])})
+        named = {
+            "format": Format(stored["format"]),
+            "envelope": Envelope(stored["envelope"]),
+            "virtual_columns": VirtualColumns(stored.get("virtual_columns", VirtualColumns.OMITTED.value)),
+        }
+        return cls(**{**values, **named})
 
 
 DEFAULT_OPTIONS: Final = FeedOptions()

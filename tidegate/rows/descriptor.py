@@ -14,7 +14,11 @@ from tidegate.rows.types import SqlType
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; ``public`` is false while it is being added or dropped: decoded past, never emitted."""
+    """A column; ``public`` is false while it is being added or dropped: decoded past, never emitted.
+
+    ``virtual`` is a computed column that is not stored: whoever reads it computes it, so that the log has no
+    datum of it. It can stand in a primary key, as the shard of a hash-sharded one does; the key then has it.
+    """
 
     id: int
     name: str
@@ -22,6 +26,12 @@ class Column:
     nullable: bool = True
     hidden: bool = False
     public: bool = True
+    virtual: bool = False
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether ``Row.values`` has a datum of it."""
+        return self.public and not self.virtual
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,20 +35,22 @@ class TableDescriptor(_message.Message):
     def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., modified_wall: _Optional[int] = ..., modified_logical: _Optional[int] = ..., columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., primary_key: _Optional[_Iterable[_Union[KeyPart, _Mapping]]] = ..., families: _Optional[_Iterable[_Union[Family, _Mapping]]] = ..., primary_index_id: _Optional[int] = ..., database: _Optional[str] = ..., schema: _Optional[str] = ..., dropped: _Optional[bool] = ...) -> None: ...
 
 class Column(_message.Message):
-    __slots__ = ("id", "name", "type", "nullable", "hidden", "public")
+    __slots__ = ("id", "name", "type", "nullable", "hidden", "public", "virtual")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     NULLABLE_FIELD_NUMBER: _ClassVar[int]
     HIDDEN_FIELD_NUMBER: _ClassVar[int]
     PUBLIC_FIELD_NUMBER: _ClassVar[int]
+    VIRTUAL_FIELD_NUMBER: _ClassVar[int]
     id: int
     name: str
     type: SqlType
     nullable: bool
     hidden: bool
     public: bool
-    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., type: _Optional[_Union[SqlType, _Mapping]] = ..., nullable: _Optional[bool] = ..., hidden: _Optional[bool] = ..., public: _Optional[bool] = ...) -> None: ...
+    virtual: bool
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., type: _Optional[_Union[SqlType, _Mapping]] = ..., nullable: _Optional[bool] = ..., hidden: _Optional[bool] = ..., public: _Optional[bool] = ..., virtual: _Optional[bool] = ...) -> None: ...
 
 class KeyPart(_message.Message):
     __slots__ = ("column_id", "descending")

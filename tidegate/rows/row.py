@@ -12,7 +12,8 @@ class Row(NamedTuple):
     """One version of one row.
 
     ``key`` holds the primary key's datums in index order. ``values`` holds the datums of the table's public
-    columns in table order, hidden ones included; ``None`` says that the row was deleted. ``previous`` holds
+    columns in table order, hidden ones included and virtual ones left out; ``None`` says that the row was
+    deleted. ``previous`` holds
     the same datums of the version that this one replaced, read by the same table version; it is empty when
     there was no row, and ``None`` when the log does not say or nobody asked.
     """

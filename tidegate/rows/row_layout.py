@@ -1,7 +1,7 @@
 """Where the datums of one table version stand while a row is read or written.
 
-Slots hold the public columns in table order, then key columns that are not public: reading a row is
-filling slots, its values are the first ones.
+Slots hold the columns that rows have (public and stored) in table order, then the key's other columns:
+reading a row is filling slots, its values are the first ones.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tidegate.rows.types import Datum
 class RowLayout:
     """The slots of one table version, and which of them make up the key."""
 
-    __slots__ = ("blank", "columns", "composites", "key_columns", "key_slots", "public", "value_slots")
+    __slots__ = ("blank", "columns", "composites", "in_rows", "key_columns", "key_slots", "value_slots")
 
     def __init__(self, descriptor: TableDescriptor) -> None:
         key_ids = {part.column_id for part in descriptor.primary_key}
-        public = [column for column in descriptor.columns if column.public]
-        others = [column for column in descriptor.columns if column.id in key_ids and not column.public]
-        self.columns: tuple[Column, ...] = (*public, *others)
-        self.public = len(public)
+        in_rows = [column for column in descriptor.columns if column.in_rows]
+        others = [column for column in descriptor.columns if column.id in key_ids and not column.in_rows]
+        self.columns: tuple[Column, ...] = (*in_rows, *others)
+        self.in_rows = len(in_rows)
         self.blank: list[Any] = [None] * len(self.columns)
         slots = {column.id: slot for slot, column in enumerate(self.columns)}
         if not key_ids or not key_ids <= slots.keys():
@@ -38,7 +38,7 @@ class RowLayout:
         self.value_slots = frozenset(range(len(self.columns))) - frozenset(self.key_slots)
 
     def arrange(self, values: Mapping[str, Datum] | Sequence[Datum]) -> list[Any]:
-        """Slots out of datums by column name (absent = NULL), or of the public columns in table order.
+        """Slots out of datums by column name (absent = NULL), or of the columns of rows in table order.
 
         Raises `EncodingError` for an unknown name or a wrong number of datums.
         """
@@ -49,10 +49,10 @@ class RowLayout:
                 raise EncodingError(f"there is no column {', '.join(sorted(unknown))}")
             for slot, column in enumerate(self.columns):
                 slots[slot] = values.get(column.name)
-        elif len(values) == self.public:
-            slots[: self.public] = values
+        elif len(values) == self.in_rows:
+            slots[: self.in_rows] = values
         else:
-            raise EncodingError(f"{len(values)} datums were given for {self.public} public columns")
+            raise EncodingError(f"{len(values)} datums were given for {self.in_rows} public columns")
         return slots
 
     def require_not_null(self, slots: Sequence[Any]) -> None:

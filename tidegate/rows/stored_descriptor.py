@@ -80,6 +80,7 @@ def _column_to_message(column: Column) -> pb.Column:
         nullable=column.nullable,
         hidden=column.hidden,
         public=column.public,
+        virtual=column.virtual,
     )
 
 
@@ -91,6 +92,7 @@ def _column_from_message(message: pb.Column) -> Column:
         nullable=message.nullable,
         hidden=message.hidden,
         public=message.public,
+        virtual=message.virtual,
     )
 
 

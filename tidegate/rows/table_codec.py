@@ -66,7 +66,7 @@ class TableCodec:
             raise EncodingError(self._located(key, error)) from None
 
     def encode(self, values: Mapping[str, Datum] | Sequence[Datum]) -> tuple[bytes, bytes]:
-        """Key and value of a row: datums by column name (absent = NULL) or of the public columns in order.
+        """Key and value of a row: datums by column name (absent = NULL) or of the columns of rows in order.
 
         Raises `EncodingError` naming table and column for a wrong type, an unknown name, or a NULL where
         none may be.
@@ -99,7 +99,7 @@ class TableCodec:
             key_datums = [slots[slot] for slot in layout.key_slots]
             if self._collated_key and None in key_datums:
                 raise EncodingError("a collated string of the key is missing in the value")
-        return Row(self.descriptor, tuple(key_datums), tuple(slots[: layout.public]))
+        return Row(self.descriptor, tuple(key_datums), tuple(slots[: layout.in_rows]))
 
     def _deleted(self, key_datums: list[Any]) -> Row:
         if self._collated_key:

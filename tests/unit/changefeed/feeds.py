@@ -32,7 +32,7 @@ from tidegate.changefeed.job_records import (
     ProgressRecord,
     StateRecord,
 )
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.options import Envelope, FeedOptions, Format, VirtualColumns
 from tidegate.hlc import MAX_LOGICAL, ResolvedTimestamp, Timestamp
 from tidegate.spans import Span
 
@@ -73,6 +73,7 @@ options = st.builds(
     resolved_topic=st.text(max_size=5),
     avro_schema_prefix=st.text(max_size=5),
     confluent_schema_registry=st.text(max_size=5),
+    virtual_columns=st.sampled_from(VirtualColumns),
 )
 definitions = st.builds(
     FeedDefinition,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import Column, Family, KeyPart, TableDescriptor
 from tidegate.rows.row import Row
@@ -29,11 +31,17 @@ def table(
     )
 
 
+def with_virtual(descriptor: TableDescriptor, name: str) -> TableDescriptor:
+    """The table with this column virtual."""
+    columns = [replace(each, virtual=True) if each.name == name else each for each in descriptor.columns]
+    return replace(descriptor, columns=tuple(columns))
+
+
 def row(descriptor: TableDescriptor, **values: Datum) -> Row:
     """A new row with every column given by name."""
     by_id = {column.id: values[column.name] for column in descriptor.columns}
     key = tuple(by_id[part.column_id] for part in descriptor.primary_key)
-    datums = tuple(by_id[column.id] for column in descriptor.columns if column.public)
+    datums = tuple(by_id[column.id] for column in descriptor.columns if column.in_rows)
     return Row(descriptor, key, datums, previous=())
 
 

@@ -134,6 +134,7 @@ some_options = st.fixed_dictionaries(
     optional={
         "format": st.sampled_from(["json", "avro", "experimental_avro"]),
         "envelope": st.sampled_from(KNOWN_OPTIONS["envelope"].choices),
+        "virtual_columns": st.sampled_from(KNOWN_OPTIONS["virtual_columns"].choices),
         "resolved_topic": st.sampled_from(["marks-of-this-feed", "a.very_special.topic"]),
         "resolved": st.integers(0, 2**62).map("{}ns".format),
         "confluent_schema_registry": st.sampled_from(

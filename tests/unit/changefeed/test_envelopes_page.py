@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from tests.unit.changefeed.tables import INT, STRING, deletion_of, row, table, update
+from tests.unit.changefeed.tables import INT, STRING, deletion_of, row, table, update, with_virtual
 from tidegate.changefeed.encoder import compile_encoder, compile_marker
 from tidegate.changefeed.feed import TableName
 from tidegate.changefeed.option_clauses import read_options
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.options import Envelope, FeedOptions, VirtualColumns
 from tidegate.changefeed.record import MarkerRecord, RowRecord, decoder_for
 from tidegate.changefeed.sink import parse_sink_uri
 from tidegate.changefeed.statement import parse_statement
@@ -26,6 +26,7 @@ AT: Final = Timestamp(1_743_792_394_409_866_000, 2)
 PETS: Final = table("pets", {"id": INT, "name": STRING}, key=("id",))
 REX: Final = row(PETS, id=1, name="Rex")
 MAX: Final = row(PETS, id=1, name="Max")
+ADULTS: Final = with_virtual(table("pets", {"id": INT, "name": STRING, "age": INT}, key=("id",)), "age")
 CHANGES: Final[dict[str, Row]] = {
     "insert": REX,
     "update": update(REX, MAX),
@@ -36,7 +37,8 @@ TRACED: Final = table("traced", {"id": INT, "h": SqlType(Kind.JSONB)}, key=("id"
 _RECORD: Final = re.compile(
     r"^\| `([^`]+)` \| (insert|update|deletion|tombstone) \| `(.*?)` \| (.*) \|$", re.M
 )
-_MARKER: Final = re.compile(r"^\| `([^`]+)` \| `(\{.*\})` \|$", re.M)
+_MARKER: Final = re.compile(r"^\| `(envelope=[^`]+)` \| `(\{.*\})` \|$", re.M)
+_VIRTUAL: Final = re.compile(r"^\| `(virtual_columns=[^`]+)` \| `(\{.*\})` \|$", re.M)
 _HEADERS: Final = re.compile(r"^\| `(\{.*\})` \| (none|`.*`) \|$", re.M)
 
 
@@ -77,7 +79,8 @@ def test_every_option_that_changes_a_record_has_an_example() -> None:
     for option in ("diff", "key_column", "key_in_value", "mvcc_timestamp", "topic_in_value", "updated"):
         assert option in shown
     assert "full_table_name" in shown
-    assert "headers_json_column_name" in PAGE.read_text(encoding="utf-8")
+    for option in ("headers_json_column_name", "virtual_columns"):
+        assert option in PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("example", examples(), ids=lambda each: f"{each.clauses}: {each.change}")
@@ -126,6 +129,14 @@ def test_the_headers_are_what_a_feed_writes() -> None:
         written = headers(row(TRACED, id=1, h=Json(value)))
         text = ", ".join(f"`{name}: {value.decode()}`" for name, value in written)
         assert (text or "none") == shown
+
+
+def test_the_virtual_columns_are_what_a_feed_writes() -> None:
+    rows = _VIRTUAL.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(rows) == len(VirtualColumns)
+    for clauses, shown in rows:
+        encode = compile_encoder(ADULTS, options_of(clauses)).encode
+        assert encode(row(ADULTS, id=1, name="Rex", age=None), AT)[1] == shown.encode()
 
 
 def test_the_page_says_which_envelopes_need_previous_rows() -> None:

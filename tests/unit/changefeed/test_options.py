@@ -10,14 +10,14 @@ from hypothesis import given
 from tests.unit.changefeed.feeds import options
 from tidegate.changefeed.option_catalogue import _CONFLICTS, KNOWN_OPTIONS, SUPPORTED_OPTIONS, Takes
 from tidegate.changefeed.option_clauses import NO_SCAN_NOTICE, OptionClause, read_options
-from tidegate.changefeed.options import DEFAULT_OPTIONS, Envelope, FeedOptions, Format
+from tidegate.changefeed.options import DEFAULT_OPTIONS, Envelope, FeedOptions, Format, VirtualColumns
 from tidegate.errors import StatementError
 
 REGISTRY = "http://127.0.0.1:8081"
 SUPPORTED = (
     "avro_schema_prefix, confluent_schema_registry, connect_schema, diff, envelope, format, full_table_name, "
     "headers_json_column_name, initial_scan, key_column, key_in_value, mvcc_timestamp, no_initial_scan, "
-    "resolved, resolved_topic, topic_in_value, topic_prefix, unordered, updated"
+    "resolved, resolved_topic, topic_in_value, topic_prefix, unordered, updated, virtual_columns"
 )
 
 
@@ -81,6 +81,7 @@ def test_everything_that_json_has_at_once() -> None:
         resolved="1m30s",
         resolved_topic="marks",
         topic_prefix="P_",
+        virtual_columns="NULL",
     )
     assert read_options(given).options == FeedOptions(
         updated=True,
@@ -93,6 +94,7 @@ def test_everything_that_json_has_at_once() -> None:
         resolved_interval_ns=90_000_000_000,
         resolved_topic="marks",
         topic_prefix="P_",
+        virtual_columns=VirtualColumns.NULL,
     )
 
 
@@ -267,6 +269,10 @@ CONFLICTS: list[tuple[dict[str, str | None], str]] = [
             "confluent_schema_registry": REGISTRY,
         },
         "connect_schema is only usable with format=json",
+    ),
+    (
+        {"virtual_columns": "null", "envelope": "upsert"},
+        "virtual_columns='null' is not usable with envelope=upsert, whose rows sinks store",
     ),
     (
         {"headers_json_column_name": "h", "format": "avro", "confluent_schema_registry": REGISTRY},

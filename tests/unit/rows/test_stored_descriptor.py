@@ -74,6 +74,13 @@ def test_every_field_comes_back() -> None:
         assert decode_descriptor(encode_descriptor(changed)) == changed
 
 
+def test_a_virtual_column_comes_back_and_older_descriptors_have_none() -> None:
+    first, *others = TABLE.columns
+    virtual = replace(TABLE, columns=(first, replace(others[0], virtual=True), *others[1:]))
+    assert decode_descriptor(encode_descriptor(virtual)) == virtual
+    assert not any(column.virtual for column in decode_descriptor(bytes.fromhex(GOLDEN)).columns)
+
+
 def test_a_newer_format_is_refused_with_what_to_do() -> None:
     with pytest.raises(EncodingError, match=r"format 2, this version reads 1: use the version of tidegate"):
         decode_descriptor(b"\x02" + encode_descriptor(TABLE)[1:])

@@ -33,7 +33,7 @@ from tidegate.changefeed.avro.schema_text import (
 )
 from tidegate.changefeed.confluent import RecordSchemas, Schema
 from tidegate.changefeed.feed import TableName
-from tidegate.changefeed.json_envelopes.columns import public_columns
+from tidegate.changefeed.json_envelopes.columns import public_columns, shown_columns
 from tidegate.changefeed.names import avro_name
 from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.record_encoder import RecordEncoder
@@ -113,7 +113,9 @@ def _row_field(
     """A field that holds a row, named by the table alone whatever the feed calls it; null for no row."""
     namespace = namespace_of(TableName.of(table), options)
     record_name = avro_name(table.name) + suffix
-    record = row_record(table, public_columns(table), record_name, namespace)
+    columns = shown_columns(table, options)
+    nulls = [column for column in columns if column.virtual]
+    record = row_record(table, columns, record_name, namespace, nulls)
     branch, fill = full_name(record_name, namespace), record.fill
 
     def member(row: Row, _: Timestamp) -> Branch:

@@ -23,12 +23,23 @@ class RowRecordType(NamedTuple):
     fill: Fill
 
 
-def row_record(table: TableDescriptor, columns: Iterable[Column], name: str, namespace: str) -> RowRecordType:
-    """The record of these columns. Raises ``UnsupportedTable`` for a column that has no Avro form."""
+def row_record(
+    table: TableDescriptor,
+    columns: Iterable[Column],
+    name: str,
+    namespace: str,
+    nulls: Iterable[Column] = (),
+) -> RowRecordType:
+    """The record of these columns; ``nulls`` are those among them that have no datum and are always null.
+
+    Raises ``UnsupportedTable`` for a column that has no Avro form.
+    """
     types = [
         (column, field_type(column.type, f"table {table.name}, column {column.name}")) for column in columns
     ]
-    converters = [(avro_name(column.name), each.convert) for column, each in types]
+    always_null = {avro_name(column.name): NULL for column in nulls}
+    names = [(avro_name(column.name), each.convert) for column, each in types]
+    converters = [(name, convert) for name, convert in names if name not in always_null]
     schema = record_schema(name, [column_field(column, each.branches) for column, each in types], namespace)
 
     def fill(datums: Sequence[Datum]) -> Fields:
@@ -37,4 +48,6 @@ def row_record(table: TableDescriptor, columns: Iterable[Column], name: str, nam
             for (field, convert), datum in zip(converters, datums, strict=True)
         }
 
-    return RowRecordType(schema, fill)
+    if not always_null:
+        return RowRecordType(schema, fill)
+    return RowRecordType(schema, lambda datums: fill(datums) | always_null)

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tidegate.changefeed.json_envelopes.template import NULL, Member, constant, datum
 from tidegate.changefeed.json_text import TextEncoder, text_encoder
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.options import FeedOptions, VirtualColumns
 from tidegate.errors import UnsupportedTable
 from tidegate.rows.descriptor import Column, TableDescriptor
 
 
 def public_columns(table: TableDescriptor) -> list[Column]:
     """The columns that a row has datums for, in the order of ``Row.values``."""
-    return [column for column in table.columns if column.public]
+    return [column for column in table.columns if column.in_rows]
+
+
+def shown_columns(table: TableDescriptor, options: FeedOptions) -> list[Column]:
+    """The columns that a row's record shows, in table order: virtual ones, always null, where asked for."""
+    virtual = options.virtual_columns is VirtualColumns.NULL
+    return [
+        column
+        for column in table.columns
+        if (column.in_rows or (virtual and column.public)) and column.name != options.headers_json_column_name
+    ]
 
 
 def row_members(table: TableDescriptor, options: FeedOptions, offset: int = 0) -> list[Member]:
@@ -19,22 +31,23 @@ def row_members(table: TableDescriptor, options: FeedOptions, offset: int = 0) -
 
     Raises ``UnsupportedTable`` for a column that has no JSON text.
     """
-    return [
-        datum(column.name, position, column_text(table, column))
-        for position, column in enumerate(public_columns(table), start=offset)
-        if column.name != options.headers_json_column_name
-    ]
+    positions = {column.id: at for at, column in enumerate(public_columns(table), start=offset)}
+    return _members(table, options, positions)
 
 
 def key_only_members(table: TableDescriptor, options: FeedOptions) -> list[Member]:
     """The members of a deleted row whose datums are those of its primary key; all others are null."""
     positions = {part.column_id: position for position, part in enumerate(table.primary_key)}
+    return _members(table, options, positions)
+
+
+def _members(table: TableDescriptor, options: FeedOptions, positions: Mapping[int, int]) -> list[Member]:
+    """The members of a row by the positions of its columns' datums; columns without one are null."""
     return [
         datum(column.name, positions[column.id], column_text(table, column))
-        if column.id in positions
+        if column.id in positions and not column.virtual
         else constant(column.name, NULL)
-        for column in public_columns(table)
-        if column.name != options.headers_json_column_name
+        for column in shown_columns(table, options)
     ]
 
 
@@ -55,6 +68,11 @@ def named_column(table: TableDescriptor, name: str, option: str) -> tuple[int, C
     for position, column in enumerate(columns):
         if column.name == name:
             return position, column
+    if any(column.name == name and column.virtual for column in table.columns):
+        raise UnsupportedTable(
+            f"table {table.name}, column {name}, which {option} names: it is virtual, so the log holds no "
+            "value of it; name a stored column"
+        )
     raise UnsupportedTable(
         f"table {table.name} has no column {name}, which {option} names; its columns are "
         f"{', '.join(column.name for column in columns)}"

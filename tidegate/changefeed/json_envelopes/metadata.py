@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate.changefeed.feed import TableName
+from tidegate.changefeed.json_envelopes.columns import shown_columns
 from tidegate.changefeed.json_envelopes.key import primary_key_text
 from tidegate.changefeed.json_envelopes.template import (
     KEY,
@@ -54,7 +55,7 @@ def metadata_object(table: TableDescriptor, options: FeedOptions, members: list[
     """
     if not members:
         return []
-    if any(column.name == METADATA_MEMBER for column in table.columns if column.public):
+    if any(column.name == METADATA_MEMBER for column in shown_columns(table, options)):
         raise UnsupportedTable(
             f"table {table.name} has a column named {METADATA_MEMBER}, where the {options.envelope.value} "
             "envelope puts its metadata: rename the column, use envelope=wrapped, or leave out "
