@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.errors import RowError
 from tidegate.rows.row import Row
 from tidegate.rows.types import Datum
@@ -18,8 +18,11 @@ DELETE: Final = "d"
 def require_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...]:
     """The datums that the row replaced; empty where there was no row.
 
-    Raises ``RowError`` when the log does not say what they were. Guessing would call a changed row a new
-    one, or show an old value that never was.
+    In the debezium envelope a deletion where no row was shows its key, and NULL for all other columns:
+    Debezium's own sinks break off at a deletion without ``before``.
+
+    Raises ``RowError`` when the log does not say what the row replaced. Guessing would call a changed row a
+    new one, or show an old value that never was.
     """
     previous = row.previous
     if previous is None:
@@ -30,7 +33,14 @@ def require_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...]:
             "store does, unless told not to), or create the feed again without diff and with "
             "envelope=wrapped, row, key_only, bare or upsert"
         )
+    if not previous and row.values is None and options.envelope is Envelope.DEBEZIUM:
+        return _key_alone(row)
     return previous
+
+
+def _key_alone(row: Row) -> tuple[Datum, ...]:
+    key = {part.column_id: datum for part, datum in zip(row.table.primary_key, row.key, strict=True)}
+    return tuple(key.get(column.id) for column in row.table.columns if column.public)
 
 
 def operation(row: Row, previous: tuple[Datum, ...]) -> str:

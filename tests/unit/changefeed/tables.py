@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import Column, Family, KeyPart, TableDescriptor
 from tidegate.rows.row import Row
@@ -64,3 +65,11 @@ def deletion_of(before: Row) -> Row:
 INT = SqlType(Kind.INT)
 STRING = SqlType(Kind.STRING)
 FOO = table("foo", {"a": INT, "b": STRING}, key=("a",))
+
+
+def shown_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...] | None:
+    """What a record shows of the row before: in the debezium envelope a deletion of nothing shows its key."""
+    if row.previous != () or row.values is not None or options.envelope is not Envelope.DEBEZIUM:
+        return row.previous
+    key = dict(zip((part.column_id for part in row.table.primary_key), row.key, strict=True))
+    return tuple(key.get(column.id) for column in row.table.columns)

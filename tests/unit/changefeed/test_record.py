@@ -66,7 +66,7 @@ DELETIONS = {
     Envelope.BARE: RowRecord((7,), {"a": 7, "b": None}, deleted=None),
     Envelope.ENRICHED: RowRecord((7,), None, deleted=True),
     Envelope.UPSERT: RowRecord((7,), None, deleted=True),
-    Envelope.DEBEZIUM: RowRecord((7,), None, deleted=True, updated=AT),
+    Envelope.DEBEZIUM: RowRecord((7,), None, deleted=True, updated=AT, previous={"a": 7, "b": None}),
 }
 
 
