@@ -99,6 +99,7 @@ SUPPORTED_OPTIONS: Final = (
     "confluent_schema_registry",
     "connect_schema",
     "diff",
+    "encode_json_value_null_as_object",
     "envelope",
     "format",
     "full_table_name",
@@ -177,6 +178,15 @@ def _avro_row(given: Given) -> str:
 def _json_only(given: Given) -> str:
     if "encode_json_value_null_as_object" in given and _format(given) != "json":
         return "encode_json_value_null_as_object is only usable with format=json"
+    return ""
+
+
+def _json_text(given: Given) -> str:
+    if "encode_json_value_null_as_object" in given and "connect_schema" in given:
+        return (
+            "encode_json_value_null_as_object is not usable with connect_schema, where JSON null is the text "
+            "null, apart from NULL"
+        )
     return ""
 
 
@@ -277,6 +287,7 @@ _CONFLICTS: Final[tuple[_Conflict, ...]] = (
     _ordered_key_column,
     _avro_row,
     _json_only,
+    _json_text,
     _enriched_only,
     _members_without_room,
     _json_members_without_room,

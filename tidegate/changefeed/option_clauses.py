@@ -52,8 +52,8 @@ _SUPPORTED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: Options that are a field of ``FeedOptions`` by the same name.
 _FLAGS: Final = (
-    *("connect_schema", "full_table_name", "key_in_value", "mvcc_timestamp", "topic_in_value"),
-    *("unordered", "updated"),
+    *("connect_schema", "encode_json_value_null_as_object", "full_table_name", "key_in_value"),
+    *("mvcc_timestamp", "topic_in_value", "unordered", "updated"),
 )
 _TEXTS: Final = (
     *("avro_schema_prefix", "confluent_schema_registry", "headers_json_column_name", "key_column"),

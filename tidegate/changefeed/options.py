@@ -86,6 +86,7 @@ class FeedOptions:
     avro_schema_prefix: str = ""
     confluent_schema_registry: str = field(default="", repr=False)
     virtual_columns: VirtualColumns = VirtualColumns.OMITTED
+    encode_json_value_null_as_object: bool = False
 
     @property
     def shows_previous(self) -> bool:

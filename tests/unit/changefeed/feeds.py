@@ -74,6 +74,7 @@ options = st.builds(
     avro_schema_prefix=st.text(max_size=5),
     confluent_schema_registry=st.text(max_size=5),
     virtual_columns=st.sampled_from(VirtualColumns),
+    encode_json_value_null_as_object=st.booleans(),
 )
 definitions = st.builds(
     FeedDefinition,

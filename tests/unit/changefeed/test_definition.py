@@ -151,7 +151,7 @@ some_options = st.fixed_dictionaries(
         **dict.fromkeys(
             (
                 *("connect_schema", "diff", "full_table_name", "key_in_value", "mvcc_timestamp"),
-                *("topic_in_value", "unordered", "updated"),
+                *("encode_json_value_null_as_object", "topic_in_value", "unordered", "updated"),
             ),
             st.none(),
         ),

@@ -32,12 +32,14 @@ CHANGES: Final[dict[str, Row]] = {
     "update": update(REX, MAX),
     "deletion": deletion_of(MAX),
 }
+NOTED: Final = table("noted", {"id": INT, "data": SqlType(Kind.JSONB)}, key=("id",))
 TRACED: Final = table("traced", {"id": INT, "h": SqlType(Kind.JSONB)}, key=("id",))
 
 _RECORD: Final = re.compile(
     r"^\| `([^`]+)` \| (insert|update|deletion|tombstone) \| `(.*?)` \| (.*) \|$", re.M
 )
 _MARKER: Final = re.compile(r"^\| `(envelope=[^`]+)` \| `(\{.*\})` \|$", re.M)
+_JSON_NULL: Final = re.compile(r"^\| `([^`]+)` \| (?:JSON `(.*)`|NULL) \| `(\{.*\})` \|$", re.M)
 _VIRTUAL: Final = re.compile(r"^\| `(virtual_columns=[^`]+)` \| `(\{.*\})` \|$", re.M)
 _HEADERS: Final = re.compile(r"^\| `(\{.*\})` \| (none|`.*`) \|$", re.M)
 
@@ -79,7 +81,7 @@ def test_every_option_that_changes_a_record_has_an_example() -> None:
     for option in ("diff", "key_column", "key_in_value", "mvcc_timestamp", "topic_in_value", "updated"):
         assert option in shown
     assert "full_table_name" in shown
-    for option in ("headers_json_column_name", "virtual_columns"):
+    for option in ("encode_json_value_null_as_object", "headers_json_column_name", "virtual_columns"):
         assert option in PAGE.read_text(encoding="utf-8")
 
 
@@ -137,6 +139,15 @@ def test_the_virtual_columns_are_what_a_feed_writes() -> None:
     for clauses, shown in rows:
         encode = compile_encoder(ADULTS, options_of(clauses)).encode
         assert encode(row(ADULTS, id=1, name="Rex", age=None), AT)[1] == shown.encode()
+
+
+def test_the_json_nulls_are_what_a_feed_writes() -> None:
+    rows = _JSON_NULL.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(rows) == 4
+    for clauses, datum, shown in rows:
+        value = Json(json.loads(datum)) if datum else None
+        encode = compile_encoder(NOTED, options_of(clauses)).encode
+        assert encode(row(NOTED, id=1, data=value), AT)[1] == shown.encode()
 
 
 def test_the_page_says_which_envelopes_need_previous_rows() -> None:

@@ -15,9 +15,10 @@ from tidegate.errors import StatementError
 
 REGISTRY = "http://127.0.0.1:8081"
 SUPPORTED = (
-    "avro_schema_prefix, confluent_schema_registry, connect_schema, diff, envelope, format, full_table_name, "
-    "headers_json_column_name, initial_scan, key_column, key_in_value, mvcc_timestamp, no_initial_scan, "
-    "resolved, resolved_topic, topic_in_value, topic_prefix, unordered, updated, virtual_columns"
+    "avro_schema_prefix, confluent_schema_registry, connect_schema, diff, "
+    "encode_json_value_null_as_object, envelope, format, full_table_name, headers_json_column_name, "
+    "initial_scan, key_column, key_in_value, mvcc_timestamp, no_initial_scan, resolved, resolved_topic, "
+    "topic_in_value, topic_prefix, unordered, updated, virtual_columns"
 )
 
 
@@ -82,6 +83,7 @@ def test_everything_that_json_has_at_once() -> None:
         resolved_topic="marks",
         topic_prefix="P_",
         virtual_columns="NULL",
+        encode_json_value_null_as_object=None,
     )
     assert read_options(given).options == FeedOptions(
         updated=True,
@@ -95,6 +97,7 @@ def test_everything_that_json_has_at_once() -> None:
         resolved_topic="marks",
         topic_prefix="P_",
         virtual_columns=VirtualColumns.NULL,
+        encode_json_value_null_as_object=True,
     )
 
 
@@ -269,6 +272,10 @@ CONFLICTS: list[tuple[dict[str, str | None], str]] = [
             "confluent_schema_registry": REGISTRY,
         },
         "connect_schema is only usable with format=json",
+    ),
+    (
+        {"encode_json_value_null_as_object": None, "connect_schema": None, "envelope": "upsert"},
+        "encode_json_value_null_as_object is not usable with connect_schema",
     ),
     (
         {"virtual_columns": "null", "envelope": "upsert"},

@@ -70,7 +70,7 @@ def _column_texts(table: TableDescriptor, options: FeedOptions) -> dict[str, Tex
 
 
 def _key_text(table: TableDescriptor, column: Column, options: FeedOptions) -> TextEncoder:
-    text = column_text(table, column)
+    text = column_text(table, column, options)
     reduced = _reducer(column.type) if options.envelope in CONNECT_ENVELOPES else None
     return text if reduced is None else lambda datum: text(reduced(datum))
 
