@@ -12,6 +12,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, TopicPartition
 
 from sim.workloads.shop import Shop, ShopOptions
+from stack.connect import ConnectWorker
 from tests.e2e.scenario import OUTPUT_PARTITIONS, PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
@@ -97,13 +98,17 @@ def _markers(scenario: Scenario, feed: ShopFeed) -> Iterator[tuple[int, Any]]:
         consumer.close()
 
 
-def wait_for_sink(scenario: Scenario, group: str, topic: str, ends: Mapping[int, int]) -> None:
-    """Wait until a consumer group has committed these ends of a topic."""
+def wait_for_sink(
+    scenario: Scenario, connect: ConnectWorker, connector: str, topic: str, ends: Mapping[int, int]
+) -> None:
+    """Wait until a connector has committed these ends of a topic; one that broke off says why."""
+    group = f"connect-{connector}"
     consumer = Consumer({"bootstrap.servers": scenario.bootstrap, "group.id": group})
     places = [TopicPartition(topic, number) for number in ends]
     deadline = time.monotonic() + _SINK_S
     try:
         while True:
+            connect.states(connector)
             reached = {place.partition: place.offset for place in consumer.committed(places, timeout=10)}
             if all(reached[number] >= end or end == 0 for number, end in ends.items()):
                 return

@@ -94,8 +94,7 @@ def test_tables_follow_the_source_through_updates_deletes_and_a_new_column(
         shop.append()
         for form, feed in feeds.items():
             ends = last_marker(shop, feed, worker)
-            wait_for_sink(shop, f"connect-{form}", feed.topic, ends)
-            connect.states(form)  # a connector that broke off says why
+            wait_for_sink(shop, connect, form, feed.topic, ends)
             expected = {
                 key: _as_postgres_has_it(item) for key, item in rows_at_the_end(shop.log, feed.start).items()
             }
