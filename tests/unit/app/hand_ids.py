@@ -16,7 +16,8 @@ class HandIds:
     """A ``SchemaIds``. What is ``ready`` or ``given`` is known; everything else is asked for, and waits.
 
     Ids follow from the schema, like the reference engine's. ``asked`` are the questions that were begun,
-    ``open`` those that nobody has answered or given up.
+    ``open`` those that nobody has answered or given up;
+    ``looked_up`` are the registries that somebody was interested in.
     """
 
     def __init__(self, ready: Callable[[Schema], bool] = lambda schema: False) -> None:
@@ -25,6 +26,7 @@ class HandIds:
         self._refused: dict[Schema, str] = {}
         self.asked: list[tuple[str, FeedId, Schema]] = []
         self.open: list[Schema] = []
+        self.looked_up: set[str] = set()
         self._news = asyncio.Condition()
 
     async def give(self, *schemas: Schema) -> None:
@@ -39,6 +41,7 @@ class HandIds:
 
     def known(self, url: str, schemas: Sequence[Schema]) -> Mapping[Schema, int] | None:
         """See ``SchemaIds``."""
+        self.looked_up.add(url)
         if not all(self._is_known(schema) for schema in schemas):
             return None
         return {schema: content_id(schema) for schema in schemas}

@@ -200,6 +200,7 @@ def test_the_registry_that_is_asked_is_the_one_that_the_feed_names() -> None:
     async def scenario() -> None:
         owner = await _begun()
         assert owner.ids.asked == [(REGISTRY, _SCHEMED.feed_id, _KEY)]
+        assert owner.ids.looked_up == {REGISTRY}, "feeds without schemas have none"
         await owner.pipeline.drain()
 
     _run(scenario)

@@ -30,7 +30,7 @@ class _Registry:
         self.gate.set()
         self.errors: list[Exception] = []
         self.asked: list[Schema] = []
-        self.threads: set[str] = set()
+        self.daemons: set[bool] = set()
         self.checks = 0
         self._ids: dict[Schema, int] = {}
 
@@ -47,7 +47,7 @@ class _Registry:
         self._answer()
 
     def _answer(self) -> None:
-        self.threads.add(threading.current_thread().name)
+        self.daemons.add(threading.current_thread().daemon)
         assert self.gate.wait(30)
         if self.errors:
             raise self.errors.pop(0)
@@ -192,10 +192,11 @@ def test_the_last_who_gives_up_ends_the_asking() -> None:
         await asyncio.gather(first, return_exceptions=True)
         asked = len(bench.registry.asked)
         await _until(lambda: len(bench.registry.asked) > asked + 1)
+        left = [task for task in asyncio.all_tasks() if task.get_name().startswith("id of")]
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
-        left = [task for task in asyncio.all_tasks() if task.get_name().startswith("id of")]
-        await asyncio.gather(*left, return_exceptions=True)
+        ends = await asyncio.gather(*left, return_exceptions=True)
+        assert [type(end) for end in ends] == [asyncio.CancelledError]
         asked = len(bench.registry.asked)
         await asyncio.sleep(0.05)
         assert len(bench.registry.asked) <= asked + 1, "a call that was under way may still end"
@@ -231,10 +232,28 @@ def test_a_registry_that_hangs_takes_few_threads_and_holds_no_other_one() -> Non
     _run(scenario)
 
 
+def test_calls_that_were_given_up_keep_their_turn_until_they_end() -> None:
+    async def scenario(bench: _Bench) -> None:
+        bench.registry.gate.clear()
+        schemas = [Schema(f"t{number}-value", "v") for number in range(9)]
+        asks = [asyncio.ensure_future(bench.ids.ids(_URL, _FEED, [schema])) for schema in schemas]
+        await _until(lambda: len(bench.registry.asked) == 4)
+        for ask in asks[:4]:
+            ask.cancel()
+        await asyncio.gather(*asks[:4], return_exceptions=True)
+        await asyncio.sleep(0.05)
+        assert len(bench.registry.asked) == 4
+        bench.registry.gate.set()
+        await asyncio.gather(*asks[4:])
+        assert len(bench.registry.asked) == 9
+
+    _run(scenario)
+
+
 def test_no_call_is_made_by_the_loops_thread_or_one_that_a_stopping_worker_waits_for() -> None:
     async def scenario(bench: _Bench) -> None:
         await bench.ids.try_ids(_URL, _FEED, [_KEY])
-        assert bench.registry.threads == {"schema-registry"}
+        assert bench.registry.daemons == {True}
 
     _run(scenario)
 
