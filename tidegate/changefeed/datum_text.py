@@ -1,16 +1,19 @@
 """SQL values in the text form that SQL itself prints, without quotes.
 
 Sources: CockroachDB ``pkg/sql/sem/tree`` (AsJSON and the bare-string format), ``pkg/util/timeutil/pgdate``,
-``pkg/util/timeofday``, ``pkg/util/timetz``, ``pkg/util/duration`` (POSTGRES style), ``pkg/util/ipaddr``.
+``pkg/util/timeofday``, ``pkg/util/timetz``, ``pkg/util/duration`` (POSTGRES style), ``pkg/util/ipaddr``,
+``pkg/geo/bbox.go``, ``pkg/sql/pgrepl/lsn``, ``pkg/util/vector``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Interface, IPv6Interface
 from typing import Final
 
-from tidegate.rows.types import Interval, TimeTz
+from tidegate.rows.float_text import general_text32, plain_text
+from tidegate.rows.types import Box2D, Interval, TimeTz
 
 _NANOS_PER_SECOND: Final = 1_000_000_000
 _MICROS_PER_SECOND: Final = 1_000_000
@@ -134,3 +137,24 @@ def inet_text(value: IPv4Interface | IPv6Interface) -> str:
     if isinstance(value, IPv6Interface) and value.ip.ipv4_mapped is not None:
         address = f"::ffff:{value.ip.ipv4_mapped}"
     return address if int(prefix) == value.max_prefixlen else f"{address}/{prefix}"
+
+
+def lsn_text(lsn: int) -> str:
+    """A PG_LSN: ``16/B374D848``."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFF_FFFF:X}"
+
+
+def box2d_text(box: Box2D) -> str:
+    """A BOX2D: ``BOX(1 2,3.5 4)``, the corner of the least x and y first."""
+    lo_x, hi_x, lo_y, hi_y = map(plain_text, box)
+    return f"BOX({lo_x} {lo_y},{hi_x} {hi_y})"
+
+
+def vector_text(values: Iterable[float]) -> str:
+    """A VECTOR: ``[1,-0.5,1e+06]``, each number as short as 32 bits allow."""
+    return f"[{','.join(map(general_text32, values))}]"
+
+
+def shape_text(ewkb: bytes) -> str:
+    """A GEOMETRY or GEOGRAPHY: its EWKB in upper-case hexadecimal."""
+    return ewkb.hex().upper()

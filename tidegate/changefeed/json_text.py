@@ -18,6 +18,8 @@ from json.encoder import encode_basestring
 from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed import datum_text
+from tidegate.changefeed.geojson_text import geojson_text
+from tidegate.changefeed.search_text import tsquery_text, tsvector_text
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.rows.types import Json, JsonValue, Kind, SqlType
 
@@ -138,6 +140,13 @@ _BY_KIND: Final[dict[Kind, TextEncoder]] = {
     Kind.BIT: _quoted(str),
     Kind.OID: _quoted(str),
     Kind.JSONB: _json_datum_text,
+    Kind.PG_LSN: _quoted(datum_text.lsn_text),
+    Kind.BOX2D: _quoted(datum_text.box2d_text),
+    Kind.GEOMETRY: geojson_text,
+    Kind.GEOGRAPHY: geojson_text,
+    Kind.TSVECTOR: lambda datum: json_string(tsvector_text(datum)),
+    Kind.TSQUERY: lambda datum: json_string(tsquery_text(datum)),
+    Kind.VECTOR: _quoted(datum_text.vector_text),
 }
 
 

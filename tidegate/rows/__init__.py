@@ -7,9 +7,27 @@ from tidegate.rows.sql_type import parse_sql_type, sql_type_text
 from tidegate.rows.stored_descriptor import decode_descriptor, encode_descriptor
 from tidegate.rows.table_codec import TableCodec
 from tidegate.rows.table_key import table_id_of
-from tidegate.rows.types import Datum, EnumMember, Interval, Json, JsonValue, Kind, SqlType, TimeTz
+from tidegate.rows.types import (
+    Box2D,
+    Datum,
+    EnumMember,
+    Interval,
+    Json,
+    JsonValue,
+    Kind,
+    SqlType,
+    TimeTz,
+    TsOperand,
+    TsOperation,
+    TsOperator,
+    TsPosition,
+    TsQuery,
+    TsTerm,
+    TsVector,
+)
 
 __all__ = [
+    "Box2D",
     "Catalog",
     "Column",
     "Datum",
@@ -25,6 +43,13 @@ __all__ = [
     "TableCodec",
     "TableDescriptor",
     "TimeTz",
+    "TsOperand",
+    "TsOperation",
+    "TsOperator",
+    "TsPosition",
+    "TsQuery",
+    "TsTerm",
+    "TsVector",
     "decode_descriptor",
     "encode_descriptor",
     "parse_sql_type",

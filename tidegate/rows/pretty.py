@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from tidegate.errors import EncodingError
 from tidegate.hlc import NANOS_PER_SECOND
-from tidegate.rows.keyside import bit_strings, byte_strings, decimals, floats, integers, temporal
+from tidegate.rows.float_text import general_text
+from tidegate.rows.keyside import bit_strings, boxes, byte_strings, decimals, floats, integers, temporal
 from tidegate.rows.table_key import TENANT
 from tidegate.rows.take import Decode
-from tidegate.rows.types import Interval, TimeTz
+from tidegate.rows.types import Box2D, Interval, TimeTz
 
 _NULLS: Final = (0x00, 0xFF)
 _NOT_NULL_ASC: Final = 0x01
@@ -115,18 +115,9 @@ def _timestamp(key: bytes, position: int) -> tuple[int, int]:
     return seconds * NANOS_PER_SECOND + nanos, end
 
 
-def _show_float(value: float) -> str:
-    """Go's shortest form: with an exponent below 1e-4 and from 1e6 on."""
-    if value != value or value in (float("inf"), float("-inf")):
-        return {"inf": "+Inf", "-inf": "-Inf"}.get(str(value), "NaN")
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)
-    point = len(digits) + exponent - 1
-    if -4 <= point < 6:
-        return format(Decimal((sign, digits, exponent)), "f")
-    text = "".join(map(str, digits))
-    mantissa = text[0] + ("." + text[1:] if len(text) > 1 else "")
-    return f"{'-' if sign else ''}{mantissa}e{'-' if point < 0 else '+'}{abs(point):02d}"
+def _show_box(box: Box2D) -> str:
+    lo_x, hi_x, lo_y, hi_y = map(general_text, box)
+    return f"BOX({lo_x} {lo_y},{hi_x} {hi_y})"
 
 
 def _show_timestamp(nanos: int) -> str:
@@ -178,8 +169,9 @@ def _readers() -> dict[int, tuple[Decode, _Show]]:
         temporal.TIMETZ: (temporal.decode_timetz_asc, _show_timetz),
         bit_strings.ASC: (bit_strings.decode_bits_asc, lambda bits: f"B{bits}"),
         bit_strings.DESC: (bit_strings.decode_bits_desc, lambda bits: f"B{bits}"),
+        boxes.MARKER: (boxes.decode_box_asc, _show_box),
     }
-    readers |= dict.fromkeys(float_markers, (floats.decode_float_asc, _show_float))
+    readers |= dict.fromkeys(float_markers, (floats.decode_float_asc, general_text))
     readers |= dict.fromkeys(decimals.MARKERS, (decimals.decode_decimal_asc, str))
     readers |= dict.fromkeys(integers.MARKERS, (_integer, str))
     return readers

@@ -63,11 +63,27 @@ _TYPES: Final = {
     "JSONB": SqlType(Kind.JSONB),
     "JSON": SqlType(Kind.JSONB),
     "OID": SqlType(Kind.OID),
+    "PG_LSN": SqlType(Kind.PG_LSN),
+    "BOX2D": SqlType(Kind.BOX2D),
+    "GEOMETRY": SqlType(Kind.GEOMETRY),
+    "GEOGRAPHY": SqlType(Kind.GEOGRAPHY),
+    "TSVECTOR": SqlType(Kind.TSVECTOR),
+    "TSQUERY": SqlType(Kind.TSQUERY),
+    "VECTOR": SqlType(Kind.VECTOR),
+    "REFCURSOR": SqlType(Kind.STRING, name="REFCURSOR"),
 }
 _TIMES: Final = {Kind.TIME, Kind.TIMETZ, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL}
-_WITH_WIDTH: Final = {Kind.DECIMAL, Kind.STRING, Kind.BIT} | _TIMES  # a time's is its precision
+_WITH_WIDTH: Final = {Kind.DECIMAL, Kind.STRING, Kind.BIT, Kind.VECTOR} | _TIMES  # a time's is its precision
+_SPATIAL: Final = {Kind.GEOMETRY, Kind.GEOGRAPHY}
+_ANY_SHAPE: Final = "GEOMETRY"
+_DEFAULT_GEOGRAPHY_SRID: Final = 4326
 
 _COLLATED: Final = re.compile(r"(?P<type>.+?)\s+COLLATE\s+\"?(?P<locale>[\w.@-]+)\"?", re.IGNORECASE)
+_SHAPED: Final = re.compile(
+    r"(?P<kind>GEOMETRY|GEOGRAPHY)\s*\(\s*(?P<shape>(?:GEOMETRY|POINT|LINESTRING|POLYGON|MULTIPOINT"
+    r"|MULTILINESTRING|MULTIPOLYGON|GEOMETRYCOLLECTION)(?:Z|M|ZM)?)\s*(?:,\s*(?P<srid>\d+)\s*)?\)",
+    re.IGNORECASE,
+)
 _ENUM: Final = re.compile(r"(?P<name>[\w.]+)\s*\(\s*(?P<labels>.*[^\d\s,].*?)\s*\)", re.DOTALL)
 _SIMPLE: Final = re.compile(
     r"(?P<name>[A-Za-z]\w*(?:\s+[A-Za-z]+)*?)\s*(?:\(\s*(?P<width>\d+)\s*(?:,\s*(?P<scale>\d+)\s*)?\))?"
@@ -90,6 +106,8 @@ def parse_sql_type(text: str) -> SqlType:
         if inner.kind is not Kind.STRING:
             raise StatementError(f"{text!r}: only strings have a collation")
         return SqlType(Kind.COLLATED_STRING, width=inner.width, locale=collated["locale"], name=inner.name)
+    if shaped := _SHAPED.fullmatch(text):
+        return _shaped(shaped)
     simple = _SIMPLE.fullmatch(text)
     found = _simple(simple) if simple else None
     if found is not None:
@@ -115,6 +133,8 @@ def sql_type_text(sql_type: SqlType) -> str:
         return f"FLOAT{(sql_type.width or 64) // 8}"
     if kind is Kind.BIT and sql_type.varying:
         return _sized("VARBIT", sql_type)
+    if kind in _SPATIAL:
+        return f"{kind.value}{_shape_text(sql_type)}"
     return _sized(sql_type.name or kind.value, sql_type)
 
 
@@ -137,6 +157,18 @@ def _simple(match: re.Match[str]) -> SqlType | None:
     return SqlType(
         found.kind, int(match["width"]), int(match["scale"] or 0), varying=found.varying, name=found.name
     )
+
+
+def _shaped(match: re.Match[str]) -> SqlType:
+    kind = Kind(match["kind"].upper())
+    default = _DEFAULT_GEOGRAPHY_SRID if kind is Kind.GEOGRAPHY else 0
+    return SqlType(kind, width=int(match["srid"] or default), name=match["shape"].upper())
+
+
+def _shape_text(sql_type: SqlType) -> str:
+    if sql_type.width:
+        return f"({sql_type.name or _ANY_SHAPE},{sql_type.width})"
+    return f"({sql_type.name})" if sql_type.name else ""
 
 
 def _enum(match: re.Match[str]) -> SqlType:

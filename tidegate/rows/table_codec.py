@@ -11,9 +11,10 @@ from typing import Any, Final
 from tidegate.errors import ChecksumMismatch, EncodingError, RowError, UnsupportedTable
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.index_key import IndexKeyCodec
-from tidegate.rows.keyside.datums import key_codec
+from tidegate.rows.keyside.datums import has_key_form, key_codec
 from tidegate.rows.row import Row
 from tidegate.rows.row_layout import RowLayout
+from tidegate.rows.sql_type import sql_type_text
 from tidegate.rows.table_key import FAMILY_ZERO, decode_family_suffix, prefix_end, shortened
 from tidegate.rows.types import Datum, Kind
 from tidegate.rows.value import ValueTag, ordinary, seal, unseal
@@ -146,5 +147,8 @@ def _refuse_unsupported(descriptor: TableDescriptor) -> None:
     for column in descriptor.columns:
         if column.type.kind is Kind.ARRAY and column.type.element is None:
             raise UnsupportedTable(f"table {descriptor.name}: column {column.name} is an array of no type")
-        if column.type.kind is Kind.JSONB and column.id in key_ids:
-            raise UnsupportedTable(f"table {descriptor.name} has a JSONB column in its primary key")
+        if column.id in key_ids and not has_key_form(column.type):
+            raise UnsupportedTable(
+                f"table {descriptor.name} has a {sql_type_text(column.type)} column in its primary key, "
+                f"{column.name}: this version reads no keys of that type, leave the table out of the feed"
+            )

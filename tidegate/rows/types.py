@@ -18,6 +18,13 @@
 | BIT | ``str`` of ``0`` and ``1`` |
 | JSONB | ``Json``, so that JSON ``null`` and SQL NULL stay apart |
 | ARRAY | ``tuple`` of datums |
+| OID | ``int`` |
+| PG_LSN | ``int`` (64 bits, unsigned) |
+| BOX2D | ``Box2D`` |
+| GEOMETRY, GEOGRAPHY | ``bytes``: the shape in EWKB (`tidegate.rows.ewkb` reads and writes it) |
+| TSVECTOR | ``TsVector`` |
+| TSQUERY | ``TsQuery`` |
+| VECTOR | ``tuple`` of ``float`` that 32 bits hold |
 | NULL of any type | ``None`` |
 """
 
@@ -54,6 +61,13 @@ class Kind(enum.Enum):
     JSONB = "JSONB"
     ARRAY = "ARRAY"
     OID = "OID"
+    PG_LSN = "PG_LSN"
+    BOX2D = "BOX2D"
+    GEOMETRY = "GEOMETRY"
+    GEOGRAPHY = "GEOGRAPHY"
+    TSVECTOR = "TSVECTOR"
+    TSQUERY = "TSQUERY"
+    VECTOR = "VECTOR"
 
 
 class TimeTz(NamedTuple):
@@ -69,6 +83,69 @@ class Interval(NamedTuple):
     months: int
     days: int
     nanos: int
+
+
+class Box2D(NamedTuple):
+    """A BOX2D: its least and greatest coordinates."""
+
+    lo_x: float
+    hi_x: float
+    lo_y: float
+    hi_y: float
+
+
+class TsPosition(NamedTuple):
+    """Where a lexeme stands in a document (1 to 16383), and its weight: 0 to 3 for D, C, B, A."""
+
+    position: int
+    weight: int = 0
+
+
+class TsTerm(NamedTuple):
+    """A lexeme of a document, and where it stands there."""
+
+    lexeme: str
+    positions: tuple[TsPosition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TsVector:
+    """A TSVECTOR: the lexemes of a document in the order of their bytes."""
+
+    terms: tuple[TsTerm, ...]
+
+
+class TsOperator(enum.IntEnum):
+    """What joins the operands of a TSQUERY; the number is the one in stored values."""
+
+    NOT = 1
+    AND = 2
+    OR = 3
+    FOLLOWED_BY = 4
+
+
+class TsOperand(NamedTuple):
+    """A lexeme that is searched for: with weights 1, 2, 4, 8 for D, C, B, A (0 = any), 16 for a prefix."""
+
+    lexeme: str
+    weights: int = 0
+
+
+class TsOperation(NamedTuple):
+    """An operator before its operands; ``distance`` counts lexemes from one to the other (FOLLOWED_BY)."""
+
+    operator: TsOperator
+    distance: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TsQuery:
+    """A TSQUERY in prefix notation: an operator, then its operands, the left one first.
+
+    Flat, as it is stored, so that a query of any depth can be read and printed.
+    """
+
+    tokens: tuple[TsOperand | TsOperation, ...]
 
 
 JsonValue: TypeAlias = Union[bool, Decimal, str, "list[JsonValue]", "dict[str, JsonValue]", None]
@@ -94,6 +171,9 @@ Datum: TypeAlias = (
     | TimeTz
     | Interval
     | Json
+    | Box2D
+    | TsVector
+    | TsQuery
     | tuple["Datum", ...]
     | None
 )
@@ -111,10 +191,11 @@ class EnumMember:
 class SqlType:
     """A column's type.
 
-    ``width`` is the declared width of INT (16, 32, 64), FLOAT (32, 64), STRING and BIT, or the precision of
-    DECIMAL and of times; 0 where none was declared. ``scale`` is a DECIMAL's. ``varying`` marks VARBIT.
-    ``locale`` is a collation's, ``members`` an enum's, ``element`` an array's. ``name`` is an enum's, or
-    the declared spelling of a STRING (VARCHAR, CHAR, NAME).
+    ``width`` is the declared width of INT (16, 32, 64), FLOAT (32, 64), STRING and BIT, the precision of
+    DECIMAL and of times, the dimensions of VECTOR, or the SRID of GEOMETRY and GEOGRAPHY; 0 where none was
+    declared. ``scale`` is a DECIMAL's. ``varying`` marks VARBIT. ``locale`` is a collation's, ``members`` an
+    enum's, ``element`` an array's. ``name`` is an enum's, the declared spelling of a STRING (VARCHAR, CHAR,
+    NAME, REFCURSOR), or the declared shape of GEOMETRY and GEOGRAPHY (POINT, POLYGONZ).
     """
 
     kind: Kind

@@ -14,15 +14,21 @@ from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 
 from tests.unit.changefeed.tables import deletion_of, row, table, update
+from tests.unit.rows.searches import QUERY, VECTOR_OF_WORDS
+from tests.unit.rows.shapes import GEOGRAPHY_POINT
 from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.options import CONNECT_ENVELOPES, Envelope, FeedOptions
 from tidegate.hlc import Timestamp
-from tidegate.rows.types import Datum, Interval, Json, Kind, SqlType, TimeTz
+from tidegate.rows.ewkb import Shape, ShapeType, write_ewkb
+from tidegate.rows.types import Box2D, Datum, Interval, Json, Kind, SqlType, TimeTz
 
 GOLDEN = Path(__file__).parent / "golden" / "every_type.tsv"
 AT = Timestamp(1_743_530_146_812_942_001, 7)
 NO_VALUE = b"(no value)"
 HOUR_NANOS = 3_600_000_000_000
+POLYGON = write_ewkb(
+    Shape(ShapeType.POLYGON, (((0.0, 0.0), (1e-7, 0.0), (0.1, 123_456_789.25), (0.0, 0.0)),), srid=26918)
+)
 
 EVERY_TYPE: dict[str, tuple[SqlType, Datum]] = {
     "array": (SqlType(Kind.ARRAY, element=SqlType(Kind.STRING)), ("a", None, 'q"')),
@@ -47,6 +53,13 @@ EVERY_TYPE: dict[str, tuple[SqlType, Datum]] = {
     "timestamp": (SqlType(Kind.TIMESTAMP), 1_743_530_146_812_942_000),
     "timestamptz": (SqlType(Kind.TIMESTAMPTZ), 1_746_825_629_000_000_000),
     "timetz": (SqlType(Kind.TIMETZ), TimeTz(11_045_600_000, -7200)),
+    "box2d": (SqlType(Kind.BOX2D), Box2D(1.0, 3.0, 2.0, 4.5)),
+    "geography": (SqlType(Kind.GEOGRAPHY), bytes.fromhex(GEOGRAPHY_POINT)),
+    "geometry": (SqlType(Kind.GEOMETRY), POLYGON),
+    "lsn": (SqlType(Kind.PG_LSN), 0x16_B374_D848),
+    "tsquery": (SqlType(Kind.TSQUERY), QUERY),
+    "tsvector": (SqlType(Kind.TSVECTOR), VECTOR_OF_WORDS),
+    "vector": (SqlType(Kind.VECTOR), (1.0, -0.5, 1e6)),
     "uuid": (SqlType(Kind.UUID), uuid.UUID("27f4f4c9-e35a-45dd-9b79-5ff0f9b5fbb0")),
 }
 KEY = ("string", "float", "timestamp")

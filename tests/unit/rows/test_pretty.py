@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.rows import Interval, TimeTz
-from tidegate.rows.keyside import bit_strings, byte_strings, decimals, floats, integers, temporal
+from tidegate.rows import Box2D, Interval, TimeTz
+from tidegate.rows.keyside import bit_strings, boxes, byte_strings, decimals, floats, integers, temporal
 from tidegate.rows.pretty import pretty_key, quoted
 from tidegate.rows.table_key import tenant_prefix
 
@@ -45,6 +45,7 @@ def test_prefixes_are_named(key: bytes, text: str) -> None:
         (floats.encode_float_asc(-1e300), "-1e+300"),
         (floats.encode_float_asc(1234567.5), "1.2345675e+06"),
         (floats.encode_float_asc(0.00001), "1e-05"),
+        (boxes.encode_box_asc(Box2D(1, 3.5, -2, 4)), "BOX(1 -2,3.5 4)"),
         (floats.encode_float_asc(0.0), "0"),
         (floats.encode_float_asc(float("inf")), "+Inf"),
         (floats.encode_float_asc(float("-inf")), "-Inf"),

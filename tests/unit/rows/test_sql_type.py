@@ -14,6 +14,9 @@ CANONICAL = (
     *("STRING", "STRING(20)", "VARCHAR", "VARCHAR(20)", "CHAR", "CHAR(3)", "NAME", "BYTES", "UUID", "INET"),
     *("DATE", "TIME", "TIME(3)", "TIMETZ", "TIMESTAMP", "TIMESTAMP(3)", "TIMESTAMPTZ", "INTERVAL"),
     *("BIT", "BIT(8)", "VARBIT", "VARBIT(8)", "JSONB", "OID"),
+    *("PG_LSN", "BOX2D", "TSVECTOR", "TSQUERY", "VECTOR", "VECTOR(3)", "REFCURSOR"),
+    *("GEOMETRY", "GEOGRAPHY", "GEOMETRY(POINT)", "GEOMETRY(POLYGONZM,4326)", "GEOMETRY(GEOMETRY,26918)"),
+    *("GEOGRAPHY(POINT,4326)", "GEOMETRY(POINT,4326)[]"),
     *("STRING COLLATE fr", "VARCHAR(20) COLLATE en_US", "INT8[]", "DECIMAL(10,2)[]", "STRING COLLATE de[]"),
 )
 
@@ -44,6 +47,8 @@ def test_a_canonical_text_comes_back(text: str) -> None:
         ("bit varying(3)", "VARBIT(3)"),
         ('string collate "en"', "STRING COLLATE en"),
         (" int [] ", "INT8[]"),
+        ("geometry( pointz , 3857 )", "GEOMETRY(POINTZ,3857)"),
+        ("geography(point)", "GEOGRAPHY(POINT,4326)"),
     ],
 )
 def test_aliases_mean_their_type(alias: str, canonical: str) -> None:
@@ -55,6 +60,7 @@ def test_a_type_made_by_hand_has_a_text() -> None:
     assert sql_type_text(SqlType(Kind.INT)) == "INT8"
     assert sql_type_text(SqlType(Kind.ENUM, name="city.status")) == "city.status"
     assert sql_type_text(SqlType(Kind.ENUM)) == "ENUM"
+    assert sql_type_text(SqlType(Kind.GEOMETRY, width=4326)) == "GEOMETRY(GEOMETRY,4326)"
 
 
 @pytest.mark.parametrize(
@@ -87,6 +93,9 @@ def test_an_enums_physical_values_rise_with_its_labels(labels: list[str]) -> Non
         "INT COLLATE en",
         "DECIMAL(10,2",
         "STRING(",
+        "BOX2D(2)",
+        "GEOMETRY(4326)",
+        "LTREE",
     ],
 )
 def test_other_texts_are_refused_by_name(text: str) -> None:

@@ -287,7 +287,10 @@ def test_unsupported_tables_are_refused_with_name_and_reason() -> None:
     two = (Family(0, "f0", (1, 3)), Family(1, "f1", (2,), 2))
     for descriptor, reason in (
         (replace(ACCOUNTS, families=two), r"table accounts has 2 column families \(f0, f1\)"),
-        (table("doc JSONB"), "table accounts has a JSONB column in its primary key"),
+        (table("doc JSONB"), "table accounts has a JSONB column in its primary key, doc"),
+        (table("at GEOMETRY(POINT)"), r"has a GEOMETRY\(POINT\) column in its primary key, at"),
+        (table("v VECTOR(3)"), r"has a VECTOR\(3\) column in its primary key, v"),
+        (table("docs JSONB[]"), r"has a JSONB\[\] column in its primary key, docs"),
         (replace(ACCOUNTS, primary_key=()), "table accounts: its primary key"),
         (replace(ACCOUNTS, primary_key=(KeyPart(9),)), "table accounts: its primary key"),
     ):

@@ -6,7 +6,9 @@
 | FLOAT | double |
 | BOOL | boolean |
 | BYTES | bytes |
+| GEOMETRY, GEOGRAPHY | bytes: EWKB |
 | STRING, COLLATED STRING, ENUM, UUID, INET, TIMETZ | string |
+| PG_LSN, BOX2D, TSVECTOR, TSQUERY | string |
 | JSONB | string: its JSON text |
 | INTERVAL | string: ISO 8601 |
 | DATE | int, ``date``; an infinite one has no form |
@@ -16,7 +18,8 @@
 | BIT, VARBIT | array of long: bits used in the last word, then words of 64 bits from the left |
 | ARRAY | array of the same unions |
 
-DECIMAL without a precision and OID have none. Source: CockroachDB ``pkg/ccl/changefeedccl/avro/avro.go``.
+DECIMAL without a precision, OID and VECTOR have none. Source: CockroachDB
+``pkg/ccl/changefeedccl/avro/avro.go``.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from tidegate.changefeed.avro.body import NULL, Branch
 from tidegate.changefeed.avro.interval_text import iso_interval
 from tidegate.changefeed.avro.schema_text import AvroType
 from tidegate.changefeed.json_text import json_value, utf8
+from tidegate.changefeed.search_text import tsquery_text, tsvector_text
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.rows.sql_type import sql_type_text
 from tidegate.rows.types import Json, Kind, SqlType
@@ -191,4 +195,10 @@ _BY_KIND: Final[dict[Kind, Callable[[str], FieldType]]] = {
     Kind.INTERVAL: _text(iso_interval),
     Kind.BIT: _bit,
     Kind.JSONB: _jsonb,
+    Kind.PG_LSN: _text(datum_text.lsn_text),
+    Kind.BOX2D: _text(datum_text.box2d_text),
+    Kind.GEOMETRY: _as_it_is("bytes"),
+    Kind.GEOGRAPHY: _as_it_is("bytes"),
+    Kind.TSVECTOR: _text(tsvector_text),
+    Kind.TSQUERY: _text(tsquery_text),
 }

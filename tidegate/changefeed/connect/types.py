@@ -20,6 +20,8 @@
 | TIMESTAMP | int64 | ``io.debezium.time.MicroTimestamp`` |
 | TIMESTAMPTZ | string | ``io.debezium.time.ZonedTimestamp`` |
 | INTERVAL | string | ``io.debezium.time.Interval`` |
+| PG_LSN, BOX2D, TSVECTOR, TSQUERY, VECTOR | string | SQL's own text |
+| GEOMETRY, GEOGRAPHY | bytes | EWKB |
 | ARRAY | array | of the element's type, or of strings; items may be null |
 
 Sources: Debezium's documentation of its PostgreSQL connector (the meanings), and the types that
@@ -27,7 +29,8 @@ Sources: Debezium's documentation of its PostgreSQL connector (the meanings), an
 PostgreSQL type to make, the source's type goes along as Debezium's own parameter for that.
 
 That sink hands an array's items to PostgreSQL as they are, without regard to what they mean. So the items of
-BYTES, DATE, DECIMAL, TIME, TIMETZ, TIMESTAMP and TIMESTAMPTZ arrays are strings: SQL's own text.
+BYTES, DATE, DECIMAL, TIME, TIMETZ, TIMESTAMP, TIMESTAMPTZ, GEOMETRY and GEOGRAPHY arrays are strings: SQL's
+own text.
 """
 
 from __future__ import annotations
@@ -39,7 +42,17 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from tidegate.changefeed.avro.interval_text import iso_interval
 from tidegate.changefeed.connect import values
 from tidegate.changefeed.connect.schema import Schema, semantic
-from tidegate.changefeed.datum_text import date_text, inet_text, time_text, timestamp_text
+from tidegate.changefeed.datum_text import (
+    box2d_text,
+    date_text,
+    inet_text,
+    lsn_text,
+    shape_text,
+    time_text,
+    timestamp_text,
+    vector_text,
+)
+from tidegate.changefeed.search_text import tsquery_text, tsvector_text
 from tidegate.errors import UnsupportedTable
 from tidegate.rows.types import Kind, SqlType
 
@@ -86,6 +99,14 @@ _BY_KIND: Final[dict[Kind, ColumnType]] = {
         semantic("string", "io.debezium.data.Json", **{_SOURCE_TYPE: "JSONB"}), values.json_string_of
     ),
     Kind.OID: ColumnType(_told("int64", "OID")),
+    # As plain types, which a PostgreSQL without extensions has a column for.
+    Kind.PG_LSN: ColumnType(Schema("string"), lsn_text),
+    Kind.BOX2D: ColumnType(Schema("string"), box2d_text),
+    Kind.GEOMETRY: ColumnType(Schema("bytes")),
+    Kind.GEOGRAPHY: ColumnType(Schema("bytes")),
+    Kind.TSVECTOR: ColumnType(Schema("string"), tsvector_text),
+    Kind.TSQUERY: ColumnType(Schema("string"), tsquery_text),
+    Kind.VECTOR: ColumnType(Schema("string"), vector_text),
 }
 #: Items that would be wrong in the sink, or stop it, in the form that a column of their own has.
 _ITEMS: Final[dict[Kind, ColumnType]] = {
@@ -96,6 +117,8 @@ _ITEMS: Final[dict[Kind, ColumnType]] = {
     Kind.TIMETZ: ColumnType(Schema("string"), values.zoned_time),
     Kind.TIMESTAMP: ColumnType(Schema("string"), timestamp_text),
     Kind.TIMESTAMPTZ: ColumnType(Schema("string"), values.zoned_timestamp),
+    Kind.GEOMETRY: ColumnType(Schema("string"), shape_text),
+    Kind.GEOGRAPHY: ColumnType(Schema("string"), shape_text),
 }
 _INTEGERS: Final = {
     16: ColumnType(Schema("int16"), values.BoundedInt(16)),

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from tidegate.errors import EncodingError
 from tidegate.rows.enum_labels import label_of, physical_of
 from tidegate.rows.inet import encode_inet, inet_of
-from tidegate.rows.keyside import bit_strings, byte_strings, decimals, floats, integers, temporal
+from tidegate.rows.keyside import bit_strings, boxes, byte_strings, decimals, floats, integers, temporal
 from tidegate.rows.keyside.arrays import array_decoder, array_encoder
 from tidegate.rows.take import Decode, Encode
 from tidegate.rows.types import Kind, SqlType
@@ -26,6 +26,13 @@ class KeyCodec(NamedTuple):
 
     encode: Encode
     decode: Decode
+
+
+def has_key_form(sql_type: SqlType) -> bool:
+    """Whether columns of ``sql_type`` can be in a primary key. CockroachDB refuses the others too."""
+    if sql_type.kind is Kind.ARRAY:
+        return sql_type.element is not None and has_key_form(sql_type.element)
+    return sql_type.kind is Kind.ENUM or sql_type.kind in _CODECS
 
 
 def key_codec(sql_type: SqlType, descending: bool) -> KeyCodec:
@@ -159,5 +166,13 @@ _CODECS: Final[dict[Kind, tuple[KeyCodec, KeyCodec]]] = {
     Kind.BIT: (
         KeyCodec(bit_strings.encode_bits_asc, bit_strings.decode_bits_asc),
         KeyCodec(bit_strings.encode_bits_desc, bit_strings.decode_bits_desc),
+    ),
+    Kind.PG_LSN: (
+        KeyCodec(integers.encode_uvarint_asc, integers.decode_uvarint_asc),
+        KeyCodec(integers.encode_uvarint_desc, integers.decode_uvarint_desc),
+    ),
+    Kind.BOX2D: (
+        KeyCodec(boxes.encode_box_asc, boxes.decode_box_asc),
+        KeyCodec(boxes.encode_box_desc, boxes.decode_box_desc),
     ),
 }

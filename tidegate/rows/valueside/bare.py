@@ -18,11 +18,14 @@ from tidegate.rows.keyside.byte_strings import utf8
 from tidegate.rows.take import Decode, Encode
 from tidegate.rows.types import Json, Kind, SqlType
 from tidegate.rows.value import ValueTag
+from tidegate.rows.valueside import scalars, spatial
 from tidegate.rows.valueside.arrays import decode_array, encode_array
 from tidegate.rows.valueside.datums import element_codec, value_codec
 from tidegate.rows.valueside.decimals import decode_decimal_body, encode_decimal_body
 from tidegate.rows.valueside.tags import WireType
+from tidegate.rows.valueside.text_search import encode_tsquery, encode_tsvector, tsquery_of, tsvector_of
 from tidegate.rows.valueside.varints import decode_zigzag, encode_zigzag
+from tidegate.rows.valueside.vectors import encode_vector, vector_of
 
 
 class BareCodec(NamedTuple):
@@ -110,4 +113,11 @@ _CODECS: Final[dict[Kind, BareCodec]] = {
         ValueTag.DURATION, temporal.encode_interval_asc, _whole(temporal.decode_interval_asc)
     ),
     Kind.BIT: BareCodec(ValueTag.BIT_ARRAY, *_tagged(Kind.BIT, WireType.BIT_ARRAY)),
+    Kind.PG_LSN: BareCodec(ValueTag.INT, scalars.encode_lsn, _whole(scalars.decode_lsn)),
+    Kind.BOX2D: BareCodec(ValueTag.BOX2D, spatial.encode_bare_box, spatial.bare_box_of),
+    Kind.GEOMETRY: BareCodec(ValueTag.GEO, spatial.shape_writer(spatial.GEOMETRY), spatial.shape_of),
+    Kind.GEOGRAPHY: BareCodec(ValueTag.GEO, spatial.shape_writer(spatial.GEOGRAPHY), spatial.shape_of),
+    Kind.TSVECTOR: BareCodec(ValueTag.BYTES, encode_tsvector, tsvector_of),
+    Kind.TSQUERY: BareCodec(ValueTag.BYTES, encode_tsquery, tsquery_of),
+    Kind.VECTOR: BareCodec(ValueTag.BYTES, encode_vector, vector_of),
 }

@@ -13,13 +13,16 @@ from tidegate.rows.enum_labels import label_of, physical_of
 from tidegate.rows.inet import decode_inet, encode_inet
 from tidegate.rows.take import Decode, Encode
 from tidegate.rows.types import Kind, SqlType
-from tidegate.rows.valueside import scalars
+from tidegate.rows.valueside import scalars, spatial
 from tidegate.rows.valueside.arrays import decode_array, encode_array
 from tidegate.rows.valueside.decimals import decode_decimal, encode_decimal
 from tidegate.rows.valueside.tags import WireType
+from tidegate.rows.valueside.text_search import encode_tsquery, encode_tsvector, tsquery_of, tsvector_of
 from tidegate.rows.valueside.varints import decode_zigzag, encode_zigzag
+from tidegate.rows.valueside.vectors import encode_vector, vector_of
 
 Tagged: TypeAlias = tuple[WireType, bytes]
+_Plain: TypeAlias = tuple[WireType, Encode, Decode]
 
 
 class ValueCodec(NamedTuple):
@@ -40,7 +43,7 @@ def value_codec(sql_type: SqlType) -> ValueCodec:
     )
 
 
-def element_codec(sql_type: SqlType) -> tuple[WireType, Encode, Decode]:
+def element_codec(sql_type: SqlType) -> _Plain:
     """How array elements of ``sql_type`` are read and written: without tags, booleans as a byte each."""
     if sql_type.kind is Kind.BOOL:
         return WireType.TRUE, scalars.encode_bool_element, scalars.decode_bool_element
@@ -70,7 +73,18 @@ _INTEGER: Final = (WireType.INT, encode_zigzag, decode_zigzag)
 _STRING: Final = (WireType.BYTES, scalars.encode_string, scalars.decode_string)
 _TIMESTAMP: Final = (WireType.TIME, scalars.encode_timestamp, scalars.decode_timestamp)
 
-_PLAIN: Final[dict[Kind, tuple[WireType, Encode, Decode]]] = {
+
+def _sized(wire_type: WireType, encode: Encode, whole: Callable[[bytes], Any]) -> _Plain:
+    """A type whose datums stand behind their length."""
+
+    def decode(buffer: bytes, position: int) -> tuple[Any, int]:
+        data, end = scalars.decode_sized(buffer, position)
+        return whole(data), end
+
+    return wire_type, lambda datum: scalars.encode_sized(encode(datum)), decode
+
+
+_PLAIN: Final[dict[Kind, _Plain]] = {
     Kind.INT: _INTEGER,
     Kind.DATE: _INTEGER,
     Kind.TIME: _INTEGER,
@@ -88,10 +102,17 @@ _PLAIN: Final[dict[Kind, tuple[WireType, Encode, Decode]]] = {
     Kind.INTERVAL: (WireType.DURATION, scalars.encode_interval, scalars.decode_interval),
     Kind.BIT: (WireType.BIT_ARRAY, scalars.encode_bits, scalars.decode_bits),
     Kind.JSONB: (WireType.JSON, scalars.encode_json, scalars.decode_json),
+    Kind.PG_LSN: (WireType.INT, scalars.encode_lsn, scalars.decode_lsn),
+    Kind.BOX2D: (WireType.BOX2D, spatial.encode_box, spatial.decode_box),
+    Kind.GEOMETRY: _sized(WireType.GEO, spatial.shape_writer(spatial.GEOMETRY), spatial.shape_of),
+    Kind.GEOGRAPHY: _sized(WireType.GEO, spatial.shape_writer(spatial.GEOGRAPHY), spatial.shape_of),
+    Kind.TSVECTOR: _sized(WireType.TS_VECTOR, encode_tsvector, tsvector_of),
+    Kind.TSQUERY: _sized(WireType.TS_QUERY, encode_tsquery, tsquery_of),
+    Kind.VECTOR: _sized(WireType.PG_VECTOR, encode_vector, vector_of),
 }
 
 
-def _plain(sql_type: SqlType) -> tuple[WireType, Encode, Decode]:
+def _plain(sql_type: SqlType) -> _Plain:
     if sql_type.kind is Kind.ENUM:
         return _enum(sql_type)
     if sql_type.kind is Kind.ARRAY:
@@ -99,7 +120,7 @@ def _plain(sql_type: SqlType) -> tuple[WireType, Encode, Decode]:
     return _PLAIN[sql_type.kind]
 
 
-def _enum(sql_type: SqlType) -> tuple[WireType, Encode, Decode]:
+def _enum(sql_type: SqlType) -> _Plain:
     physical, label = physical_of(sql_type), label_of(sql_type)
 
     def decode(buffer: bytes, position: int) -> tuple[str, int]:
@@ -109,7 +130,7 @@ def _enum(sql_type: SqlType) -> tuple[WireType, Encode, Decode]:
     return WireType.BYTES, lambda datum: scalars.encode_sized(physical(datum)), decode
 
 
-def _array(sql_type: SqlType) -> tuple[WireType, Encode, Decode]:
+def _array(sql_type: SqlType) -> _Plain:
     if sql_type.element is None:
         raise EncodingError("an array type needs an element type")
     wire_type, encode_element, decode_element = element_codec(sql_type.element)

@@ -20,6 +20,8 @@ from tidegate.rows.valueside.tags import WireType
 from tidegate.rows.valueside.varints import decode_length, decode_zigzag, encode_length, encode_zigzag
 
 _DOUBLE: Final = struct.Struct(">d")
+_TWO_TO_63: Final = 1 << 63
+_TWO_TO_64: Final = 1 << 64
 _LONG: Final = 0x80  # lengths below it are a single byte
 
 
@@ -125,6 +127,19 @@ def decode_bits(buffer: bytes, position: int) -> tuple[str, int]:
     data, end = take(buffer, start, 8 * -(-length // WORD_BITS))
     words = [int.from_bytes(data[i : i + 8], "big") for i in range(0, len(data), 8)]
     return bits_of(words, length), end
+
+
+def encode_lsn(lsn: int) -> bytes:
+    """An unsigned integer, written as the signed one of the same 64 bits."""
+    if not 0 <= lsn < _TWO_TO_64:
+        raise EncodingError(f"{lsn} does not fit in 64 bits without a sign")
+    return encode_zigzag(lsn - _TWO_TO_64 if lsn >= _TWO_TO_63 else lsn)
+
+
+def decode_lsn(buffer: bytes, position: int) -> tuple[int, int]:
+    """Inverse of `encode_lsn`; `EncodingError` when malformed."""
+    value, end = decode_zigzag(buffer, position)
+    return value % _TWO_TO_64, end
 
 
 def encode_json(datum: Json) -> bytes:

@@ -12,6 +12,7 @@ from typing import Final
 
 from tidegate.errors import EncodingError
 from tidegate.rows.inet import decode_inet
+from tidegate.rows.keyside.boxes import decode_sides_asc
 from tidegate.rows.take import take
 from tidegate.rows.valueside.varints import decode_length, decode_uvarint, encode_length
 
@@ -138,7 +139,7 @@ _SKIP: Final[dict[int, Callable[[bytes, int], int]]] = {
     WireType.BIT_ARRAY: _bit_array,
     WireType.TIME_TZ: _integers(2),
     WireType.GEO: _sized,
-    WireType.BOX2D: _fixed(32),
+    WireType.BOX2D: lambda buffer, position: decode_sides_asc(buffer, position)[1],
     WireType.VOID: _nothing,
     WireType.TS_QUERY: _sized,
     WireType.TS_VECTOR: _sized,

@@ -32,7 +32,7 @@ def one_column(sql_type: SqlType) -> TableDescriptor:
 _PLAIN = tuple(
     SqlType(kind)
     for kind in Kind
-    if kind not in (Kind.ARRAY, Kind.ENUM, Kind.DECIMAL, Kind.OID, Kind.COLLATED_STRING)
+    if kind not in (Kind.ARRAY, Kind.ENUM, Kind.DECIMAL, Kind.OID, Kind.VECTOR, Kind.COLLATED_STRING)
 )
 _decimal_types = st.integers(1, 40).flatmap(
     lambda precision: st.builds(

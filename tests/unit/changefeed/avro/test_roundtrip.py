@@ -6,7 +6,7 @@ import ipaddress
 import json
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Context, Decimal
 from io import BytesIO
@@ -19,6 +19,7 @@ from tests.unit.changefeed.avro.tables_of_types import AVRO, tables_with_rows
 from tests.unit.changefeed.tables import row
 from tests.unit.rows.sameness import exact
 from tidegate.changefeed.avro.envelopes import compile_avro
+from tidegate.changefeed.json_text import json_string, text_encoder
 from tidegate.changefeed.names import sql_name
 from tidegate.changefeed.options import Envelope
 from tidegate.hlc import Timestamp
@@ -26,6 +27,8 @@ from tidegate.rows.types import Interval, Json, Kind, SqlType, TimeTz
 
 AT = Timestamp(5)
 WIDE = Context(prec=100)
+#: Compared as the text that a JSON feed has.
+AS_TEXT: Final = (Kind.PG_LSN, Kind.BOX2D, Kind.TSVECTOR, Kind.TSQUERY)
 _INTERVAL: Final = re.compile(
     r"P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?[\d.]+)S)?)?"
 )
@@ -49,25 +52,9 @@ def as_datum(sql_type: SqlType, value: Any) -> Any:
     """The datum that an Avro value stands for."""
     if value is None:
         return None
-    match sql_type.kind:
-        case Kind.ARRAY:
-            assert sql_type.element is not None
-            return tuple(as_datum(sql_type.element, item) for item in value)
-        case Kind.DECIMAL:
-            return Decimal(value)
-        case Kind.UUID:
-            return uuid.UUID(value)
-        case Kind.INET:
-            return ipaddress.ip_interface(value)
-        case Kind.JSONB:
-            return Json(json.loads(value, parse_float=Decimal, parse_int=Decimal))
-        case Kind.BIT:
-            return bits(value)
-        case Kind.INTERVAL:
-            return interval(value)
-        case Kind.TIMETZ:
-            return timetz(value)
-    return value
+    if sql_type.element is not None:
+        return tuple(as_datum(sql_type.element, item) for item in value)
+    return _READERS.get(sql_type.kind, lambda same: same)(value)
 
 
 def bits(words: list[int]) -> str:
@@ -93,6 +80,19 @@ def timetz(text: str) -> TimeTz:
     return TimeTz(int(micros), -offset if sign == "+" else offset)
 
 
+#: Of kinds whose datums are not what Avro has for them.
+_READERS: Final[dict[Kind, Callable[[Any], Any]]] = {
+    Kind.DECIMAL: Decimal,
+    Kind.UUID: uuid.UUID,
+    Kind.INET: ipaddress.ip_interface,
+    Kind.JSONB: lambda text: Json(json.loads(text, parse_float=Decimal, parse_int=Decimal)),
+    Kind.BIT: bits,
+    Kind.INTERVAL: interval,
+    Kind.TIMETZ: timetz,
+    **dict.fromkeys(AS_TEXT, json_string),
+}
+
+
 def as_kept(sql_type: SqlType, datum: Any) -> Any:
     """The datum as far as Avro keeps it: microseconds, decimals with their column's scale."""
     if datum is None:
@@ -103,6 +103,8 @@ def as_kept(sql_type: SqlType, datum: Any) -> Any:
             return tuple(as_kept(sql_type.element, item) for item in datum)
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
             return datum // 1000
+        case kind if kind in AS_TEXT:
+            return text_encoder(sql_type)(datum)
         case Kind.INTERVAL:
             sign = -1 if datum.nanos < 0 else 1
             return datum._replace(nanos=abs(datum.nanos) // 1000 * 1000 * sign)

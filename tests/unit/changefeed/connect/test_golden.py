@@ -18,13 +18,19 @@ import fastavro
 
 from tests.unit.changefeed.connect.forms import AT, FORMS
 from tests.unit.changefeed.tables import row, table
+from tests.unit.rows.searches import QUERY, VECTOR_OF_WORDS
+from tests.unit.rows.shapes import GEOGRAPHY_POINT
 from tidegate.changefeed.encoder import compile_encoder
+from tidegate.rows.ewkb import Shape, ShapeType, write_ewkb
 from tidegate.rows.sql_type import parse_sql_type
-from tidegate.rows.types import Datum, Interval, Json, Kind, TimeTz
+from tidegate.rows.types import Box2D, Datum, Interval, Json, Kind, TimeTz
 
 GOLDEN: Final = Path(__file__).parent / "golden" / "every_type.tsv"
 HOUR_NANOS: Final = 3_600_000_000_000
 KEY: Final = ("id", "uuid")
+POLYGON: Final = write_ewkb(
+    Shape(ShapeType.POLYGON, (((0.0, 0.0), (1e-7, 0.0), (0.1, 123_456_789.25), (0.0, 0.0)),), srid=26918)
+)
 EVERY_TYPE: Final[dict[str, tuple[str, Datum]]] = {
     "id": ("INT8", -(2**63)),
     "array": ("STRING[]", ("a", None, 'q"')),
@@ -51,6 +57,14 @@ EVERY_TYPE: Final[dict[str, tuple[str, Datum]]] = {
     "timestamp": ("TIMESTAMP", 1_743_530_146_812_942_000),
     "timestamptz": ("TIMESTAMPTZ", 1_746_825_629_000_000_000),
     "timetz": ("TIMETZ", TimeTz(11_045_600_000, -7200)),
+    "box2d": ("BOX2D", Box2D(1.0, 3.0, 2.0, 4.5)),
+    "geography": ("GEOGRAPHY", bytes.fromhex(GEOGRAPHY_POINT)),
+    "geometry": ("GEOMETRY", POLYGON),
+    "lsn": ("PG_LSN", 0x16_B374_D848),
+    "tsquery": ("TSQUERY", QUERY),
+    "tsvector": ("TSVECTOR", VECTOR_OF_WORDS),
+    "vector": ("VECTOR", (1.0, -0.5, 1e6)),
+    "shapes": ("GEOMETRY[]", (POLYGON, None)),
     "uuid": ("UUID", uuid.UUID("27f4f4c9-e35a-45dd-9b79-5ff0f9b5fbb0")),
     "varbit": ("VARBIT", "0010"),
 }

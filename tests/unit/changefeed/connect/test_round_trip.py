@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.unit.changefeed.connect.forms import AT, FORMS, read_back
 from tests.unit.rows.strategies import rows, tables
+from tidegate.changefeed.json_text import json_string, text_encoder
 from tidegate.changefeed.options import FeedOptions, Format
 from tidegate.errors import RowError
 from tidegate.rows.descriptor import TableDescriptor
@@ -86,6 +87,8 @@ def _json(text: str) -> Json:
     return Json(json.loads(text, parse_int=Decimal, parse_float=Decimal))
 
 
+#: Compared as the text that a JSON feed has.
+_AS_TEXT: Final = (Kind.PG_LSN, Kind.BOX2D, Kind.TSVECTOR, Kind.TSQUERY, Kind.VECTOR)
 _SAME: Final = lambda value: value  # noqa: E731
 _READERS: Final[Mapping[Kind, Callable[[Any], Any]]] = {
     **dict.fromkeys(
@@ -100,6 +103,8 @@ _READERS: Final[Mapping[Kind, Callable[[Any], Any]]] = {
     Kind.TIMESTAMPTZ: _timestamp_nanos,
     Kind.INTERVAL: _interval,
     Kind.JSONB: _json,
+    **dict.fromkeys((Kind.GEOMETRY, Kind.GEOGRAPHY), _SAME),
+    **dict.fromkeys(_AS_TEXT, json_string),
 }
 _ITEM_READERS: Final[Mapping[Kind, Callable[[Any], Any]]] = {
     **_READERS,
@@ -107,6 +112,7 @@ _ITEM_READERS: Final[Mapping[Kind, Callable[[Any], Any]]] = {
     Kind.DATE: _sql_date_days,
     Kind.TIME: _time_micros,
     Kind.TIMESTAMP: _timestamp_nanos,
+    **dict.fromkeys((Kind.GEOMETRY, Kind.GEOGRAPHY), bytes.fromhex),
 }
 
 
@@ -130,6 +136,8 @@ def _comparable(sql_type: SqlType, datum: Any, *, item: bool = False) -> Any:
             return datum._replace(nanos=int(Decimal(datum.nanos) / 1000) * 1000)
         case int() if sql_type.kind is Kind.TIMESTAMP and not item:
             return datum // 1000
+    if sql_type.kind in _AS_TEXT and datum is not None and not isinstance(datum, str):
+        return text_encoder(sql_type)(datum)
     return datum
 
 

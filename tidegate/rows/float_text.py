@@ -1,0 +1,66 @@
+"""Floats in the shortest text that reads back as the same number, in the layouts of Go's strconv.
+
+Source: Go's ``strconv.FormatFloat`` with precision -1.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Final
+
+_FLOAT32: Final = struct.Struct("<f")
+_FLOAT32_DIGITS: Final = 9  # enough to tell any two of them apart
+
+
+def general_text(value: float) -> str:
+    """Layout ``g``: with an exponent below 1e-4 and from 1e6 on (``1e+06``)."""
+    return _general(Decimal(repr(value)), value) if math.isfinite(value) else _not_finite(value)
+
+
+def general_text32(value: float) -> str:
+    """The same for a number that 32 bits hold: as few digits as tell it from other such numbers."""
+    return _general(_shortest32(value), value) if math.isfinite(value) else _not_finite(value)
+
+
+def plain_text(value: float) -> str:
+    """Layout ``f``: without an exponent, and without a point where there is no fraction."""
+    if not math.isfinite(value):
+        return _not_finite(value)
+    text = repr(value)
+    return f"{Decimal(text):f}" if "e" in text else text.removesuffix(".0")
+
+
+def _not_finite(value: float) -> str:
+    return {"inf": "+Inf", "-inf": "-Inf"}.get(str(value), "NaN")
+
+
+def _general(shortest: Decimal, value: float) -> str:
+    sign, digits, exponent = shortest.normalize().as_tuple()
+    assert isinstance(exponent, int), value
+    point = len(digits) + exponent - 1
+    if -4 <= point < 6:
+        return format(Decimal((sign, digits, exponent)), "f")
+    text = "".join(map(str, digits))
+    mantissa = text[0] + ("." + text[1:] if len(text) > 1 else "")
+    return f"{'-' if sign else ''}{mantissa}e{'-' if point < 0 else '+'}{abs(point):02d}"
+
+
+def _shortest32(value: float) -> Decimal:
+    exact = Decimal(value)
+    for digits in range(1, _FLOAT32_DIGITS):
+        # The nearest decimal may lie outside of what reads back, and its neighbour inside: both are tried.
+        near = [Context(prec=digits, rounding=way).plus(exact) for way in (ROUND_FLOOR, ROUND_CEILING)]
+        good = [decimal for decimal in near if _as_float32(decimal) == value]
+        if good:
+            return min(good, key=lambda decimal: abs(decimal - exact))
+    return Context(prec=_FLOAT32_DIGITS).plus(exact)
+
+
+def _as_float32(decimal: Decimal) -> float:
+    try:
+        nearest: float = _FLOAT32.unpack(_FLOAT32.pack(float(decimal)))[0]
+    except OverflowError:
+        return math.inf
+    return nearest

@@ -1,0 +1,71 @@
+"""Spatial datums in values: shapes as a message around their EWKB, boxes as four numbers.
+
+Source: CockroachDB pkg/util/encoding/encoding.go (Geo and Box2D values), pkg/geo/geopb, pkg/roachpb/data.go.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from tidegate.errors import EncodingError
+from tidegate.rows.ewkb import Head, ShapeType, read_head
+from tidegate.rows.keyside.boxes import decode_sides_asc, encode_sides_asc
+from tidegate.rows.spatial_pb2 import SpatialObject
+from tidegate.rows.types import Box2D
+
+GEOGRAPHY: Final = 1
+GEOMETRY: Final = 2
+
+_Z: Final = 1 << 30
+_M: Final = 1 << 29
+_COLLECTION: Final = 8  # 7 is "any shape", which no shape is
+_SIDES: Final = struct.Struct(">4d")
+
+#: Boxes in tuples and arrays stand as in keys, without the marker.
+encode_box, decode_box = encode_sides_asc, decode_sides_asc
+
+
+def shape_writer(object_type: int) -> Callable[[bytes], bytes]:
+    """What writes shapes as messages of type `GEOGRAPHY` or `GEOMETRY`; the bounding box is left out.
+
+    The writer raises `EncodingError` for bytes that do not begin as EWKB does.
+    """
+
+    def encode(ewkb: bytes) -> bytes:
+        head = read_head(ewkb)
+        message = SpatialObject(type=object_type, ewkb=ewkb, srid=head.srid, shape_type=_shape_type(head))
+        return message.SerializeToString(deterministic=True)
+
+    return encode
+
+
+def shape_of(data: bytes) -> bytes:
+    """The EWKB of such a message; `EncodingError` when it is damaged, or has no shape."""
+    try:
+        ewkb = SpatialObject.FromString(data).ewkb
+    except DecodeError as error:
+        raise EncodingError(f"a spatial object of {len(data)} bytes is damaged: {error}") from None
+    if not ewkb:
+        raise EncodingError("a spatial object holds no shape")
+    return ewkb
+
+
+def encode_bare_box(box: Box2D) -> bytes:
+    """Four floats of eight bytes."""
+    return _SIDES.pack(*box)
+
+
+def bare_box_of(data: bytes) -> Box2D:
+    """Inverse of `encode_bare_box`; `EncodingError` for another length."""
+    if len(data) != _SIDES.size:
+        raise EncodingError(f"a bare box has {len(data)} bytes instead of {_SIDES.size}")
+    return Box2D(*_SIDES.unpack(data))
+
+
+def _shape_type(head: Head) -> int:
+    base = _COLLECTION if head.type is ShapeType.GEOMETRYCOLLECTION else head.type
+    return base | (_Z if head.has_z else 0) | (_M if head.has_m else 0)
