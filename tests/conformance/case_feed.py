@@ -7,6 +7,7 @@ many feeds there are. Cases of Avro feeds name no registry: each gets one.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -121,7 +122,9 @@ def _name(table: dict[str, Any]) -> str:
 
 
 def _clause(name: str, value: Any) -> str:
-    return f'"{name}"' if value is True else f'"{name}" = {_quoted(str(value))}'
+    if value is True:
+        return f'"{name}"'
+    return f'"{name}" = {_quoted(json.dumps(value) if isinstance(value, dict) else str(value))}'
 
 
 def _quoted(text: str) -> str:

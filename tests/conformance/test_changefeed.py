@@ -263,6 +263,16 @@ def test_computed_columns_are_computed_and_virtual_ones_are_not_stored() -> None
     assert run_case(case).outcome is Outcome.PASSED
 
 
+@pytest.mark.parametrize("spelled", [{"team": "blue"}, '{"team": "blue"}'])
+def test_the_headers_of_a_feed_are_those_of_every_record(spelled: Any) -> None:
+    case = copy.deepcopy(_CASES["cf-env-10"])
+    case["options"] |= {"extra_headers": spelled}
+    case["expect"]["headers"] |= {"team": "blue"}
+    assert run_case(case).outcome is Outcome.PASSED
+    del case["options"]["extra_headers"]
+    assert run_case(case).outcome is Outcome.FAILED
+
+
 def test_a_changed_primary_key_is_a_deletion_and_a_new_row() -> None:
     case = copy.deepcopy(_CASES["cf-basic-01"])
     case["writes"] = [

@@ -12,6 +12,9 @@ _WINDOW_CHARS: Final = 100
 _SECRET: Final = re.compile(rf"((?:{'|'.join(sorted(SECRET_PARAMETERS))})=)([^&'\s]+)")
 #: Up to the last @ of the literal: a password that was not escaped may hold any of : / ? # @ and space.
 _PASSWORD: Final = re.compile(r"(:(?!//))((?:[^']|'')+)(?=@)")
+#: The literal of extra_headers: API keys are given in headers.
+_HEADERS: Final = re.compile(r"(\bextra_headers\"?\s*=\s*')((?:[^']|'')+)", re.I)
+_WITHIN_LINE: Final = re.compile(r"[^\n]")
 
 
 def with_caret(error: StatementError, statement: str) -> StatementError:
@@ -22,6 +25,7 @@ def with_caret(error: StatementError, statement: str) -> StatementError:
     """
     if not 0 <= error.position <= len(statement):
         return error
+    statement = _HEADERS.sub(lambda match: match[1] + _WITHIN_LINE.sub("*", match[2]), statement)
     line_start = statement.rfind("\n", 0, error.position) + 1
     line = statement[line_start:].partition("\n")[0].expandtabs(1)
     for secret in (_SECRET, _PASSWORD):

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from tidegate.changefeed.caret import with_caret
 from tidegate.changefeed.duration import duration_text
+from tidegate.changefeed.extra_headers import redacted_headers
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, TableName
 from tidegate.changefeed.option_clauses import OptionReading, read_options
 from tidegate.changefeed.options import DEFAULT_OPTIONS, FeedOptions
@@ -123,6 +124,8 @@ def _option_texts(reading: OptionReading) -> list[str]:
         shown["resolved"] = duration_text(options.resolved_interval_ns)
     if options.confluent_schema_registry:
         shown["confluent_schema_registry"] = parse_registry_uri(options.confluent_schema_registry).redacted()
+    if options.extra_headers:
+        shown["extra_headers"] = redacted_headers(options.extra_headers)
     if not reading.notices:
         shown["initial_scan"] = "no"
     return [_option_text(name, shown[name]) for name in sorted(shown)]

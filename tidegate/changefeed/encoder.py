@@ -5,12 +5,13 @@ from __future__ import annotations
 from tidegate.changefeed.avro.connect import compile_connect_avro
 from tidegate.changefeed.avro.envelopes import compile_avro
 from tidegate.changefeed.avro.marker import compile_avro_marker
+from tidegate.changefeed.extra_headers import constant_headers
 from tidegate.changefeed.feed import TableName
 from tidegate.changefeed.json_envelopes.connect import compile_connect_json
 from tidegate.changefeed.json_envelopes.envelope import compile_json
 from tidegate.changefeed.marker import json_marker
 from tidegate.changefeed.options import CONNECT_ENVELOPES, FeedOptions, Format
-from tidegate.changefeed.record_encoder import MarkerEncoder, RecordEncoder
+from tidegate.changefeed.record_encoder import Headers, MarkerEncoder, RecordEncoder
 from tidegate.rows.descriptor import TableDescriptor
 
 
@@ -19,6 +20,13 @@ def compile_encoder(table: TableDescriptor, options: FeedOptions) -> RecordEncod
 
     Raises ``UnsupportedTable``, naming table and column, for a table that the feed cannot emit.
     """
+    encoder = _compile(table, options)
+    if not options.extra_headers:
+        return encoder
+    return encoder._replace(headers=_with_constants(options, encoder.headers))
+
+
+def _compile(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     match options.format:
         case Format.JSON if options.connect_schema:
             return compile_connect_json(table, options)
@@ -28,6 +36,14 @@ def compile_encoder(table: TableDescriptor, options: FeedOptions) -> RecordEncod
             return compile_connect_avro(table, options)
         case Format.AVRO:
             return compile_avro(table, options)
+
+
+def _with_constants(options: FeedOptions, row_headers: Headers | None) -> Headers:
+    """The feed's headers, and behind them the row's own."""
+    constants = constant_headers(options.extra_headers)
+    if row_headers is None:
+        return lambda _: constants
+    return lambda row: constants + row_headers(row)
 
 
 def compile_marker(table: TableName, options: FeedOptions) -> MarkerEncoder:

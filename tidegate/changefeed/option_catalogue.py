@@ -101,6 +101,7 @@ SUPPORTED_OPTIONS: Final = (
     "diff",
     "encode_json_value_null_as_object",
     "envelope",
+    "extra_headers",
     "format",
     "full_table_name",
     "headers_json_column_name",

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from tidegate.changefeed.duration import parse_duration
+from tidegate.changefeed.extra_headers import read_extra_headers
 from tidegate.changefeed.option_catalogue import (
     KNOWN_OPTIONS,
     SUPPORTED_OPTIONS,
@@ -56,8 +57,8 @@ _FLAGS: Final = (
     *("mvcc_timestamp", "topic_in_value", "unordered", "updated"),
 )
 _TEXTS: Final = (
-    *("avro_schema_prefix", "confluent_schema_registry", "headers_json_column_name", "key_column"),
-    *("resolved_topic", "topic_prefix"),
+    *("avro_schema_prefix", "confluent_schema_registry", "extra_headers", "headers_json_column_name"),
+    *("key_column", "resolved_topic", "topic_prefix"),
 )
 
 
@@ -92,7 +93,7 @@ def read_options(clauses: Sequence[OptionClause]) -> OptionReading:
         raise StatementError(conflict, _last_named(clauses, conflict))
     for clause in clauses:
         _refuse_unsupported(clause, given[clause.name])
-        _check_registry(clause, given[clause.name])
+        given[clause.name] = _read_text(clause, given[clause.name])
     _refuse_enriched_avro(given, clauses)
     scan_chosen = "initial_scan" in given or "no_initial_scan" in given
     return OptionReading(_options(given), () if scan_chosen else (NO_SCAN_NOTICE,))
@@ -153,12 +154,17 @@ def _check_duration(clause: OptionClause, value: str) -> None:
         raise StatementError(f"negative durations are not accepted: {clause.name}='{value}'", clause.position)
 
 
-def _check_registry(clause: OptionClause, value: str) -> None:
-    if clause.name == "confluent_schema_registry":
-        try:
-            parse_registry_uri(value)
-        except StatementError as error:
-            raise StatementError(str(error), clause.position) from None
+def _read_text(clause: OptionClause, value: str) -> str:
+    """The value of an option whose text has a form of its own, in that form."""
+    try:
+        match clause.name:
+            case "confluent_schema_registry":
+                parse_registry_uri(value)
+            case "extra_headers":
+                return read_extra_headers(value)
+    except StatementError as error:
+        raise StatementError(str(error), clause.position) from None
+    return value
 
 
 def _refuse_enriched_avro(given: Mapping[str, str], clauses: Sequence[OptionClause]) -> None:

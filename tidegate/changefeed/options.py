@@ -64,8 +64,9 @@ class FeedOptions:
     every advance, ``None`` for no markers; ``resolved_topic`` is the topic that they go to, empty for the
     rows' own. ``topic_prefix`` stands before the name of every topic of rows. ``key_column`` and
     ``headers_json_column_name`` are column names, empty for none. ``connect_schema`` wraps JSON keys and
-    values as ``{"schema": ..., "payload": ...}``. ``confluent_schema_registry`` is a URL that may hold
-    secrets: it stays out of ``repr``.
+    values as ``{"schema": ..., "payload": ...}``. ``confluent_schema_registry`` is a URL,
+    ``extra_headers`` the standard form that ``extra_headers.py`` reads; both may hold secrets and stay out of
+    ``repr``.
     """
 
     format: Format = Format.JSON
@@ -87,6 +88,7 @@ class FeedOptions:
     confluent_schema_registry: str = field(default="", repr=False)
     virtual_columns: VirtualColumns = VirtualColumns.OMITTED
     encode_json_value_null_as_object: bool = False
+    extra_headers: str = field(default="", repr=False)
 
     @property
     def shows_previous(self) -> bool:

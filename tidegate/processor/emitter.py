@@ -94,12 +94,16 @@ class _TableEmitter:
         key, value = self._encode(row, version.timestamp)
         partition = partition_of(key, self._partitions)
         wall_ms = version.timestamp.wall // NANOS_PER_MS
-        headers = [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])]
-        if self._headers is not None:
-            headers += self._headers(row)
+        headers = self._headers_of(row, version)
         into.records.append(OutputRecord(self._topic, partition, key, value, wall_ms, headers))
         if self._tombstones and row.values is None:
             into.records.append(OutputRecord(self._topic, partition, key, None, wall_ms, headers))
+
+    def _headers_of(self, row: Row, version: Version) -> list[tuple[str, bytes]]:
+        headers = [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])]
+        if self._headers is not None:
+            headers += self._headers(row)
+        return headers
 
 
 class _SchemedTableEmitter(_TableEmitter):
@@ -114,7 +118,7 @@ class _SchemedTableEmitter(_TableEmitter):
     def emit(self, row: Row, version: Version, into: Emission) -> None:
         key, value = self._encode(row, version.timestamp)
         wall_ms = version.timestamp.wall // NANOS_PER_MS
-        headers = [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])]
+        headers = self._headers_of(row, version)
         into.unframed.append(UnframedRecord(self._to, key, value, wall_ms, headers))
         if self._tombstones and row.values is None:
             into.unframed.append(UnframedRecord(self._to, key, None, wall_ms, headers))

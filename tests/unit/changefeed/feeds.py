@@ -75,6 +75,7 @@ options = st.builds(
     confluent_schema_registry=st.text(max_size=5),
     virtual_columns=st.sampled_from(VirtualColumns),
     encode_json_value_null_as_object=st.booleans(),
+    extra_headers=st.text(max_size=5),
 )
 definitions = st.builds(
     FeedDefinition,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.unit.changefeed.feeds import FEED
 from tidegate.changefeed.definition import define_feed
+from tidegate.changefeed.extra_headers import redacted_headers
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, TableName
 from tidegate.changefeed.option_catalogue import KNOWN_OPTIONS, find_conflict
 from tidegate.changefeed.option_clauses import NO_SCAN_NOTICE
@@ -126,6 +128,7 @@ def test_faults_of_options_and_sink_have_a_caret_too() -> None:
 
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
+header_names = names.filter(lambda name: "\0" not in name)
 
 
 #: Option names and the values that a statement may give them; ``None`` for a flag.
@@ -135,6 +138,7 @@ some_options = st.fixed_dictionaries(
         "format": st.sampled_from(["json", "avro", "experimental_avro"]),
         "envelope": st.sampled_from(KNOWN_OPTIONS["envelope"].choices),
         "virtual_columns": st.sampled_from(KNOWN_OPTIONS["virtual_columns"].choices),
+        "extra_headers": st.dictionaries(header_names, st.text(max_size=5), max_size=2).map(json.dumps),
         "resolved_topic": st.sampled_from(["marks-of-this-feed", "a.very_special.topic"]),
         "resolved": st.integers(0, 2**62).map("{}ns".format),
         "confluent_schema_registry": st.sampled_from(
@@ -182,13 +186,16 @@ def test_a_description_is_a_statement_that_defines_the_same_feed(
     tail = f" WITH {clauses}" if clauses else ""
     definition = definition_of(f"CREATE CHANGEFEED FOR {', '.join(quoted)} INTO 'kafka://h'{tail}")
     again = definition_of(definition.description)
-    assert (again.tables, without_registry(again)) == (definition.tables, without_registry(definition))
+    assert (again.tables, without_secrets(again)) == (definition.tables, without_secrets(definition))
     assert registry_of(again) == registry_of(definition)
     assert again.description == definition.description
 
 
-def without_registry(definition: FeedDefinition) -> FeedOptions:
-    return replace(definition.options, confluent_schema_registry="")
+def without_secrets(definition: FeedDefinition) -> FeedOptions:
+    """The options without the registry, and with the names only of the headers."""
+    options = definition.options
+    shown = redacted_headers(options.extra_headers)
+    return replace(options, confluent_schema_registry="", extra_headers=shown)
 
 
 def registry_of(definition: FeedDefinition) -> RegistryUri | None:

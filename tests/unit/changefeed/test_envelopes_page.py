@@ -81,7 +81,12 @@ def test_every_option_that_changes_a_record_has_an_example() -> None:
     for option in ("diff", "key_column", "key_in_value", "mvcc_timestamp", "topic_in_value", "updated"):
         assert option in shown
     assert "full_table_name" in shown
-    for option in ("encode_json_value_null_as_object", "headers_json_column_name", "virtual_columns"):
+    for option in (
+        "encode_json_value_null_as_object",
+        "extra_headers",
+        "headers_json_column_name",
+        "virtual_columns",
+    ):
         assert option in PAGE.read_text(encoding="utf-8")
 
 

@@ -16,9 +16,9 @@ from tidegate.errors import StatementError
 REGISTRY = "http://127.0.0.1:8081"
 SUPPORTED = (
     "avro_schema_prefix, confluent_schema_registry, connect_schema, diff, "
-    "encode_json_value_null_as_object, envelope, format, full_table_name, headers_json_column_name, "
-    "initial_scan, key_column, key_in_value, mvcc_timestamp, no_initial_scan, resolved, resolved_topic, "
-    "topic_in_value, topic_prefix, unordered, updated, virtual_columns"
+    "encode_json_value_null_as_object, envelope, extra_headers, format, full_table_name, "
+    "headers_json_column_name, initial_scan, key_column, key_in_value, mvcc_timestamp, no_initial_scan, "
+    "resolved, resolved_topic, topic_in_value, topic_prefix, unordered, updated, virtual_columns"
 )
 
 
@@ -84,6 +84,7 @@ def test_everything_that_json_has_at_once() -> None:
         topic_prefix="P_",
         virtual_columns="NULL",
         encode_json_value_null_as_object=None,
+        extra_headers='{"k": 1}',
     )
     assert read_options(given).options == FeedOptions(
         updated=True,
@@ -98,6 +99,7 @@ def test_everything_that_json_has_at_once() -> None:
         topic_prefix="P_",
         virtual_columns=VirtualColumns.NULL,
         encode_json_value_null_as_object=True,
+        extra_headers='{"k": "1"}',
     )
 
 
@@ -344,6 +346,8 @@ def an_accepted_value(name: str) -> str | None:
         return None
     if name == "confluent_schema_registry":
         return REGISTRY
+    if name == "extra_headers":
+        return '{"k": "v"}'
     return "1s" if known.duration else (*known.choices, "text")[0]
 
 

@@ -14,7 +14,7 @@ from tests.unit.processor.driving import Driven, active, rows_of
 from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.control import Failed
 from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.options import Envelope, FeedOptions, Format
 from tidegate.processor.batch import SOURCE_HEADER
 from tidegate.raftlog.entry import WriteValue
 from tidegate.rows import Column, Family, Json, parse_sql_type
@@ -131,6 +131,24 @@ def test_a_columns_headers_stand_beside_the_provenance() -> None:
         b'{"after": {"id": 2}}',
         b'{"after": null}',
     ]
+
+
+@pytest.mark.parametrize("written_as", Format)
+def test_the_headers_of_a_feed_are_on_every_row_and_tombstone(written_as: Format) -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    made = PLAIN.put(3, 1, "a")
+    log.open_range(1, PLAIN.span).apply(_over(made, None), _over(PLAIN.delete(4, 1), made), close=5)
+    options = FeedOptions(
+        format=written_as, envelope=Envelope.DEBEZIUM, extra_headers='{"k": "v"}', resolved_interval_ns=0
+    )
+    driven = active(activation([PLAIN.descriptor], options))
+    driven.run(log.partitions[0])
+    assert driven.causes == []
+    unframed = [row for result in driven.results for rows in result.unframed.values() for row in rows]
+    headers = [record.headers for record in driven.rows] + [record.headers for record in unframed]
+    assert [[name for name, _ in each] for each in headers] == [[SOURCE_HEADER, "k"]] * 3
+    assert [each[1] for each in headers] == [("k", b"v")] * 3
 
 
 @pytest.mark.parametrize(
