@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import IO, Final
 
@@ -48,9 +48,12 @@ class Board:
             self.aborted, self.abandoned = progress["aborted"], progress["abandoned"]
             self.pushes = progress["pushes"]
 
-    def follow_topics(self, records: Iterable[TopicRecord], decoder: RecordDecoder) -> None:
-        """Take the records of the output topics as they come."""
+    def follow_topics(
+        self, records: Iterable[TopicRecord], decoder_of: Callable[[str], RecordDecoder]
+    ) -> None:
+        """Take the records of the output topics as they come; ``decoder_of`` a topic reads its records."""
         for record in records:
+            decoder = decoder_of(record.topic)
             decoded = decoder.decode(record.key, record.value)
             if isinstance(decoded, MarkerRecord):
                 self.markers += 1

@@ -1,7 +1,7 @@
 """``make demo-connect``: flights from a range store into a PostgreSQL table, by Kafka Connect.
 
 Kafka, a schema registry, Kafka Connect and PostgreSQL are started. A worker feeds the flights as Avro
-records in the upsert envelope, the Debezium JDBC sink writes them to a table. At the end the table is
+records in Debezium's envelope, the Debezium JDBC sink writes them to a table. At the end the table is
 queried and compared, row by row, with what the store committed, and the topics are audited.
 """
 
@@ -37,7 +37,7 @@ from tidegate.errors import FatalError, TidegateError
 from tidegate.hlc import ZERO
 from tidegate.rows import TableCodec
 
-_CONFIGURATION: Final = Path(__file__).parents[1] / "connect" / "items-avro-upsert.properties"
+_CONFIGURATION: Final = Path(__file__).parents[1] / "connect" / "items-avro-debezium.properties"
 _SINK_TIMEOUT_S: Final = 300.0
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _QUERY: Final = """
@@ -76,7 +76,7 @@ def _run(options: Options) -> int:
         connect = stack.enter_context(ConnectWorker(broker.bootstrap))
         statement = (
             f"CREATE CHANGEFEED FOR TABLE flights INTO 'kafka://{broker.bootstrap}?topic_prefix={name}_' "
-            f"WITH format='avro', envelope='upsert', confluent_schema_registry='{registry.url}', resolved, "
+            f"WITH format='avro', envelope='debezium', confluent_schema_registry='{registry.url}', resolved, "
             f"resolved_topic='{name}_markers', initial_scan='no'"
         )
         demo = Demo(options, broker.bootstrap, name, directory, statement)

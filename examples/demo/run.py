@@ -98,8 +98,8 @@ def show(demo: Demo, stack: ExitStack, created: Callable[[FeedView], None] = lam
     feed_id, feed = _create_feed(demo, worker)
     created(feed)
     topics = FeedTopics.of(feed_id, feed)
-    records = tail_topics(KafkaConnection(demo.bootstrap), topics.topics, TailFrom.BEGINNING, follow=True)
-    in_background(board.follow_topics, records, topics.decoder)
+    records = tail_topics(KafkaConnection(demo.bootstrap), topics.all_topics, TailFrom.BEGINNING, follow=True)
+    in_background(board.follow_topics, records, topics.decoders())
     with Screen(board, demo.options.seconds, partial(_range_lag, demo)) as screen:
         marker_lag_s = _watch(demo, board, screen, store, worker)
     worker.ask_to_stop()

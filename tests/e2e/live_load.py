@@ -80,7 +80,7 @@ class LiveLoad:
         assert feed.status is FeedState.RUNNING, feed
         self._feed = FeedTopics.of(definition.id, feed)
         records = tail_topics(self._connection, self._feed.topics, TailFrom.BEGINNING, follow=True)
-        in_background(self._board.follow_topics, records, self._feed.decoder)
+        in_background(self._board.follow_topics, records, self._feed.decoders())
 
     def finish(self) -> AuditReport:
         """End the store, wait until a marker covers its last version everywhere, and audit it all."""

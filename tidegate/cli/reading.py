@@ -110,8 +110,7 @@ def choose_reading(connection: KafkaConnection, app_id: str, asked: Asked) -> Re
         return Reading(topics, row_decoder(asked.options), None)
     id_ = feed_id(feed_name)
     feed = FeedTopics.of(id_, Jobs(connection, app_id).feed(id_))
-    written = (*feed.topics, feed.resolved_topic) if feed.resolved_topic else feed.topics
-    unknown = sorted(set(topics) - set(written))
+    unknown = sorted(set(topics) - set(feed.all_topics))
     if unknown:
         raise click.UsageError(f"Feed {id_} does not write {', '.join(unknown)}.")
-    return Reading(topics or written, feed.decoder, feed)
+    return Reading(topics or feed.all_topics, feed.decoder, feed)

@@ -14,6 +14,7 @@ from tidegate.changefeed.record import RecordDecoder, decoder_for
 from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
+from tidegate.verify.auditor import OFFSET_MARKERS
 
 if TYPE_CHECKING:
     from tidegate.client.registry import SchemaReader
@@ -55,6 +56,16 @@ class FeedTopics:
         Raises ``StatementError`` for a registry's URL that cannot be used.
         """
         return row_decoder(self.options)
+
+    def decoders(self) -> Callable[[str], RecordDecoder]:
+        """What reads the records of each of its topics, its markers' included. Raises as ``decoder`` does."""
+        rows = self.decoder
+        return lambda topic: OFFSET_MARKERS if topic == self.resolved_topic else rows
+
+    @property
+    def all_topics(self) -> tuple[str, ...]:
+        """The topics of its rows, and that of its markers if it has one."""
+        return (*self.topics, self.resolved_topic) if self.resolved_topic else self.topics
 
     @property
     def schema_ids(self) -> Callable[[Schema], int]:

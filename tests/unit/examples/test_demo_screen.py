@@ -24,7 +24,7 @@ def _board_with_a_row_and_a_marker() -> Board:
         TopicRecord("demo_flights", 2, 7, b"[1]", b'{"after": {"id": 1}}', 0),
         TopicRecord("demo_flights", 2, 8, None, marked.encode(), 0),
     ]
-    board.follow_topics(records, JsonDecoder(Envelope.WRAPPED))
+    board.follow_topics(records, lambda _: JsonDecoder(Envelope.WRAPPED))
     return board
 
 
