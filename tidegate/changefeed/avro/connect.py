@@ -5,14 +5,21 @@ Values are converted before they are written, decimals too: fastavro leaves byte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from tidegate.changefeed.avro.body import NULL, Fields, body_writer
 from tidegate.changefeed.avro.connect_schema import branch_of, schema_text
 from tidegate.changefeed.confluent import RecordSchemas, Schema
 from tidegate.changefeed.connect import schema as connect
-from tidegate.changefeed.connect.records import ConnectColumn, key_of, located, row_columns, value_schema
+from tidegate.changefeed.connect.records import (
+    ConnectColumn,
+    compile_before,
+    key_of,
+    located,
+    row_columns,
+    value_schema,
+)
 from tidegate.changefeed.debezium_source import source_texts
 from tidegate.changefeed.feed import TableName
 from tidegate.changefeed.names import avro_name
@@ -66,17 +73,20 @@ def _value(
     fill = _fill(columns, unions=True)
     if options.envelope is Envelope.UPSERT:
         return lambda row, _: None if row.values is None else fill(row.values)
-    return _change(options, fill, schema.fields[0].schema.name, source_texts(table, options))
+    return _change(table, options, fill, schema.fields[0].schema.name)
 
 
-def _change(options: FeedOptions, fill: _Fill, row_name: str, texts: Mapping[str, str]) -> _Value:
+def _change(table: TableDescriptor, options: FeedOptions, fill: _Fill, row_name: str) -> _Value:
     """The envelope's record. Raises ``RowError`` for a row whose previous value is not known."""
+
+    texts, before_of = source_texts(table, options), compile_before(table)
 
     def change(row: Row, timestamp: Timestamp) -> Fields:
         previous = require_previous(row, options)
+        before = before_of(row, previous)
         wall_ms = timestamp.wall_ms
         return {
-            "before": (row_name, fill(previous)) if previous else NULL,
+            "before": (row_name, fill(before)) if before else NULL,
             "after": NULL if row.values is None else (row_name, fill(row.values)),
             "source": {
                 **texts,

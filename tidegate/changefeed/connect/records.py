@@ -119,6 +119,23 @@ def value_schema(table: TableDescriptor, options: FeedOptions, columns: Sequence
     )
 
 
+def compile_before(table: TableDescriptor) -> Callable[[Row, tuple[Datum, ...]], tuple[Datum, ...]]:
+    """What gives the datums of ``before`` for a row and the ones that it replaced; empty for none.
+
+    The deletion of a row that was not there has the columns of its key, as Debezium's connectors write a
+    deletion of which they know no more: its sink breaks off at one without ``before``.
+    """
+    index = {part.column_id: at for at, part in enumerate(table.primary_key)}
+    places = [index.get(column.id) for column in public_columns(table)]
+
+    def before(row: Row, previous: tuple[Datum, ...]) -> tuple[Datum, ...]:
+        if previous or row.values is not None:
+            return previous
+        return tuple(None if at is None else row.key[at] for at in places)
+
+    return before
+
+
 def namespace_of(topic: str) -> str:
     """The topic's name as the namespace of schemas, in characters that every format takes."""
     parts = topic.split(".")

@@ -11,7 +11,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from tidegate.changefeed.connect.records import ConnectColumn, key_of, located, row_columns, value_schema
+from tidegate.changefeed.connect.records import (
+    ConnectColumn,
+    compile_before,
+    key_of,
+    located,
+    row_columns,
+    value_schema,
+)
 from tidegate.changefeed.connect.schema import Field, Schema
 from tidegate.changefeed.connect.types import ColumnType, Convert
 from tidegate.changefeed.debezium_source import source_texts
@@ -92,16 +99,19 @@ def _value(table: TableDescriptor, options: FeedOptions, columns: Sequence[Conne
     row_text = _row_text(columns)
     if options.envelope is Envelope.UPSERT:
         return lambda row, _: None if row.values is None else row_text(row.values)
-    return _change(options, row_text, _source_text(table, options))
+    return _change(table, options, row_text, _source_text(table, options))
 
 
-def _change(options: FeedOptions, row_text: _Text, source_text: _Text) -> _Value:
+def _change(table: TableDescriptor, options: FeedOptions, row_text: _Text, source_text: _Text) -> _Value:
     """The envelope's text. Raises ``RowError`` for a row whose previous value is not known."""
+
+    before_of = compile_before(table)
 
     def change(row: Row, timestamp: Timestamp) -> str:
         previous = require_previous(row, options)
+        replaced = before_of(row, previous)
         after = NULL if row.values is None else row_text(row.values)
-        before = row_text(previous) if previous else NULL
+        before = row_text(replaced) if replaced else NULL
         op, wall_ms = operation(row, previous), timestamp.wall_ms
         source = source_text((wall_ms, timestamp.wall, timestamp.decimal()))
         return (

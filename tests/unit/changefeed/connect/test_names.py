@@ -138,3 +138,11 @@ def test_a_deletion_has_no_value_and_no_tombstone_of_its_own(form: str) -> None:
     encoder = compile_encoder(FOO, FORMS[form])
     assert not encoder.tombstones
     assert encoder.encode(deletion(FOO, 1), AT)[1] is None
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form.endswith("debezium")])
+def test_the_deletion_of_a_row_that_was_not_there_shows_its_key_for_a_row_before(form: str) -> None:
+    pair = table("pair", {"a": INT, "b": STRING, "c": INT}, key=("c", "b"))
+    record = read_back(deletion(pair, 3, "x")._replace(previous=()), FORMS[form])
+    assert (record.deleted, record.previous) == (True, {"a": None, "b": "x", "c": 3})
+    assert read_back(row(pair, a=1, b="x", c=3)._replace(previous=()), FORMS[form]).previous is None
