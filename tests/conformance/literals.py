@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import struct
 import uuid
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -11,6 +12,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tests.conformance.case import Case
+from tests.conformance.search_literals import tsquery_of, tsvector_of
+from tests.conformance.shape_literals import box_of, geography_of, geometry_of
 from tidegate.hlc import NANOS_PER_SECOND
 from tidegate.rows import Datum, Interval, Json, JsonValue, Kind, SqlType, TimeTz, parse_sql_type
 from tidegate.rows.valueside.tags import WireType
@@ -129,6 +132,18 @@ def _micros(value: Any) -> int:
     return (hours * 3600 + minutes * 60 + seconds) * 1_000_000 + fraction
 
 
+def _lsn(value: str | int) -> int:
+    if isinstance(value, int):
+        return value
+    high, low = value.split("/")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+def _vector(value: str) -> tuple[float, ...]:
+    numbers = [float(number) for number in value.strip()[1:-1].split(",")]
+    return struct.unpack(f"<{len(numbers)}f", struct.pack(f"<{len(numbers)}f", *numbers))
+
+
 _READERS: Final[dict[Kind, Callable[[Any], Datum]]] = {
     Kind.BOOL: bool,
     Kind.INT: int,
@@ -149,4 +164,11 @@ _READERS: Final[dict[Kind, Callable[[Any], Datum]]] = {
     Kind.INTERVAL: interval_of,
     Kind.BIT: str,
     Kind.JSONB: lambda value: Json(json_of(value)),
+    Kind.PG_LSN: _lsn,
+    Kind.BOX2D: box_of,
+    Kind.GEOMETRY: geometry_of,
+    Kind.GEOGRAPHY: geography_of,
+    Kind.TSVECTOR: tsvector_of,
+    Kind.TSQUERY: tsquery_of,
+    Kind.VECTOR: _vector,
 }
