@@ -52,7 +52,7 @@ KNOWN_OPTIONS: Final[Mapping[str, KnownOption]] = {
     "diff": _FLAG,
     "encode_json_value_null_as_object": _FLAG,
     "end_time": _TEXT,
-    "enriched_properties": _TEXT,
+    "enriched_properties": KnownOption(Takes.EITHER),
     "envelope": _one_of(
         *("wrapped", "row", "key_only", "bare", "enriched", "upsert", "debezium"),
         *("deprecated_row", "none", "diff"),
@@ -100,6 +100,7 @@ SUPPORTED_OPTIONS: Final = (
     "connect_schema",
     "diff",
     "encode_json_value_null_as_object",
+    "enriched_properties",
     "envelope",
     "extra_headers",
     "format",

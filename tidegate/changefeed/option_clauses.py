@@ -51,14 +51,15 @@ _SUPPORTED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "format": tuple(_FORMATS),
     "initial_scan": ("no",),
 }
+_ENRICHED_PROPERTIES: Final = ("schema", "source")
 #: Options that are a field of ``FeedOptions`` by the same name.
 _FLAGS: Final = (
     *("connect_schema", "encode_json_value_null_as_object", "full_table_name", "key_in_value"),
     *("mvcc_timestamp", "topic_in_value", "unordered", "updated"),
 )
 _TEXTS: Final = (
-    *("avro_schema_prefix", "confluent_schema_registry", "extra_headers", "headers_json_column_name"),
-    *("key_column", "resolved_topic", "topic_prefix"),
+    *("avro_schema_prefix", "confluent_schema_registry", "enriched_properties", "extra_headers"),
+    *("headers_json_column_name", "key_column", "resolved_topic", "topic_prefix"),
 )
 
 
@@ -160,11 +161,23 @@ def _read_text(clause: OptionClause, value: str) -> str:
         match clause.name:
             case "confluent_schema_registry":
                 parse_registry_uri(value)
+            case "enriched_properties":
+                return _enriched_properties(value)
             case "extra_headers":
                 return read_extra_headers(value)
     except StatementError as error:
         raise StatementError(str(error), clause.position) from None
     return value
+
+
+def _enriched_properties(value: str) -> str:
+    """The properties in one standard order, each once. Raises ``StatementError`` for one that is none."""
+    named = {name.strip().lower() for name in value.split(",")} - {""}
+    unknown = named.difference(_ENRICHED_PROPERTIES)
+    if unknown:
+        choices = ", ".join(f"'{choice}'" for choice in _ENRICHED_PROPERTIES)
+        raise StatementError(f"unknown enriched_properties: {min(unknown)}; valid values are {choices}")
+    return ",".join(sorted(named))
 
 
 def _refuse_enriched_avro(given: Mapping[str, str], clauses: Sequence[OptionClause]) -> None:

@@ -64,9 +64,9 @@ class FeedOptions:
     every advance, ``None`` for no markers; ``resolved_topic`` is the topic that they go to, empty for the
     rows' own. ``topic_prefix`` stands before the name of every topic of rows. ``key_column`` and
     ``headers_json_column_name`` are column names, empty for none. ``connect_schema`` wraps JSON keys and
-    values as ``{"schema": ..., "payload": ...}``. ``confluent_schema_registry`` is a URL,
-    ``extra_headers`` the standard form that ``extra_headers.py`` reads; both may hold secrets and stay out of
-    ``repr``.
+    values as ``{"schema": ..., "payload": ...}``. ``enriched_properties`` is ``schema``, ``source``, or both
+    with a comma between. ``confluent_schema_registry`` is a URL, ``extra_headers`` the standard form that
+    ``extra_headers.py`` reads; both may hold secrets and stay out of ``repr``.
     """
 
     format: Format = Format.JSON
@@ -89,6 +89,17 @@ class FeedOptions:
     virtual_columns: VirtualColumns = VirtualColumns.OMITTED
     encode_json_value_null_as_object: bool = False
     extra_headers: str = field(default="", repr=False)
+    enriched_properties: str = ""
+
+    @property
+    def enriched_source(self) -> bool:
+        """Whether enriched records tell of the table that their row is of."""
+        return "source" in self.enriched_properties
+
+    @property
+    def enriched_schema(self) -> bool:
+        """Whether enriched records in JSON have their schema beside them."""
+        return "schema" in self.enriched_properties and self.format is Format.JSON
 
     @property
     def shows_previous(self) -> bool:

@@ -90,13 +90,14 @@ class RecordDecoder(Protocol):
 class JsonDecoder:
     """Reads JSON records of one envelope.
 
-    ``row_keys`` is false where ``key_column`` replaces the rows' own keys. With ``connect_schema`` keys and
-    values are the payloads of objects that hold a schema beside them.
+    ``row_keys`` is false where ``key_column`` replaces the rows' own keys. With ``connect_schema`` or
+    ``enriched_schema`` keys and values are the payloads of objects that hold a schema beside them.
     """
 
     envelope: Envelope
     row_keys: bool = True
     connect_schema: bool = False
+    enriched_schema: bool = False
 
     @property
     def tombstones(self) -> bool:
@@ -137,7 +138,7 @@ class JsonDecoder:
             case Envelope.UPSERT:
                 return RowRecord(key, None, True) if value is None else self._upserted(key, value)
             case Envelope.ENRICHED:
-                return change_record(key, _parse(value, dict))
+                return change_record(key, self._payload(value))
             case Envelope.DEBEZIUM:
                 if value is None:
                     return RowRecord(key, None, deleted=True, tombstone=True)
@@ -146,8 +147,10 @@ class JsonDecoder:
     def _upserted(self, key: tuple[Value, ...], value: bytes) -> RowRecord:
         return RowRecord(key, self._payload(value), deleted=False)
 
-    def _payload(self, text: bytes) -> dict[str, Value]:
+    def _payload(self, text: bytes | None) -> dict[str, Value]:
         parsed = _parse(text, dict)
+        if self.enriched_schema:
+            return _expect(parsed["payload"], dict)
         return _expect(read_payload(parsed), dict) if self.connect_schema else parsed
 
 
@@ -164,7 +167,10 @@ def decoder_for(options: FeedOptions, schema_text: SchemaText = _no_registry) ->
     match options.format:
         case Format.JSON:
             return JsonDecoder(
-                options.envelope, row_keys=not options.key_column, connect_schema=options.connect_schema
+                options.envelope,
+                row_keys=not options.key_column,
+                connect_schema=options.connect_schema,
+                enriched_schema=options.enriched_schema,
             )
         case Format.AVRO:
             from tidegate.changefeed.avro.decode import AvroDecoder  # which makes the records of this module

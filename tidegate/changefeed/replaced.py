@@ -40,7 +40,7 @@ def require_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...]:
 
 def _key_alone(row: Row) -> tuple[Datum, ...]:
     key = {part.column_id: datum for part, datum in zip(row.table.primary_key, row.key, strict=True)}
-    return tuple(key.get(column.id) for column in row.table.columns if column.public)
+    return tuple(key.get(column.id) for column in row.table.columns if column.in_rows)
 
 
 def operation(row: Row, previous: tuple[Datum, ...]) -> str:

@@ -76,6 +76,7 @@ options = st.builds(
     virtual_columns=st.sampled_from(VirtualColumns),
     encode_json_value_null_as_object=st.booleans(),
     extra_headers=st.text(max_size=5),
+    enriched_properties=st.sampled_from(["", "schema", "source", "schema,source"]),
 )
 definitions = st.builds(
     FeedDefinition,

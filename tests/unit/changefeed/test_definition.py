@@ -139,6 +139,7 @@ some_options = st.fixed_dictionaries(
         "envelope": st.sampled_from(KNOWN_OPTIONS["envelope"].choices),
         "virtual_columns": st.sampled_from(KNOWN_OPTIONS["virtual_columns"].choices),
         "extra_headers": st.dictionaries(header_names, st.text(max_size=5), max_size=2).map(json.dumps),
+        "enriched_properties": st.sampled_from(["source", "source, SCHEMA"]),
         "resolved_topic": st.sampled_from(["marks-of-this-feed", "a.very_special.topic"]),
         "resolved": st.integers(0, 2**62).map("{}ns".format),
         "confluent_schema_registry": st.sampled_from(

@@ -80,7 +80,8 @@ def test_every_option_that_changes_a_record_has_an_example() -> None:
     shown = ", ".join(each.clauses for each in examples())
     for option in ("diff", "key_column", "key_in_value", "mvcc_timestamp", "topic_in_value", "updated"):
         assert option in shown
-    assert "full_table_name" in shown
+    for option in ("enriched_properties='source'", "enriched_properties='schema'", "full_table_name"):
+        assert option in shown
     for option in (
         "encode_json_value_null_as_object",
         "extra_headers",

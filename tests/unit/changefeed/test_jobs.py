@@ -39,7 +39,8 @@ GOLDEN = [
         b'"topic_in_value":false,"full_table_name":false,"key_column":"","unordered":false,'
         b'"headers_json_column_name":"","connect_schema":false,"resolved_topic":"","avro_schema_prefix":"",'
         b'"confluent_schema_registry":"","virtual_columns":"omitted",'
-        b'"encode_json_value_null_as_object":false,"extra_headers":""},"created_ns":1700000000000000000}}',
+        b'"encode_json_value_null_as_object":false,"extra_headers":"",'
+        b'"enriched_properties":""},"created_ns":1700000000000000000}}',
     ),
     (
         DropRecord(FEED, 12),

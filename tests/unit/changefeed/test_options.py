@@ -16,9 +16,10 @@ from tidegate.errors import StatementError
 REGISTRY = "http://127.0.0.1:8081"
 SUPPORTED = (
     "avro_schema_prefix, confluent_schema_registry, connect_schema, diff, "
-    "encode_json_value_null_as_object, envelope, extra_headers, format, full_table_name, "
-    "headers_json_column_name, initial_scan, key_column, key_in_value, mvcc_timestamp, no_initial_scan, "
-    "resolved, resolved_topic, topic_in_value, topic_prefix, unordered, updated, virtual_columns"
+    "encode_json_value_null_as_object, enriched_properties, envelope, extra_headers, format, "
+    "full_table_name, headers_json_column_name, initial_scan, key_column, key_in_value, mvcc_timestamp, "
+    "no_initial_scan, resolved, resolved_topic, topic_in_value, topic_prefix, unordered, updated, "
+    "virtual_columns"
 )
 
 
@@ -137,6 +138,21 @@ def test_a_key_column_without_order_and_a_schema_for_connect() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "source", "schema"),
+    [
+        (None, False, False),
+        ("", False, False),
+        ("source", True, False),
+        ("Schema", False, True),
+        (" source , schema,source", True, True),
+    ],
+)
+def test_properties_of_enriched_records(value: str | None, source: bool, schema: bool) -> None:
+    options = read_options(clauses(envelope="enriched", enriched_properties=value)).options
+    assert (options.enriched_source, options.enriched_schema) == (source, schema)
+
+
+@pytest.mark.parametrize(
     ("chosen", "shows", "needs"),
     [
         (FeedOptions(), False, False),
@@ -198,6 +214,10 @@ def test_resolved_intervals(value: str | None, interval_ns: int) -> None:
         (
             {"format": "avro", "confluent_schema_registry": "registry:8081"},
             "confluent_schema_registry needs a URL: https://host:port or http://host:port",
+        ),
+        (
+            {"envelope": "enriched", "enriched_properties": "source,colour"},
+            "unknown enriched_properties: colour; valid values are 'schema', 'source'",
         ),
         ({"key_column": "", "unordered": None}, "option key_column requires a value"),
         ({"unordered": "yes"}, "option unordered takes no value"),
@@ -335,6 +355,7 @@ COMPANIONS: dict[str, dict[str, str | None]] = {
     "avro_schema_prefix": {"format": "avro", "confluent_schema_registry": REGISTRY},
     "confluent_schema_registry": {"format": "avro"},
     "connect_schema": {"envelope": "upsert"},
+    "enriched_properties": {"envelope": "enriched"},
     "key_column": {"unordered": None},
     "resolved_topic": {"resolved": None},
 }
@@ -348,6 +369,8 @@ def an_accepted_value(name: str) -> str | None:
         return REGISTRY
     if name == "extra_headers":
         return '{"k": "v"}'
+    if name == "enriched_properties":
+        return "source"
     return "1s" if known.duration else (*known.choices, "text")[0]
 
 

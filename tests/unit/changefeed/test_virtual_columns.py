@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.changefeed.tables import INT, STRING, deletion_of, row, table, update, with_virtual
+from tests.unit.changefeed.tables import INT, STRING, deletion, deletion_of, row, table, update, with_virtual
 from tidegate.changefeed.confluent import frame_prefix
 from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.option_clauses import OptionClause, read_options
@@ -76,6 +76,12 @@ def test_the_row_before_has_them_too() -> None:
 def test_a_bare_deletion_follows_the_option(virtual: VirtualColumns, value: bytes) -> None:
     options = FeedOptions(envelope=Envelope.BARE, virtual_columns=virtual)
     assert json_value(options, deletion_of(OLD)) == value
+
+
+def test_the_deletion_of_nothing_in_the_debezium_envelope_has_the_key_and_no_datum_of_one() -> None:
+    value = json_value(FeedOptions(envelope=Envelope.DEBEZIUM), deletion(CC, 1))
+    assert value is not None
+    assert json.loads(value)["before"] == {"a": 1, "b": None}
 
 
 def avro_record(options: FeedOptions, change: Row) -> tuple[RowRecord, Any]:

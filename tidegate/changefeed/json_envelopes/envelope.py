@@ -24,6 +24,7 @@ from typing import Final, TypeAlias
 from tidegate.changefeed.json_envelopes.bare import bare_value
 from tidegate.changefeed.json_envelopes.debezium import debezium_value
 from tidegate.changefeed.json_envelopes.enriched import enriched_value
+from tidegate.changefeed.json_envelopes.enriched_schema import with_schema
 from tidegate.changefeed.json_envelopes.headers import compile_headers
 from tidegate.changefeed.json_envelopes.key import compile_key
 from tidegate.changefeed.json_envelopes.row import row_value
@@ -61,8 +62,9 @@ def compile_json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:
         return utf8(key(row)), value(row, timestamp)
 
-    return RecordEncoder(
+    encoder = RecordEncoder(
         encode,
         headers=compile_headers(table, options),
         tombstones=options.envelope is Envelope.DEBEZIUM,
     )
+    return with_schema(encoder, table, options) if options.enriched_schema else encoder
