@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -261,6 +262,36 @@ def test_computed_columns_are_computed_and_virtual_ones_are_not_stored() -> None
         'cc: [1]->{"after": {"a": 1, "b": 10, "c": 11}, "before": {"a": 1, "b": 1, "c": 2}}',
     ]
     assert run_case(case).outcome is Outcome.PASSED
+
+
+def test_the_enriched_envelope_in_avro() -> None:
+    case = copy.deepcopy(_CASES["cf-env-06"])
+    case["options"] |= {"format": "avro"}
+    case["expect"]["records"] = [
+        'foo: {"a":{"long":0}}->{"after":{"foo":{"a":{"long":0},"b":{"string":"dog"}}},"op":{"string":"c"}}',
+        'foo: {"a":{"long":0}}->{"after":{"foo":{"a":{"long":0},"b":{"string":"cat"}}},"op":{"string":"u"}}',
+        'foo: {"a":{"long":0}}->{"after":null,"op":{"string":"d"}}',
+    ]
+    result = run_case(case)
+    assert (result.outcome, result.detail) == (Outcome.PASSED, "")
+    case["expect"]["records"][2] = case["expect"]["records"][2].replace('"d"', '"u"')
+    assert run_case(case).outcome is Outcome.FAILED
+
+
+def test_the_schema_of_enriched_records_is_read_as_cockroachdb_prints_it() -> None:
+    case = copy.deepcopy(_CASES["cf-env-06"])
+    case["options"] |= {"enriched_properties": "schema"}
+    case["expect"]["ignore"] = []
+    key = (
+        '{"payload": {"a": 0}, "schema": {"fields": [{"field": "a", "optional": false, "type": "int64"}], '
+        '"name": "foo.key", "optional": false, "type": "struct"}}'
+    )
+    case["expect"] |= {
+        "records": [],
+        "records_regex": [re.escape(f"foo: {key}->") + r'\{"payload": \{"after": .*'],
+    }
+    result = run_case(case)
+    assert (result.outcome, result.detail) == (Outcome.PASSED, "")
 
 
 @pytest.mark.parametrize("spelled", [{"team": "blue"}, '{"team": "blue"}'])

@@ -95,7 +95,6 @@ def read_options(clauses: Sequence[OptionClause]) -> OptionReading:
     for clause in clauses:
         _refuse_unsupported(clause, given[clause.name])
         given[clause.name] = _read_text(clause, given[clause.name])
-    _refuse_enriched_avro(given, clauses)
     scan_chosen = "initial_scan" in given or "no_initial_scan" in given
     return OptionReading(_options(given), () if scan_chosen else (NO_SCAN_NOTICE,))
 
@@ -178,15 +177,6 @@ def _enriched_properties(value: str) -> str:
         choices = ", ".join(f"'{choice}'" for choice in _ENRICHED_PROPERTIES)
         raise StatementError(f"unknown enriched_properties: {min(unknown)}; valid values are {choices}")
     return ",".join(sorted(named))
-
-
-def _refuse_enriched_avro(given: Mapping[str, str], clauses: Sequence[OptionClause]) -> None:
-    if given.get("envelope") == "enriched" and _FORMATS[given.get("format", "json")] is Format.AVRO:
-        raise StatementError(
-            "envelope=enriched is not supported yet; with format=avro supported: envelope=wrapped, "
-            "envelope=key_only, envelope=bare, envelope=upsert, envelope=debezium",
-            _last_named(clauses, "envelope"),
-        )
 
 
 def _unknown_text(name: str) -> str:

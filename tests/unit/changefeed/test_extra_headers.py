@@ -130,7 +130,7 @@ CONSTANTS = [("attempt", b"1"), ("team", b"blue")]
         FeedOptions(envelope=Envelope.UPSERT, connect_schema=True, extra_headers=STORED),
         *(
             FeedOptions(format=Format.AVRO, envelope=each, extra_headers=STORED)
-            for each in (Envelope.WRAPPED, Envelope.BARE, Envelope.KEY_ONLY, Envelope.DEBEZIUM)
+            for each in (Envelope.WRAPPED, Envelope.BARE, Envelope.ENRICHED, Envelope.DEBEZIUM)
         ),
     ],
     ids=lambda options: f"{options.format.value} {options.envelope.value}",

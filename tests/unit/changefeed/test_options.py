@@ -148,8 +148,11 @@ def test_a_key_column_without_order_and_a_schema_for_connect() -> None:
     ],
 )
 def test_properties_of_enriched_records(value: str | None, source: bool, schema: bool) -> None:
-    options = read_options(clauses(envelope="enriched", enriched_properties=value)).options
+    asked: dict[str, str | None] = {"envelope": "enriched", "enriched_properties": value}
+    options = read_options(clauses(**asked)).options
     assert (options.enriched_source, options.enriched_schema) == (source, schema)
+    avro = read_options(clauses(**asked, format="avro", confluent_schema_registry=REGISTRY)).options
+    assert (avro.enriched_source, avro.enriched_schema) == (source, False)  # Avro has its schema anyway
 
 
 @pytest.mark.parametrize(
@@ -206,11 +209,6 @@ def test_resolved_intervals(value: str | None, interval_ns: int) -> None:
         ),
         ({"initial_scan": None}, "initial_scan=yes is not supported yet; supported: initial_scan=no"),
         ({"initial_scan": "only"}, "initial_scan=only is not supported yet; supported: initial_scan=no"),
-        (
-            {"envelope": "enriched", "format": "avro", "confluent_schema_registry": REGISTRY},
-            "envelope=enriched is not supported yet; with format=avro supported: envelope=wrapped, "
-            "envelope=key_only, envelope=bare, envelope=upsert, envelope=debezium",
-        ),
         (
             {"format": "avro", "confluent_schema_registry": "registry:8081"},
             "confluent_schema_registry needs a URL: https://host:port or http://host:port",

@@ -14,8 +14,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from fastavro import parse_schema, schemaless_reader
 from fastavro.types import Schema as ParsedSchema
 
+from tidegate.changefeed.avro.enriched import OP, SOURCE
 from tidegate.changefeed.avro.envelopes import AFTER, BEFORE, MVCC_TIMESTAMP, RECORD, UPDATED
 from tidegate.changefeed.confluent import unframe
+from tidegate.changefeed.enriched_source import TS_NS
 from tidegate.changefeed.names import sql_name
 from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.record import (
@@ -37,6 +39,7 @@ MAX_SCHEMAS: Final = 1000
 _RESOLVED: Final = "resolved"
 _WRAPPED: Final = frozenset({BEFORE, AFTER, UPDATED, MVCC_TIMESTAMP})
 _BARE: Final = frozenset({RECORD, UPDATED, MVCC_TIMESTAMP})
+_ENRICHED: Final = frozenset({BEFORE, AFTER, SOURCE, TS_NS, OP})
 _DEBEZIUM: Final = frozenset({BEFORE, AFTER, "source", "op", "ts_ms"})
 _ROWS: Final = frozenset({BEFORE, AFTER, RECORD})
 #: Logical types whose numbers can mean more than Python's calendar has: the year 10000, or 24:00.
@@ -106,6 +109,8 @@ class AvroDecoder:
                 return RowRecord(key, None, deleted=True)
             case Envelope.UPSERT:
                 return RowRecord(key, _columns(self._read(value)), deleted=False)
+            case Envelope.ENRICHED:
+                return change_record(key, _enriched(self._read(value)))
             case Envelope.DEBEZIUM if value is None:
                 return RowRecord(key, None, deleted=True, tombstone=True)
             case Envelope.DEBEZIUM:
@@ -181,6 +186,13 @@ def _renamed(value: _Fields, members: frozenset[str]) -> _Fields:
     if not value.keys() <= members:
         raise ValueError(f"the value has fields {', '.join(value)}")
     return {name: _columns(member) if name in _ROWS else member for name, member in value.items()}
+
+
+def _enriched(value: _Fields) -> _Fields:
+    """The members as JSON has them: ``source`` without what is null in it."""
+    members = _renamed(value, _ENRICHED)
+    told = {name: each for name, each in (members.get(SOURCE) or {}).items() if each is not None}
+    return {**members, SOURCE: told}
 
 
 def _columns(row: _Fields | None) -> dict[str, Any] | None:

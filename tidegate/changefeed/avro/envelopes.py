@@ -6,24 +6,27 @@ The values, for a table foo (a INT PRIMARY KEY, b STRING), as Avro's JSON text:
 |---|---|---|
 | wrapped | ``{"after": {"foo": {"a": {"long": 1}, "b": {"string": "x"}}}}`` | ``{"after": null}`` |
 | bare | ``{"record": {"foo": {"a": {"long": 1}, "b": {"string": "x"}}}}`` | the key's columns and nulls |
+| enriched | ``{"after": {...}, "ts_ns": {"long": 1}, "op": {"string": "c"}}`` | ``"after": null``, ``"d"`` |
 | key_only | empty | empty |
 
 The key is a record ``foo`` of the primary key's columns in index order, the value a record ``foo_envelope``.
 Beside ``after`` stand ``before`` (a record ``foo_before``), ``updated`` and ``mvcc_timestamp`` where they are
-asked for. Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_avro.go``.
+asked for; the enriched envelope has the two in its ``source``. Source: CockroachDB
+``pkg/ccl/changefeedccl/encoder_avro.go``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 from tidegate.changefeed.avro.body import NULL, Branch, body_writer
+from tidegate.changefeed.avro.enriched import enriched_fields
+from tidegate.changefeed.avro.envelope_field import EnvelopeField
 from tidegate.changefeed.avro.key import compile_key
 from tidegate.changefeed.avro.marker import marker_schema
 from tidegate.changefeed.avro.rows import row_record
 from tidegate.changefeed.avro.schema_text import (
-    AvroField,
     envelope_name,
     full_name,
     namespace_of,
@@ -44,8 +47,6 @@ from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.row import Row
 from tidegate.rows.types import Datum
-
-_Member: TypeAlias = Callable[[Row, Timestamp], Branch]
 
 BEFORE: Final = "before"
 AFTER: Final = "after"
@@ -77,14 +78,7 @@ def compile_avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     return RecordEncoder(encode, RecordSchemas(key_schema, value_schema))
 
 
-class _Field(NamedTuple):
-    """A field of the envelope: its schema, and what stands in it."""
-
-    schema: AvroField
-    member: _Member
-
-
-def _fields(table: TableDescriptor, options: FeedOptions) -> list[_Field]:
+def _fields(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
     """The fields that the options ask for, in the order of the source."""
     stamps = [
         _stamp(name)
@@ -95,11 +89,14 @@ def _fields(table: TableDescriptor, options: FeedOptions) -> list[_Field]:
         case Envelope.WRAPPED:
             after = _row_field(table, options, AFTER, lambda row: row.values)
             return [*_before(table, options), after, *stamps]
+        case Envelope.ENRICHED:
+            after = _row_field(table, options, AFTER, lambda row: row.values)
+            return [*_before(table, options), after, *enriched_fields(table, options)]
         case Envelope.BARE:
             return [*stamps, _row_field(table, options, RECORD, _present_or_key(table))]
     raise UnsupportedTable(
         f"table {table.name}: envelope={options.envelope.value} has no Avro form; use envelope=wrapped, "
-        "bare, key_only, upsert or debezium, or format=json"
+        "enriched, bare, key_only, upsert or debezium, or format=json"
     )
 
 
@@ -109,7 +106,7 @@ def _row_field(
     name: str,
     datums: Callable[[Row], tuple[Datum, ...] | None],
     suffix: str = "",
-) -> _Field:
+) -> EnvelopeField:
     """A field that holds a row, named by the table alone whatever the feed calls it; null for no row."""
     namespace = namespace_of(TableName.of(table), options)
     record_name = avro_name(table.name) + suffix
@@ -122,15 +119,17 @@ def _row_field(
         values = datums(row)
         return (branch, fill(values)) if values else NULL
 
-    return _Field(nullable_field(name, [record.schema]), member)
+    return EnvelopeField(nullable_field(name, [record.schema]), member)
 
 
-def _stamp(name: str) -> _Field:
+def _stamp(name: str) -> EnvelopeField:
     """A timestamp; the two are equal while no row comes from a scan or a backfill."""
-    return _Field(nullable_field(name, ["string"]), lambda _, timestamp: ("string", timestamp.decimal()))
+    return EnvelopeField(
+        nullable_field(name, ["string"]), lambda _, timestamp: ("string", timestamp.decimal())
+    )
 
 
-def _before(table: TableDescriptor, options: FeedOptions) -> list[_Field]:
+def _before(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
     if not options.diff:
         return []
     return [_row_field(table, options, BEFORE, lambda row: require_previous(row, options), "_before")]

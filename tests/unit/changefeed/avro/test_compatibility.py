@@ -16,6 +16,7 @@ from tests.unit.changefeed.tables import row
 from tidegate.changefeed.avro.envelopes import compile_avro
 from tidegate.changefeed.avro.marker import compile_avro_marker
 from tidegate.changefeed.feed import TableName
+from tidegate.changefeed.options import Envelope
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.rows.types import Datum
 
@@ -46,6 +47,18 @@ def read_as(writer: str, body: bytes, reader: str) -> Any:
     return schemaless_reader(
         BytesIO(body), parse_schema(json.loads(writer)), parse_schema(json.loads(reader))
     )
+
+
+def test_enriched_rows_and_markers_read_each_other() -> None:
+    options = replace(AVRO, envelope=Envelope.ENRICHED, diff=True, enriched_properties="source")
+    encoder, marker = compile_avro(OLD, options), compile_avro_marker(TableName.of(OLD), options)
+    assert encoder.schemas is not None
+    assert marker.schema is not None
+    _, value = encoder.encode(row(OLD, a=1, b="x"), AT)
+    assert value is not None
+    assert read_as(encoder.schemas.value.text, value, marker.schema.text) == {"resolved": None}
+    resolved = marker.encode(ResolvedTimestamp(AT))
+    assert set(read_as(marker.schema.text, resolved, encoder.schemas.value.text).values()) == {None}
 
 
 @pytest.mark.parametrize("prefix", ["", "acme"])

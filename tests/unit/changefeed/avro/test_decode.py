@@ -127,6 +127,25 @@ def test_debeziums_envelope_tells_the_row_before_and_when() -> None:
     assert (record.previous, record.updated) == ({"a": 1, "b": "old"}, AT)
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"enriched_properties": "source"}, {"updated": True}, {"diff": True}]
+)
+def test_the_enriched_envelope_is_read_back(options: dict[str, Any]) -> None:
+    feed = Feed(envelope=Envelope.ENRICHED, **options)
+    old = {"a": 1, "b": "old"} if options.get("diff") else None
+    stamp = AT if options.get("updated") else None
+    changed = BAR._replace(previous=(1, "old"))
+    assert feed.through(changed) == RowRecord((1,), BAR_FIELDS, False, stamp, previous=old)
+    gone = GONE._replace(previous=(1, "old"))
+    assert feed.through(gone) == RowRecord((1,), None, True, stamp, previous=old)
+    assert feed.decoder.decode(None, feed.marker()) == MarkerRecord(ResolvedTimestamp(AT))
+
+
+def test_both_timestamps_of_an_enriched_record_are_read_back() -> None:
+    feed = Feed(envelope=Envelope.ENRICHED, updated=True, mvcc_timestamp=True, enriched_properties="source")
+    assert feed.through(BAR) == RowRecord((1,), BAR_FIELDS, False, AT, AT)
+
+
 def test_columns_have_their_sql_names() -> None:
     odd = sql_table("☃", ("a b",), **{"a b": "INT", "🍦": "STRING"})
     datums: dict[str, Datum] = {"a b": 1, "🍦": "x"}

@@ -57,6 +57,35 @@ def texts(options: dict[str, Any], deleted: bool) -> str:
         ),
         ({"envelope": Envelope.KEY_ONLY}, "", ""),
         (
+            {"envelope": Envelope.ENRICHED},
+            '{"after":{"foo":{"a":{"long":1},"b":{"string":"bar"}}},"op":{"string":"c"},"ts_ns":{"long":1}}',
+            '{"after":null,"op":{"string":"d"},"ts_ns":{"long":1}}',
+        ),
+        (
+            {"envelope": Envelope.ENRICHED, "diff": True, "updated": True, "avro_schema_prefix": "super"},
+            '{"after":{"super.foo":{"a":{"long":1},"b":{"string":"bar"}}},"before":null,"op":{"string":"c"},'
+            '"source":{"super.source":{"mvcc_timestamp":null,"ts_hlc":{"string":"1.0000000002"},'
+            '"ts_ns":{"long":1}}},"ts_ns":{"long":1}}',
+            '{"after":null,"before":{"super.foo_before":{"a":{"long":1},"b":{"string":"bar"}}},'
+            '"op":{"string":"d"},"source":{"super.source":{"mvcc_timestamp":null,'
+            '"ts_hlc":{"string":"1.0000000002"},"ts_ns":{"long":1}}},"ts_ns":{"long":1}}',
+        ),
+        (
+            {"envelope": Envelope.ENRICHED, "enriched_properties": "source", "mvcc_timestamp": True},
+            '{"after":{"foo":{"a":{"long":1},"b":{"string":"bar"}}},"op":{"string":"c"},"source":{"source":{'
+            '"changefeed_sink":{"string":"kafka"},"crdb_internal_table_id":{"int":104},'
+            '"database_name":{"string":"defaultdb"},"mvcc_timestamp":{"string":"1.0000000002"},'
+            '"origin":{"string":"cockroachdb"},"primary_keys":{"array":["a"]},'
+            '"schema_name":{"string":"public"},"table_name":{"string":"foo"},"ts_hlc":null,"ts_ns":null}},'
+            '"ts_ns":{"long":1}}',
+            '{"after":null,"op":{"string":"d"},"source":{"source":{'
+            '"changefeed_sink":{"string":"kafka"},"crdb_internal_table_id":{"int":104},'
+            '"database_name":{"string":"defaultdb"},"mvcc_timestamp":{"string":"1.0000000002"},'
+            '"origin":{"string":"cockroachdb"},"primary_keys":{"array":["a"]},'
+            '"schema_name":{"string":"public"},"table_name":{"string":"foo"},"ts_hlc":null,"ts_ns":null}},'
+            '"ts_ns":{"long":1}}',
+        ),
+        (
             {"envelope": Envelope.BARE},
             '{"record":{"foo":{"a":{"long":1},"b":{"string":"bar"}}}}',
             '{"record":{"foo":{"a":{"long":1},"b":null}}}',
