@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.changefeed.avro.body import NULL, Fields
 from tidegate.changefeed.avro.field_types import field_type
 from tidegate.changefeed.avro.schema_text import AvroType, column_field, record_schema
 from tidegate.changefeed.names import avro_name
+from tidegate.errors import UnsupportedTable
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.types import Datum
 
+#: Avro's own types: no record may be named after one. Source: the Avro specification, "Names".
+PRIMITIVES: Final = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 #: Fills a record from the datums of its columns, in their order.
 Fill: TypeAlias = Callable[[Sequence[Datum]], Fields]
 
@@ -32,8 +35,13 @@ def row_record(
 ) -> RowRecordType:
     """The record of these columns; ``nulls`` are those among them that have no datum and are always null.
 
-    Raises ``UnsupportedTable`` for a column that has no Avro form.
+    Raises ``UnsupportedTable`` for a column that has no Avro form, and for a name that is an Avro type.
     """
+    if name in PRIMITIVES:
+        raise UnsupportedTable(
+            f"table {table.name}: {name} is a type of Avro's own, which no record can be named; rename the "
+            "table, or use format=json"
+        )
     types = [
         (column, field_type(column.type, f"table {table.name}, column {column.name}")) for column in columns
     ]

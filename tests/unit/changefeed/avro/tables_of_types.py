@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.changefeed.tables import table
 from tests.unit.rows.strategies import SEASONS, datums
+from tidegate.changefeed.avro.rows import PRIMITIVES
 from tidegate.changefeed.options import FeedOptions, Format
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.sql_type import parse_sql_type
@@ -82,7 +83,8 @@ def tables_with_rows(draw: st.DrawFn) -> tuple[TableDescriptor, Mapping[str, Any
     )
     columns = dict(zip(names, [*key_types, *other_types], strict=True))
     key = tuple(names[: len(key_types)])
-    described = table(draw(st.text(min_size=1, max_size=8)), columns, key)
+    name = draw(st.text(min_size=1, max_size=8).filter(lambda text: text not in PRIMITIVES))
+    described = table(name, columns, key)
     row = {
         name: draw(fitting_datums(each) if name in key else st.none() | fitting_datums(each))
         for name, each in columns.items()

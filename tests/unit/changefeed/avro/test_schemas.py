@@ -233,6 +233,16 @@ def test_a_schema_that_avro_does_not_allow_is_refused() -> None:
         schemas(wrong)
 
 
+@pytest.mark.parametrize("name", ["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
+def test_a_table_by_the_name_of_an_avro_type_is_refused(name: str) -> None:
+    with pytest.raises(UnsupportedTable, match=f"table {name}: {name} is a type of Avro's own"):
+        schemas(replace(FOO, name=name))
+    # A longer name of the key's record does not help: the rows are named by the table alone.
+    with pytest.raises(UnsupportedTable, match=f"table {name}: {name} is a type of Avro's own"):
+        schemas(replace(FOO, name=name), full_table_name=True, avro_schema_prefix="p")
+    schemas(replace(FOO, name=name.upper()))
+
+
 def test_an_envelope_without_an_avro_form_is_refused() -> None:
     with pytest.raises(UnsupportedTable, match="envelope=row has no Avro form"):
         schemas(FOO, envelope=Envelope.ROW)
