@@ -19,16 +19,17 @@ from bench.workload import BENCH_OPTIONS, BenchLog
 from stack.registry import SchemaRegistry
 from tidegate.changefeed.options import Envelope, FeedOptions, Format
 
-_PLAIN: Final = FeedOptions(resolved_interval_ns=0)
+#: For sinks: markers are on a topic of their own, whose name gets the run's prefix.
+_FOR_SINKS: Final = FeedOptions(resolved_interval_ns=0, resolved_topic="markers")
 #: In the order of the table. Avro's options get their registry when it runs.
 _FORMATS: Final = {
     "json wrapped": BENCH_OPTIONS,
     "json row": replace(BENCH_OPTIONS, envelope=Envelope.ROW),
-    "json upsert": replace(_PLAIN, envelope=Envelope.UPSERT),
-    "json debezium": replace(_PLAIN, envelope=Envelope.DEBEZIUM),
+    "json upsert": replace(_FOR_SINKS, envelope=Envelope.UPSERT),
+    "json debezium": replace(_FOR_SINKS, envelope=Envelope.DEBEZIUM),
     "avro wrapped": replace(BENCH_OPTIONS, format=Format.AVRO),
-    "avro upsert": replace(_PLAIN, format=Format.AVRO, envelope=Envelope.UPSERT),
-    "avro debezium": replace(_PLAIN, format=Format.AVRO, envelope=Envelope.DEBEZIUM),
+    "avro upsert": replace(_FOR_SINKS, format=Format.AVRO, envelope=Envelope.UPSERT),
+    "avro debezium": replace(_FOR_SINKS, format=Format.AVRO, envelope=Envelope.DEBEZIUM),
 }
 _REGISTRATIONS: Final = re.compile(r"^tidegate_schema_registrations_total(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 

@@ -103,6 +103,8 @@ def bench_feed(
 ) -> Activate:
     """A feed on all of ``tables``, to four partitions each."""
     options = replace(options, topic_prefix=topic_prefix)
+    if options.resolved_topic:
+        options = replace(options, resolved_topic=topic_prefix + options.resolved_topic)
     definition = FeedDefinition(
         id=FeedId("bench"),
         epoch=FIRST_EPOCH,

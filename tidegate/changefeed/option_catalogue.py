@@ -271,6 +271,18 @@ def _markers_nowhere(given: Given) -> str:
     return ""
 
 
+def _markers_among_changes(given: Given) -> str:
+    """A marker's schema is another record than the row's: a registry refuses both for one subject."""
+    if _format(given) != "avro" or _envelope(given) not in ("upsert", "debezium"):
+        return ""
+    if "resolved" not in given or "resolved_topic" in given:
+        return ""
+    return (
+        f"resolved with format=avro and envelope={_envelope(given)} requires the resolved_topic option: "
+        "a subject takes the schema of markers or of rows, not both"
+    )
+
+
 def _format(given: Given) -> str:
     return given.get("format", "json").removeprefix("experimental_")
 
@@ -301,4 +313,5 @@ _CONFLICTS: Final[tuple[_Conflict, ...]] = (
     _virtual_nulls,
     _headers_format,
     _markers_nowhere,
+    _markers_among_changes,
 )

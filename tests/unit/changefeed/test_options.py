@@ -309,6 +309,15 @@ CONFLICTS: list[tuple[dict[str, str | None], str]] = [
         {"resolved_topic": "marks"},
         "resolved_topic requires the resolved option: without it there are no markers",
     ),
+    (
+        {
+            "resolved": None,
+            "envelope": "upsert",
+            "format": "avro",
+            "confluent_schema_registry": REGISTRY,
+        },
+        "resolved with format=avro and envelope=upsert requires the resolved_topic option",
+    ),
 ]
 
 
