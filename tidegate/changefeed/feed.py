@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, NewType
 
 from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.sql_identifier import quoted_identifier, sql_identifier
 from tidegate.errors import StatementError
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.spans import Span
@@ -20,7 +21,8 @@ FeedEpoch = NewType("FeedEpoch", int)
 
 FIRST_EPOCH: Final = FeedEpoch(1)
 _FEED_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_PLAIN_NAME: Final = re.compile(r"[a-z_][a-z0-9_$]*")
+#: Words that this grammar keeps and SQL does not.
+_OUR_WORDS: Final = frozenset({"database"})
 
 
 def feed_id(text: str) -> FeedId:
@@ -58,7 +60,9 @@ class TableName(NamedTuple):
 
     def __str__(self) -> str:
         parts = (self.database, self.schema, self.name)
-        return ".".join(part if _PLAIN_NAME.fullmatch(part) else _quoted(part) for part in parts)
+        return ".".join(
+            quoted_identifier(part) if part in _OUR_WORDS else sql_identifier(part) for part in parts
+        )
 
     def to_json(self) -> list[str]:
         """The stored form: database, schema, name."""
@@ -71,9 +75,11 @@ class TableName(NamedTuple):
         return cls(name, schema, database)
 
 
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
+def _identifier(name: str) -> str:
+    """The name as statements read it; beyond ASCII always in quotes, for some spaces count as letters in SQL."""
+    if name.isascii() and name not in _OUR_WORDS:
+        return sql_identifier(name)
+    return quoted_identifier(name)
 
 
 @dataclass(frozen=True, slots=True)
