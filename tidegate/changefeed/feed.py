@@ -59,10 +59,7 @@ class TableName(NamedTuple):
         return cls(table.name, table.schema, table.database)
 
     def __str__(self) -> str:
-        parts = (self.database, self.schema, self.name)
-        return ".".join(
-            quoted_identifier(part) if part in _OUR_WORDS else sql_identifier(part) for part in parts
-        )
+        return ".".join(map(_identifier, (self.database, self.schema, self.name)))
 
     def to_json(self) -> list[str]:
         """The stored form: database, schema, name."""
@@ -76,7 +73,7 @@ class TableName(NamedTuple):
 
 
 def _identifier(name: str) -> str:
-    """The name as statements read it; beyond ASCII always in quotes, for some spaces count as letters in SQL."""
+    """The name as statements read it; always quoted beyond ASCII, where SQL takes spaces for letters too."""
     if name.isascii() and name not in _OUR_WORDS:
         return sql_identifier(name)
     return quoted_identifier(name)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.unit.changefeed.feeds import DEFINITION
 from tests.unit.changefeed.tables import FOO
 from tidegate.changefeed.feed import TableName, feed_id
+from tidegate.changefeed.grammar import _KEYWORDS
+from tidegate.changefeed.sql_identifier import _RESERVED
+from tidegate.changefeed.statement import parse_statement
 from tidegate.errors import StatementError
 
 
@@ -17,6 +22,26 @@ def test_an_unqualified_table_is_in_the_default_database_and_schema() -> None:
 
 def test_names_that_are_not_plain_identifiers_show_their_quotes() -> None:
     assert str(TableName('Big "T"', "public", "db-1")) == '"db-1".public."Big ""T"""'
+
+
+texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
+names = st.builds(TableName, texts, texts, texts)
+
+
+@given(names)
+@example(TableName("order", "user", "database"))
+@example(TableName("\x80\xa0", "\x80\x80", "\xa0"))
+@example(TableName("K", "İ", "é"))
+def test_a_name_is_written_as_a_statement_reads_it(name: TableName) -> None:
+    parsed = parse_statement(f"CREATE CHANGEFEED FOR {name}, TABLE {name} INTO 'kafka://h'")
+    assert [target.table for target in parsed.targets] == [name, name]
+
+
+def test_a_name_that_is_a_keyword_is_written_as_a_statement_reads_it() -> None:
+    words = sorted({word.lower() for word in _KEYWORDS} | _RESERVED)
+    names = [TableName(word, word, word) for word in words]
+    parsed = parse_statement(f"CREATE CHANGEFEED FOR {', '.join(map(str, names))} INTO 'kafka://h'")
+    assert [target.table for target in parsed.targets] == names
 
 
 @pytest.mark.parametrize("text", ["", "a/b", "a b", "é", "x" * 65, "a\n"])

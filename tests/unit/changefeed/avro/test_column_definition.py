@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.changefeed.avro.column_definition import column_definition, sql_identifier
+from tidegate.changefeed.avro.column_definition import column_definition
+from tidegate.changefeed.sql_identifier import sql_identifier
 from tidegate.rows.descriptor import Column
 from tidegate.rows.sql_type import parse_sql_type
 
