@@ -18,6 +18,7 @@ TOPIC_NAME_LIMIT: Final = 249
 _ESCAPE: Final = re.compile(r"_u[0-9a-fA-F]{2,8}_")
 _NOT_KAFKA: Final = re.compile(r"[^a-zA-Z0-9._-]")
 _NOT_AVRO: Final = re.compile(r"[^A-Za-z0-9_]")
+_AVRO_NAMESPACE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
 def topic_name(prefix: str, table_name: str) -> str:
@@ -42,6 +43,17 @@ def avro_name(sql_name: str) -> str:
     if sql_name[:1] in set("0123456789"):
         return _escape_all(sql_name[0]) + _escape(sql_name[1:], _NOT_AVRO)
     return _escape(sql_name, _NOT_AVRO)
+
+
+def avro_namespace_fault(namespace: str) -> str:
+    """Why it cannot be a namespace of Avro records, and what to do; nothing if it can, or if it is empty."""
+    if not namespace or _AVRO_NAMESPACE.fullmatch(namespace):
+        return ""
+    return (
+        f"avro_schema_prefix='{namespace}' cannot be an Avro namespace, which is letters, digits and "
+        "underscores with single dots between names, none of which begins with a digit: create the feed "
+        "with another prefix"
+    )
 
 
 def sql_name(escaped: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from tidegate.changefeed.duration import parse_duration
 from tidegate.changefeed.extra_headers import read_extra_headers
+from tidegate.changefeed.names import avro_namespace_fault
 from tidegate.changefeed.option_catalogue import (
     KNOWN_OPTIONS,
     SUPPORTED_OPTIONS,
@@ -158,6 +159,8 @@ def _read_text(clause: OptionClause, value: str) -> str:
     """The value of an option whose text has a form of its own, in that form."""
     try:
         match clause.name:
+            case "avro_schema_prefix":
+                _check_namespace(value)
             case "confluent_schema_registry":
                 parse_registry_uri(value)
             case "enriched_properties":
@@ -167,6 +170,12 @@ def _read_text(clause: OptionClause, value: str) -> str:
     except StatementError as error:
         raise StatementError(str(error), clause.position) from None
     return value
+
+
+def _check_namespace(prefix: str) -> None:
+    fault = avro_namespace_fault(prefix)
+    if fault:
+        raise StatementError(fault)
 
 
 def _enriched_properties(value: str) -> str:

@@ -117,6 +117,27 @@ def test_a_topic_for_markers_is_named_without_the_prefix() -> None:
     assert definition_of(statement).options.resolved_topic == "m.a-1_B"
 
 
+@pytest.mark.parametrize("prefix", ["my-app", "shop.", "1st", "é"])
+def test_a_prefix_that_is_no_avro_namespace_is_refused_where_it_stands(prefix: str) -> None:
+    statement = (
+        "CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH format=avro, confluent_schema_registry='http://r', "
+        f"avro_schema_prefix='{prefix}'"
+    )
+    with pytest.raises(
+        StatementError, match=f"avro_schema_prefix='{prefix}' cannot be an Avro name"
+    ) as caught:
+        definition_of(statement)
+    assert caught.value.position == statement.index("avro_schema_prefix")
+
+
+def test_a_prefix_that_is_an_avro_namespace_is_taken() -> None:
+    statement = (
+        "CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH format=avro, confluent_schema_registry='http://r', "
+        "avro_schema_prefix='com.acme_1'"
+    )
+    assert definition_of(statement).options.avro_schema_prefix == "com.acme_1"
+
+
 def test_faults_of_options_and_sink_have_a_caret_too() -> None:
     with pytest.raises(StatementError) as caught:
         definition_of("CREATE CHANGEFEED FOR a INTO 'kafka://h'\n  WITH updated, cursor='1'")
@@ -138,6 +159,7 @@ some_options = st.fixed_dictionaries(
         "format": st.sampled_from(["json", "avro", "experimental_avro"]),
         "envelope": st.sampled_from(KNOWN_OPTIONS["envelope"].choices),
         "virtual_columns": st.sampled_from(KNOWN_OPTIONS["virtual_columns"].choices),
+        "avro_schema_prefix": st.sampled_from(["acme_", "com.acme.shop"]),
         "extra_headers": st.dictionaries(header_names, st.text(max_size=5), max_size=2).map(json.dumps),
         "enriched_properties": st.sampled_from(["source", "source, SCHEMA"]),
         "resolved_topic": st.sampled_from(["marks-of-this-feed", "a.very_special.topic"]),
@@ -150,7 +172,7 @@ some_options = st.fixed_dictionaries(
             ]
         ),
         **dict.fromkeys(
-            ("avro_schema_prefix", "headers_json_column_name", "key_column", "topic_prefix"),
+            ("headers_json_column_name", "key_column", "topic_prefix"),
             st.text(st.characters(codec="utf-8"), min_size=1, max_size=5),
         ),
         **dict.fromkeys(

@@ -8,13 +8,12 @@ standard encoder escapes so that JSON can stand inside HTML is escaped. Source: 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed.avro.column_definition import column_definition
 from tidegate.changefeed.feed import TableName
-from tidegate.changefeed.names import avro_name
+from tidegate.changefeed.names import avro_name, avro_namespace_fault
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.table_topics import table_label
 from tidegate.errors import UnsupportedTable
@@ -24,7 +23,6 @@ from tidegate.rows.descriptor import Column
 AvroType: TypeAlias = Any
 AvroField: TypeAlias = dict[str, Any]
 
-_NAMESPACE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _HTML_ESCAPES: Final = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
 
 
@@ -71,10 +69,7 @@ def envelope_name(table: TableName, options: FeedOptions) -> str:
 def namespace_of(table: TableName, options: FeedOptions) -> str:
     """The namespace of all records of a feed. Raises ``UnsupportedTable`` for what cannot be one."""
     namespace = options.avro_schema_prefix
-    if namespace and not _NAMESPACE.fullmatch(namespace):
-        raise UnsupportedTable(
-            f"table {table.name}: avro_schema_prefix='{namespace}' cannot be an Avro namespace, which is "
-            "letters, digits and underscores with single dots between names, none of which begins with a "
-            "digit: create the feed with another prefix"
-        )
+    fault = avro_namespace_fault(namespace)
+    if fault:
+        raise UnsupportedTable(f"table {table.name}: {fault}")
     return namespace
