@@ -6,13 +6,19 @@ from typing import Final
 
 from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.errors import RowError
-from tidegate.rows.row import Row
+from tidegate.rows.row import Row, Unreadable
 from tidegate.rows.types import Datum
 
 #: Debezium's and CockroachDB's letters for what happened to a row.
 CREATE: Final = "c"
 UPDATE: Final = "u"
 DELETE: Final = "d"
+
+_NOT_HELD: Final = (
+    "the log does not hold it; the feed fails. Let the source write previous values into its log (the "
+    "simulated store does, unless told not to)"
+)
+_UNREADABLE_ADVICE: Final = "the feed fails. Create the feed again, which then begins after this row"
 
 
 def require_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...]:
@@ -21,21 +27,25 @@ def require_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...]:
     In the debezium envelope a deletion where no row was shows its key, and NULL for all other columns:
     Debezium's own sinks break off at a deletion without ``before``.
 
-    Raises ``RowError`` when the log does not say what the row replaced. Guessing would call a changed row a
-    new one, or show an old value that never was.
+    Raises ``RowError`` when the log does not say what the row replaced, or says it in a way that cannot be
+    read. Guessing would call a changed row a new one, or show an old value that never was.
     """
     previous = row.previous
     if previous is None:
-        needs = f"envelope={options.envelope.value}{' with diff' if options.diff else ''}"
-        raise RowError(
-            f"{needs} needs the value that a row of table {row.table.name} replaces, and the log does not "
-            "hold it; the feed fails. Let the source write previous values into its log (the simulated "
-            "store does, unless told not to), or create the feed again without diff and with "
-            "envelope=wrapped, row, key_only, bare or upsert"
-        )
+        raise _missing(row, options, _NOT_HELD)
+    if isinstance(previous, Unreadable):
+        raise _missing(row, options, f"it cannot be read ({previous.cause}); {_UNREADABLE_ADVICE}")
     if not previous and row.values is None and options.envelope is Envelope.DEBEZIUM:
         return _key_alone(row)
     return previous
+
+
+def _missing(row: Row, options: FeedOptions, why: str) -> RowError:
+    needs = f"envelope={options.envelope.value}{' with diff' if options.diff else ''}"
+    return RowError(
+        f"{needs} needs the value that a row of table {row.table.name} replaces, and {why}, or create the "
+        "feed again without diff and with envelope=wrapped, row, key_only, bare or upsert"
+    )
 
 
 def _key_alone(row: Row) -> tuple[Datum, ...]:

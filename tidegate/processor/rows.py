@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from tidegate.errors import DescriptorConflict, EncodingError, FeedError
+from tidegate.errors import DescriptorConflict, EncodingError, FeedError, RowError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateChange, StateTable
@@ -21,6 +21,7 @@ from tidegate.rows import (
     Row,
     TableCodec,
     TableDescriptor,
+    Unreadable,
     decode_descriptor,
     encode_descriptor,
     table_id_of,
@@ -84,20 +85,25 @@ class PartitionRows:
         Raises ``DescriptorConflict`` when it comes too late, for a table some of whose rows were read by an
         older version: it is known from here on, but who emitted those rows must stop. Raises
         ``DescriptorConflict`` or ``EncodingError`` for a version that cannot be taken: the table is unfit
-        until a later one can.
+        until a later one can, or this one when it comes again.
         """
         late = self.is_new(update) and self._was_read_without(update)
         try:
             descriptor = decode_descriptor(update.descriptor)
             _require_agreement(update, descriptor)
-            if self.catalog.add(descriptor):
+            added = self.catalog.add(descriptor)
+            if added:
                 self._changed_descriptors.append(descriptor)
                 self._versions += 1
         except (DescriptorConflict, EncodingError) as error:
             self._set_unfit(update.table_id, _Unfit(update.version, str(error)))
             raise
         unfit = self._unfit.get(update.table_id)
-        if unfit is not None and unfit.version < update.version:
+        # The same version cures only if it was not known: what a former release could not read. Where it was,
+        # the log has given two contents for it, and repeats one of them.
+        if unfit is not None and (
+            unfit.version < update.version or (added and unfit.version == update.version)
+        ):
             self._set_unfit(update.table_id, None)
         if late:
             raise DescriptorConflict(
@@ -135,7 +141,8 @@ class PartitionRows:
     ) -> list[Decoded]:
         """The row of each version of a wanted table, in the place of its version.
 
-        The rows of the tables in ``wanted_previous`` come with the version that they replaced.
+        The rows of the tables in ``wanted_previous`` come with the version that they replaced. One that
+        cannot be read is no fault of the row: feeds that do not need it take the row all the same.
         """
         return [self._decode(version, wanted, wanted_previous) for version in versions]
 
@@ -192,11 +199,14 @@ class PartitionRows:
                 self._versions += self.catalog.add(decode_descriptor(value))
 
 
-def _previous(codec: TableCodec, version: Version) -> tuple[Datum, ...] | None:
+def _previous(codec: TableCodec, version: Version) -> tuple[Datum, ...] | Unreadable | None:
     """The datums that the version replaced; see ``Row.previous``."""
     if version.prev_value is None:
         return None
-    replaced = codec.decode(version.key, version.prev_value)
+    try:
+        replaced = codec.decode(version.key, version.prev_value)
+    except RowError as error:
+        return Unreadable(str(error))
     return () if replaced is None or replaced.values is None else replaced.values
 
 

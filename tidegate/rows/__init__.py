@@ -2,7 +2,7 @@
 
 from tidegate.rows.catalog import Catalog
 from tidegate.rows.descriptor import Column, Family, KeyPart, TableDescriptor
-from tidegate.rows.row import Row
+from tidegate.rows.row import Row, Unreadable
 from tidegate.rows.sql_type import parse_sql_type, sql_type_text
 from tidegate.rows.stored_descriptor import decode_descriptor, encode_descriptor
 from tidegate.rows.table_codec import TableCodec
@@ -50,6 +50,7 @@ __all__ = [
     "TsQuery",
     "TsTerm",
     "TsVector",
+    "Unreadable",
     "decode_descriptor",
     "encode_descriptor",
     "parse_sql_type",

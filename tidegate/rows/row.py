@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.types import Datum
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A value that the log holds and that cannot be read: ``cause`` says why, as an error would.
+
+    It is no error yet, for it concerns only those who need the value.
+    """
+
+    cause: str
 
 
 class Row(NamedTuple):
@@ -13,12 +24,12 @@ class Row(NamedTuple):
 
     ``key`` holds the primary key's datums in index order. ``values`` holds the datums of the table's public
     columns in table order, hidden ones included and virtual ones left out; ``None`` says that the row was
-    deleted. ``previous`` holds
-    the same datums of the version that this one replaced, read by the same table version; it is empty when
-    there was no row, and ``None`` when the log does not say or nobody asked.
+    deleted. ``previous`` holds the same datums of the version that this one replaced, read by the same table
+    version; it is empty when there was no row, ``Unreadable`` when that version cannot be read, and ``None``
+    when the log does not say or nobody asked.
     """
 
     table: TableDescriptor
     key: tuple[Datum, ...]
     values: tuple[Datum, ...] | None
-    previous: tuple[Datum, ...] | None = None
+    previous: tuple[Datum, ...] | Unreadable | None = None

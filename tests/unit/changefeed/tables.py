@@ -7,7 +7,7 @@ from dataclasses import replace
 from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import Column, Family, KeyPart, TableDescriptor
-from tidegate.rows.row import Row
+from tidegate.rows.row import Row, Unreadable
 from tidegate.rows.types import Datum, Kind, SqlType
 
 MODIFIED = Timestamp(1)
@@ -69,7 +69,9 @@ FOO = table("foo", {"a": INT, "b": STRING}, key=("a",))
 
 def shown_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...] | None:
     """What a record shows of the row before: in the debezium envelope a deletion of nothing shows its key."""
-    if row.previous != () or row.values is not None or options.envelope is not Envelope.DEBEZIUM:
-        return row.previous
+    previous = row.previous
+    assert not isinstance(previous, Unreadable)
+    if previous != () or row.values is not None or options.envelope is not Envelope.DEBEZIUM:
+        return previous
     key = dict(zip((part.column_id for part in row.table.primary_key), row.key, strict=True))
     return tuple(key.get(column.id) for column in row.table.columns)

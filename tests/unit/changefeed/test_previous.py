@@ -10,7 +10,7 @@ from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.replaced import CREATE, DELETE, UPDATE, operation
 from tidegate.errors import RowError
 from tidegate.hlc import Timestamp
-from tidegate.rows import Row
+from tidegate.rows import Row, Unreadable
 
 AT = Timestamp(1, 2)
 NEEDING = [
@@ -31,11 +31,25 @@ def test_a_row_whose_previous_value_is_not_known_is_refused(
         assert part in str(refused.value)
 
 
-def test_feeds_that_need_no_previous_values_take_such_rows() -> None:
+@pytest.mark.parametrize(("options", "named"), NEEDING)
+@pytest.mark.parametrize("change", [row(FOO, a=1, b="x"), deletion(FOO, 1)], ids=["row", "deletion"])
+def test_a_row_whose_previous_value_cannot_be_read_is_refused_with_the_cause(
+    options: FeedOptions, named: str, change: Row
+) -> None:
+    with pytest.raises(RowError) as refused:
+        compile_encoder(FOO, options).encode(change._replace(previous=Unreadable("odd bytes")), AT)
+    for part in (f"{named} needs", "table foo", "it cannot be read (odd bytes)", "Create the feed again"):
+        assert part in str(refused.value)
+
+
+@pytest.mark.parametrize("previous", [None, Unreadable("odd bytes")])
+def test_feeds_that_need_no_previous_values_take_such_rows(previous: Unreadable | None) -> None:
+    change = row(FOO, a=1, b="x")
     for envelope in Envelope:
         options = FeedOptions(envelope=envelope)
         if not options.needs_previous:
-            compile_encoder(FOO, options).encode(row(FOO, a=1, b="x")._replace(previous=None), AT)
+            encode = compile_encoder(FOO, options).encode
+            assert encode(change._replace(previous=previous), AT) == encode(change, AT)
 
 
 def test_what_a_row_did() -> None:

@@ -139,3 +139,36 @@ def test_a_table_with_an_unreadable_version_takes_no_feed_until_a_later_one_come
     driven.control(Remove(FeedId("again"), FIRST_EPOCH))
     driven.run(log.partitions[0][later:])
     assert [type(ack) for ack in _register_anew(driven).acks] == [Registered, Active]
+
+
+def test_a_version_that_a_former_release_could_not_read_makes_the_table_fit_when_it_is_repeated() -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    rows = log.open_range(1, PLAIN.span)
+    log.write(update_of(_WIDE.descriptor)._replace(descriptor=b"\xff newer"))  # what it is to that release
+    upgraded_at = len(log.partitions[0])
+    log.describe(_WIDE)
+    repeated = len(log.partitions[0])
+    rows.apply(_WIDE.put(7, 2, "b", 8))
+    former = Driven()
+    former.run(log.partitions[0][:upgraded_at])
+    driven = Driven.restored(former.state)
+    driven.run(log.partitions[0][upgraded_at:repeated])
+    driven = Driven.restored(driven.state)
+    assert [type(ack) for ack in _register_anew(driven).acks] == [Registered, Active]
+    driven.run(log.partitions[0][repeated:])
+    (row,) = driven.rows
+    assert b'"w": 8' in (row.value or b"")
+
+
+def test_a_version_that_came_with_two_contents_takes_no_feed_though_one_of_them_is_repeated() -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    log.open_range(1, PLAIN.span)
+    log.describe(_WIDE)
+    log.write(update_of(replace(_WIDE.descriptor, modified=at(6))))
+    log.describe(_WIDE)
+    driven = Driven()
+    driven.run(log.partitions[0], batch=1)
+    driven = Driven.restored(driven.state)
+    assert [type(ack) for ack in _register_anew(driven).acks] == [Failed, Failed]

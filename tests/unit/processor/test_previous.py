@@ -98,6 +98,40 @@ def test_a_feed_that_needs_previous_values_fails_by_name_where_the_log_does_not_
     assert len(rows["plain"]) == 2
 
 
+@pytest.mark.parametrize("batch", [1, 99])
+@pytest.mark.parametrize("needing", [_DIFF, _DEBEZIUM, FeedOptions(envelope=Envelope.ENRICHED)])
+def test_a_previous_value_that_cannot_be_read_fails_only_the_feeds_that_need_it(
+    needing: FeedOptions, batch: int
+) -> None:
+    """What a feed writes does not depend on which other feeds there are."""
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    made = PLAIN.put(1, 1, "a")
+    garbled = PLAIN.put(2, 1, "b")._replace(prev_value=b"\x00\x00\x00\x00\x63odd")
+    log.open_range(1, PLAIN.span).apply(
+        _over(made, None), garbled, _over(PLAIN.put(3, 1, "c"), garbled), close=3
+    )
+    alone = active(activation([PLAIN.descriptor], feed_id="plain"))
+    alone.run(log.partitions[0], batch)
+    assert len(alone.rows) == 3
+    beside = Driven()
+    beside.control(
+        activation([PLAIN.descriptor], replace(needing, topic_prefix="d-"), feed_id="needing"),
+        activation([PLAIN.descriptor], feed_id="plain"),
+    )
+    beside.run(log.partitions[0], batch)
+    (failed,) = [ack for result in beside.results for ack in result.acks if isinstance(ack, Failed)]
+    assert failed.feed_id == "needing"
+    for part in ("table plain", "it cannot be read (table plain, key ", at(2).decimal()):
+        assert part in failed.reason
+    plain, beside_it = (
+        [record for result in each.results for record in rows_of(result, FeedId("plain"))]
+        for each in (alone, beside)
+    )
+    assert beside_it == plain
+    assert len([record for result in beside.results for record in rows_of(result, FeedId("needing"))]) == 1
+
+
 def test_the_row_before_an_added_column_is_shown_with_the_columns_that_its_successor_has() -> None:
     log = HandLog(partitions=1)
     log.describe(PLAIN)
