@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
+from tidegate.verify.record import Headers
 from tidegate.verify.violation import key_text
-
-#: A record's headers, without those that copies of it do not share.
-Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
 class ExpectedVersion(NamedTuple):

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from tidegate.changefeed.partition import partition_of
 from tidegate.changefeed.record import RowRecord
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.verify.history import ExpectedRows, Headers, VersionId
+from tidegate.verify.history import ExpectedRows, VersionId
 from tidegate.verify.memory import VersionMemory
-from tidegate.verify.record import TopicPartition, TopicRecord
+from tidegate.verify.record import TopicPartition, TopicRecord, lasting_headers
 from tidegate.verify.tombstones import Tombstones
 from tidegate.verify.violation import Findings, ViolationKind, key_text
-
-#: Headers in which copies of a row may differ: where in the log that copy was read.
-PROVENANCE_HEADERS: Final = frozenset({"tidegate-source"})
 
 
 @dataclass(slots=True)
@@ -100,6 +96,8 @@ class PartitionAudit:
         known = self.memory.digest((key, updated))
         if known is not None:
             self._take_duplicate(record, updated, same=known == digest)
+            if deleted and self._tombstones is not None:
+                self._tombstones.take_copy(record, key, updated)
             return
         self._check_first_seen(record, key, updated)
         self.memory.remember((key, updated), digest)
@@ -109,7 +107,8 @@ class PartitionAudit:
     def _take_tombstone(self, record: TopicRecord, key: bytes) -> None:
         self.counts.tombstones += 1
         if self._row_keys and self._tombstones is not None:
-            self.counts.undecided += not self._tombstones.take_tombstone(record, key)
+            highest = self.memory.highest(key)
+            self.counts.undecided += not self._tombstones.take_tombstone(record, key, highest)
 
     def take_marker(self, record: TopicRecord, resolved: Timestamp) -> bool:
         """Check one marker; returns whether it is above all earlier ones."""
@@ -214,11 +213,6 @@ class PartitionAudit:
 def row_digest(record: TopicRecord) -> int:
     """A digest of all that the copies of a row must share. Good within one process only."""
     return hash((record.value, record.timestamp_ms, lasting_headers(record)))
-
-
-def lasting_headers(record: TopicRecord) -> Headers:
-    """The headers that belong to the row, whichever copy of it this is."""
-    return tuple(header for header in record.headers if header[0] not in PROVENANCE_HEADERS)
 
 
 def _at(record: TopicRecord) -> str:

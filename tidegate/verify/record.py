@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
+
+#: A record's headers, without those that copies of it do not share.
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
+#: Headers in which copies of a row may differ: where in the log that copy was read.
+PROVENANCE_HEADERS: Final = frozenset({"tidegate-source"})
 
 
 class TopicPartition(NamedTuple):
@@ -26,3 +32,8 @@ class TopicRecord(NamedTuple):
     value: bytes | None
     timestamp_ms: int
     headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+def lasting_headers(record: TopicRecord) -> Headers:
+    """The headers that belong to the row, whichever copy of it this is."""
+    return tuple(header for header in record.headers if header[0] not in PROVENANCE_HEADERS)

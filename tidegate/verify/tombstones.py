@@ -1,72 +1,123 @@
 """Deletions and their tombstones, held to each other.
 
 Where a feed writes tombstones (Debezium's envelope), each record of a deletion is followed by one without a
-value. A tombstone tells no timestamp and is no version of its row: it belongs to a deletion of its key with
-its record time that stands before it, and after a crash both come again, in any number of copies. Before a
+value. A tombstone tells no timestamp and is no version of its row: it belongs to the deletion of its key with
+its record time that stands last before it, has its headers, and comes before any newer row of the key: log
+compaction would forget that row behind it. After a crash both come again, in any number of copies. Before a
 marker that covers a deletion, its tombstone is there.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.verify.memory import Version, VersionMemory
-from tidegate.verify.record import TopicRecord
+from tidegate.verify.record import TopicRecord, lasting_headers
 from tidegate.verify.violation import Findings, ViolationKind, key_text
 
 
-class _Deletion(NamedTuple):
-    """A deletion whose tombstone has not come yet."""
+@dataclass(slots=True)
+class _Waiting:
+    """Deletions of one key within one millisecond whose tombstones have not come yet.
 
-    record: TopicRecord
-    updated: Timestamp
+    ``last`` is the one whose record, first or copy, stands last: the next tombstone belongs to it.
+    """
+
+    records: dict[Timestamp, TopicRecord]
+    last: Timestamp
 
 
 class Tombstones:
-    """The deletions of one partition. ``memory`` holds them as versions whose timestamps are record times."""
+    """The deletions of one partition. ``memory`` holds them as versions whose timestamps are record times,
+    with digests of their headers."""
 
     __slots__ = ("_findings", "_memory", "_waiting")
 
     def __init__(self, memory: VersionMemory, findings: Findings) -> None:
         self._memory = memory
         self._findings = findings
-        self._waiting: dict[Version, _Deletion] = {}
+        self._waiting: dict[Version, _Waiting] = {}
 
     def take_deletion(self, record: TopicRecord, key: bytes, updated: Timestamp) -> None:
         """A deletion is seen for the first time."""
         version = key, _record_time(record)
-        self._memory.remember(version, 0)
-        self._waiting[version] = _Deletion(record, updated)
+        self._memory.remember(version, _headers_digest(record))
+        waiting = self._waiting.setdefault(version, _Waiting({}, updated))
+        waiting.records[updated] = record
+        waiting.last = updated
 
-    def take_tombstone(self, record: TopicRecord, key: bytes) -> bool:
-        """Check one tombstone. Returns whether it could be decided: its deletion may have been forgotten."""
+    def take_copy(self, record: TopicRecord, key: bytes, updated: Timestamp) -> None:
+        """A deletion is seen again."""
+        waiting = self._waiting.get((key, _record_time(record)))
+        if waiting is not None:
+            waiting.last = updated
+
+    def take_tombstone(self, record: TopicRecord, key: bytes, highest: Timestamp) -> bool:
+        """Check one tombstone; ``highest`` is the highest timestamp of its key's rows so far.
+
+        Returns whether it could be decided: its deletion may have been forgotten.
+        """
         version = key, _record_time(record)
-        self._waiting.pop(version, None)
-        if self._memory.digest(version) is not None:
-            return True
-        if version[1] <= self._memory.forgotten:
+        updated = self._settle(version)
+        if updated is not None and updated < highest:
+            self._find_behind(record, updated, highest)
+        headers = self._memory.digest(version)
+        if headers is None and version[1] <= self._memory.forgotten:
             return False
-        sentence = (
-            f"Offset {record.offset} of {record.topic}[{record.partition}] has no value, and no deletion of"
-            f" key {key_text(key)} at its record time, {record.timestamp_ms} ms, stands before it."
-        )
-        self._findings.at(ViolationKind.STRAY_TOMBSTONE, record, None, sentence)
+        if headers is None:
+            self._find_stray(record, "no deletion of", "stands before it")
+        elif headers != _headers_digest(record):
+            self._find_stray(record, "the deletion of", "has other headers")
         return True
 
     def pass_marker(self, resolved: Timestamp) -> None:
         """Every deletion that the marker covers must have its tombstone by now."""
-        covered = [version for version, waiting in self._waiting.items() if waiting.updated <= resolved]
-        for version in covered:
-            record, updated = self._waiting.pop(version)
-            sentence = (
-                f"Offset {record.offset} of {record.topic}[{record.partition}] is the deletion of key"
-                f" {key_text(record.key)} at {updated}, and no tombstone follows it before the marker at"
-                f" {resolved} that covers it."
-            )
-            self._findings.at(ViolationKind.MISSING_TOMBSTONE, record, updated, sentence)
+        for version, waiting in [*self._waiting.items()]:
+            for updated in [each for each in waiting.records if each <= resolved]:
+                self._find_missing(waiting.records.pop(updated), updated, resolved)
+            if not waiting.records:
+                del self._waiting[version]
         self._memory.marker(resolved)
+
+    def _settle(self, version: Version) -> Timestamp | None:
+        """The deletion that waited for this tombstone, which waits no longer; ``None`` for a copy."""
+        waiting = self._waiting.get(version)
+        if waiting is None or waiting.records.pop(waiting.last, None) is None:
+            return None
+        if not waiting.records:
+            del self._waiting[version]
+        return waiting.last
+
+    def _find_behind(self, record: TopicRecord, updated: Timestamp, highest: Timestamp) -> None:
+        sentence = (
+            f"{_at(record)} is the tombstone of key {key_text(record.key)} deleted at {updated}, not seen "
+            f"before, after the same key updated at {highest}."
+        )
+        self._findings.at(ViolationKind.OUT_OF_ORDER, record, updated, sentence)
+
+    def _find_stray(self, record: TopicRecord, deletion: str, fault: str) -> None:
+        sentence = (
+            f"{_at(record)} has no value, and {deletion} key {key_text(record.key)} at its record time, "
+            f"{record.timestamp_ms} ms, {fault}."
+        )
+        self._findings.at(ViolationKind.STRAY_TOMBSTONE, record, None, sentence)
+
+    def _find_missing(self, record: TopicRecord, updated: Timestamp, resolved: Timestamp) -> None:
+        sentence = (
+            f"{_at(record)} is the deletion of key {key_text(record.key)} at {updated}, and no tombstone "
+            f"follows it before the marker at {resolved} that covers it."
+        )
+        self._findings.at(ViolationKind.MISSING_TOMBSTONE, record, updated, sentence)
 
 
 def _record_time(record: TopicRecord) -> Timestamp:
     return Timestamp(record.timestamp_ms * NANOS_PER_MS)
+
+
+def _headers_digest(record: TopicRecord) -> int:
+    return hash(lasting_headers(record))
+
+
+def _at(record: TopicRecord) -> str:
+    return f"Offset {record.offset} of {record.topic}[{record.partition}]"

@@ -25,7 +25,7 @@ class ViolationKind(enum.Enum):
     MARKER_AMONG_ROWS = "a feed with a resolved_topic writes its markers there and nowhere else"
     MARKER_WITHOUT_OFFSET = "a marker on a resolved_topic names its partition's end in every topic of rows"
     MARKER_BEYOND_END = "a marker on a resolved_topic names offsets that the topics have reached"
-    STRAY_TOMBSTONE = "a tombstone follows a deletion of its key with its record time"
+    STRAY_TOMBSTONE = "a tombstone follows a deletion of its key with its record time and headers"
     MISSING_TOMBSTONE = (
         "a deletion has its tombstone before the marker that covers it, where the feed writes them"
     )

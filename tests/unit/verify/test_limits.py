@@ -29,7 +29,7 @@ from tidegate.verify import (
     audit,
 )
 from tidegate.verify.memory import VersionMemory
-from tidegate.verify.partition import PROVENANCE_HEADERS
+from tidegate.verify.record import PROVENANCE_HEADERS
 
 TOPICS = {"accounts": 2}
 MS = 1_000_000

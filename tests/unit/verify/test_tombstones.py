@@ -116,6 +116,48 @@ def test_a_tombstone_of_another_key_or_record_time_is_stray() -> None:
         assert kinds(report) == [ViolationKind.STRAY_TOMBSTONE]
 
 
+def test_a_tombstone_behind_a_newer_row_of_its_key_is_out_of_order() -> None:
+    """Compaction would forget the newer row: the tombstone is the key's last record."""
+    report = audited([put(1, at(3)), deletion(1, at(5)), put(1, at(7)), tombstone(1, at(5))])
+    assert kinds(report) == [ViolationKind.OUT_OF_ORDER]
+    (violation,) = report.violations
+    assert (violation.offset, violation.timestamp) == (3, at(5))
+    assert f"after the same key updated at {at(7)}" in violation.sentence
+
+
+def test_a_tombstone_has_the_lasting_headers_of_its_deletion() -> None:
+    def headed(record: TopicRecord, trace: bytes, source: bytes) -> TopicRecord:
+        return record._replace(headers=[("tidegate-source", source), ("trace", trace)])
+
+    gone = headed(deletion(1, at(5)), b"7", b"1/1/0")
+    same = headed(tombstone(1, at(5)), b"7", b"2/1/0")
+    assert audited([gone, same]).verdict is Verdict.PASSED
+    for other in (headed(tombstone(1, at(5)), b"8", b"1/1/0"), tombstone(1, at(5))):
+        assert kinds(audited([gone, other])) == [ViolationKind.STRAY_TOMBSTONE]
+        assert kinds(audited([gone, same, other])) == [ViolationKind.STRAY_TOMBSTONE]
+
+
+def test_two_deletions_in_one_millisecond_need_two_tombstones() -> None:
+    first = [deletion(1, at(5)), tombstone(1, at(5)), put(1, at(5, 1))]
+    report = audited([*first, deletion(1, at(5, 2)), tombstone(1, at(5, 2))])
+    assert report.verdict is Verdict.PASSED, str(report)
+    for lost, timestamp in ((1, at(5)), (4, at(5, 2))):
+        records = [*first, deletion(1, at(5, 2)), tombstone(1, at(5, 2))]
+        del records[lost]
+        report = audited(records)
+        assert kinds(report) == [ViolationKind.MISSING_TOMBSTONE]
+        assert report.violations[0].timestamp == timestamp
+
+
+def test_the_tombstone_of_a_replayed_deletion_is_not_that_of_another_in_its_millisecond() -> None:
+    first = [deletion(1, at(5)), tombstone(1, at(5)), put(1, at(5, 1))]
+    second = [deletion(1, at(5, 2)), tombstone(1, at(5, 2))]
+    report = audited([*first, second[0], *first, *second])
+    assert report.verdict is Verdict.PASSED, str(report)
+    report = audited([*first, second[0], *first, second[0]])
+    assert kinds(report) == [ViolationKind.MISSING_TOMBSTONE]
+
+
 def test_a_tombstone_on_the_wrong_partition_is_named() -> None:
     wrong = tombstone(1, at(5))._replace(partition=1 - tombstone(1, at(5)).partition)
     assert ViolationKind.WRONG_PARTITION in kinds(audited([wrong]))
