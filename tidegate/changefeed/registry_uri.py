@@ -19,13 +19,14 @@ _SCHEMES: Final = ("http", "https")
 _PARAMETERS: Final = ("ca_cert", "client_cert", "client_key", "timeout")
 _DEFAULT_TIMEOUT: Final = "30s"
 _NANOS_PER_SECOND: Final = 1_000_000_000
+_LONGEST_TIMEOUT_NS: Final = 600 * _NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryUri:
     """A schema registry: ``url`` without login and parameters, the login, and how to trust it.
 
-    ``timeout_s`` is for one request. Empty text and bytes stand for what was not given.
+    ``timeout_s`` is for one request, at most 10 minutes. Empty text and bytes stand for what was not given.
     """
 
     url: str
@@ -104,6 +105,11 @@ def _timeout_s(text: str) -> float:
         raise StatementError(f"param timeout of confluent_schema_registry: {error}") from None
     if nanos <= 0:
         raise StatementError("param timeout of confluent_schema_registry must be above zero")
+    if nanos > _LONGEST_TIMEOUT_NS:
+        raise StatementError(
+            "param timeout of confluent_schema_registry must be 10m or less: a registry that says nothing "
+            "holds each call for that long, and is asked again afterwards anyway"
+        )
     return nanos / _NANOS_PER_SECOND
 
 

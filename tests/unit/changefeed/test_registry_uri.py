@@ -77,6 +77,9 @@ def test_base_64_may_stand_in_the_url_as_it_is() -> None:
         ("http://h?timeout=", "param timeout of confluent_schema_registry"),
         ("http://h?timeout=0s", "must be above zero"),
         ("http://h?timeout=-1s", "must be above zero"),
+        ("http://h?timeout=10m0.001s", "param timeout of confluent_schema_registry must be 10m or less"),
+        ("http://h?timeout=1000h", "must be 10m or less: a registry that says nothing holds each call"),
+        ("http://h?timeout=9223372036854775807ns", "must be 10m or less"),
         ("https://h?ca_cert=~", "param ca_cert must be base 64 encoded"),
         ("https://h?ca_cert=AAAA", "param ca_cert must be PEM text"),
         (f"https://h?client_cert={PEM_TEXT}", "client_cert and client_key belong together"),
@@ -86,6 +89,10 @@ def test_base_64_may_stand_in_the_url_as_it_is() -> None:
 )
 def test_refusals(text: str, words: str) -> None:
     assert words in refusal(text)
+
+
+def test_the_longest_timeout_is_ten_minutes() -> None:
+    assert parse_registry_uri("http://h?timeout=10m").timeout_s == 600.0
 
 
 @pytest.mark.parametrize("cut", ["/", "?", "#"])
