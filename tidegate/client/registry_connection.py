@@ -16,6 +16,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from tidegate.changefeed.registry_uri import RegistryUri
+from tidegate.client.registry_answers import bound_answers
 from tidegate.client.registry_faults import Errand, RegistryFaults
 from tidegate.errors import StatementError, TidegateError
 
@@ -40,8 +41,8 @@ class RegistryConnection:
     def call(self, errand: Errand, ask: Callable[[Client], _Answer]) -> _Answer:
         """What ``ask`` makes of the answer. It raises ``ValueError`` for an answer that no registry gives.
 
-        Each of connecting, sending and every piece of the answer may take the registry's timeout. Raises
-        ``RegistryAway``, ``RegistryDenied`` and ``SchemaRejected``.
+        Each of connecting, sending, every piece of the answer's headers, and its body may take the registry's
+        timeout. Raises ``RegistryAway``, ``RegistryDenied`` and ``SchemaRejected``.
         """
         try:
             return ask(self._client)
@@ -76,7 +77,7 @@ def _open(uri: RegistryUri) -> Client:
     with TemporaryDirectory(prefix="tidegate-") as folder:
         config |= _certificate_files(uri, Path(folder))
         try:
-            return SchemaRegistryClient(config)
+            client = SchemaRegistryClient(config)
         except ssl.SSLError as error:
             raise StatementError(
                 "ca_cert, client_cert or client_key of confluent_schema_registry cannot be used"
@@ -85,6 +86,8 @@ def _open(uri: RegistryUri) -> Client:
             ) from None
         except ValueError:
             raise StatementError("confluent_schema_registry is a URL that no HTTP client takes") from None
+    bound_answers(client._rest_client.session, uri.timeout_s)  # noqa: SLF001 - there is no setting for it
+    return client
 
 
 def _certificate_files(uri: RegistryUri, folder: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tidegate.changefeed.uri_parameters import REDACTED
 from tidegate.errors import RegistryAway, RegistryDenied, SchemaRejected, TidegateError
 
 _LONGEST_WORDS: Final = 400  # characters; a proxy's error page is longer than anyone reads
+_LOOKED_AT: Final = 10 * _LONGEST_WORDS  # of a text; what it is cleaned of may be a part of this
 #: Confluent's code for a subject in read-only mode: the schema is not at fault, and the mode may change.
 _READ_ONLY: Final = 42205
 #: What the client puts before a body that is no registry's.
@@ -91,10 +92,20 @@ class RegistryFaults:
     def _words(self, said: object) -> str:
         """What the other side said: one line, not too long, and without our secrets, should it echo them."""
         text = str(said) or type(said).__name__
+        head = self._head(text)
+        cut = len(head) < len(text)
         for secret in self._secrets:
-            text = text.replace(secret, REDACTED)
-        line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-        return line if len(line) <= _LONGEST_WORDS else f"{line[:_LONGEST_WORDS]}..."
+            head = head.replace(secret, REDACTED)
+        line = " ".join("".join(char if char.isprintable() else " " for char in head).split())
+        return f"{line[:_LONGEST_WORDS]}..." if cut or len(line) > _LONGEST_WORDS else line
+
+    def _head(self, text: str) -> str:
+        """The text, or of a long one the beginning, which does not end with a part of a secret."""
+        if len(text) <= _LOOKED_AT:
+            return text
+        head = text[:_LOOKED_AT]
+        parts = (secret[:length] for secret in self._secrets for length in range(1, len(secret)))
+        return head[: _LOOKED_AT - max((len(part) for part in parts if head.endswith(part)), default=0)]
 
 
 def _message(error: Any) -> str:
