@@ -74,7 +74,7 @@ class Emitter:
         except UnsupportedTable as error:  # no encoder can be made for it
             return error
         except FeedError as error:  # of `encode`: the row holds what cannot be written
-            return TableRowError(table.id, version, RowError(f"table {table.name}: {error}"))
+            return TableRowError(table.id, version, _naming(table, error))
         return None
 
 
@@ -122,6 +122,13 @@ class _SchemedTableEmitter(_TableEmitter):
         into.unframed.append(UnframedRecord(self._to, key, value, wall_ms, headers))
         if self._tombstones and row.values is None:
             into.unframed.append(UnframedRecord(self._to, key, None, wall_ms, headers))
+
+
+def _naming(table: TableDescriptor, error: FeedError) -> RowError:
+    """The error with the name of the table, which encoders that know the column have named already."""
+    cause = str(error)
+    named = f"table {table.name}" in cause
+    return RowError(cause if named else f"table {table.name}: {cause}")
 
 
 def _table_emitter(table: TableDescriptor, options: FeedOptions, destination: Destination) -> _TableEmitter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -12,12 +13,16 @@ from hypothesis import strategies as st
 from tests.unit.changefeed.tables import deletion, row, table
 from tests.unit.rows.strategies import tables_with_rows
 from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import CONNECT_ENVELOPES, Envelope, FeedOptions
+from tidegate.changefeed.options import CONNECT_ENVELOPES, Envelope, FeedOptions, Format
+from tidegate.errors import RowError
 from tidegate.hlc import Timestamp
 from tidegate.rows import TableCodec, TableDescriptor
 from tidegate.rows.types import Kind, SqlType
 
 AT = Timestamp(1, 2)
+STRING = SqlType(Kind.STRING)
+STRINGS = SqlType(Kind.ARRAY, element=STRING)
+NAMED = table("named", {"a": SqlType(Kind.INT), "s": STRING, "l": STRINGS}, key=("a", "s", "l"))
 DECIMAL = SqlType(Kind.DECIMAL)
 FLOAT = SqlType(Kind.FLOAT)
 DECIMALS = SqlType(Kind.ARRAY, element=DECIMAL)
@@ -68,3 +73,51 @@ def test_the_other_envelopes_print_what_there_is_as_their_source_does() -> None:
         encode = compile_encoder(PRICES, FeedOptions(envelope=envelope)).encode
         assert b"1.50" in encode(row(PRICES, d=Decimal("1.50")), AT)[0]
         assert b"1.50" not in encode(deletion(PRICES, Decimal("1.5")), AT)[0]
+
+
+STRICT = [
+    *(FeedOptions(envelope=envelope) for envelope in OURS),
+    *(FeedOptions(envelope=envelope, connect_schema=True) for envelope in OURS),
+    *(
+        FeedOptions(format=Format.AVRO, envelope=envelope)
+        for envelope in Envelope
+        if envelope is not Envelope.ROW
+    ),
+]
+
+
+def told(options: FeedOptions) -> str:
+    return f"{options.format.value}-{options.envelope.value}{'-schema' if options.connect_schema else ''}"
+
+
+@pytest.mark.parametrize("options", STRICT, ids=told)
+def test_keys_whose_text_is_not_utf8_are_refused_where_they_would_become_one(options: FeedOptions) -> None:
+    encode = compile_encoder(NAMED, options).encode
+    encode(row(NAMED, a=1, s="é", l=("\ufffd", None)), AT)
+    for column, datums in (("s", {"s": "x\udcff", "l": ()}), ("l", {"s": "é", "l": (None, "\udcfe")})):
+        whole = row(NAMED, a=1, **datums)
+        for version in (whole, deletion(NAMED, *whole.key)):
+            with pytest.raises(RowError, match=f"table named, column {column}: its text is not UTF-8"):
+                encode(version, AT)
+
+
+@pytest.mark.parametrize("options", STRICT, ids=told)
+def test_a_key_column_whose_text_is_not_utf8_is_refused(options: FeedOptions) -> None:
+    people = table("people", {"a": SqlType(Kind.INT), "s": STRING}, key=("a",))
+    encode = compile_encoder(people, replace(options, key_column="s", unordered=True)).encode
+    with pytest.raises(RowError, match="table people, column s: its text is not UTF-8"):
+        encode(row(people, a=1, s="\udcff"), AT)
+
+
+@pytest.mark.parametrize("options", STRICT, ids=told)
+def test_text_that_is_not_utf8_stays_in_values(options: FeedOptions) -> None:
+    people = table("people", {"a": SqlType(Kind.INT), "s": STRING}, key=("a",))
+    _, value = compile_encoder(people, options).encode(row(people, a=1, s="x\udcff"), AT)
+    if options.envelope is not Envelope.KEY_ONLY:
+        assert value is not None
+        assert b"\xef\xbf\xbd" in value or b"\\ufffd" in value
+
+
+def test_cockroachdbs_json_keys_stay_as_they_are() -> None:
+    encode = compile_encoder(NAMED, FeedOptions()).encode
+    assert encode(row(NAMED, a=1, s="x\udcff", l=()), AT)[0] == rb'[1, "x\ufffd", []]'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from typing import Final
 
 import pytest
@@ -13,7 +14,7 @@ from tests.unit.processor.driving import Driven, rows_of
 from tidegate.changefeed import json_text
 from tidegate.changefeed.control import Failed
 from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.options import Envelope, FeedOptions, Format
 from tidegate.errors import FeedError
 from tidegate.hlc import ZERO
 from tidegate.processor.batch import OutputRecord
@@ -57,6 +58,25 @@ def test_a_feed_that_does_not_write_what_cannot_be_encoded_goes_on() -> None:
     records, error = _emit(_KEYS)
     assert error is None
     assert [record.key for record in records] == [b"[1]", b"[2]", b"[3]"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        FeedOptions(format=Format.AVRO),
+        FeedOptions(format=Format.AVRO, envelope=Envelope.UPSERT),
+        FeedOptions(envelope=Envelope.UPSERT, connect_schema=True),
+        FeedOptions(diff=True),
+    ],
+    ids=["avro", "avro-upsert", "json-upsert", "diff"],
+)
+def test_the_error_of_a_row_names_its_table_once(options: FeedOptions) -> None:
+    prices = HandTable.of(104, "prices", "id INT, price DECIMAL(4,1)").descriptor
+    row = Row(prices, (1,), (1, Decimal("1.25")))
+    emitter = Emitter(options, ZERO, {104: Destination("prices", 1)})
+    error = emitter.emit([_version(1)], [row], Emission([], []))
+    assert str(error).count("table prices") == 1
+    assert options.diff or "table prices, column price" in str(error)
 
 
 @pytest.mark.parametrize("batch", [1, 99])

@@ -197,5 +197,5 @@ def test_a_column_that_the_table_lacks_fails_the_feed_by_name(options: FeedOptio
     driven = active(activation([PLAIN.descriptor], options))
     driven.run(_life())
     (failed,) = [ack for result in driven.results for ack in result.acks if isinstance(ack, Failed)]
-    assert "table plain has no column nope" in failed.reason
+    assert "required column nope not present on table plain" in failed.reason
     assert "its columns are id, v" in failed.reason

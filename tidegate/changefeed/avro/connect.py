@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tidegate.changefeed.avro.body import NULL, Fields, body_writer
+from tidegate.changefeed.avro.body import NULL, Fields, body_writer, key_writer
 from tidegate.changefeed.avro.connect_schema import branch_of, schema_text
 from tidegate.changefeed.confluent import RecordSchemas, Schema
 from tidegate.changefeed.connect import schema as connect
@@ -42,9 +42,9 @@ def compile_connect_avro(table: TableDescriptor, options: FeedOptions) -> Record
     key, columns = key_of(table, options), row_columns(table, options)
     value = value_schema(table, options, columns)
     schemas = _schemas(table, options, key.schema, value)
-    write_key = body_writer(schemas.key.text, table.name)
+    write_key = key_writer(schemas.key.text, table.name, [column.name for column in key.columns])
     write_value = body_writer(schemas.value.text, table.name)
-    fill_key = _fill(key.columns, unions=key.schema.fields[0].optional)
+    fill_key = _fill(table, key.columns, unions=key.schema.fields[0].optional)
     fill_value = _value(table, options, columns, value)
 
     def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:
@@ -70,7 +70,7 @@ def _schemas(
 def _value(
     table: TableDescriptor, options: FeedOptions, columns: Sequence[ConnectColumn], schema: connect.Schema
 ) -> _Value:
-    fill = _fill(columns, unions=True)
+    fill = _fill(table, columns, unions=True)
     if options.envelope is Envelope.UPSERT:
         return lambda row, _: None if row.values is None else fill(row.values)
     return _change(table, options, fill, schema.fields[0].schema.name)
@@ -101,7 +101,7 @@ def _change(table: TableDescriptor, options: FeedOptions, fill: _Fill, row_name:
     return change
 
 
-def _fill(columns: Sequence[ConnectColumn], *, unions: bool) -> _Fill:
+def _fill(table: TableDescriptor, columns: Sequence[ConnectColumn], *, unions: bool) -> _Fill:
     """What makes a record of datums: with ``unions``, of values that name their branch; else none is NULL."""
     converts = [column.type.convert for column in columns]
     slots = [
@@ -128,6 +128,6 @@ def _fill(columns: Sequence[ConnectColumn], *, unions: bool) -> _Fill:
         try:
             return make(datums)
         except RowError as error:
-            raise located(columns, converts, datums, error) from None
+            raise located(table.name, columns, converts, datums, error) from None
 
     return fill

@@ -9,13 +9,12 @@ decimal's: the converter would give the others another name than Debezium's, and
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any, Final, TypeAlias
 
+from tidegate.changefeed.avro.schema_text import require_distinct
 from tidegate.changefeed.connect.schema import Field, Schema
 from tidegate.changefeed.connect.types import DECIMAL_NAME, PRECISION, SCALE
 from tidegate.changefeed.names import avro_name
-from tidegate.errors import UnsupportedTable
 
 _AvroType: TypeAlias = Any
 
@@ -46,7 +45,7 @@ def _record(schema: Schema, defined: set[str]) -> _AvroType:
         return schema.name
     defined.add(schema.name)
     namespace, _, name = schema.name.rpartition(".")
-    _refuse_repeated(schema)
+    require_distinct(field.name for field in schema.fields)
     return {
         "type": "record",
         "name": name,
@@ -54,13 +53,6 @@ def _record(schema: Schema, defined: set[str]) -> _AvroType:
         "fields": [_field(field, defined) for field in schema.fields],
         "connect.name": schema.name,
     }
-
-
-def _refuse_repeated(schema: Schema) -> None:
-    counts = Counter(avro_name(field.name) for field in schema.fields)
-    repeated = next((name for name, count in counts.items() if count > 1), None)
-    if repeated is not None:
-        raise UnsupportedTable(f"two columns have the Avro name {repeated}: rename one of them")
 
 
 def _field(field: Field, defined: set[str]) -> dict[str, _AvroType]:

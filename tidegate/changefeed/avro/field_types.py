@@ -151,13 +151,19 @@ def _decimal(sql_type: SqlType, where: str) -> FieldType:
             # Pads zeros up to the scale. 1.50 for a scale of 1 is refused, as in the source.
             padded = context.quantize(value, unit)
         except (InvalidOperation, Rounded):
-            raise RowError(
-                f"{where}: DECIMAL {value} does not fit {sql_type_text(sql_type)}; the feed fails"
-            ) from None
+            raise RowError(f"{where}: {_misfit(value, sql_type)}; the feed fails") from None
         return "bytes", _signed_bytes(int(padded.scaleb(scale, context)))
 
     logical = {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
     return FieldType((logical, "string"), convert)
+
+
+def _misfit(value: Decimal, sql_type: SqlType) -> str:
+    """Why a decimal has no form; what is beyond the scale is said in the source's words."""
+    exponent = value.as_tuple().exponent
+    assert isinstance(exponent, int)
+    beyond = f"{value} will not roundtrip at scale {sql_type.scale}: " if -exponent > sql_type.scale else ""
+    return f"{beyond}DECIMAL {value} does not fit {sql_type_text(sql_type)}"
 
 
 def _array(sql_type: SqlType, element: SqlType, where: str) -> FieldType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tidegate.changefeed.avro.body import body_writer
+from tidegate.changefeed.avro.body import key_writer
 from tidegate.changefeed.avro.rows import row_record
 from tidegate.changefeed.avro.schema_text import label_name, namespace_of, schema_text
 from tidegate.changefeed.confluent import Schema
@@ -27,7 +27,8 @@ def compile_key(table: TableDescriptor, options: FeedOptions) -> tuple[Schema, W
     columns, datums = _columns(table, options)
     record = row_record(table, columns, label_name(name, options), namespace_of(name, options))
     schema = Schema(key_subject(name, options), schema_text(record.schema))
-    write, fill = body_writer(schema.text, table.name), record.fill
+    names = [column.name for column in columns]
+    write, fill = key_writer(schema.text, table.name, names), record.fill
     return schema, lambda row: write(fill(datums(row)))
 
 

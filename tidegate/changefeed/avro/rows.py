@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.changefeed.avro.body import NULL, Fields
-from tidegate.changefeed.avro.field_types import field_type
-from tidegate.changefeed.avro.schema_text import AvroType, column_field, record_schema
+from tidegate.changefeed.avro.field_types import FieldType, field_type
+from tidegate.changefeed.avro.schema_text import AvroType, column_field, record_schema, require_distinct
 from tidegate.changefeed.names import avro_name
 from tidegate.errors import UnsupportedTable
 from tidegate.rows.descriptor import Column, TableDescriptor
@@ -35,16 +35,15 @@ def row_record(
 ) -> RowRecordType:
     """The record of these columns; ``nulls`` are those among them that have no datum and are always null.
 
-    Raises ``UnsupportedTable`` for a column that has no Avro form, and for a name that is an Avro type.
+    Raises ``UnsupportedTable`` for a column that has no Avro form, for two columns of one Avro name, and for
+    a record's name that is an Avro type.
     """
     if name in PRIMITIVES:
         raise UnsupportedTable(
             f"table {table.name}: {name} is a type of Avro's own, which no record can be named; rename the "
             "table, or use format=json"
         )
-    types = [
-        (column, field_type(column.type, f"table {table.name}, column {column.name}")) for column in columns
-    ]
+    types = _field_types(table, [*columns])
     always_null = {avro_name(column.name): NULL for column in nulls}
     names = [(avro_name(column.name), each.convert) for column, each in types]
     converters = [(name, convert) for name, convert in names if name not in always_null]
@@ -59,3 +58,13 @@ def row_record(
     if not always_null:
         return RowRecordType(schema, fill)
     return RowRecordType(schema, lambda datums: fill(datums) | always_null)
+
+
+def _field_types(table: TableDescriptor, columns: Sequence[Column]) -> list[tuple[Column, FieldType]]:
+    try:
+        require_distinct(column.name for column in columns)
+    except UnsupportedTable as error:
+        raise UnsupportedTable(f"table {table.name}: {error}") from None
+    return [
+        (column, field_type(column.type, f"table {table.name}, column {column.name}")) for column in columns
+    ]

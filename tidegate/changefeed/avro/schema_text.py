@@ -8,6 +8,7 @@ standard encoder escapes so that JSON can stand inside HTML is escaped. Source: 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
@@ -46,6 +47,14 @@ def nullable_field(name: str, branches: Iterable[AvroType]) -> AvroField:
 def column_field(column: Column, branches: Iterable[AvroType]) -> AvroField:
     """A column's field: nullable whatever the column is, so that old and new schemas read each other."""
     return {**nullable_field(avro_name(column.name), branches), "__crdb__": column_definition(column)}
+
+
+def require_distinct(names: Iterable[str]) -> None:
+    """Refuse columns that one field would hold: ``UnsupportedTable``, which does not name the table."""
+    counts = Counter(map(avro_name, names))
+    repeated = next((name for name, count in counts.items() if count > 1), None)
+    if repeated is not None:
+        raise UnsupportedTable(f"two columns have the Avro name {repeated}: rename one of them")
 
 
 def full_name(name: str, namespace: str) -> str:

@@ -143,12 +143,13 @@ def namespace_of(topic: str) -> str:
 
 
 def located(
+    table_name: str,
     columns: Sequence[ConnectColumn],
     converts: Sequence[Convert | None],
     datums: Sequence[Datum],
     error: RowError,
 ) -> RowError:
-    """The error of a row that could not be converted, with the name of the column that it came from.
+    """The error of a row that could not be converted, with the names of table and column.
 
     Rows are converted without an eye on the column's name; only a row that failed is gone through again.
     """
@@ -158,7 +159,7 @@ def located(
             if datum is not None and convert is not None:
                 convert(datum)
         except RowError as cause:
-            return RowError(f"column {column.name}: {cause}; the feed fails")
+            return RowError(f"table {table_name}, column {column.name}: {cause}; the feed fails")
     return error
 
 

@@ -79,7 +79,7 @@ def _json_null_as_object(text: TextEncoder) -> TextEncoder:
 def named_column(table: TableDescriptor, name: str, option: str) -> tuple[int, Column]:
     """The column that an option names, with its position in a row's datums.
 
-    Raises ``UnsupportedTable`` with the names that there are.
+    Raises ``UnsupportedTable`` with the names that there are; it begins as CockroachDB's error does.
     """
     columns = public_columns(table)
     for position, column in enumerate(columns):
@@ -91,6 +91,6 @@ def named_column(table: TableDescriptor, name: str, option: str) -> tuple[int, C
             "value of it; name a stored column"
         )
     raise UnsupportedTable(
-        f"table {table.name} has no column {name}, which {option} names; its columns are "
+        f"required column {name} not present on table {table.name}, which {option} names; its columns are "
         f"{', '.join(column.name for column in columns)}"
     )

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed.connect.records import (
     ConnectColumn,
+    Key,
     compile_before,
     key_of,
     located,
@@ -32,6 +33,7 @@ from tidegate.changefeed.json_envelopes.template import (
     json_object,
 )
 from tidegate.changefeed.json_text import TextEncoder, float_text, json_string, utf8
+from tidegate.changefeed.key_fault import is_utf8, not_utf8
 from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.record_encoder import RecordEncoder
 from tidegate.changefeed.replaced import operation, require_previous
@@ -50,17 +52,38 @@ _JSON_NAMES: Final = {"float32": "float", "float64": "double"}
 def compile_connect_json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     """The encoder for a table version. Raises ``UnsupportedTable`` for a table without such a form."""
     key, columns = key_of(table, options), row_columns(table, options)
-    key_text, key_frame = _row_text(key.columns), _frame(key.schema)
+    write_key = _key_writer(table.name, key)
     value, value_frame = _value(table, options, columns), _frame(value_schema(table, options, columns))
 
     def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:
         text = value(row, timestamp)
-        return key_frame(key_text(key.datums(row))), None if text is None else value_frame(text)
+        return write_key(row), None if text is None else value_frame(text)
 
     return RecordEncoder(
         encode,
         headers=compile_headers(table, options),
         tombstones=options.envelope is Envelope.DEBEZIUM,
+    )
+
+
+def _key_writer(table_name: str, key: Key) -> Callable[[Row], bytes]:
+    """What prints a key in its frame; it raises ``RowError`` for text that is not UTF-8."""
+    text, frame = _row_text(table_name, key.columns), _frame(key.schema)
+
+    def write(row: Row) -> bytes:
+        datums = key.datums(row)
+        payload = text(datums)
+        if not payload.isascii() and not is_utf8(payload):
+            raise not_utf8(table_name, _first_not_utf8(key, datums))
+        return frame(payload)
+
+    return write
+
+
+def _first_not_utf8(key: Key, datums: Datums) -> str:
+    told = (column for column in key.columns if datums[column.position] is not None)
+    return next(
+        column.name for column in told if not is_utf8(_text_encoder(column.type)(datums[column.position]))
     )
 
 
@@ -96,7 +119,7 @@ def _field_text(field: Field) -> str:
 
 
 def _value(table: TableDescriptor, options: FeedOptions, columns: Sequence[ConnectColumn]) -> _Value:
-    row_text = _row_text(columns)
+    row_text = _row_text(table.name, columns)
     if options.envelope is Envelope.UPSERT:
         return lambda row, _: None if row.values is None else row_text(row.values)
     return _change(table, options, row_text, _source_text(table, options))
@@ -128,7 +151,7 @@ def _source_text(table: TableDescriptor, options: FeedOptions) -> _Text:
     return compile_template(json_object("", [*texts, *times]))
 
 
-def _row_text(columns: Sequence[ConnectColumn]) -> _Text:
+def _row_text(table_name: str, columns: Sequence[ConnectColumn]) -> _Text:
     texts = [_text_encoder(column.type) for column in columns]
     slots = zip(columns, texts, strict=True)
     fill = compile_template(
@@ -139,7 +162,7 @@ def _row_text(columns: Sequence[ConnectColumn]) -> _Text:
         try:
             return fill(datums)
         except RowError as error:
-            raise located(columns, texts, datums, error) from None
+            raise located(table_name, columns, texts, datums, error) from None
 
     return text
 

@@ -30,7 +30,6 @@ from tidegate.changefeed.json_envelopes.key import compile_key
 from tidegate.changefeed.json_envelopes.row import row_value
 from tidegate.changefeed.json_envelopes.upsert import upsert_value
 from tidegate.changefeed.json_envelopes.wrapped import wrapped_value
-from tidegate.changefeed.json_text import utf8
 from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.record_encoder import RecordEncoder
 from tidegate.hlc import Timestamp
@@ -60,7 +59,7 @@ def compile_json(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     key, value = compile_key(table, options), _VALUES[options.envelope](table, options)
 
     def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:
-        return utf8(key(row)), value(row, timestamp)
+        return key(row), value(row, timestamp)
 
     encoder = RecordEncoder(
         encode,

@@ -26,7 +26,8 @@ from tidegate.changefeed.json_envelopes.template import (
     datum,
     json_object,
 )
-from tidegate.changefeed.json_text import TextEncoder
+from tidegate.changefeed.json_text import TextEncoder, utf8
+from tidegate.changefeed.key_fault import is_utf8, not_utf8
 from tidegate.changefeed.options import CONNECT_ENVELOPES, Envelope, FeedOptions
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.row import Row
@@ -40,8 +41,31 @@ OBJECT_KEYS: Final = frozenset({Envelope.ENRICHED, Envelope.UPSERT, Envelope.DEB
 _EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
-def compile_key(table: TableDescriptor, options: FeedOptions) -> KeyText:
-    """What prints a record's key. Raises ``UnsupportedTable``."""
+def compile_key(table: TableDescriptor, options: FeedOptions) -> Callable[[Row], bytes]:
+    """What prints a record's key. Raises ``UnsupportedTable``.
+
+    In envelopes made for sinks the printer raises ``RowError`` for text that is not UTF-8.
+    """
+    text = _key_printer(table, options)
+    if options.envelope not in CONNECT_ENVELOPES:
+        return lambda row: utf8(text(row))
+
+    def encode(row: Row) -> bytes:
+        try:
+            return text(row).encode()
+        except UnicodeEncodeError:
+            column = options.key_column or _first_not_utf8(table, options, row)
+            raise not_utf8(table.name, column) from None
+
+    return encode
+
+
+def _first_not_utf8(table: TableDescriptor, options: FeedOptions, row: Row) -> str:
+    texts = zip(_column_texts(table, options).items(), row.key, strict=True)
+    return next(name for (name, text), datum in texts if not is_utf8(text(datum)))
+
+
+def _key_printer(table: TableDescriptor, options: FeedOptions) -> KeyText:
     if options.key_column:
         return _column_key(table, options)
     if len(table.primary_key) == 1 and options.envelope not in OBJECT_KEYS:

@@ -14,6 +14,7 @@ from tests.unit.changefeed.tables import FOO, INT, table
 from tidegate.changefeed.avro.envelopes import compile_avro
 from tidegate.changefeed.avro.marker import compile_avro_marker
 from tidegate.changefeed.confluent import RecordSchemas
+from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.feed import TableName
 from tidegate.changefeed.options import Envelope
 from tidegate.errors import UnsupportedTable
@@ -215,8 +216,19 @@ def test_a_key_column_is_the_key() -> None:
 
 
 def test_a_key_column_that_the_table_has_not_is_refused() -> None:
-    with pytest.raises(UnsupportedTable, match="table foo has no column x, which key_column names"):
+    with pytest.raises(UnsupportedTable, match=r"^required column x not present on table foo, which"):
         schemas(FOO, key_column="x", unordered=True)
+
+
+@pytest.mark.parametrize(
+    "envelope", [each for each in Envelope if each not in (Envelope.ROW, Envelope.KEY_ONLY)]
+)
+@pytest.mark.parametrize("key", [("a",), ("_u0021!", "!u0021_")])
+def test_two_columns_of_one_avro_name_are_refused(envelope: Envelope, key: tuple[str, ...]) -> None:
+    """One of the two would be written in place of both."""
+    twins = table("twins", {"a": INT, "_u0021!": INT, "!u0021_": INT}, key=key)
+    with pytest.raises(UnsupportedTable, match=r"^table twins: two columns have the Avro name _u0021_u0021_"):
+        compile_encoder(twins, replace(AVRO, envelope=envelope))
 
 
 def test_hidden_columns_are_fields_and_columns_in_transition_are_not() -> None:

@@ -63,7 +63,6 @@ EXAMPLES: list[tuple[str, Any, Any, str]] = [
     ("STRING", STRING, "foo", "02 06 666f6f"),
     ("STRING", STRING, "é🍦", "02 0c c3a9 f09f8da6"),
     ("STRING", STRING, "", "02 00"),
-    ("STRING", STRING, "a\udcffb\udcc3", "02 10 61 efbfbd 62 efbfbd"),  # what was not UTF-8
     ("VARCHAR(3)", STRING, "foo", "02 06 666f6f"),
     ("STRING COLLATE fr", STRING, "Bonjour", short("Bonjour")),
     ("switch('open','closed')", STRING, "open", short("open")),
@@ -150,6 +149,12 @@ def test_the_bytes_of_a_datum(sql: str, schema: Any, datum: Any, data: str) -> N
     assert (key, value) == (bytes.fromhex(data), b"\x02" + bytes.fromhex(data))
 
 
+def test_what_was_not_utf8_is_replaced_in_a_value() -> None:
+    table = sql_table("t", ("id",), id="INT", c="STRING")
+    _, value = compile_avro(table, AVRO).encode(row(table, id=0, c="a\udcffb\udcc3"), AT)
+    assert value == bytes.fromhex("02 02 00 02 10 61 efbfbd 62 efbfbd")
+
+
 def test_every_kind_of_type_has_an_example_but_those_without_a_form() -> None:
     shown = {parse_sql_type(sql).kind for sql, *_ in EXAMPLES}
     assert set(Kind) - shown == {Kind.OID, Kind.VECTOR}
@@ -160,6 +165,10 @@ def test_null_is_the_first_branch_of_every_type(sql: str) -> None:
     table = sql_table("t", ("id",), id="INT", c=sql)
     key, value = compile_avro(table, AVRO).encode(row(table, id=0, c=None), AT)
     assert (key, value) == (b"\x02\x00", b"\x02\x02\x00\x00")
+
+
+def beyond_scale(scale: int, value: str, sql: str) -> str:
+    return f"{value} will not roundtrip at scale {scale}: DECIMAL {value} does not fit {sql}"
 
 
 @pytest.mark.parametrize(
@@ -175,14 +184,34 @@ def test_null_is_the_first_branch_of_every_type(sql: str) -> None:
         ("TIME", 86_400_000_001, "TIME of 86400000001 microseconds is not in a day"),
         ("TIMESTAMP", 2**63 * 1000, "TIMESTAMP 9223372036854775808000 does not fit 64 bits"),
         ("TIMESTAMPTZ", -(2**63) * 1000 - 1, "TIMESTAMPTZ -9223372036854775808001 does not fit 64 bits"),
-        ("DECIMAL(4,1)", Decimal("1.25"), "DECIMAL 1.25 does not fit DECIMAL(4,1)"),
-        ("DECIMAL(4,1)", Decimal("1.20"), "DECIMAL 1.20 does not fit DECIMAL(4,1)"),
-        ("DECIMAL(4)", Decimal("1.0"), "DECIMAL 1.0 does not fit DECIMAL(4)"),
+        (
+            "DECIMAL(4,1)",
+            Decimal("1.25"),
+            beyond_scale(1, "1.25", "DECIMAL(4,1)"),
+        ),
+        (
+            "DECIMAL(4,1)",
+            Decimal("1.20"),
+            beyond_scale(1, "1.20", "DECIMAL(4,1)"),
+        ),
+        (
+            "DECIMAL(4)",
+            Decimal("1.0"),
+            beyond_scale(0, "1.0", "DECIMAL(4)"),
+        ),
         ("DECIMAL(4,1)", Decimal("1000"), "DECIMAL 1000 does not fit DECIMAL(4,1)"),
         ("DECIMAL(4,1)", Decimal("1E+999999"), "DECIMAL 1E+999999 does not fit DECIMAL(4,1)"),
-        ("DECIMAL(4,1)", Decimal("1E-999999"), "DECIMAL 1E-999999 does not fit DECIMAL(4,1)"),
+        (
+            "DECIMAL(4,1)",
+            Decimal("1E-999999"),
+            beyond_scale(1, "1E-999999", "DECIMAL(4,1)"),
+        ),
         ("INT[]", (1, 2**63), "INT 9223372036854775808 does not fit 64 bits"),
-        ("DECIMAL(4,1)[]", (Decimal("1.25"),), "DECIMAL 1.25 does not fit DECIMAL(4,1)"),
+        (
+            "DECIMAL(4,1)[]",
+            (Decimal("1.25"),),
+            beyond_scale(1, "1.25", "DECIMAL(4,1)"),
+        ),
     ],
 )
 def test_a_datum_without_a_form_names_table_column_and_kind(sql: str, datum: Any, said: str) -> None:

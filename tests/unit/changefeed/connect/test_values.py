@@ -52,7 +52,7 @@ def encode(sql_type: str, datum: Datum, options: FeedOptions) -> Any:
 def test_a_datum_without_a_value_fails_the_feed_by_the_columns_name(
     sql_type: str, datum: Datum, words: str, form: str
 ) -> None:
-    with pytest.raises(RowError, match=f"^column v: .*{words}.*; the feed fails$"):
+    with pytest.raises(RowError, match=f"^table t, column v: .*{words}.*; the feed fails$"):
         encode(sql_type, datum, FORMS[form])
 
 

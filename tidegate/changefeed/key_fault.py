@@ -1,0 +1,27 @@
+"""Keys that cannot be written without taking one row for another."""
+
+from __future__ import annotations
+
+from tidegate.errors import RowError
+
+
+def is_utf8(text: str) -> bool:
+    """Whether the text came from bytes that are UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def not_utf8(table_name: str, column: str) -> RowError:
+    """The error of a row whose key has text in ``column`` that is not UTF-8.
+
+    In a value such bytes become U+FFFD. In a key they must not: rows whose keys differ in them alone would
+    have the same one, and compaction or a sink would keep one row of them.
+    """
+    return RowError(
+        f"table {table_name}, column {column}: its text is not UTF-8, and written as UTF-8 the keys of "
+        "different rows would be the same; the feed fails. Correct the row in the source and create the feed "
+        "again, or create it with format=json and envelope=wrapped, where keys are as CockroachDB writes them"
+    )
