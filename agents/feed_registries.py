@@ -1,7 +1,8 @@
 """Whether the schema registries let a new feed begin, asked while nobody waits for the feed yet.
 
 From its registration to its activation a feed holds every log partition. One that then had to wait for a
-registry would make all feeds wait, so the registry is asked first, in the background, again and again.
+registry would make all feeds wait, so the registry is asked first, in the background, again and again. One
+that answers may still take no schemas, so the feed also waits while rows or markers of this worker do.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final, TypeAlias
 
 from app.ending import guarded_task
 from app.metrics import REGISTRY_RETRIES
-from app.schema_ids import SchemaIds
+from app.schema_ids import RegistryWait, SchemaIds
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.encoder import compile_marker
 from tidegate.changefeed.feed import FeedDefinition, FeedId
@@ -24,6 +25,7 @@ from tidegate.errors import FeedError, RegistryAway, RetryError
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 15.0
 _SILENCE_S: Final = 3.0  # a question that has no answer after this time is told of
+_LOOK_AGAIN_S: Final = 1.0  # whether rows still wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,10 @@ class FeedRegistries:
 
     def verdict(self, definition: FeedDefinition, live: Iterable[FeedDefinition]) -> Verdict:
         """What is known at the moment about a feed beside those that are ``live``. Never waits."""
+        verdict = self._asked(definition, live)
+        return self._behind_others(definition.id) if isinstance(verdict, Admitted) else verdict
+
+    def _asked(self, definition: FeedDefinition, live: Iterable[FeedDefinition]) -> Verdict:
         asked = _registries(definition, live)
         if not asked:
             return Admitted()
@@ -102,6 +108,24 @@ class FeedRegistries:
         """Ask nothing more."""
         for feed_id in list(self._questions):
             self.forget(feed_id)
+
+    def _behind_others(self, feed_id: FeedId) -> Verdict:
+        """A partition of this worker that waits for ids would not answer the announcement.
+
+        Whatever it waits for: also a feed that is live no more, until the partition has heard of that.
+        """
+        waits = self._schema_ids.waiting()
+        if not waits:
+            return Admitted()
+        self._look_at(feed_id, _LOOK_AGAIN_S)
+        told = next((wait for wait in waits if self._is_told(wait)), None)
+        if told is None:
+            return Waiting("")
+        return Waiting(f"{_waiting_for_other(told.feed_id)} {told.cause or 'It has not answered yet.'}")
+
+    def _is_told(self, wait: RegistryWait) -> bool:
+        """A first question that is young is the usual way of things."""
+        return wait.tries > 0 or self._clock() - wait.since >= _SILENCE_S
 
     def _silent(self, feed_id: FeedId, question: _Question, asked_s: float) -> Verdict:
         if asked_s < _SILENCE_S:
@@ -169,7 +193,11 @@ def _verdict_on(definition: FeedDefinition, feed: FeedDefinition, error: FeedErr
 def _waiting_for(definition: FeedDefinition, feed: FeedDefinition) -> str:
     if feed.id == definition.id:
         return "waiting for its schema registry."
+    return _waiting_for_other(feed.id)
+
+
+def _waiting_for_other(feed_id: FeedId) -> str:
     return (
-        f"waiting for the schema registry of feed {feed.id}: log partitions may wait for it too, and a new "
+        f"waiting for the schema registry of feed {feed_id}: log partitions may wait for it too, and a new "
         "feed would hold all others until they go on."
     )

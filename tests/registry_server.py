@@ -47,7 +47,7 @@ class Call(NamedTuple):
     path: str
 
 
-class _Reply(NamedTuple):
+class Reply(NamedTuple):
     status: int
     body: Any
     media_type: str = "application/vnd.schemaregistry.v1+json"
@@ -55,16 +55,16 @@ class _Reply(NamedTuple):
 
 _PAGE: Final = "<html><body>Welcome to nginx!</body></html>"
 _MOODY_REPLIES: Final = {
-    Mood.FAILS: _Reply(500, {"error_code": 50001, "message": "Error in the backend data store"}),
-    Mood.BUSY: _Reply(429, {"error_code": 42901, "message": "Slow down"}),
-    Mood.REFUSES_LOGIN: _Reply(401, {"error_code": 401, "message": "Unauthorized"}),
-    Mood.FORBIDS: _Reply(403, {"error_code": 40301, "message": "User is not allowed to WRITE"}),
-    Mood.REJECTS: _Reply(409, {"error_code": 409, "message": "Schema being registered is incompatible"}),
-    Mood.READ_ONLY: _Reply(422, {"error_code": 42205, "message": "Subject is in read-only mode"}),
-    Mood.CONFLICT_OF_A_PROXY: _Reply(409, _PAGE, "text/html"),
-    Mood.HTML: _Reply(200, _PAGE, "text/html"),
-    Mood.OTHER_JSON: _Reply(200, [{"weather": "fine"}]),
-    Mood.TEXT_AS_ID: _Reply(200, {"id": "seven", "schema": 7}),
+    Mood.FAILS: Reply(500, {"error_code": 50001, "message": "Error in the backend data store"}),
+    Mood.BUSY: Reply(429, {"error_code": 42901, "message": "Slow down"}),
+    Mood.REFUSES_LOGIN: Reply(401, {"error_code": 401, "message": "Unauthorized"}),
+    Mood.FORBIDS: Reply(403, {"error_code": 40301, "message": "User is not allowed to WRITE"}),
+    Mood.REJECTS: Reply(409, {"error_code": 409, "message": "Schema being registered is incompatible"}),
+    Mood.READ_ONLY: Reply(422, {"error_code": 42205, "message": "Subject is in read-only mode"}),
+    Mood.CONFLICT_OF_A_PROXY: Reply(409, _PAGE, "text/html"),
+    Mood.HTML: Reply(200, _PAGE, "text/html"),
+    Mood.OTHER_JSON: Reply(200, [{"weather": "fine"}]),
+    Mood.TEXT_AS_ID: Reply(200, {"id": "seven", "schema": 7}),
 }
 
 
@@ -133,67 +133,67 @@ class RegistryServer:
             self.calls.append(Call(method, path))
             self._called.notify_all()
 
-    def answer(self, method: str, path: str, body: Any, authorization: str) -> _Reply:
+    def answer(self, method: str, path: str, body: Any, authorization: str) -> Reply:
         """What to say to a request."""
         if self.reply is not None:
-            return _Reply(*self.reply)
+            return Reply(*self.reply)
         if self.mood in _MOODY_REPLIES:
             return _MOODY_REPLIES[self.mood]
         if self._login is not None and authorization != f"Basic {self._login}":
             # Echoing the login is what a registry must not do, and some proxies do.
-            return _Reply(401, {"error_code": 401, "message": f"Unauthorized: {authorization}"})
+            return Reply(401, {"error_code": 401, "message": f"Unauthorized: {authorization}"})
         with self._lock:
             return self._answer(method, [unquote(part) for part in path.strip("/").split("/")], body)
 
-    def _answer(self, method: str, parts: list[str], body: Any) -> _Reply:
+    def _answer(self, method: str, parts: list[str], body: Any) -> Reply:
         match (method, *parts):
             case ("GET", "schemas", "types"):
-                return _Reply(200, ["JSON", "AVRO"])
+                return Reply(200, ["JSON", "AVRO"])
             case ("GET", "schemas", "ids", number) if number.isdecimal():
                 return self._by_id(int(number))
             case ("GET", "subjects"):
-                return _Reply(200, sorted(self._subjects))
+                return Reply(200, sorted(self._subjects))
             case ("POST", "subjects", subject, "versions"):
                 return self._register(subject, body["schema"])
             case ("POST", "subjects", subject):
                 return self._look_up(subject, body["schema"])
             case ("GET" | "PUT", "config", *subject):
                 return self._config("/".join(subject), body)
-        return _Reply(404, {"error_code": 404, "message": "HTTP 404 Not Found"})
+        return Reply(404, {"error_code": 404, "message": "HTTP 404 Not Found"})
 
-    def _register(self, subject: str, text: str) -> _Reply:
+    def _register(self, subject: str, text: str) -> Reply:
         try:
             json.loads(text)
         except ValueError:
-            return _Reply(422, {"error_code": 42201, "message": "Invalid schema"})
+            return Reply(422, {"error_code": 42201, "message": "Invalid schema"})
         number = content_id(Schema(subject, text))
         self._texts[number] = text
         versions = self._subjects.setdefault(subject, [])
         if number not in versions:
             versions.append(number)
-        return _Reply(200, {"id": number})
+        return Reply(200, {"id": number})
 
-    def _look_up(self, subject: str, text: str) -> _Reply:
+    def _look_up(self, subject: str, text: str) -> Reply:
         number = content_id(Schema(subject, text))
         versions = self._subjects.get(subject)
         if versions is None:
-            return _Reply(404, {"error_code": 40401, "message": f"Subject '{subject}' not found."})
+            return Reply(404, {"error_code": 40401, "message": f"Subject '{subject}' not found."})
         if number not in versions:
-            return _Reply(404, {"error_code": 40403, "message": "Schema not found"})
+            return Reply(404, {"error_code": 40403, "message": "Schema not found"})
         version = versions.index(number) + 1
-        return _Reply(200, {"subject": subject, "id": number, "version": version, "schema": text})
+        return Reply(200, {"subject": subject, "id": number, "version": version, "schema": text})
 
-    def _by_id(self, number: int) -> _Reply:
+    def _by_id(self, number: int) -> Reply:
         if number not in self._texts:
-            return _Reply(404, {"error_code": 40403, "message": f"Schema {number} not found"})
-        return _Reply(200, {"schema": self._texts[number]})
+            return Reply(404, {"error_code": 40403, "message": f"Schema {number} not found"})
+        return Reply(200, {"schema": self._texts[number]})
 
-    def _config(self, subject: str, body: Any) -> _Reply:
+    def _config(self, subject: str, body: Any) -> Reply:
         if body is not None:
             self._levels[subject] = body["compatibility"]
-            return _Reply(200, body)
+            return Reply(200, body)
         level = self._levels.get(subject, self._levels.get("", "BACKWARD"))
-        return _Reply(200, {"compatibilityLevel": level})
+        return Reply(200, {"compatibilityLevel": level})
 
 
 class _Server(ThreadingHTTPServer):
@@ -231,7 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
             body = json.loads(sent) if sent else None
             self._send(registry.answer(self.command, path, body, self.headers.get("Authorization", "")))
 
-    def _send(self, reply: _Reply) -> None:
+    def _send(self, reply: Reply) -> None:
         data = (reply.body if isinstance(reply.body, str) else json.dumps(reply.body)).encode()
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.media_type)

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.e2e.avro_feeds import JSON, ShopFeeds, avro, metric, wait_for
 from tests.e2e.downstream import shop_log
 from tests.e2e.scenario import Scenario
 from tests.e2e.worker_process import WorkerProcess
-from tests.registry_server import Mood, RegistryServer
+from tests.registry_server import Mood, RegistryServer, Reply
 from tidegate.changefeed.confluent import Schema, unframe
 from tidegate.changefeed.feed import FeedId, FeedState
 from tidegate.client.output import OutputTopics
@@ -155,6 +156,35 @@ def test_a_refused_schema_fails_its_feed_with_the_registrys_words_and_no_other(s
         written = shop.rows(shop.written(feed))
         assert written
         assert written < shop.rows(shop.expected(feed))
+        assert worker.stop() == 0, worker.text
+
+
+class _TakesNoSchemas(RegistryServer):
+    """Answers questions as a registry does, and after ``stop`` refuses to store anything."""
+
+    stopped = False
+
+    def answer(self, method: str, path: str, body: Any, authorization: str) -> Reply:
+        if self.stopped and method == "POST":
+            return Reply(500, {"error_code": 50003, "message": "Error while forwarding to the primary"})
+        return super().answer(method, path, body, authorization)
+
+
+def test_no_new_feed_holds_partitions_while_a_registry_answers_but_takes_no_schemas(shop: ShopFeeds) -> None:
+    with _TakesNoSchemas() as registry:
+        worker = _begun(shop, registry)
+        feed, beside = shop.running(FeedId("avro")), shop.running(FeedId("json"))
+        registry.stopped = True
+        shop.scenario.append()
+        worker.wait_until(lambda: _waits(worker), "a partition that waits")
+        shop.ask_for("late", JSON)
+        wait_for(lambda: "feed avro" in shop.listed(FeedId("late"))["error"], "the reason of the late feed")
+        shown = shop.listed(FeedId("late"))
+        assert (shown["status"], "forwarding to the primary" in shown["error"]) == ("pending", True)
+        assert "held" not in {partition["state"] for partition in worker.ask("/status")["partitions"]}
+        registry.stopped = False
+        shop.running(FeedId("late"))
+        shop.wait_until_covered(worker, feed, beside)
         assert worker.stop() == 0, worker.text
 
 

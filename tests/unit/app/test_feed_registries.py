@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from agents.feed_registries import Admitted, FeedRegistries, Refused, Verdict, Waiting, marker_schemas
+from app.schema_ids import RegistryWait
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.app.hand_ids import HandIds
@@ -39,6 +40,10 @@ class _Ids(HandIds):
         self.errors: dict[str, list[Exception]] = {}
         self.silent: set[str] = set()
         self.tried: list[str] = []
+        self.waits: tuple[RegistryWait, ...] = ()
+
+    def waiting(self) -> tuple[RegistryWait, ...]:
+        return self.waits
 
     async def try_ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
         self.tried.append(url)
@@ -170,6 +175,62 @@ def test_no_feed_begins_while_log_partitions_may_wait_for_the_registry_of_anothe
         assert isinstance(verdict, Waiting)
         assert verdict.reason.startswith("waiting for the schema registry of feed live: log partitions")
         assert bench.ids.tried == [_OTHER_URL]
+
+    _run(scenario)
+
+
+@pytest.mark.parametrize("definition", [_FEED, _JSON], ids=["avro", "json"])
+def test_no_feed_begins_while_rows_of_this_worker_wait_for_a_registry_that_answers_questions(
+    definition: FeedDefinition,
+) -> None:
+    """It may take no schemas, and then answers whoever only asks whether it is there."""
+
+    async def scenario(bench: _Bench) -> None:
+        bench.ids.waits = (
+            RegistryWait(FeedId("live"), "http://other.invalid", "500: no.", 3, bench.now - 9),
+        )
+        live = [_feed("live", _OTHER_URL)]
+        verdict = await bench.answered(definition, live)
+        assert isinstance(verdict, Waiting)
+        assert verdict.reason.startswith("waiting for the schema registry of feed live: log partitions")
+        assert verdict.reason.endswith("500: no.")
+        assert bench.looks == [(definition.id, 1.0)]
+        bench.ids.waits = ()
+        assert bench.ask(definition, live) == Admitted()
+
+    _run(scenario)
+
+
+def test_a_partition_that_still_waits_for_a_feed_that_has_ended_holds_new_feeds_back() -> None:
+    async def scenario(bench: _Bench) -> None:
+        bench.ids.waits = (RegistryWait(FeedId("gone"), "http://other.invalid", "500: no.", 3, bench.now),)
+        verdict = bench.ask(_JSON)
+        assert isinstance(verdict, Waiting)
+        assert "feed gone" in verdict.reason
+
+    _run(scenario)
+
+
+def test_a_first_question_that_is_young_holds_a_new_feed_back_without_a_word() -> None:
+    async def scenario(bench: _Bench) -> None:
+        bench.ids.waits = (RegistryWait(FeedId("live"), "http://other.invalid", "", 0, bench.now),)
+        assert bench.ask(_JSON) == Waiting("")
+        assert bench.looks == [(_JSON.id, 1.0)]
+        bench.now += 3
+        verdict = bench.ask(_JSON)
+        assert isinstance(verdict, Waiting)
+        assert verdict.reason.endswith("It has not answered yet.")
+
+    _run(scenario)
+
+
+def test_what_a_feeds_own_registry_says_comes_before_what_others_wait_for() -> None:
+    async def scenario(bench: _Bench) -> None:
+        bench.ids.waits = (
+            RegistryWait(FeedId("live"), "http://other.invalid", "500: no.", 3, bench.now - 9),
+        )
+        bench.ids.errors[REGISTRY] = [RegistryDenied("401: no")]
+        assert await bench.answered() == Refused("401: no")
 
     _run(scenario)
 
