@@ -136,7 +136,7 @@ class RegistrySchemaIds:
         ask.feeds += Counter()  # forgets those at 0
         if not ask.feeds:
             ask.task.cancel()
-            del self._asks[url, schema]
+            self._asks.pop((url, schema), None)  # no error could name the key, whose URL may hold secrets
 
     async def _ask(self, url: str, schema: Schema, ask: _Ask) -> int:
         pause_s = self._first_pause_s

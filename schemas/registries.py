@@ -12,7 +12,8 @@ class SchemaRegistries:
     """Registries by the text of their URL, so that feeds share connections, ids and single calls.
 
     One stays for as long as the process: a feed that is dropped leaves some sockets that time out, and there
-    are as many as registries, not as feeds.
+    are as many as registries, not as feeds. A URL may hold a password, so none is looked up by ``[]``: the
+    error would show it.
     """
 
     def __init__(self) -> None:
