@@ -7,7 +7,8 @@ then nothing of the step is durable.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
 from app.schema_ids import SchemaIds
 from tidegate.changefeed.confluent import Schema
@@ -21,15 +22,17 @@ class FeedProcessor(Protocol):
     """What framing needs of ``tidegate.processor.processor.PartitionProcessor``."""
 
     def definition_of(self, feed_id: FeedId) -> FeedDefinition: ...
+    def is_active(self, feed_id: FeedId) -> bool: ...
     def refuse(self, feed_id: FeedId, error: FeedError, result: StepResult) -> None: ...
 
 
-class Wanted(NamedTuple):
-    """The ids that a feed's rows wait for, of the registry at ``url``."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The ids that a feed's rows wait for, of the registry at ``url``, which may hold a password."""
 
     feed_id: FeedId
     epoch: FeedEpoch
-    url: str
+    url: str = field(repr=False)
     schemas: Sequence[Schema]
 
 
@@ -45,7 +48,11 @@ class Framing:
         self._schema_ids = schema_ids
 
     def frame_known(self, result: StepResult) -> list[Wanted]:
-        """Frame the feeds whose ids are known; returns what the others wait for."""
+        """Frame the feeds whose ids are known; returns what the others wait for.
+
+        A feed that failed within the step waits for nothing: its rows before the fault are left out, for no
+        checkpoint names it, and the others would have to wait with it.
+        """
         wanted: list[Wanted] = []
         for feed_id, rows in list(result.unframed.items()):
             if not rows:
@@ -53,7 +60,9 @@ class Framing:
             definition, schemas = self._processor.definition_of(feed_id), schemas_of(rows)
             url = definition.options.confluent_schema_registry
             ids = self._schema_ids.known(url, schemas)
-            if ids is None:
+            if ids is None and not self._processor.is_active(feed_id):
+                del result.unframed[feed_id]
+            elif ids is None:
                 wanted.append(Wanted(feed_id, definition.epoch, url, schemas))
             else:
                 self.settle(feed_id, ids, result)

@@ -21,10 +21,11 @@ from app.batch_queue import Batch, BatchQueue, Cut, Valve
 from app.ending import end_process
 from app.fetched import FetchedBatch
 from app.framing import Answer, FeedProcessor, Framing, Wanted
+from app.hold_clock import HELD_LIMIT_S, HoldClock
 from app.in_flight import InFlight, InFlightBatches
 from app.schema_ids import SchemaIds
 from app.sink import Barrier
-from tidegate.changefeed.control import Register, Remove
+from tidegate.changefeed.control import ControlMessage, Register, Remove
 from tidegate.changefeed.feed import FeedId
 from tidegate.errors import FeedError
 from tidegate.processor.batch import (
@@ -55,8 +56,11 @@ class Processor(FeedProcessor, Protocol):
 
     @property
     def held(self) -> bool: ...
+    @property
+    def held_for(self) -> frozenset[FeedId]: ...
     def step(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult: ...
     def control(self, records: Sequence[ControlRecord]) -> StepResult: ...
+    def give_up(self, held_s: float) -> StepResult: ...
     def missing_below(self, log_start: Offset) -> StepResult: ...
     def full_checkpoint(self) -> PartitionCheckpoint: ...
     def status(self) -> PartitionStatus: ...
@@ -97,7 +101,8 @@ class Pipeline:
 
     ``present`` is the log position that must be reached before a new feed is registered: the end of the log
     at the opening of a partition that has read nothing yet, so that a feed starts at the present, with the
-    tables' descriptors known; 0 for all others, since a held partition could not read on.
+    tables' descriptors known; 0 for all others, since a held partition could not read on. ``held_limit_s``
+    is how long the partition is held for new feeds' starts, by ``clock``, which is monotonic.
     """
 
     def __init__(
@@ -111,6 +116,8 @@ class Pipeline:
         *,
         schema_ids: SchemaIds,
         present: int = 0,
+        held_limit_s: float = HELD_LIMIT_S,
+        clock: Callable[[], float] = time.monotonic,
         completed: Callable[[InFlight], None] = lambda flight: None,  # noqa: ARG005 - a default that ignores it
         reported: Callable[[Incident], None] = lambda incident: None,  # noqa: ARG005
     ) -> None:
@@ -122,6 +129,8 @@ class Pipeline:
         #: Whether a batch waits for the ids of schemas.
         self.waiting = False
         self._present = present
+        self._clock = clock
+        self._hold = HoldClock(held_limit_s, clock)
         self._completed = completed
         self._reported = reported
         self._batches = BatchQueue(valve, limits.batch_records, limits.queued_batches)
@@ -129,7 +138,7 @@ class Pipeline:
         self._input = asyncio.Event()
         self.in_flight = InFlightBatches(limits.inflight_batches)
         self._draining = False
-        self._checkpoint_due = time.monotonic()
+        self._checkpoint_due = clock()
         self._status_due = 0.0
         self._status_behind = False
         self.status = processor.status()
@@ -139,6 +148,7 @@ class Pipeline:
 
     def start(self) -> None:
         """Begin to work; the first thing written is the whole checkpoint (step O6)."""
+        self._hold.look(self.processor.held_for)
         self._tasks = [
             asyncio.create_task(self._guarded(self._step_batches), name="steps"),
             asyncio.create_task(self._guarded(self._commit_batches), name="commits"),
@@ -151,9 +161,22 @@ class Pipeline:
 
     def control(self, records: Sequence[ControlRecord]) -> None:
         """Queue messages about feeds; they are taken up at a batch boundary: registrations at the first
-        one at the present, all others at the next."""
-        self._controls.extend(records)
+        one at the present, all others at the next.
+
+        Of a message that was only repeated, the last one is kept: the jobs agent repeats what has no answer,
+        and a partition that waits gives none. It is the last that is kept, so that the position in the
+        control topic never passes over a message that was not taken up.
+        """
+        for record in records:
+            self._drop_repeated(record.message)
+            self._controls.append(record)
         self._input.set()
+
+    def _drop_repeated(self, message: ControlMessage) -> None:
+        about = (queued for queued in reversed(self._controls) if queued.message.feed_id == message.feed_id)
+        last = next(about, None)
+        if last is not None and last.message == message:
+            self._controls.remove(last)
 
     def cut(self, log_start: int) -> None:
         """Note that the log begins above what was to be read next."""
@@ -187,7 +210,9 @@ class Pipeline:
             self._input.clear()
             if controls := self._take_controls():
                 return await self._step(self.processor.control, controls)
-            if time.monotonic() >= self._checkpoint_due:
+            if self._clock() >= self._hold.due:
+                return await self._step(self.processor.give_up, self._hold.limit_s)
+            if self._clock() >= self._checkpoint_due:
                 return await self._step_checkpoint()
             if self._batches and not self.processor.held:
                 return await self._step_next(self._batches.take())
@@ -220,6 +245,7 @@ class Pipeline:
         """``None`` for a batch that is given up."""
         loop = asyncio.get_running_loop()
         result, wanted = await loop.run_in_executor(self._threads.steps, self._run, step, argument)
+        self._hold.look(self.processor.held_for)
         if wanted:
             answers = await self._answers(wanted)
             if answers is None:
@@ -281,22 +307,24 @@ class Pipeline:
 
     def _look(self) -> None:
         """Note the status once a second at most; also in the steps' thread."""
-        if self._status_behind and time.monotonic() >= self._status_due:
+        if self._status_behind and self._clock() >= self._status_due:
             self.status = self.processor.status()
             self._status_behind = False
-            self._status_due = time.monotonic() + _STATUS_S
+            self._status_due = self._clock() + _STATUS_S
 
     async def _step_checkpoint(self) -> InFlight:
-        self._checkpoint_due = time.monotonic() + FULL_CHECKPOINT_S
+        self._checkpoint_due = self._clock() + FULL_CHECKPOINT_S
         loop = asyncio.get_running_loop()
         checkpoint = await loop.run_in_executor(self._threads.steps, self.processor.full_checkpoint)
         result = StepResult(None, checkpoint=checkpoint if checkpoint.ranges else None)
         return InFlight(result, Barrier(0, loop))
 
     async def _wait_for_input(self) -> None:
-        due = min(self._checkpoint_due, self._status_due) if self._status_behind else self._checkpoint_due
+        due = min(self._checkpoint_due, self._hold.due)
+        if self._status_behind:
+            due = min(due, self._status_due)
         try:
-            await asyncio.wait_for(self._input.wait(), max(0.0, due - time.monotonic()))
+            await asyncio.wait_for(self._input.wait(), max(0.0, due - self._clock()))
         except TimeoutError:
             await asyncio.get_running_loop().run_in_executor(self._threads.steps, self._look)
 

@@ -5,8 +5,9 @@
     Activate   S and the targets are stored; rows above S from X on are emitted
     Remove     the feed is forgotten
 
-While a feed is held the partition waits for all others to answer: a fraction of a second. A message that
-says nothing new gets the stored answer again.
+While a feed is held the partition waits for all others to answer: a fraction of a second. An engine that has
+waited too long gives the registered feeds up: they fail, and whatever comes for them later is answered so. A
+message that says nothing new gets the stored answer again.
 """
 
 from __future__ import annotations
@@ -115,8 +116,9 @@ class PartitionFeeds:
 
     def _refresh(self) -> None:
         """Derive what every step asks from the feeds as they are now."""
-        #: Whether a registered feed waits for its start. Plain, so that another thread may look at it.
-        self.held = any(feed.status is FeedStatus.REGISTERED for feed in self._feeds.values())
+        registered = (feed.id for feed in self._feeds.values() if feed.status is FeedStatus.REGISTERED)
+        #: The feeds that wait for their starts. Plain, so that another thread may look at it.
+        self.registered: frozenset[FeedId] = frozenset(registered)
         active = [feed for feed in self._feeds.values() if feed.status is FeedStatus.ACTIVE]
         self.active: Sequence[PartitionFeed] = active
         self.wanted_tables = frozenset[int]().union(*(feed.table_ids for feed in active))
@@ -128,6 +130,10 @@ class PartitionFeeds:
     def definition_of(self, feed_id: FeedId) -> FeedDefinition:
         """The definition of a feed that the partition has taken up."""
         return self._feeds[feed_id].message.definition
+
+    def is_active(self, feed_id: FeedId) -> bool:
+        """Whether the feed is emitted, or will be with the next rows."""
+        return self._feeds[feed_id].status is FeedStatus.ACTIVE
 
     def active_feeds(self) -> tuple[ActiveFeed, ...]:
         """The feeds that a checkpoint holds for."""
@@ -156,6 +162,19 @@ class PartitionFeeds:
         feed.fail(str(error))
         self._incidents.append((feed_id, f"feed {feed_id} failed: {error}"))
         self._answer(feed)
+
+    def give_up(self, held_s: float) -> None:
+        """Stop the feeds that wait for their starts, after so many seconds."""
+        names = sorted(self.registered)
+        error = FeedError(
+            f"it was held for {held_s:.0f} s, and no start came for {', '.join(names)}: other log partitions "
+            "did not answer within that time, because they wait for a schema registry or for "
+            "acknowledgements, have much to read first, or have no worker; or no jobs agent was there. The "
+            "partition goes on without the feed. See `tidegate status`, and create the feed again once every "
+            "partition runs"
+        )
+        for feed_id in names:
+            self.fail(feed_id, error)
 
     def fail_table(self, table_id: int, error: FeedError) -> None:
         """Stop every feed of a table."""

@@ -146,7 +146,12 @@ class PartitionProcessor:
     @property
     def held(self) -> bool:
         """Whether a feed waits for its start: no batch may be stepped until a control message releases it."""
-        return self._feeds.held
+        return bool(self._feeds.registered)
+
+    @property
+    def held_for(self) -> frozenset[FeedId]:
+        """The feeds that wait for their starts. Any thread may ask."""
+        return self._feeds.registered
 
     # ---- steps ----
 
@@ -190,6 +195,14 @@ class PartitionProcessor:
             self._position.control_offset = record.offset
         return self._finish(result, everything=activated)
 
+    def give_up(self, held_s: float) -> StepResult:
+        """Fail the feeds that hold the partition, for ``held_s`` seconds now: a step like any other.
+
+        What comes for them later, their starts among it, is answered by ``Failed``.
+        """
+        self._feeds.give_up(held_s)
+        return self._finish(StepResult(None), everything=False)
+
     def missing_below(self, log_start: Offset) -> StepResult:
         """The log begins at ``log_start``: when entries that were to be read are gone, that is a hole."""
         expected = self._position.offset + 1
@@ -205,6 +218,10 @@ class PartitionProcessor:
     def definition_of(self, feed_id: FeedId) -> FeedDefinition:
         """The definition of a feed that the last step emitted rows for."""
         return self._feeds.definition_of(feed_id)
+
+    def is_active(self, feed_id: FeedId) -> bool:
+        """Whether a feed that the last step emitted rows for is still active behind them."""
+        return self._feeds.is_active(feed_id)
 
     def refuse(self, feed_id: FeedId, error: FeedError, result: StepResult) -> None:
         """Fail a feed whose rows in ``result`` cannot be written, and take them and their promise out of it.

@@ -16,13 +16,15 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable
 from tests.logs import Record
 from tests.unit.app.hand_ids import HandIds
-from tidegate.changefeed.control import Register, Registered, Remove
+from tidegate.changefeed.control import ControlMessage, Failed, Register, Registered, Remove
 from tidegate.processor.batch import ControlRecord, OutputRecord, StepResult
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Offset
 
 _TABLE: Final = HandTable.of(104, "plain")
 _FEED: Final = activation([_TABLE.descriptor])
+_LATE: Final = activation([_TABLE.descriptor], feed_id="late")
+_LATER: Final = activation([_TABLE.descriptor], feed_id="later")
 _SETTLED: Final = 200  # turns of the loop: with everything run in place, far more than any reaction takes
 
 
@@ -80,7 +82,9 @@ class _Valve:
 class _Driven:
     """A pipeline over a log in which every record from the third on is a row."""
 
-    def __init__(self, *, inflight: int = 3, present: int = 0) -> None:
+    def __init__(
+        self, *, inflight: int = 3, present: int = 0, processor: PartitionProcessor | None = None
+    ) -> None:
         log = HandLog(partitions=1)
         log.describe(_TABLE)
         rows = log.open_range(1, _TABLE.span)
@@ -88,7 +92,8 @@ class _Driven:
             rows.apply(_TABLE.put(second, second, "x"), close=second)
         self.records: tuple[Record, ...] = log.partitions[0]
         self.sink, self.writer, self.valve = _Sink(), _Writer(), _Valve()
-        self.processor = PartitionProcessor(0, 1)
+        self.now = 1_000.0
+        self.processor = processor or PartitionProcessor(0, 1)
         self.processor.control([ControlRecord(Offset(0), _FEED)])
         threads = Threads(InPlace(), InPlace())
         limits = Limits(batch_records=1, inflight_batches=inflight, queued_batches=4)
@@ -101,6 +106,8 @@ class _Driven:
             limits,
             schema_ids=HandIds(),
             present=present,
+            held_limit_s=60.0,
+            clock=lambda: self.now,
         )
         self.pipeline.start()
 
@@ -114,6 +121,23 @@ class _Driven:
         """The answers to registrations that were committed."""
         results = (result for group in self.writer.transactions for result in group)
         return [ack for result in results for ack in result.acks if isinstance(ack, Registered)]
+
+    @property
+    def failures(self) -> list[Failed]:
+        """The failures that were committed."""
+        results = (result for group in self.writer.transactions for result in group)
+        return [ack for result in results for ack in result.acks if isinstance(ack, Failed)]
+
+    async def tell(self, offset: int, message: ControlMessage) -> None:
+        """A message of the control topic."""
+        self.pipeline.control([ControlRecord(Offset(offset), message)])
+        await settle()
+
+    async def passes(self, seconds: float) -> None:
+        """Time goes by, and the pipeline looks at the clock."""
+        self.now += seconds
+        self.pipeline.control([])
+        await settle()
 
     async def offer(self, first: int, end: int) -> None:
         """Offer records [first, end), each as a batch of its own."""
@@ -366,6 +390,145 @@ def test_a_full_queue_asks_for_no_more_and_an_emptied_one_for_the_next() -> None
             driven.sink.acknowledge(number)
             await settle()
         assert driven.valve.calls.count("proceed") > before
+        await driven.pipeline.drain()
+
+    _run(scenario)
+
+
+# ---- held for too long
+
+
+def test_a_partition_that_is_held_for_too_long_fails_the_feeds_that_hold_it_and_reads_on() -> None:
+    async def scenario() -> None:
+        driven = _Driven()
+        await driven.tell(1, Register(_LATE.definition))
+        await driven.offer(0, 3)
+        await driven.passes(59.9)
+        assert (driven.next_offset, driven.failures) == (0, [])
+        await driven.passes(0.2)
+        assert [failure.feed_id for failure in driven.failures] == ["late"]
+        assert "held for 60 s" in driven.failures[0].reason
+        assert driven.next_offset == 3
+        assert len(driven.sink.rows) == 1, "the other feed has its row"
+        driven.sink.acknowledge(0)
+        await driven.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_the_pipeline_wakes_by_itself_when_the_time_is_over() -> None:
+    """Nobody sends a held partition anything."""
+
+    async def scenario() -> None:
+        driven = _Driven()
+        await driven.passes(0)
+        await driven.tell(1, Register(_LATE.definition))
+        await driven.passes(59.99)
+        driven.now += 0.01
+        while not driven.failures:  # noqa: ASYNC110 - pytest's time limit ends it
+            await asyncio.sleep(0.001)
+        await driven.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_a_start_that_comes_in_the_same_moment_counts() -> None:
+    async def scenario() -> None:
+        driven = _Driven()
+        await driven.tell(1, Register(_LATE.definition))
+        driven.now += 60
+        await driven.tell(2, _LATE)
+        assert driven.failures == []
+        await driven.offer(0, 3)
+        assert len(driven.sink.rows) == 2
+        driven.sink.acknowledge(0, 1)
+        await driven.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_a_start_that_comes_after_it_is_answered_by_the_failure() -> None:
+    async def scenario() -> None:
+        driven = _Driven()
+        await driven.tell(1, Register(_LATE.definition))
+        await driven.passes(60)
+        await driven.tell(2, _LATE)
+        first, second = driven.failures
+        assert first == second
+        await driven.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_a_removal_releases_the_partition_and_ends_the_time() -> None:
+    async def scenario() -> None:
+        driven = _Driven()
+        await driven.tell(1, Register(_LATE.definition))
+        await driven.passes(59)
+        await driven.tell(2, Remove(_LATE.feed_id, _LATE.definition.epoch))
+        await driven.passes(99)
+        assert driven.failures == []
+        await driven.tell(3, Register(_LATER.definition))
+        await driven.passes(59)
+        assert driven.failures == [], "the next feed has the whole time"
+        await driven.passes(1)
+        assert [failure.feed_id for failure in driven.failures] == ["later"]
+        await driven.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_two_feeds_share_the_time_and_one_that_starts_begins_it_anew() -> None:
+    async def scenario() -> None:
+        driven = _Driven()
+        await driven.tell(1, Register(_LATE.definition))
+        await driven.passes(50)
+        await driven.tell(2, Register(_LATER.definition))
+        await driven.passes(5)
+        await driven.tell(3, _LATE)
+        await driven.passes(59)
+        assert driven.failures == []
+        await driven.passes(1)
+        assert [failure.feed_id for failure in driven.failures] == ["later"]
+        await driven.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_another_feed_that_comes_to_wait_does_not_begin_the_time_anew() -> None:
+    async def scenario() -> None:
+        driven = _Driven()
+        await driven.tell(1, Register(_LATE.definition))
+        await driven.passes(50)
+        await driven.tell(2, Register(_LATER.definition))
+        await driven.passes(10)
+        assert [failure.feed_id for failure in driven.failures] == ["late", "later"]
+        await driven.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_a_partition_that_is_opened_while_it_is_held_gives_up_too() -> None:
+    async def scenario() -> None:
+        processor = PartitionProcessor(0, 1)
+        processor.control([ControlRecord(Offset(0), Register(_LATE.definition))])
+        driven = _Driven(processor=processor)
+        await settle()
+        await driven.passes(59)
+        assert driven.failures == []
+        await driven.passes(1)
+        assert [failure.feed_id for failure in driven.failures] == ["late"]
+        await driven.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_a_partition_that_nobody_holds_gives_nothing_up() -> None:
+    async def scenario() -> None:
+        driven = _Driven()
+        await driven.offer(0, 2)
+        await driven.passes(1_000)
+        assert driven.failures == []
         await driven.pipeline.drain()
 
     _run(scenario)

@@ -40,6 +40,7 @@ class Processor:
     """Every record becomes a row and a change."""
 
     held: bool = False
+    held_for: frozenset[FeedId] = frozenset()
     stepped: list[int] = field(default_factory=list)
     failure: Exception | None = None
 
@@ -55,10 +56,16 @@ class Processor:
     def control(self, records: Sequence[ControlRecord]) -> StepResult:
         return StepResult(None)
 
+    def give_up(self, held_s: float) -> StepResult:
+        raise NotImplementedError
+
     def missing_below(self, log_start: Offset) -> StepResult:
         return StepResult(None, changes=[StateChange(StateTable.RANGES, b"cut", b"%d" % log_start)])
 
     def definition_of(self, feed_id: FeedId) -> FeedDefinition:
+        raise NotImplementedError
+
+    def is_active(self, feed_id: FeedId) -> bool:
         raise NotImplementedError
 
     def refuse(self, feed_id: FeedId, error: FeedError, result: StepResult) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.fetched import FetchedBatch
+from app.framing import Wanted
 from app.pipeline import Limits, Pipeline, Threads
 from app.sink import Barrier
 from tests.feeds import activation
@@ -27,7 +28,16 @@ from tests.unit.processor.schemed import (
     schemas_for,
     schemed_options,
 )
-from tidegate.changefeed.control import Ack, ControlMessage, Failed, Register, Registered, Remove, Removed
+from tidegate.changefeed.control import (
+    Ack,
+    Active,
+    ControlMessage,
+    Failed,
+    Register,
+    Registered,
+    Remove,
+    Removed,
+)
 from tidegate.changefeed.feed import FeedEpoch
 from tidegate.processor.batch import ControlRecord, OutputRecord, StepResult
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
@@ -36,6 +46,7 @@ from tidegate.raftlog.entry import Offset
 
 _OLD: Final = HandTable.of(104, "plain")
 _NEW: Final = HandTable(replace(_OLD.descriptor, version=2, modified=at(5)))
+_OTHER: Final = HandTable.of(105, "other")
 _OPTIONS: Final = schemed_options("s-")
 _SCHEMED: Final = activation([_OLD.descriptor], _OPTIONS, feed_id="schemed")
 _JSON: Final = activation([_OLD.descriptor], feed_id="json")
@@ -126,7 +137,9 @@ class _Valve:
 class _Owner:
     """A pipeline of the partition on what is durable, from its opening to its drain."""
 
-    def __init__(self, ids: HandIds, sink: _Sink, store: _Store, *, inflight: int = 3) -> None:
+    def __init__(
+        self, ids: HandIds, sink: _Sink, store: _Store, *, inflight: int = 3, present: int = 0
+    ) -> None:
         self.ids, self.sink, self.store = ids, sink, store
         rows = ((table, key, value) for (table, key), value in store.state.items())
         self.processor = PartitionProcessor.restore(0, 1, ProcessorConfig(), rows)
@@ -141,6 +154,7 @@ class _Owner:
             Threads(InPlace(), InPlace()),
             limits,
             schema_ids=ids,
+            present=present,
         )
         self.pipeline.start()
 
@@ -366,6 +380,123 @@ def test_messages_about_feeds_are_taken_up_behind_the_batch_that_waits() -> None
         await owner.pipeline.drain()
 
     _run(scenario)
+
+
+def test_what_is_repeated_while_a_batch_waits_is_kept_once() -> None:
+    """The jobs agent repeats every 5 s what has no answer, and a registry may be away for days."""
+
+    async def scenario() -> None:
+        owner = await _begun()
+        third = activation([_OLD.descriptor], feed_id="third")
+        fourth = activation([_OLD.descriptor], feed_id="fourth")
+        for _ in range(50):
+            await owner.tell(Register(third.definition), Register(fourth.definition))
+        assert len(owner.pipeline._controls) == 2
+        await owner.ids.give(_KEY, _VALUE)
+        await settle()
+        answers = [ack.feed_id for ack in owner.store.acks if isinstance(ack, Registered)]
+        assert answers == ["third", "fourth"]
+        assert owner.processor.next_control_offset == 102
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_a_repeated_message_does_not_pass_one_that_came_between() -> None:
+    async def scenario() -> None:
+        owner = await _begun()
+        third = activation([_OLD.descriptor], start=at(9), feed_id="third")
+        await owner.tell(Register(third.definition), third, Register(third.definition))
+        await owner.ids.give(_KEY, _VALUE)
+        await settle()
+        answers = [type(ack) for ack in owner.store.acks if ack.feed_id == "third"]
+        assert answers == [Registered, Active, Active], "never an activation before the registration"
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_a_message_of_another_epoch_is_no_repetition() -> None:
+    async def scenario() -> None:
+        owner = await _begun()
+        third = activation([_OLD.descriptor], feed_id="third").definition
+        newer = replace(third, epoch=FeedEpoch(2))
+        await owner.tell(Register(newer), Register(third))
+        await owner.ids.give(_KEY, _VALUE)
+        await settle()
+        answers = [ack.epoch for ack in owner.store.acks if isinstance(ack, Registered)]
+        assert answers == [2, 2], "the stale one is answered by the newer"
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_the_control_position_passes_over_nothing_that_still_waits() -> None:
+    """A registration waits for the present, others do not: it is the last repetition that is read again."""
+
+    async def scenario() -> None:
+        owner = _Owner(HandIds(), _Sink(), _Store(), present=3)
+        third = activation([_OLD.descriptor], feed_id="third")
+        await owner.tell(Register(third.definition), _JSON, Register(third.definition))
+        assert owner.processor.next_control_offset == 2, "behind the one, before the other"
+        await owner.die()
+        successor = _Owner(HandIds(), owner.sink, owner.store)
+        successor.pipeline.control([ControlRecord(Offset(2), Register(third.definition))])
+        await settle()
+        assert [ack.feed_id for ack in owner.store.acks if isinstance(ack, Registered)] == ["third"]
+        await successor.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_a_registration_that_was_overtaken_is_taken_up_where_it_was_repeated() -> None:
+    async def scenario() -> None:
+        owner = _Owner(HandIds(), _Sink(), _Store(), present=3)
+        third = activation([_OLD.descriptor], feed_id="third")
+        await owner.tell(Register(third.definition), _JSON, Register(third.definition))
+        await owner.offer(4)
+        assert [ack.feed_id for ack in owner.store.acks if isinstance(ack, Registered)] == ["third"]
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+def _unwritable() -> tuple[Record, ...]:
+    """A row of the schemed feed that is fine, and one behind it that no feed of the table can read."""
+    log = HandLog(partitions=1)
+    log.describe(_OLD, _OTHER)
+    rows, others = log.open_range(1, _OLD.span), log.open_range(2, _OTHER.span)
+    rows.apply(_OLD.put(1, 1, "fine"), close=1)
+    rows.apply(_OLD.put(2, 2, "x")._replace(value=b"\x00\x00\x00\x00\x0agarbage"), close=2)
+    others.apply(_OTHER.put(3, 1, "beside"), close=3)
+    return log.partitions[0]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_feed_that_failed_in_the_step_waits_for_no_registry(known: bool) -> None:
+    """Its rows before the fault are written only if that needs no question."""
+
+    async def scenario() -> None:
+        owner = _Owner(HandIds(lambda _: known), _Sink(), _Store())
+        await owner.tell(_SCHEMED, activation([_OTHER.descriptor], feed_id="beside"))
+        records = _unwritable()
+        owner.pipeline.offer(FetchedBatch("log", 0, 0, len(records), len(records), records))
+        await settle()
+        assert owner.ids.asked == []
+        assert owner.sink.topics == ["s-plain", "other"][0 if known else 1 :]
+        batch = owner.store.results[-1]
+        assert batch.offset == len(records) - 1
+        assert [ack.feed_id for ack in batch.acks if isinstance(ack, Failed)] == ["schemed"]
+        assert batch.checkpoint is not None
+        assert [feed.feed_id for feed in batch.checkpoint.feeds] == ["beside"]
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_what_a_feed_waits_for_is_shown_without_its_registrys_password() -> None:
+    wanted = Wanted(_SCHEMED.feed_id, FeedEpoch(1), "http://user:hush@127.0.0.1:1", [])
+    assert "hush" not in repr(wanted)
 
 
 def test_of_two_feeds_that_wait_each_has_its_own_answer() -> None:
