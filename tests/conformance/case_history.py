@@ -10,6 +10,9 @@ out, before and apart from the later changes, in the feed's format. What it does
 them, at which timestamp it emits them (here it is the row's own), and that nothing comes twice or is lost
 where the scan meets the changes. With ``initial_scan='no'`` the log holds every version, and the feed starts
 at the last of those before ``start_feed``.
+
+Schema changes. A change before a scan is one that the table always had: the scan reads rows as they are then.
+Any other is a new version of the table in the log.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.conformance.case import Case, NotClaimed
+from tests.conformance.case_ddl import DropColumn, read_ddl
 from tests.conformance.case_tables import CaseTable
 from tests.conformance.sql_literals import split_rows
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp, parse_decimal
@@ -35,15 +39,16 @@ _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "txn": frozenset({"writes", "ts"}),
     "resolve": frozenset({"ts"}),
     "inject": frozenset({"fault"}),
+    "ddl": frozenset({"sql", "ts"}),
 }
 #: Ops of the groups that are not claimed.
-_NOT_CLAIMED: Final = frozenset({"ddl", "restart_feed", "pause", "resume", "alter", "workload", "crash"})
+_NOT_CLAIMED: Final = frozenset({"restart_feed", "pause", "resume", "alter", "workload", "crash"})
 
 
 class RowVersion(NamedTuple):
     """A version of a row: its datums, and those that it replaced. ``None`` for no row."""
 
-    table: str
+    table_id: int
     key: tuple[Datum, ...]
     values: tuple[Datum, ...] | None
     previous: tuple[Datum, ...] | None
@@ -70,13 +75,26 @@ class Fault:
     """What follows is read once in vain."""
 
 
-Step: TypeAlias = Commit | Close | Fault
+@dataclass(frozen=True, slots=True)
+class Redefine:
+    """The table has a new version, from the timestamp that it names."""
+
+    table: CaseTable
+
+
+Step: TypeAlias = Commit | Close | Fault | Redefine
+_RowKey: TypeAlias = tuple[int, tuple[Datum, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The steps of a case, the feed's start (exclusive), and what the case calls its timestamps."""
+    """The steps of a case, the feed's start (exclusive), and what the case calls its timestamps.
 
+    ``tables`` are the versions that the log begins with, ``fed`` those at the feed's creation.
+    """
+
+    tables: tuple[CaseTable, ...]
+    fed: tuple[CaseTable, ...]
     steps: tuple[Step, ...]
     start: Timestamp
     names: Mapping[str, Timestamp]
@@ -102,27 +120,33 @@ def read_history(
     Time begins at ``origin``, which is added to explicit timestamps. ``scans`` is whether CockroachDB would
     begin the feed with a scan; ``rounded`` whether decimals are stored as SQL would.
     """
-    reader = _Reader(tables, origin, rounded=rounded)
+    reader = _Reader(dict(tables), origin, rounded=rounded)
+    first = fed = tuple(tables.values())
     start = ZERO
     steps: list[Step] = []
     for write in case["writes"]:
         if write["op"] == "start_feed":
+            reader.started = True
+            if scans:
+                reader.forget_versions()
+                steps = _found_by_scan(steps, reader.rows)
+            fed = tuple(reader.tables.values())
+            first = fed if scans else first
             start = ZERO if scans else reader.clock
-            steps = _found_by_scan(steps) if scans else steps
         else:
-            steps.append(reader.step(write))
+            steps += reader.steps(write)
     end = Timestamp(reader.clock.wall + NANOS_PER_SECOND)
-    return History(tuple(steps), start, reader.names, end)
+    return History(first, fed, tuple(steps), start, reader.names, end)
 
 
-def _found_by_scan(steps: Iterable[Step]) -> list[Step]:
-    """Of each row the last version, unless that is a deletion, as if there had been no other."""
-    last: dict[tuple[str, tuple[Datum, ...]], tuple[Timestamp, RowVersion]] = {}
+def _found_by_scan(steps: Iterable[Step], rows: Mapping[_RowKey, tuple[Datum, ...]]) -> list[Step]:
+    """The rows that there are, at the time of their last version, as if they had had no other."""
+    last: dict[_RowKey, tuple[Timestamp, RowVersion]] = {}
     for step in steps:
         if isinstance(step, Commit):
-            last |= {(version.table, version.key): (step.timestamp, version) for version in step.versions}
+            last |= {(version.table_id, version.key): (step.timestamp, version) for version in step.versions}
     found = sorted(
-        ((timestamp, version) for timestamp, version in last.values() if version.values is not None),
+        ((last[row][0], last[row][1]._replace(values=values)) for row, values in rows.items() if row in last),
         key=lambda pair: pair[0],
     )
     return [Commit(timestamp, (version._replace(previous=None),)) for timestamp, version in found]
@@ -130,21 +154,32 @@ def _found_by_scan(steps: Iterable[Step]) -> list[Step]:
 
 @dataclass(slots=True)
 class _Reader:
-    tables: Mapping[str, CaseTable]
+    tables: dict[str, CaseTable]
     origin: Timestamp
     rounded: bool
+    started: bool = False
     clock: Timestamp = field(init=False)
     names: dict[str, Timestamp] = field(default_factory=dict)
-    rows: dict[tuple[str, tuple[Datum, ...]], tuple[Datum, ...]] = field(default_factory=dict)
+    rows: dict[_RowKey, tuple[Datum, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.clock = self.origin
 
-    def step(self, write: _Write) -> Step:
+    def forget_versions(self) -> None:
+        """The tables are as they were from the beginning."""
+        self.tables = {name: table.from_the_beginning() for name, table in self.tables.items()}
+
+    def steps(self, write: _Write) -> Iterable[Step]:
         op = write["op"]
         if op in _NOT_CLAIMED:
             raise NotClaimed(f"op {op} is not supported yet")
         _refuse_unknown(write)
+        if op == "ddl":
+            return self._redefine(write)
+        return [self._step(write)]
+
+    def _step(self, write: _Write) -> Step:
+        op = write["op"]
         match op:
             case "resolve":
                 return Close(self._time(write))
@@ -156,6 +191,25 @@ class _Reader:
                 for inner in writes:
                     _refuse_unknown(inner)
                 return Commit(timestamp, tuple(self._transaction(writes)), in_transaction=op == "txn")
+
+    def _redefine(self, write: _Write) -> list[Step]:
+        change = read_ddl(str(write["sql"]))
+        if change is None:
+            return []
+        before = self._table(change.table)
+        table = before.altered(change, self._time(write))
+        rows = {row: values for row, values in self.rows.items() if row[0] == table.id}
+        if isinstance(change, DropColumn) and self.started and rows and self.rounded:
+            raise NotClaimed(f"the backfill after {write['sql']} is not supported yet")
+        del self.tables[change.table]
+        self.tables[table.name] = table
+        self.rows |= {row: table.carry_over(before, values) for row, values in rows.items()}
+        return [Redefine(table)]
+
+    def _table(self, name: str) -> CaseTable:
+        if name not in self.tables:
+            raise ValueError(f"the case has no table {name} here, only {', '.join(self.tables)}")
+        return self.tables[name]
 
     def _fault(self, write: _Write) -> Fault:
         if write.get("fault") != "retryable input error once":
@@ -177,16 +231,16 @@ class _Reader:
 
     def _transaction(self, writes: Sequence[_Write]) -> Iterable[RowVersion]:
         """The last version of each row; its previous one is what was there before the transaction."""
-        versions: dict[tuple[str, tuple[Datum, ...]], RowVersion] = {}
+        versions: dict[_RowKey, RowVersion] = {}
         for write in writes:
             for version in self._versions(write):
-                row = (version.table, version.key)
+                row = (version.table_id, version.key)
                 first = versions.get(row, version)
                 versions[row] = version._replace(previous=first.previous)
         return versions.values()
 
     def _versions(self, write: _Write) -> Iterable[RowVersion]:
-        table = self.tables[write["table"]]
+        table = self._table(write["table"])
         match write["op"]:
             case "insert" | "upsert":
                 for spelled in write["rows"]:
@@ -197,7 +251,7 @@ class _Reader:
                     yield self._put(table, row)
             case "update":
                 key = table.key(write["key"])
-                before = self.rows[table.name, key]
+                before = self.rows[table.id, key]
                 after = table.changed(before, write["set"], rounded=self.rounded)
                 if table.key_of(after) != key:
                     yield self._remove(table, key)
@@ -205,7 +259,7 @@ class _Reader:
             case "delete":
                 if write.get("prev") is not None:
                     known = table.row(write["prev"], rounded=self.rounded)
-                    self.rows.setdefault((table.name, table.key_of(known)), known)
+                    self.rows.setdefault((table.id, table.key_of(known)), known)
                 for spelled_key in write["keys"]:
                     yield self._remove(table, table.key(spelled_key))
             case op:
@@ -213,12 +267,12 @@ class _Reader:
 
     def _put(self, table: CaseTable, values: tuple[Datum, ...]) -> RowVersion:
         key = table.key_of(values)
-        previous = self.rows.get((table.name, key))
-        self.rows[table.name, key] = values
-        return RowVersion(table.name, key, values, previous)
+        previous = self.rows.get((table.id, key))
+        self.rows[table.id, key] = values
+        return RowVersion(table.id, key, values, previous)
 
     def _remove(self, table: CaseTable, key: tuple[Datum, ...]) -> RowVersion:
-        return RowVersion(table.name, key, None, self.rows.pop((table.name, key), None))
+        return RowVersion(table.id, key, None, self.rows.pop((table.id, key), None))
 
 
 def _refuse_unknown(write: _Write) -> None:

@@ -7,10 +7,10 @@ become two commands: nothing in a log tells them from a store's, and the process
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import count
 
-from tests.conformance.case_history import Close, Commit, Fault, History, RowVersion
+from tests.conformance.case_history import Close, Commit, Fault, History, Redefine, RowVersion
 from tests.conformance.case_tables import CaseTable
 from tests.hand_log import BASE_S, HandLog, HandRange, HandTable
 from tidegate.hlc import NANOS_PER_SECOND, ClosedTimestamp, Timestamp
@@ -24,7 +24,6 @@ from tidegate.raftlog.entry import (
     WriteIntent,
     WriteValue,
 )
-from tidegate.rows import TableDescriptor
 
 #: Seconds after the base of hand-written logs at which nothing is closed yet.
 _NEVER = -BASE_S
@@ -33,39 +32,45 @@ _NEVER = -BASE_S
 class CaseLog:
     """Writes a history into a log. ``faults`` are the records of each partition before each fault."""
 
-    def __init__(self, log: HandLog, tables: Mapping[str, CaseTable], range_ids: Iterator[int]) -> None:
+    def __init__(self, log: HandLog, history: History, range_ids: Iterator[int]) -> None:
         self.faults: list[tuple[int, ...]] = []
+        #: The tables at the feeds' creation.
+        self.descriptors = [table.descriptor for table in history.fed]
+        self._history = history
         self._log = log
         self._transactions = count(1)
-        self._tables = {name: HandTable(table.descriptor) for name, table in tables.items()}
+        self._tables = {table.id: HandTable(table.descriptor) for table in history.tables}
         log.describe(*self._tables.values())
         self._ranges = {
-            name: log.open_range(next(range_ids), table.span, close=_NEVER)
-            for name, table in self._tables.items()
+            table_id: log.open_range(next(range_ids), table.span, close=_NEVER)
+            for table_id, table in self._tables.items()
         }
 
-    @property
-    def descriptors(self) -> list[TableDescriptor]:
-        """The tables."""
-        return [table.descriptor for table in self._tables.values()]
-
-    def write(self, history: History) -> None:
+    def write(self) -> None:
         """Everything, closed at the history's end and once more above it."""
-        for step in history.steps:
+        end = self._history.end
+        for step in self._history.steps:
             match step:
                 case Commit():
                     self._commit(step)
                 case Close():
                     self._close(step.timestamp)
+                case Redefine():
+                    self._redefine(step.table)
                 case Fault():
                     self.faults.append(tuple(map(len, self._log.partitions)))
-        self._close(history.end)
-        self._close(Timestamp(history.end.wall + NANOS_PER_SECOND))
+        self._close(end)
+        self._close(Timestamp(end.wall + NANOS_PER_SECOND))
+
+    def _redefine(self, table: CaseTable) -> None:
+        self._tables[table.id] = HandTable(table.descriptor)
+        self._log.wait_for(table.descriptor.modified)
+        self._log.describe(self._tables[table.id])
 
     def _commit(self, commit: Commit) -> None:
         number = next(self._transactions)
-        for name, versions in _by_table(commit.versions).items():
-            table, opened = self._tables[name], self._ranges[name]
+        for table_id, versions in _by_table(commit.versions).items():
+            table, opened = self._tables[table_id], self._ranges[table_id]
             ops = [self._op(table, version, commit.timestamp) for version in versions]
             if commit.in_transaction:
                 self._transaction(opened, ops, TxnId(number.to_bytes(16, "big")))
@@ -98,8 +103,8 @@ class CaseLog:
             )
 
 
-def _by_table(versions: Iterable[RowVersion]) -> dict[str, list[RowVersion]]:
-    found: dict[str, list[RowVersion]] = {}
+def _by_table(versions: Iterable[RowVersion]) -> dict[int, list[RowVersion]]:
+    found: dict[int, list[RowVersion]] = {}
     for version in versions:
-        found.setdefault(version.table, []).append(version)
+        found.setdefault(version.table_id, []).append(version)
     return found

@@ -2,26 +2,35 @@
 
 Of a table a case gives its name, its columns in order and its primary key. Families are left out: the groups
 that are about families are not claimed. Two kinds of column come from their types' text: a VIRTUAL one has no
-datum in a row; a STORED one is computed here, as a source would.
+datum in a row; a STORED one is computed here, as a source would. A schema change gives the table's next
+version.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any, Final, NamedTuple
 
 from tests.conformance.case import Case
+from tests.conformance.case_ddl import AddColumn, Alteration, DropColumn, RenameColumn, RenameTable
+from tests.conformance.enum_types import created_types, declared_type, type_name, written_labels
 from tests.conformance.literals import datum_of, json_of
-from tests.conformance.sql_literals import sql_literal, stored
+from tests.conformance.quoted_literals import bytea
+from tests.conformance.sql_literals import sql_literal, text_datum
 from tidegate.hlc import Timestamp
-from tidegate.rows import Column, Datum, Family, Json, KeyPart, SqlType, TableDescriptor, parse_sql_type
+from tidegate.rows import Column, Datum, Family, Json, KeyPart, Kind, SqlType, TableDescriptor, parse_sql_type
 
 _HIDDEN: Final = " (hidden)"
 _NOT_NULL: Final = re.compile(r"\s+NOT NULL\b", re.IGNORECASE)
 _COMPUTED: Final = re.compile(r"\s+AS\s*\((?P<formula>[^()]*)\)\s*(?P<how>VIRTUAL|STORED)\b", re.IGNORECASE)
 _DEFAULT: Final = re.compile(r"\s+DEFAULT\s+(?P<literal>.+)$", re.IGNORECASE)
+_NULL: Final = re.compile(r"\s+NULL$", re.IGNORECASE)
+_PGVECTOR: Final = re.compile(r"^PGVECTOR\b", re.IGNORECASE)
+#: Below whatever time a case gives to its writes.
+_BEGINNING: Final = Timestamp(0, 1)
 _FORMULA: Final = re.compile(r"\s*(?P<column>\w+)\s*(?P<sign>[+*-])\s*(?P<number>\d+)\s*")
 
 
@@ -30,28 +39,81 @@ class _Declared(NamedTuple):
 
     name: str
     type: SqlType
-    nullable: bool
-    virtual: bool
-    formula: str
-    default: str
+    nullable: bool = True
+    virtual: bool = False
+    formula: str = ""
+    default: str = ""
+
+
+class _Labels(NamedTuple):
+    """The labels of a case's enum types by name, and those that it writes into columns of a type."""
+
+    named: Mapping[str, Sequence[str]]
+    written: Callable[[str], Sequence[str]]
+
+
+class _Shared(NamedTuple):
+    """What all versions of a table have in common."""
+
+    labels: _Labels
+    rowids: Iterator[int]
+    column_ids: Iterator[int]
 
 
 class CaseTable:
-    """A table of a case: its descriptor, and how the case's rows become datums."""
+    """A version of a case's table: its descriptor, and how the case's rows become datums."""
 
-    def __init__(self, table: Mapping[str, Any], enums: Mapping[str, Sequence[str]], table_id: int) -> None:
-        declared = [_declare(column, enums) for column in table["columns"]]
+    def __init__(self, descriptor: TableDescriptor, declared: Sequence[_Declared], shared: _Shared) -> None:
+        self.descriptor = descriptor
+        self._declared = tuple(declared)
+        self._shared = shared
         self._columns = [column for column in declared if not column.virtual]
         self._virtual = {column.name for column in declared if column.virtual}
-        self._rowids = count(1_000_001)
+        positions = {column_id: at for at, column_id in enumerate(self._ids_in_rows)}
+        self.key_positions = tuple(positions[part.column_id] for part in descriptor.primary_key)
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any], labels: _Labels, table_id: int) -> CaseTable:
+        """The table as the case declares it."""
+        declared = [_declare(column, labels) for column in table["columns"]]
         keys = [str(name) for name in table["pk"]]
         hidden = [name.removesuffix(_HIDDEN) for name in keys if name.endswith(_HIDDEN)]
-        rowids = [_Declared(name, parse_sql_type("INT"), False, False, "", "") for name in hidden]
-        self._columns += rowids
-        self.descriptor = _descriptor(table, table_id, [*declared, *rowids], keys)
-        in_rows = [column for column in self.descriptor.columns if column.in_rows]
-        positions = {column.id: at for at, column in enumerate(in_rows)}
-        self.key_positions = tuple(positions[part.column_id] for part in self.descriptor.primary_key)
+        declared += [_Declared(name, parse_sql_type("INT"), nullable=False) for name in hidden]
+        shared = _Shared(labels, count(1_000_001), count(len(declared) + 1))
+        return cls(_descriptor(table, table_id, declared, keys), declared, shared)
+
+    def altered(self, change: Alteration, modified: Timestamp) -> CaseTable:
+        """The next version of the table, valid from a timestamp on.
+
+        Raises ``ValueError`` for a column that the table does not have, has already, or has in its key.
+        """
+        descriptor = replace(self.descriptor, version=self.descriptor.version + 1, modified=modified)
+        declared: Sequence[_Declared] = self._declared
+        match change:
+            case RenameTable():
+                descriptor = replace(descriptor, name=change.new)
+            case RenameColumn():
+                descriptor, declared = self._renamed(descriptor, change)
+            case AddColumn():
+                descriptor, declared = self._added(descriptor, change)
+            case DropColumn():
+                descriptor, declared = self._dropped(descriptor, change.name)
+        return CaseTable(descriptor, declared, self._shared)
+
+    def from_the_beginning(self) -> CaseTable:
+        """This version as if the table had never had another."""
+        descriptor = replace(self.descriptor, version=1, modified=_BEGINNING)
+        return CaseTable(descriptor, self._declared, self._shared)
+
+    def carry_over(self, before: CaseTable, row: Sequence[Datum]) -> tuple[Datum, ...]:
+        """A row of the version before as a row of this one: an added column is NULL, a dropped one gone."""
+        datums = dict(zip(before._ids_in_rows, row, strict=True))
+        return tuple(datums.get(column_id) for column_id in self._ids_in_rows)
+
+    @property
+    def id(self) -> int:
+        """The table's id, which no change changes."""
+        return self.descriptor.id
 
     @property
     def name(self) -> str:
@@ -109,13 +171,66 @@ class CaseTable:
         """The primary key of a whole row."""
         return tuple(row[at] for at in self.key_positions)
 
+    @property
+    def _ids_in_rows(self) -> list[int]:
+        return [column.id for column in self.descriptor.columns if column.in_rows]
+
+    def _renamed(
+        self, descriptor: TableDescriptor, change: RenameColumn
+    ) -> tuple[TableDescriptor, Sequence[_Declared]]:
+        at = self._position(change.old)
+        self._require_new(change.new)
+        columns = list(descriptor.columns)
+        columns[at] = replace(columns[at], name=change.new)
+        declared = [
+            column._replace(formula=re.sub(rf"\b{re.escape(change.old)}\b", change.new, column.formula))
+            for column in self._declared
+        ]
+        declared[at] = declared[at]._replace(name=change.new)
+        return replace(descriptor, columns=tuple(columns)), declared
+
+    def _added(
+        self, descriptor: TableDescriptor, change: AddColumn
+    ) -> tuple[TableDescriptor, Sequence[_Declared]]:
+        self._require_new(change.name)
+        added = _declare({"name": change.name, "type": change.type_text}, self._shared.labels)
+        number = next(self._shared.column_ids)
+        family = descriptor.families[0]
+        columns = (*descriptor.columns, Column(number, added.name, added.type))
+        families = (replace(family, column_ids=(*family.column_ids, number)),)
+        return replace(descriptor, columns=columns, families=families), [*self._declared, added]
+
+    def _dropped(self, descriptor: TableDescriptor, name: str) -> tuple[TableDescriptor, Sequence[_Declared]]:
+        at = self._position(name)
+        gone = descriptor.columns[at].id
+        if gone in [part.column_id for part in descriptor.primary_key]:
+            raise ValueError(f"column {name} is in the primary key of table {self.name}")
+        columns = descriptor.columns[:at] + descriptor.columns[at + 1 :]
+        families = tuple(
+            replace(family, column_ids=tuple(number for number in family.column_ids if number != gone))
+            for family in descriptor.families
+        )
+        return replace(descriptor, columns=columns, families=families), self._declared[:at] + self._declared[
+            at + 1 :
+        ]
+
+    def _position(self, name: str) -> int:
+        names = [column.name for column in self._declared]
+        if name not in names:
+            raise ValueError(f"table {self.name} has no column {name}")
+        return names.index(name)
+
+    def _require_new(self, name: str) -> None:
+        if name in [column.name for column in self._declared]:
+            raise ValueError(f"table {self.name} has a column {name} already")
+
     def _is_hidden(self, name: str) -> bool:
         return any(column.hidden and column.name == name for column in self.descriptor.columns)
 
     def _whole(self, given: dict[str, Datum]) -> tuple[Datum, ...]:
         for column in self._columns:
             if self._is_hidden(column.name):
-                given.setdefault(column.name, next(self._rowids))
+                given.setdefault(column.name, next(self._shared.rowids))
             elif column.default:
                 given.setdefault(column.name, sql_literal(column.type, column.default))
         for column in self._columns:
@@ -127,7 +242,7 @@ class CaseTable:
 def case_tables(case: Case, table_ids: Iterator[int]) -> dict[str, CaseTable]:
     """The tables of a case by name; each takes the next of ``table_ids``."""
     return {
-        table["name"]: CaseTable(table, _enums(case, table), next(table_ids)) for table in tables_in(case)
+        table["name"]: CaseTable.of(table, _labels(case, table), next(table_ids)) for table in tables_in(case)
     }
 
 
@@ -148,28 +263,27 @@ def _place(case: Case, table: Mapping[str, Any]) -> dict[str, str]:
     return {}
 
 
-def _enums(case: Case, table: Mapping[str, Any]) -> dict[str, Sequence[str]]:
-    """Labels by type name, where they do not stand in the column's type itself."""
-    found: dict[str, Sequence[str]] = {}
+def _labels(case: Case, table: Mapping[str, Any]) -> _Labels:
+    """Labels of enum types that do not stand in the column's type itself."""
+    found: dict[str, Sequence[str]] = dict(created_types(case.get("writes", ())))
     for holder in (case, table):
         for name in ("enums", "types"):
             found |= holder.get(name) or {}
-    return found
+    return _Labels(found, lambda type_text: written_labels(case, table, type_text))
 
 
-def _declare(column: Mapping[str, Any], enums: Mapping[str, Sequence[str]]) -> _Declared:
+def _declare(column: Mapping[str, Any], enums: _Labels) -> _Declared:
     text = str(column["type"])
     computed = _COMPUTED.search(text)
     not_null = _NOT_NULL.search(text) is not None
-    text = _NOT_NULL.sub("", _COMPUTED.sub("", text))
+    text = _NULL.sub("", _NOT_NULL.sub("", _COMPUTED.sub("", text)))
     default = _DEFAULT.search(text)
-    text = _DEFAULT.sub("", text).strip()
-    labels = next((column[name] for name in ("labels", "enum") if name in column), enums.get(text))
-    if labels is not None:
-        text = f"{text}({', '.join(labels)})"
+    text = _PGVECTOR.sub("VECTOR", _DEFAULT.sub("", text).strip())
+    beside = (column[name] for name in ("labels", "enum") if name in column)
+    labels = next(beside, enums.named.get(type_name(text)))
     return _Declared(
         name=column["name"],
-        type=parse_sql_type(text),
+        type=declared_type(text, labels, lambda: enums.written(str(column["type"]))),
         nullable=not not_null,
         virtual=computed is not None and computed["how"].upper() == "VIRTUAL",
         formula="" if computed is None else computed["formula"],
@@ -199,7 +313,7 @@ def _descriptor(
         id=table_id,
         name=table["name"],
         version=1,
-        modified=Timestamp(0, 1),  # below whatever time a case gives to its writes
+        modified=_BEGINNING,
         columns=columns,
         primary_key=tuple(
             KeyPart(ids[name], descending=part.endswith(" DESC"))
@@ -212,12 +326,23 @@ def _descriptor(
 
 
 def _datum(sql_type: SqlType, value: Any, *, rounded: bool) -> Datum:
+    """The datum of a JSON value: a text means what the same text means in SQL, but for BYTES' escapes."""
     if isinstance(value, dict) and value.keys() == {"jsonb"}:
         return Json(json_of(value["jsonb"]))
     if value is None:
         return None
-    datum = datum_of(sql_type, value)
-    return stored(sql_type, datum) if rounded else datum
+    if isinstance(value, str) and sql_type.kind is Kind.BYTES:
+        return bytea(value) if value.startswith("\\x") else value.encode()
+    if isinstance(value, str) and sql_type.kind is not Kind.JSONB:
+        return text_datum(sql_type, value, rounded=rounded)
+    if isinstance(value, list) and sql_type.kind is Kind.ARRAY:
+        assert sql_type.element is not None
+        return tuple(_datum(sql_type.element, element, rounded=rounded) for element in value)
+    if isinstance(value, list) and sql_type.kind is Kind.VECTOR:
+        return text_datum(sql_type, f"[{','.join(map(str, value))}]")
+    if sql_type.kind is Kind.DECIMAL:
+        return text_datum(sql_type, str(value), rounded=rounded)
+    return datum_of(sql_type, value)
 
 
 def _compute(formula: str, row: Mapping[str, Datum]) -> Datum:

@@ -109,8 +109,8 @@ def build_feeds(
     # What SQL would round away can only be refused where it is stored all the same.
     rounded = not ("error" in expect or "error_regex" in expect)
     history = read_history(case, tables, origin=origin, scans=feed.scans, rounded=rounded)
-    written = CaseLog(log, tables, range_ids)
-    written.write(history)
+    written = CaseLog(log, history, range_ids)
+    written.write()
     markers = "resolved" in expect or "resolved_shape" in expect
     feeds = feed.activations(written.descriptors, start=history.start, markers=markers, prefix=prefix)
     return BuiltFeeds(history, written, feeds)
