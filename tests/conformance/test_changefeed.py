@@ -12,6 +12,7 @@ import pytest
 
 from tests.conformance.case import read_cases
 from tests.conformance.runner import Outcome, run_case
+from tidegate.changefeed.partition import fnv1a_32
 
 _VECTORS = Path(__file__).parent / "vectors" / "changefeed.jsonl"
 _CASES = {case["id"]: case for case in read_cases(_VECTORS)}
@@ -168,6 +169,25 @@ def _forms(partition: int, hashed: int) -> list[dict[str, Any]]:
         _part({"hash": hashed, "key": "[1]"}),
         _part({"hash": {"[1]": f"{hashed:08x}"}}),
         _part({"fnv1a": {"[1]": hashed - 2**32}}),
+        _part({"partition_of_8": partition}, options={"key": "[1]"}),
+        _part({"partition_of_8": {"[1]": partition}}, options={}),
+        _part({"partition_of_8": {"[1]": partition}}, **{**_ROW, "options": {}}),
+        _part({"partitions_8": [partition]}, options={"keys": ["[1]"]}),
+        _part({"partitions": [partition], "keys": ["[1]"]}),
+        _part({"[1]": partition}),
+        _part({"[1]": {"8": partition}}, options={}),
+        _part({"[1]": {"partition_of_8": partition, "fnv1a_32": f"{hashed:#010x}"}}, options={}),
+        _part({"[1]": [0, partition]}, options={"partitions": [1, 8]}),
+        _part({"partition": {"[1]": {"hash": hashed, "8": partition}}}, options={}),
+        _part({"partition": {"8": {"[1]": partition}}}, options={}),
+        _part({"partition_of": {"[1]": {"hash": str(hashed), "partition": str(partition)}}}),
+        _part({"fnv1a_32_and_partition_of_8": {"[1]": [f"0x{hashed:08X}", partition]}}, options={}),
+        _part({"examples": [{"key": "[1]", "hash": hashed, "partition_of_8": partition}]}, options={}),
+        _part({"examples": [{"key": "[1]", "partitions": {"1": 0, "8": partition}}]}, options={}),
+        _part({"examples": [{"key": [1], "num_partitions": 8, "partition": partition}]}, options={}),
+        _part({"keys": {"[1]": {"partition": partition, "partitions": 8}}}, options={}),
+        _part({"partition_of": {"[1]": partition}, "hash": "FNV-1a (32 bit) over the key's bytes"}),
+        _part({"algorithm": "fnv1a", "key": "[1]", "partition": partition, "note": "computed"}),
     ]
 
 
@@ -189,13 +209,48 @@ def test_partition_examples_are_read_in_every_form_and_can_be_wrong(form: int) -
         {"partitions": {}},
         {"hash": 3},
         {"examples": [{"key": [1], "partition": 3}]},
+        {"examples": [{"key": 1, "partition": 4}]},
+        {"[1]": "four"},
+        {"[1]": {"of_8": 4}},
+        {"[1]": [4, 4]},
+        {"[1]": True},
+        {"partition_of_0": {"[1]": 0}},
+        {"hash": {"[1]": "not a number"}},
+        {"partition": {"[1]": 4}, "hash": "murmur2"},
+        {"partition": {"[1]": 4}, "murmur": 3},
+        {"partition": {"[1]": {"murmur": 3}}},
+        {"fnv1a_32_and_partition_of_8": {"[1]": 4}},
         {"examples": [{"key": "[1]"}]},
         {"murmur": 3},
         {},
     ],
 )
 def test_partition_examples_of_an_unknown_form_fail(expect: dict[str, Any]) -> None:
-    assert run_case(_part(expect, writes=[], table=_ROW["table"])).outcome is Outcome.FAILED
+    for table in (None, _ROW["table"]):
+        result = run_case(_part(expect, writes=[], table=table))
+        assert result.outcome is Outcome.FAILED
+        assert not re.match(r"\w+Error: ", result.detail)
+    assert run_case(_part({"partition": {"[1]": _PARTITION}})).outcome is Outcome.PASSED
+
+
+def test_a_hash_of_eight_digits_is_decimal_or_hexadecimal() -> None:
+    key = next(text for text in map(str, range(10**6)) if f"{fnv1a_32(text.encode()):08x}".isdecimal())
+    shown = f"{fnv1a_32(key.encode()):08x}"
+    assert run_case(_part({"hash": {f"{key} ": shown}})).outcome is Outcome.FAILED
+    assert run_case(_part({"examples": [{"key": key, "hash": shown}]})).outcome is Outcome.PASSED
+
+
+def test_an_example_of_how_many_partitions_nobody_says_fails() -> None:
+    result = run_case(_part({"partition": {"[1]": _PARTITION}}, options={}))
+    assert result.outcome is Outcome.FAILED
+    assert result.detail == "the example of key b'[1]' does not say of how many partitions"
+
+
+def test_examples_of_a_feed_that_writes_nothing_fail() -> None:
+    case = copy.deepcopy(_part({"partition_of": {"[1]": _PARTITION}}, **_ROW))
+    assert run_case(case).outcome is Outcome.PASSED
+    case["options"] |= {"key_column": "c", "unordered": True}
+    assert run_case(case).outcome is Outcome.FAILED
 
 
 @pytest.mark.parametrize(
