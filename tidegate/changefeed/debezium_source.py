@@ -11,6 +11,13 @@ from tidegate.rows.descriptor import TableDescriptor
 #: exact copy.
 SOURCE_VERSION: Final = "1"
 CONNECTOR: Final = "tidegate"
+#: All members of ``source``.
+SOURCE_NAMES: Final = frozenset(
+    {
+        *("connector", "db", "name", "schema", "snapshot", "table", "version"),
+        *("ts_hlc", "ts_ms", "ts_ns"),
+    }
+)
 
 
 def source_texts(table: TableDescriptor, options: FeedOptions) -> dict[str, str]:

@@ -25,6 +25,13 @@ PRIMARY_KEYS: Final = "primary_keys"
 TS_HLC: Final = "ts_hlc"
 TS_NS: Final = "ts_ns"
 MVCC_TIMESTAMP: Final = "mvcc_timestamp"
+#: What ``source`` tells of the table.
+CONSTANT_NAMES: Final = frozenset(
+    {
+        *("changefeed_sink", TABLE_ID, "database_name", "origin"),
+        *(PRIMARY_KEYS, "schema_name", "table_name"),
+    }
+)
 
 
 def source_constants(table: TableDescriptor, options: FeedOptions) -> dict[str, SourceValue]:

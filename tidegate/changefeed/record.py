@@ -19,6 +19,7 @@ from tidegate.changefeed.json_envelopes.metadata import METADATA_MEMBER
 from tidegate.changefeed.marker import MARKER_AS_MEMBER
 from tidegate.changefeed.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.replaced import CREATE, DELETE, UPDATE
+from tidegate.changefeed.value_members import Members, ValueMembers, any_members, value_members
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 
@@ -27,7 +28,7 @@ Value: TypeAlias = Any
 
 _T = TypeVar("_T", dict[str, Any], list[Any], str)
 _METADATA: Final = frozenset({"key", "mvcc_timestamp", "topic", "updated"})
-_JSON: Final = json.JSONDecoder(parse_float=Decimal)  # json.loads would make one for every record
+_FRAME: Final = frozenset({"payload", "schema"})
 _JSON_NAMES: Final[dict[type, str]] = {dict: "an object", list: "an array", str: "a string"}
 
 
@@ -92,12 +93,15 @@ class JsonDecoder:
 
     ``row_keys`` is false where ``key_column`` replaces the rows' own keys. With ``connect_schema`` or
     ``enriched_schema`` keys and values are the payloads of objects that hold a schema beside them.
+    ``members`` are those of the feed's values. Where they are not given, a value has those of its envelope,
+    with what an option may ask for or without.
     """
 
     envelope: Envelope
     row_keys: bool = True
     connect_schema: bool = False
     enriched_schema: bool = False
+    members: ValueMembers | None = None
 
     @property
     def tombstones(self) -> bool:
@@ -110,48 +114,55 @@ class JsonDecoder:
             if key is None:
                 return self._marker(_parse(value, dict))
             return self._row(self._key(key), value)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
             raise MalformedRecord(
                 f"not a JSON record of the {self.envelope.value} envelope ({error!r}): "
                 f"key {key!r}, value {value!r}"
             ) from None
 
     def _marker(self, value: dict[str, Value]) -> MarkerRecord:
-        holder = value if self.envelope in MARKER_AS_MEMBER else value[METADATA_MEMBER]
-        return MarkerRecord(ResolvedTimestamp(parse_decimal(_expect(holder["resolved"], str))))
+        if self.envelope not in MARKER_AS_MEMBER:
+            value = _expect(_only_member(value, METADATA_MEMBER), dict)
+        return MarkerRecord(ResolvedTimestamp(parse_decimal(_expect(_only_member(value, "resolved"), str))))
 
     def _key(self, key: bytes) -> tuple[Value, ...]:
-        if self.envelope in OBJECT_KEYS:
-            return tuple(self._payload(key).values())
-        return tuple(_parse(key, list))
+        values = tuple(self._payload(key).values() if self.envelope in OBJECT_KEYS else _parse(key, list))
+        if not values:
+            raise ValueError("a key of no columns")
+        return values
 
     def _row(self, key: tuple[Value, ...], value: bytes | None) -> RowRecord:
+        members = any_members(self.envelope) if self.members is None else self.members
         match self.envelope:
             case Envelope.WRAPPED:
-                return wrapped_record(key, _parse(value, dict))
+                return wrapped_record(key, _parse(value, dict), members)
             case Envelope.ROW:
-                return _plain(key, value)
+                return _plain(key, value, members)
             case Envelope.KEY_ONLY:
-                return _key_only(key, value)
+                return key_only_record(key, value)
             case Envelope.BARE:
-                return _bare(key, _parse(value, dict), row_keys=self.row_keys)
+                row = _parse(value, dict)
+                stamps = _popped_stamps(row, members)
+                return RowRecord(key, row, bare_deleted(key, row, row_keys=self.row_keys), **stamps)
             case Envelope.UPSERT:
                 return RowRecord(key, None, True) if value is None else self._upserted(key, value)
             case Envelope.ENRICHED:
-                return change_record(key, self._payload(value))
+                return change_record(key, self._payload(value), members)
             case Envelope.DEBEZIUM:
                 if value is None:
                     return RowRecord(key, None, deleted=True, tombstone=True)
-                return change_record(key, self._payload(value))
+                return change_record(key, self._payload(value), members)
 
     def _upserted(self, key: tuple[Value, ...], value: bytes) -> RowRecord:
         return RowRecord(key, self._payload(value), deleted=False)
 
     def _payload(self, text: bytes | None) -> dict[str, Value]:
         parsed = _parse(text, dict)
-        if self.enriched_schema:
-            return _expect(parsed["payload"], dict)
-        return _expect(read_payload(parsed), dict) if self.connect_schema else parsed
+        if not self.enriched_schema and not self.connect_schema:
+            return parsed
+        if parsed.keys() != _FRAME:
+            raise ValueError(f"the members {', '.join(parsed)} in place of {' and '.join(sorted(_FRAME))}")
+        return _expect(parsed["payload"] if self.enriched_schema else read_payload(parsed), dict)
 
 
 #: The text of the schema with this id; ``MalformedRecord`` when the registry has none.
@@ -171,6 +182,7 @@ def decoder_for(options: FeedOptions, schema_text: SchemaText = _no_registry) ->
                 row_keys=not options.key_column,
                 connect_schema=options.connect_schema,
                 enriched_schema=options.enriched_schema,
+                members=value_members(options),
             )
         case Format.AVRO:
             from tidegate.changefeed.avro.decode import AvroDecoder  # which makes the records of this module
@@ -183,28 +195,25 @@ def parse_record(key: bytes | None, value: bytes | None, envelope: Envelope = En
     return JsonDecoder(envelope).decode(key, value)
 
 
-def wrapped_record(key: tuple[Value, ...], value: Mapping[str, Value]) -> RowRecord:
+def wrapped_record(key: tuple[Value, ...], value: Mapping[str, Value], members: ValueMembers) -> RowRecord:
     """A record of the wrapped envelope, out of its members."""
+    members.value.require(value.keys())
     row = _nullable(value["after"])
     return RowRecord(key, row, row is None, previous=_nullable(value.get("before")), **_stamps(value))
 
 
-def _plain(key: tuple[Value, ...], value: bytes | None) -> RowRecord:
-    if not value:
+def _plain(key: tuple[Value, ...], value: bytes | None, members: ValueMembers) -> RowRecord:
+    if value == b"":  # which is another thing than no value
         return RowRecord(key, None, deleted=True)
     row = _parse(value, dict)
-    return RowRecord(key, row, deleted=False, **_popped_stamps(row))
+    return RowRecord(key, row, deleted=False, **_popped_stamps(row, members))
 
 
-def _key_only(key: tuple[Value, ...], value: bytes | None) -> RowRecord:
-    if value:
+def key_only_record(key: tuple[Value, ...], value: bytes | None) -> RowRecord:
+    """A record of the key_only envelope, whose value is there and empty."""
+    if value != b"":
         raise ValueError("the value should be empty")
     return RowRecord(key, None, deleted=None)
-
-
-def _bare(key: tuple[Value, ...], row: dict[str, Value], *, row_keys: bool) -> RowRecord:
-    stamps = _popped_stamps(row)
-    return RowRecord(key, row, bare_deleted(key, row, row_keys=row_keys), **stamps)
 
 
 def bare_deleted(key: tuple[Value, ...], row: Mapping[str, Value], *, row_keys: bool) -> bool | None:
@@ -216,39 +225,70 @@ def bare_deleted(key: tuple[Value, ...], row: Mapping[str, Value], *, row_keys: 
     return False if row_keys and present > len(key) else None
 
 
-def change_record(key: tuple[Value, ...], value: Mapping[str, Value]) -> RowRecord:
+def change_record(key: tuple[Value, ...], value: Mapping[str, Value], members: ValueMembers) -> RowRecord:
     """A record of the enriched or the debezium envelope, out of its members."""
+    members.value.require(value.keys())
     row, previous, op = _nullable(value["after"]), _nullable(value.get("before")), value["op"]
     if op not in (CREATE, UPDATE, DELETE) or (op == DELETE) != (row is None):
         raise ValueError(f"op {op!r} does not fit")
-    return RowRecord(
-        key, row, row is None, previous=previous, **_stamps(_expect(value.get("source", {}), dict))
-    )
+    source = _expect(value.get("source", {}), dict)
+    if members.source is not None:
+        Members(members.source).require(source.keys())
+    return RowRecord(key, row, row is None, previous=previous, **_stamps(source))
 
 
 def _nullable(value: Value) -> dict[str, Value] | None:
     return None if value is None else _expect(value, dict)
 
 
-def _popped_stamps(row: dict[str, Value]) -> Stamps:
-    """The timestamps of a row that stands by itself; the object that holds them is taken out."""
-    return _stamps(row.pop(METADATA_MEMBER)) if _is_metadata(row.get(METADATA_MEMBER)) else Stamps()
+def _popped_stamps(row: dict[str, Value], members: ValueMembers) -> Stamps:
+    """The timestamps of a row that stands by itself; the object that holds them is taken out.
+
+    A feed that has none may have a column of its name. Where the feed is not known, it looks like metadata.
+    """
+    if members.metadata is None:
+        return _stamps(row.pop(METADATA_MEMBER)) if _like_metadata(row.get(METADATA_MEMBER)) else Stamps()
+    if not members.metadata:
+        return Stamps()
+    metadata = _expect(row.pop(METADATA_MEMBER), dict)
+    Members(members.metadata).require(metadata.keys())
+    return _stamps(metadata)
 
 
-def _is_metadata(value: Value) -> bool:
-    """Whether this is the metadata's object and not a column that happens to have its name."""
+def _like_metadata(value: Value) -> bool:
     return isinstance(value, dict) and bool(value) and value.keys() <= _METADATA
 
 
 def _stamps(members: Mapping[str, Value]) -> Stamps:
     """The exact timestamps among the members. A ``ts_ns`` is none: it lacks the logical part."""
     stamps = Stamps()
-    updated = members.get("updated", members.get("ts_hlc"))
-    if updated is not None:
-        stamps["updated"] = parse_decimal(_expect(updated, str))
+    name = "updated" if "updated" in members else "ts_hlc"
+    if name in members:
+        stamps["updated"] = parse_decimal(_expect(members[name], str))
     if "mvcc_timestamp" in members:
         stamps["mvcc_timestamp"] = parse_decimal(_expect(members["mvcc_timestamp"], str))
     return stamps
+
+
+def _only_member(value: dict[str, Value], name: str) -> Value:
+    if value.keys() != {name}:
+        raise ValueError(f"a marker has the member {name} alone")
+    return value[name]
+
+
+def _object(members: list[tuple[str, Value]]) -> dict[str, Value]:
+    value = dict(members)
+    if len(value) != len(members):
+        raise ValueError(f"a member that stands there twice, of {', '.join(value)}")
+    return value
+
+
+def _no_constant(name: str) -> Value:
+    raise ValueError(f"{name}, which is no JSON")
+
+
+#: ``json.loads`` would make one for every record.
+_JSON: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_object)
 
 
 def _parse(text: bytes | None, kind: type[_T]) -> _T:

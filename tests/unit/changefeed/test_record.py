@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 
 import pytest
@@ -15,6 +16,7 @@ from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.record import JsonDecoder, MarkerRecord, RowRecord, decoder_for, parse_record
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import MAX_LOGICAL, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
+from tidegate.rows.types import Json, JsonValue, Kind, SqlType
 
 AT = Timestamp(1, 2)
 TIMESTAMPS = st.builds(Timestamp, st.integers(1, 2**63 - 1), st.integers(0, MAX_LOGICAL))
@@ -50,13 +52,14 @@ def test_markers_read_back(resolved: Timestamp, envelope: Envelope) -> None:
 def test_rows_read_back(at: Timestamp, b: str, updated: bool, mvcc: bool, envelope: Envelope) -> None:
     options = FeedOptions(envelope=envelope, updated=updated, mvcc_timestamp=mvcc)
     key, value = compile_encoder(FOO, options).encode(row(FOO, a=1, b=b), at)
-    assert decoder_for(FeedOptions(envelope=envelope)).decode(key, value) == RowRecord(
-        key=(1,),
-        row={"a": 1, "b": b},
-        deleted=False,
-        updated=at if updated else None,
-        mvcc_timestamp=at if mvcc else None,
-    )
+    for decoder in (decoder_for(options), JsonDecoder(envelope)):
+        assert decoder.decode(key, value) == RowRecord(
+            key=(1,),
+            row={"a": 1, "b": b},
+            deleted=False,
+            updated=at if updated else None,
+            mvcc_timestamp=at if mvcc else None,
+        )
 
 
 DELETIONS = {
@@ -160,6 +163,72 @@ def test_a_column_with_the_name_of_the_metadata_stays_a_column() -> None:
     assert record == RowRecord((1,), {"__crdb__": "mine", "a": 1}, deleted=False)
 
 
+@pytest.mark.parametrize("envelope", [Envelope.ROW, Envelope.BARE])
+@pytest.mark.parametrize("value", [{"updated": "soon"}, {"updated": "5.0000000000"}, {"key": Decimal(1)}])
+def test_a_column_that_looks_like_the_metadata_stays_a_column_of_a_feed_without(
+    envelope: Envelope, value: dict[str, JsonValue]
+) -> None:
+    odd = table("odd", {"a": INT, "__crdb__": SqlType(Kind.JSONB)}, key=("a",))
+    options = FeedOptions(envelope=envelope)
+    written = compile_encoder(odd, options).encode(row(odd, a=1, __crdb__=Json(value)), AT)
+    record = decoder_for(options).decode(*written)
+    assert isinstance(record, RowRecord)
+    assert (record.row, record.updated) == ({"a": 1, "__crdb__": value}, None)
+
+
+OF_ANOTHER_FEED = [
+    (FeedOptions(updated=True), b'{"after": {"a": 1}}'),
+    (FeedOptions(updated=True), b'{"after": {"a": 1}, "updated": null}'),
+    (FeedOptions(), b'{"after": {"a": 1}, "updated": "1.0000000002"}'),
+    (FeedOptions(), b'{"after": {"a": 1}, "before": null}'),
+    (FeedOptions(diff=True), b'{"after": {"a": 1}}'),
+    (FeedOptions(key_in_value=True), b'{"after": {"a": 1}}'),
+    (FeedOptions(), b'{"after": {"a": 1}, "junk": 1}'),
+    (FeedOptions(), b'{"after": null, "after": {"a": 1}}'),
+    (FeedOptions(), b'{"after": {"a": 1, "a": 2}}'),
+    (FeedOptions(), b'{"after": {"a": NaN}}'),
+    (FeedOptions(), b'{"after": {"a": -Infinity}}'),
+    (FeedOptions(envelope=Envelope.ROW), None),
+    (FeedOptions(envelope=Envelope.ROW, updated=True), b'{"a": 1}'),
+    (FeedOptions(envelope=Envelope.ROW, updated=True), b'{"__crdb__": 1, "a": 1}'),
+    (FeedOptions(envelope=Envelope.BARE, updated=True), b'{"__crdb__": {"key": [1]}, "a": 1}'),
+    (FeedOptions(envelope=Envelope.KEY_ONLY), None),
+]
+
+
+@pytest.mark.parametrize(("options", "value"), OF_ANOTHER_FEED)
+def test_a_value_that_these_options_do_not_write_is_refused(
+    options: FeedOptions, value: bytes | None
+) -> None:
+    with pytest.raises(MalformedRecord, match="not a JSON record"):
+        decoder_for(options).decode(b"[1]", value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        FeedOptions(envelope=Envelope.ENRICHED, updated=True, diff=True, enriched_properties="source"),
+        FeedOptions(envelope=Envelope.ENRICHED, key_in_value=True, topic_in_value=True),
+        FeedOptions(envelope=Envelope.DEBEZIUM),
+    ],
+    ids=["enriched-source", "enriched", "debezium"],
+)
+def test_every_member_of_a_change_is_asked_for_and_no_other(options: FeedOptions) -> None:
+    key, value = compile_encoder(FOO, options).encode(row(FOO, a=1, b="x"), AT)
+    decoder, members = decoder_for(options), json.loads(value or b"")
+    decoder.decode(key, json.dumps(members).encode())
+    spoilt = [{name: each for name, each in members.items() if name != gone} for gone in members]
+    spoilt.append({**members, "junk": 1})
+    source = members.get("source", {})
+    spoilt += [
+        {**members, "source": {name: each for name, each in source.items() if name != gone}}
+        for gone in source
+    ]
+    for each in spoilt:
+        with pytest.raises(MalformedRecord):
+            decoder.decode(key, json.dumps(each).encode())
+
+
 def test_numbers_keep_their_digits() -> None:
     record = parse_record(b"[9223372036854775807]", b'{"after": {"d": 26.30, "f": 1E+2}}')
     assert isinstance(record, RowRecord)
@@ -183,6 +252,14 @@ def test_numbers_keep_their_digits() -> None:
         (b"[1]", b'{"after": null}\xff', Envelope.WRAPPED),
         (b"[1]", b"[]", Envelope.ROW),
         (b"[1]", b"{}", Envelope.KEY_ONLY),
+        (b"[1]", None, Envelope.KEY_ONLY),
+        (b"[1]", None, Envelope.ROW),
+        (b"[]", b'{"after": null}', Envelope.WRAPPED),
+        (b"{}", None, Envelope.UPSERT),
+        (b"[1]", b'{"after": null, "junk": 1}', Envelope.WRAPPED),
+        (b"[1]", b'{"after": null, "after": null}', Envelope.WRAPPED),
+        (b"[1]", b'{"after": {"a": NaN}}', Envelope.WRAPPED),
+        (None, b'{"resolved":"1.0000000002","junk":1}', Envelope.WRAPPED),
         (b"[1]", b"", Envelope.BARE),
         (b"[1]", b"[]", Envelope.BARE),
         (b"[1]", b'{"a": 1}', Envelope.UPSERT),

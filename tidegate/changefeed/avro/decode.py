@@ -14,10 +14,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from fastavro import parse_schema, schemaless_reader
 from fastavro.types import Schema as ParsedSchema
 
-from tidegate.changefeed.avro.enriched import OP, SOURCE
+from tidegate.changefeed.avro.enriched import SOURCE
 from tidegate.changefeed.avro.envelopes import AFTER, BEFORE, MVCC_TIMESTAMP, RECORD, UPDATED
 from tidegate.changefeed.confluent import unframe
-from tidegate.changefeed.enriched_source import TS_NS
 from tidegate.changefeed.names import sql_name
 from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.record import (
@@ -27,8 +26,10 @@ from tidegate.changefeed.record import (
     SchemaText,
     bare_deleted,
     change_record,
+    key_only_record,
     wrapped_record,
 )
+from tidegate.changefeed.value_members import value_members
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 
@@ -37,10 +38,6 @@ _Fields: TypeAlias = dict[str, Any]
 #: Schemas kept; a feed has two for each version of each of its tables, and one for its markers.
 MAX_SCHEMAS: Final = 1000
 _RESOLVED: Final = "resolved"
-_WRAPPED: Final = frozenset({BEFORE, AFTER, UPDATED, MVCC_TIMESTAMP})
-_BARE: Final = frozenset({RECORD, UPDATED, MVCC_TIMESTAMP})
-_ENRICHED: Final = frozenset({BEFORE, AFTER, SOURCE, TS_NS, OP})
-_DEBEZIUM: Final = frozenset({BEFORE, AFTER, "source", "op", "ts_ms"})
 _ROWS: Final = frozenset({BEFORE, AFTER, RECORD})
 #: Logical types whose numbers can mean more than Python's calendar has: the year 10000, or 24:00.
 _CALENDAR: Final = frozenset({"date", "time-micros", "timestamp-micros"})
@@ -64,10 +61,11 @@ class AvroDecoder:
     Where a record has a date or time outside Python's calendar, all of its dates and times come as numbers.
     """
 
-    __slots__ = ("_envelope", "_row_keys", "_schema_text", "_schemas")
+    __slots__ = ("_envelope", "_members", "_row_keys", "_schema_text", "_schemas")
 
     def __init__(self, options: FeedOptions, schema_text: SchemaText) -> None:
         self._envelope = options.envelope
+        self._members = value_members(options)
         self._row_keys = not options.key_column
         self._schema_text = schema_text
         self._schemas: dict[int, _WriterSchema] = {}
@@ -98,29 +96,30 @@ class AvroDecoder:
     def _row(self, key: tuple[Any, ...], value: bytes | None) -> RowRecord:
         match self._envelope:
             case Envelope.WRAPPED:
-                return wrapped_record(key, _renamed(self._read(value), _WRAPPED))
+                return wrapped_record(key, _renamed(self._read(value)), self._members)
             case Envelope.BARE:
                 return self._bare(key, self._read(value))
-            case Envelope.KEY_ONLY if not value:
-                return RowRecord(key, None, deleted=None)
             case Envelope.KEY_ONLY:
-                raise ValueError("the value should be empty")
+                return key_only_record(key, value)
             case Envelope.UPSERT if value is None:
                 return RowRecord(key, None, deleted=True)
             case Envelope.UPSERT:
                 return RowRecord(key, _columns(self._read(value)), deleted=False)
             case Envelope.ENRICHED:
-                return change_record(key, _enriched(self._read(value)))
+                return change_record(key, _enriched(self._read(value)), self._members)
             case Envelope.DEBEZIUM if value is None:
                 return RowRecord(key, None, deleted=True, tombstone=True)
             case Envelope.DEBEZIUM:
-                return change_record(key, _renamed(self._read(value), _DEBEZIUM))
+                return change_record(key, _renamed(self._read(value)), self._members)
             case _:
                 raise ValueError("this envelope has no Avro form")
 
     def _bare(self, key: tuple[Any, ...], value: _Fields) -> RowRecord:
-        members = _renamed(value, _BARE)
+        self._members.value.require(value.keys())
+        members = _renamed(value)
         row = members[RECORD]
+        if row is None:
+            raise ValueError(f"{RECORD} is null")
         deleted = bare_deleted(key, row, row_keys=self._row_keys)
         return RowRecord(key, row, deleted, _stamp(members, UPDATED), _stamp(members, MVCC_TIMESTAMP))
 
@@ -181,18 +180,18 @@ def _in_numbers(schema: Any) -> Any:
     return schema
 
 
-def _renamed(value: _Fields, members: frozenset[str]) -> _Fields:
-    """An envelope of these members, with the columns of the rows in it under their SQL names."""
-    if not value.keys() <= members:
-        raise ValueError(f"the value has fields {', '.join(value)}")
+def _renamed(value: _Fields) -> _Fields:
+    """An envelope with the columns of the rows in it under their SQL names."""
     return {name: _columns(member) if name in _ROWS else member for name, member in value.items()}
 
 
 def _enriched(value: _Fields) -> _Fields:
     """The members as JSON has them: ``source`` without what is null in it."""
-    members = _renamed(value, _ENRICHED)
-    told = {name: each for name, each in (members.get(SOURCE) or {}).items() if each is not None}
-    return {**members, SOURCE: told}
+    members = _renamed(value)
+    source = members.get(SOURCE)
+    if not isinstance(source, dict):
+        return members
+    return {**members, SOURCE: {name: each for name, each in source.items() if each is not None}}
 
 
 def _columns(row: _Fields | None) -> dict[str, Any] | None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from tidegate.changefeed.connect.types import DECIMAL_NAME, SCALE
+
+_T = TypeVar("_T")
 
 
 def read_payload(framed: Mapping[str, Any]) -> Any:
@@ -29,18 +31,44 @@ def _value(value: Any, schema: Mapping[str, Any]) -> Any:
         return None
     match schema["type"]:
         case "struct":
-            return {field["field"]: _value(value[field["field"]], field) for field in schema["fields"]}
+            return _struct(value, {field["field"]: field for field in schema["fields"]})
         case "array":
-            return [_value(item, schema["items"]) for item in value]
+            return [_value(item, schema["items"]) for item in _of(list, value)]
+        case "boolean":
+            return _of(bool, value)
+        case "int16" | "int32" | "int64" as kind:
+            return _integer(value, int(kind.removeprefix("int")))
+        case "string":
+            return _of(str, value)
         case "float" | "double":
             return _number(value)
         case "bytes":
-            return _bytes(base64.b64decode(value, validate=True), schema)
+            return _bytes(base64.b64decode(_of(str, value), validate=True), schema)
+        case unknown:
+            raise ValueError(f"a schema of type {unknown!r}")
+
+
+def _struct(value: Any, fields: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    members = _of(dict, value)
+    if members.keys() != fields.keys():
+        raise ValueError(f"the members {', '.join(members)} for the fields {', '.join(fields)}")
+    return {name: _value(members[name], field) for name, field in fields.items()}
+
+
+def _of(kind: type[_T], value: Any) -> _T:
+    if not isinstance(value, kind):
+        raise TypeError(f"expected {kind.__name__}, not {value!r}")
+    return value
+
+
+def _integer(value: Any, bits: int) -> int:
+    if type(value) is not int or not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        raise ValueError(f"expected an integer of {bits} bits, not {value!r}")
     return value
 
 
 def _number(value: Any) -> float:
-    if not isinstance(value, int | Decimal):
+    if not isinstance(value, int | Decimal) or isinstance(value, bool):
         raise TypeError(f"expected a number, not {value!r}")
     return float(value)
 

@@ -101,11 +101,39 @@ def test_a_bare_row_with_more_than_its_key_is_no_deletion_and_others_may_be() ->
     assert feed.decoder.decode(None, feed.marker()) == MarkerRecord(ResolvedTimestamp(AT))
 
 
+def test_a_bare_value_without_a_record_is_malformed() -> None:
+    feed = Feed(envelope=Envelope.BARE)
+    key, value = feed.encode(BAR)
+    assert value is not None
+    with pytest.raises(MalformedRecord, match="record is null"):
+        feed.decoder.decode(key, value[:5] + b"\x00")
+
+
+@pytest.mark.parametrize("envelope", [Envelope.WRAPPED, Envelope.BARE, Envelope.ENRICHED])
+def test_a_record_without_a_timestamp_that_the_feed_asks_for_is_malformed(envelope: Envelope) -> None:
+    plain, stamped = Feed(envelope=envelope), Feed(envelope=envelope, updated=True)
+    for one, other in ((plain, stamped), (stamped, plain)):
+        key, value = one.encode(BAR)
+        with pytest.raises(MalformedRecord):
+            decoder_for(other.options, one.registry.text).decode(key, value)
+
+
+def test_a_timestamp_that_is_null_is_malformed() -> None:
+    feed = Feed(updated=True)
+    key, value = feed.encode(BAR)
+    stamp = AT.decimal().encode()
+    assert value is not None
+    assert value.endswith(b"\x02" + bytes([2 * len(stamp)]) + stamp)
+    with pytest.raises(MalformedRecord):
+        feed.decoder.decode(key, value[: -len(stamp) - 2] + b"\x00")
+
+
 def test_key_only_says_nothing_of_the_row() -> None:
     feed = Feed(envelope=Envelope.KEY_ONLY)
     assert feed.through(BAR) == feed.through(GONE) == RowRecord((1,), None, None)
-    with pytest.raises(MalformedRecord, match="should be empty"):
-        feed.decoder.decode(feed.encode(BAR)[0], feed.marker())
+    for value in (feed.marker(), None):
+        with pytest.raises(MalformedRecord, match="should be empty"):
+            feed.decoder.decode(feed.encode(BAR)[0], value)
 
 
 @pytest.mark.parametrize("envelope", [Envelope.UPSERT, Envelope.DEBEZIUM])
