@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_PREFIXED: Final = re.compile(r"(?P<prefix>[bBxXeE]|)(?P<text>'.*')", re.DOTALL)
-_TYPED: Final = re.compile(r"[A-Za-z_][\w ]*(?:\([\d, ]+\))?\s*(?P<text>'.*')", re.DOTALL)
+_PLAIN: Final = r"'(?:[^']|'')*'"
+_ESCAPING: Final = r"(?<=[beE])'(?:[^'\\]|\\.|'')*'"
+_PREFIXED: Final = re.compile(rf"(?P<prefix>[bBxXeE]|)(?P<text>{_PLAIN}|{_ESCAPING})", re.DOTALL)
+_TYPED: Final = re.compile(rf"[A-Za-z_][\w ]*(?:\([\d, ]+\))?\s*(?P<text>{_PLAIN})")
 _ESCAPE: Final = re.compile(rb"\\(x[0-9A-Fa-f]{2}|[0-7]{1,3}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
 _NAMED: Final = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 #: BYTES written as text escape a backslash by another one, and any byte by three octal digits.

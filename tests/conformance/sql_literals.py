@@ -23,6 +23,8 @@ _BOOLS: Final = {
     **dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True),
     **dict.fromkeys(("false", "f", "no", "n", "off", "0"), False),
 }
+#: Kinds whose literals have quotes, so that no expression is taken for a text.
+_QUOTED_KINDS: Final = frozenset({Kind.STRING, Kind.COLLATED_STRING, Kind.ENUM, Kind.BYTES})
 #: Wider than any DECIMAL of a case.
 _EXACT: Final = Context(prec=2000)
 
@@ -44,7 +46,11 @@ def sql_literal(sql_type: SqlType, text: str, *, rounded: bool = True) -> Datum:
         assert sql_type.element is not None
         items = [item for item in split_list(array["items"]) if item]
         return tuple(sql_literal(sql_type.element, item, rounded=rounded) for item in items)
+    if sql_type.kind in _QUOTED_KINDS and not text.endswith("'"):
+        raise ValueError(f"{text} is no literal of a {sql_type.kind.value}")
     inside = unquoted(text)
+    if inside == text and "'" in text:
+        raise ValueError(f"{text} is no literal but an expression, which the cases' reader does not compute")
     if isinstance(inside, bytes):
         return inside if sql_type.kind is Kind.BYTES else text_datum(sql_type, inside.decode())
     return text_datum(sql_type, inside, rounded=rounded)

@@ -114,6 +114,10 @@ def test_intervals(literal: str, shown: str) -> None:
         ("STRING", r"e'a\tb\u00e9'", "a\tbé"),
         ("STRING", "'a::b'", "a::b"),
         ("STRING", "'x':::STRING COLLATE en", "x"),
+        ("STRING", "'x'::VARCHAR(10)::STRING", "x"),
+        ("STRING", "''", ""),
+        ("STRING", "''''", "'"),
+        ("BIT(3)", "B'010'::BIT(3)", "010"),
         ("BOOL", "'t'", True),
         ("BOOL", "'off'", False),
         ("DECIMAL", "1.5E+3", Decimal("1.5E+3")),
@@ -164,6 +168,11 @@ def test_nan_has_no_sign() -> None:
         ("STRING[]", "'a'"),
         ("BOOL", "'maybe'"),
         ("INT", "'one'"),
+        ("INT", "1 + 1"),
+        ("STRING", "'a' || 'b'"),
+        ("STRING", "upper('a')"),
+        ("STRING", "5"),
+        ("BYTES", "decode('00', 'hex')"),
     ],
 )
 def test_what_has_no_meaning_is_refused(sql: str, literal: str) -> None:
