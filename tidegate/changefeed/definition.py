@@ -11,12 +11,12 @@ from tidegate.changefeed.duration import duration_text
 from tidegate.changefeed.extra_headers import redacted_headers
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, TableName
 from tidegate.changefeed.option_clauses import OptionReading, read_options
-from tidegate.changefeed.options import DEFAULT_OPTIONS, FeedOptions
+from tidegate.changefeed.options import DEFAULT_OPTIONS, FeedOptions, Format
 from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.changefeed.resolved_topic import resolved_topic_fault
 from tidegate.changefeed.sink import SinkUri, parse_sink_uri, require_shared_connection
 from tidegate.changefeed.statement import CreateChangefeed, TableTarget, parse_statement
-from tidegate.changefeed.table_topics import table_topic
+from tidegate.changefeed.table_topics import table_topic, value_subject
 from tidegate.errors import StatementError
 
 _DEFAULTS: Final = DEFAULT_OPTIONS.to_json()
@@ -82,8 +82,12 @@ def _with_prefix(reading: OptionReading, sink: SinkUri, parsed: CreateChangefeed
 
 
 def _check_topics(targets: Iterable[TableTarget], options: FeedOptions) -> None:
-    """Each table needs a topic of its own: rows of two tables may have the same key."""
+    """Each table needs a topic of its own: rows of two tables may have the same key.
+
+    It needs subjects of its own too, or a registry would take one's schemas for versions of the other's.
+    """
     owners: dict[str, TableName] = {}
+    subject_owners: dict[str, TableName] = {}
     for table, position in targets:
         topic = table_topic(table, options)
         owner = owners.get(topic)
@@ -96,6 +100,14 @@ def _check_topics(targets: Iterable[TableTarget], options: FeedOptions) -> None:
                 position,
             )
         owners[topic] = table
+        subject = value_subject(table, options) if options.format is Format.AVRO else topic
+        owner = subject_owners.setdefault(subject, table)
+        if owner != table:
+            raise StatementError(
+                f"tables {owner} and {table} would share the schema registry's subject {subject}, because "
+                "names are cut there: give a shorter avro_schema_prefix, or none",
+                position,
+            )
 
 
 def _check_resolved_topic(parsed: CreateChangefeed, options: FeedOptions) -> None:

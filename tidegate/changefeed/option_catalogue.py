@@ -122,7 +122,6 @@ SUPPORTED_OPTIONS: Final = (
 
 _SCAN_OPTIONS: Final = ("initial_scan", "no_initial_scan", "initial_scan_only")
 _NOT_WITH_SCAN_ONLY: Final = ("end_time", "resolved", "diff", "mvcc_timestamp", "updated")
-_AVRO_OPTIONS: Final = ("confluent_schema_registry", "avro_schema_prefix")
 _MEMBERS: Final = ("key_in_value", "topic_in_value", "updated", "mvcc_timestamp", "diff")
 
 
@@ -143,7 +142,8 @@ def _scan_only(given: Given) -> bool:
 def _changes_without_changes(given: Given) -> str:
     if not _scan_only(given):
         return ""
-    named = next((name for name in _NOT_WITH_SCAN_ONLY if name in given), None)
+    asked = {*given, "diff"} if given.get("envelope") == "diff" else {*given}
+    named = next((name for name in _NOT_WITH_SCAN_ONLY if name in asked), None)
     return f"cannot specify both initial_scan='only' and {named}" if named else ""
 
 

@@ -29,7 +29,9 @@ from tidegate.changefeed.control import (
     read_ack,
     read_control,
 )
+from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, TableName
+from tidegate.changefeed.options import FeedOptions
 from tidegate.errors import FeedError, StateError
 from tidegate.hlc import MAX, Timestamp
 from tidegate.processor import state_pb2 as pb
@@ -220,7 +222,7 @@ class PartitionFeeds:
             tuple(KnownTable(name, table.id) for name, table in tables),
         )
         feed = self._feeds[message.feed_id] = PartitionFeed(message, answer)
-        reason = _unsupported(tables, rows)
+        reason = _unsupported(tables, rows, message.definition.options)
         if reason:
             feed.fail(reason)
         self._answer(feed)
@@ -306,13 +308,17 @@ def _known_tables(names: Iterable[TableName], catalog: Catalog) -> list[tuple[Ta
     return [(name, by_name[name]) for name in names if name in by_name]
 
 
-def _unsupported(tables: Iterable[tuple[TableName, TableDescriptor]], rows: PartitionRows) -> str:
+def _unsupported(
+    tables: Iterable[tuple[TableName, TableDescriptor]], rows: PartitionRows, options: FeedOptions
+) -> str:
+    """Why rows of the newest versions of the tables could not be read or written; empty when they can."""
     try:
         for _, table in tables:
             unfit = rows.unfit(table.id)
             if unfit:
                 return unfit
             rows.catalog.latest(table.id)
+            compile_encoder(table, options)
     except FeedError as error:
         return str(error)
     return ""

@@ -76,6 +76,17 @@ def test_two_different_prefixes_are_refused() -> None:
         definition_of("CREATE CHANGEFEED FOR a INTO 'kafka://h?topic_prefix=p' WITH topic_prefix=q")
 
 
+def test_two_tables_never_share_a_subject() -> None:
+    """A subject is cut where a topic is, and has one prefix more before it."""
+    long = "t" * 245
+    avro = "format=avro, confluent_schema_registry='http://h'"
+    statement = f"CREATE CHANGEFEED FOR {long}x, {long}y INTO 'kafka://h' WITH {avro}"
+    for prefix in ("", ", avro_schema_prefix='ppp'"):
+        assert len(definition_of(statement + prefix).tables) == 2
+    with pytest.raises(StatementError, match=r"share the schema registry's subject pppp+t+-value"):
+        definition_of(f"{statement}, avro_schema_prefix='pppp'")
+
+
 @pytest.mark.parametrize(
     ("names", "text"),
     [

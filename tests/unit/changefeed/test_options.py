@@ -227,6 +227,7 @@ def test_refusals(given: dict[str, str | None], text: str) -> None:
 
 CONFLICTS: list[tuple[dict[str, str | None], str]] = [
     ({"initial_scan_only": None, "diff": None}, "cannot specify both initial_scan='only' and diff"),
+    ({"initial_scan": "only", "envelope": "diff"}, "cannot specify both initial_scan='only' and diff"),
     ({"initial_scan": "only", "end_time": "1"}, "cannot specify both initial_scan='only' and end_time"),
     (
         {"initial_scan": "yes", "initial_scan_only": None},

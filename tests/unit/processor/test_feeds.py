@@ -24,6 +24,7 @@ from tidegate.changefeed.control import (
     Removed,
 )
 from tidegate.changefeed.feed import FeedEpoch, FeedId
+from tidegate.changefeed.options import FeedOptions, Format
 from tidegate.errors import StateError
 from tidegate.processor.batch import ControlRecord
 from tidegate.raftlog.entry import DescriptorUpdate, Offset, Op
@@ -113,6 +114,30 @@ def test_a_start_below_what_the_partition_had_applied_at_its_registration_fails_
         assert all(not result.checkpoint.feeds for result in partition.results if result.checkpoint)
         (answer,) = partition.control(_REGISTER).acks
         assert isinstance(answer, Failed), "asked again, the partition says the same"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (FeedOptions(key_column="nope", unordered=True), "required column nope not present on table plain"),
+        (FeedOptions(headers_json_column_name="nope"), "required column nope not present on table plain"),
+        (FeedOptions(format=Format.AVRO), "table plain, column w: type OID not yet supported with avro"),
+    ],
+    ids=["key_column", "headers_json_column_name", "avro"],
+)
+def test_a_feed_that_could_not_write_any_row_of_its_table_fails_at_its_registration(
+    options: FeedOptions, sentence: str
+) -> None:
+    wide = HandTable.of(104, "plain", "id INT, v STRING, w OID")
+    driven = Driven()
+    driven.run(_log(tables=(wide, OTHER)).partitions[0])
+    definition = replace(_FEED.definition, options=options)
+    (answer,) = driven.control(Register(definition)).acks
+    assert isinstance(answer, Failed)
+    assert sentence in answer.reason
+    assert not driven.processor.held
+    (answer,) = driven.control(Register(replace(definition, options=FeedOptions(), epoch=FeedEpoch(2)))).acks
+    assert isinstance(answer, Registered), "with other options it is taken"
 
 
 def test_nothing_is_emitted_before_the_feed_is_active() -> None:
