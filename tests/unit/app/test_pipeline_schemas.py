@@ -549,17 +549,14 @@ def _by_key(
     return found
 
 
-_ACTIONS: Final = st.lists(
-    st.one_of(
-        st.tuples(st.just("offer"), st.integers(1, 4)),
-        st.tuples(st.just("give"), st.integers(0, 2)),
-        st.tuples(st.sampled_from(["acknowledge", "let go", "die", "turn"]), st.just(0)),
-    ),
-    max_size=25,
+_EVENTS: Final = st.one_of(
+    st.tuples(st.just("offer"), st.integers(1, 4)),
+    st.tuples(st.just("give"), st.integers(0, 2)),
+    st.tuples(st.sampled_from(["acknowledge", "let go", "die", "turn"]), st.just(0)),
 )
 
 
-@given(_ACTIONS)
+@given(st.lists(_EVENTS, max_size=25))
 def test_whatever_comes_in_whatever_order_the_output_is_the_reference_engines(
     actions: list[tuple[str, int]],
 ) -> None:
@@ -606,3 +603,39 @@ async def _act(owner: _Owner, action: str, number: int) -> _Owner:
             await owner.die()
             return _Owner(HandIds(), sink, store)
     return owner
+
+
+@given(st.lists(st.one_of(_EVENTS, st.tuples(st.just("refuse"), st.integers(0, 2))), min_size=5, max_size=25))
+def test_whatever_is_refused_and_when_no_committed_checkpoint_names_a_feed_whose_rows_are_not_written(
+    actions: list[tuple[str, int]],
+) -> None:
+    async def scenario() -> None:
+        store, sink = _Store(), _Sink()
+        owner = _Owner(HandIds(), sink, store)
+        await owner.tell(_SCHEMED, _JSON)
+        for action, number in actions:
+            if action == "refuse":
+                await owner.ids.refuse((_KEY, _VALUE, _NEW_VALUE)[number], "409")
+            else:
+                owner = await _act(owner, action, number)
+            await settle()
+            assert _uncovered(sink, store) == []
+        await owner.die()
+
+    _run(scenario)
+
+
+def _uncovered(sink: _Sink, store: _Store) -> list[tuple[str, int]]:
+    """The rows, as topic and second, that a committed checkpoint speaks of and that nobody wrote."""
+    written = {(row.topic, row.timestamp_ms) for row in sink.rows}
+    topics = {_SCHEMED.feed_id: "s-plain", _JSON.feed_id: "plain"}
+    promised = {
+        (topics[feed.feed_id], second)
+        for result in store.results
+        if result.checkpoint is not None
+        for feed in result.checkpoint.feeds
+        for one in result.checkpoint.ranges
+        for second in (1, 2, 3, 4, 6, 7, 8, 9)
+        if at(second) <= one.resolved
+    }
+    return sorted((topic, second) for topic, second in promised if (topic, at(second).wall_ms) not in written)
