@@ -9,53 +9,28 @@ version.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, Final, NamedTuple
 
 from tests.conformance.case import Case
+from tests.conformance.case_columns import DeclaredColumn, EnumLabels, column_datum, computed_datum, declare
 from tests.conformance.case_ddl import AddColumn, Alteration, DropColumn, RenameColumn, RenameTable
-from tests.conformance.enum_types import created_types, declared_type, type_name, written_labels
-from tests.conformance.literals import datum_of, json_of
-from tests.conformance.quoted_literals import bytea
-from tests.conformance.sql_literals import sql_literal, text_datum
+from tests.conformance.enum_types import created_types, written_labels
+from tests.conformance.sql_literals import sql_literal
 from tidegate.hlc import Timestamp
-from tidegate.rows import Column, Datum, Family, Json, KeyPart, Kind, SqlType, TableDescriptor, parse_sql_type
+from tidegate.rows import Column, Datum, Family, KeyPart, TableDescriptor, parse_sql_type
 
 _HIDDEN: Final = " (hidden)"
-_NOT_NULL: Final = re.compile(r"\s+NOT NULL\b", re.IGNORECASE)
-_COMPUTED: Final = re.compile(r"\s+AS\s*\((?P<formula>[^()]*)\)\s*(?P<how>VIRTUAL|STORED)\b", re.IGNORECASE)
-_DEFAULT: Final = re.compile(r"\s+DEFAULT\s+(?P<literal>.+)$", re.IGNORECASE)
-_NULL: Final = re.compile(r"\s+NULL$", re.IGNORECASE)
-_PGVECTOR: Final = re.compile(r"^PGVECTOR\b", re.IGNORECASE)
 #: Below whatever time a case gives to its writes.
 _BEGINNING: Final = Timestamp(0, 1)
-_FORMULA: Final = re.compile(r"\s*(?P<column>\w+)\s*(?P<sign>[+*-])\s*(?P<number>\d+)\s*")
-
-
-class _Declared(NamedTuple):
-    """A column as its case declares it."""
-
-    name: str
-    type: SqlType
-    nullable: bool = True
-    virtual: bool = False
-    formula: str = ""
-    default: str = ""
-
-
-class _Labels(NamedTuple):
-    """The labels of a case's enum types by name, and those that it writes into columns of a type."""
-
-    named: Mapping[str, Sequence[str]]
-    written: Callable[[str], Sequence[str]]
 
 
 class _Shared(NamedTuple):
     """What all versions of a table have in common."""
 
-    labels: _Labels
+    labels: EnumLabels
     rowids: Iterator[int]
     column_ids: Iterator[int]
 
@@ -63,7 +38,9 @@ class _Shared(NamedTuple):
 class CaseTable:
     """A version of a case's table: its descriptor, and how the case's rows become datums."""
 
-    def __init__(self, descriptor: TableDescriptor, declared: Sequence[_Declared], shared: _Shared) -> None:
+    def __init__(
+        self, descriptor: TableDescriptor, declared: Sequence[DeclaredColumn], shared: _Shared
+    ) -> None:
         self.descriptor = descriptor
         self._declared = tuple(declared)
         self._shared = shared
@@ -73,12 +50,12 @@ class CaseTable:
         self.key_positions = tuple(positions[part.column_id] for part in descriptor.primary_key)
 
     @classmethod
-    def of(cls, table: Mapping[str, Any], labels: _Labels, table_id: int) -> CaseTable:
+    def of(cls, table: Mapping[str, Any], labels: EnumLabels, table_id: int) -> CaseTable:
         """The table as the case declares it."""
-        declared = [_declare(column, labels) for column in table["columns"]]
+        declared = [declare(column, labels) for column in table["columns"]]
         keys = [str(name) for name in table["pk"]]
         hidden = [name.removesuffix(_HIDDEN) for name in keys if name.endswith(_HIDDEN)]
-        declared += [_Declared(name, parse_sql_type("INT"), nullable=False) for name in hidden]
+        declared += [DeclaredColumn(name, parse_sql_type("INT"), nullable=False) for name in hidden]
         shared = _Shared(labels, count(1_000_001), count(len(declared) + 1))
         return cls(_descriptor(table, table_id, declared, keys), declared, shared)
 
@@ -88,7 +65,7 @@ class CaseTable:
         Raises ``ValueError`` for a column that the table does not have, has already, or has in its key.
         """
         descriptor = replace(self.descriptor, version=self.descriptor.version + 1, modified=modified)
-        declared: Sequence[_Declared] = self._declared
+        declared: Sequence[DeclaredColumn] = self._declared
         match change:
             case RenameTable():
                 descriptor = replace(descriptor, name=change.new)
@@ -130,7 +107,7 @@ class CaseTable:
             raise ValueError(f"table {self.name} has no column {', '.join(sorted(unknown))}")
         return self._whole(
             {
-                column.name: _datum(column.type, spelled[column.name], rounded=rounded)
+                column.name: column_datum(column.type, spelled[column.name], rounded=rounded)
                 for column in self._columns
                 if column.name in spelled
             }
@@ -158,14 +135,16 @@ class CaseTable:
         if unknown := assigned.keys() - set(names):
             raise ValueError(f"table {self.name} has no column {', '.join(sorted(unknown))}")
         kept = dict(zip(names, row, strict=True))
-        new = {name: _datum(types[name], value, rounded=rounded) for name, value in assigned.items()}
+        new = {name: column_datum(types[name], value, rounded=rounded) for name, value in assigned.items()}
         return self._whole(kept | new)
 
     def key(self, spelled: Any) -> tuple[Datum, ...]:
         """The datums of a primary key."""
         values = spelled if isinstance(spelled, list) else [spelled]
         types = [self._columns[at].type for at in self.key_positions]
-        return tuple(_datum(kind, value, rounded=True) for kind, value in zip(types, values, strict=True))
+        return tuple(
+            column_datum(kind, value, rounded=True) for kind, value in zip(types, values, strict=True)
+        )
 
     def key_of(self, row: Sequence[Datum]) -> tuple[Datum, ...]:
         """The primary key of a whole row."""
@@ -177,7 +156,7 @@ class CaseTable:
 
     def _renamed(
         self, descriptor: TableDescriptor, change: RenameColumn
-    ) -> tuple[TableDescriptor, Sequence[_Declared]]:
+    ) -> tuple[TableDescriptor, Sequence[DeclaredColumn]]:
         at = self._position(change.old)
         self._require_new(change.new)
         columns = list(descriptor.columns)
@@ -191,16 +170,18 @@ class CaseTable:
 
     def _added(
         self, descriptor: TableDescriptor, change: AddColumn
-    ) -> tuple[TableDescriptor, Sequence[_Declared]]:
+    ) -> tuple[TableDescriptor, Sequence[DeclaredColumn]]:
         self._require_new(change.name)
-        added = _declare({"name": change.name, "type": change.type_text}, self._shared.labels)
+        added = declare({"name": change.name, "type": change.type_text}, self._shared.labels)
         number = next(self._shared.column_ids)
         family = descriptor.families[0]
         columns = (*descriptor.columns, Column(number, added.name, added.type))
         families = (replace(family, column_ids=(*family.column_ids, number)),)
         return replace(descriptor, columns=columns, families=families), [*self._declared, added]
 
-    def _dropped(self, descriptor: TableDescriptor, name: str) -> tuple[TableDescriptor, Sequence[_Declared]]:
+    def _dropped(
+        self, descriptor: TableDescriptor, name: str
+    ) -> tuple[TableDescriptor, Sequence[DeclaredColumn]]:
         at = self._position(name)
         gone = descriptor.columns[at].id
         if gone in [part.column_id for part in descriptor.primary_key]:
@@ -235,7 +216,7 @@ class CaseTable:
                 given.setdefault(column.name, sql_literal(column.type, column.default))
         for column in self._columns:
             if column.formula:
-                given[column.name] = _compute(column.formula, given)
+                given[column.name] = computed_datum(column.formula, given)
         return tuple(given.get(column.name) for column in self._columns)
 
 
@@ -263,36 +244,17 @@ def _place(case: Case, table: Mapping[str, Any]) -> dict[str, str]:
     return {}
 
 
-def _labels(case: Case, table: Mapping[str, Any]) -> _Labels:
+def _labels(case: Case, table: Mapping[str, Any]) -> EnumLabels:
     """Labels of enum types that do not stand in the column's type itself."""
     found: dict[str, Sequence[str]] = dict(created_types(case.get("writes", ())))
     for holder in (case, table):
         for name in ("enums", "types"):
             found |= holder.get(name) or {}
-    return _Labels(found, lambda type_text: written_labels(case, table, type_text))
-
-
-def _declare(column: Mapping[str, Any], enums: _Labels) -> _Declared:
-    text = str(column["type"])
-    computed = _COMPUTED.search(text)
-    not_null = _NOT_NULL.search(text) is not None
-    text = _NULL.sub("", _NOT_NULL.sub("", _COMPUTED.sub("", text)))
-    default = _DEFAULT.search(text)
-    text = _PGVECTOR.sub("VECTOR", _DEFAULT.sub("", text).strip())
-    beside = (column[name] for name in ("labels", "enum") if name in column)
-    labels = next(beside, enums.named.get(type_name(text)))
-    return _Declared(
-        name=column["name"],
-        type=declared_type(text, labels, lambda: enums.written(str(column["type"]))),
-        nullable=not not_null,
-        virtual=computed is not None and computed["how"].upper() == "VIRTUAL",
-        formula="" if computed is None else computed["formula"],
-        default="" if default is None else default["literal"],
-    )
+    return EnumLabels(found, lambda type_text: written_labels(case, table, type_text))
 
 
 def _descriptor(
-    table: Mapping[str, Any], table_id: int, declared: Sequence[_Declared], keys: Sequence[str]
+    table: Mapping[str, Any], table_id: int, declared: Sequence[DeclaredColumn], keys: Sequence[str]
 ) -> TableDescriptor:
     hidden = {name.removesuffix(_HIDDEN) for name in keys if name.endswith(_HIDDEN)}
     parts = [name.removesuffix(_HIDDEN) for name in keys]
@@ -323,33 +285,3 @@ def _descriptor(
         database=table.get("database", "defaultdb"),
         schema=table.get("schema", "public"),
     )
-
-
-def _datum(sql_type: SqlType, value: Any, *, rounded: bool) -> Datum:
-    """The datum of a JSON value: a text means what the same text means in SQL, but for BYTES' escapes."""
-    if isinstance(value, dict) and value.keys() == {"jsonb"}:
-        return Json(json_of(value["jsonb"]))
-    if value is None:
-        return None
-    if isinstance(value, str) and sql_type.kind is Kind.BYTES:
-        return bytea(value) if value.startswith("\\x") else value.encode()
-    if isinstance(value, str) and sql_type.kind is not Kind.JSONB:
-        return text_datum(sql_type, value, rounded=rounded)
-    if isinstance(value, list) and sql_type.kind is Kind.ARRAY:
-        assert sql_type.element is not None
-        return tuple(_datum(sql_type.element, element, rounded=rounded) for element in value)
-    if isinstance(value, list) and sql_type.kind is Kind.VECTOR:
-        return text_datum(sql_type, f"[{','.join(map(str, value))}]")
-    if sql_type.kind is Kind.DECIMAL:
-        return text_datum(sql_type, str(value), rounded=rounded)
-    return datum_of(sql_type, value)
-
-
-def _compute(formula: str, row: Mapping[str, Datum]) -> Datum:
-    match = _FORMULA.fullmatch(formula)
-    if match is None:
-        raise ValueError(f"the cases' reader cannot compute a column AS ({formula})")
-    value, number = row.get(match["column"]), int(match["number"])
-    if not isinstance(value, int):
-        return None
-    return {"+": value + number, "-": value - number, "*": value * number}[match["sign"]]
