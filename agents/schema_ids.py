@@ -3,7 +3,9 @@
 A schema that several partitions or feeds ask for at a time is asked for once, again and again while its
 registry is away. Calls block, and a registry that hangs does so for as long as its URL allows, so each call
 has a thread of its own: a daemon, which no stopping worker waits for, and of one registry never more than
-``_CALLS`` of them.
+``_CALLS`` of them. The request itself has another one, which a caller that has given up leaves behind until
+the connection gives up too: a few times the registry's timeout, longer only for a server that sends its
+headers byte by byte, and never two for one schema.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tidegate.changefeed.feed import FeedId
 
 #: A round over all partitions takes a fraction of a second, and the topics of a feed some seconds more. What
 #: takes longer than this waits for somebody who may never come.
-HELD_LIMIT_S: Final = 60.0
+HELD_LIMIT_S: Final = 300.0
 
 
 class HoldClock:

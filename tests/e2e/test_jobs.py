@@ -41,7 +41,7 @@ def test_feeds_that_cannot_be_fail_with_a_sentence_and_hold_nobody(scenario: Sce
         define(scenario, "elsewhere", sink_uri="kafka://elsewhere:9092"): "is not the Kafka cluster",
         define(scenario, "second"): "feed bank writes to the topic",
         define(scenario, "compacted", prefix=f"{scenario.prefix}c-"): "has cleanup.policy=compact",
-        unknown: "has a descriptor of defaultdb.public.nothing",
+        unknown: 'has a descriptor of defaultdb.public."nothing"',
     }.items():
         feed = create(scenario, definition)
         assert feed.status is FeedState.FAILED
