@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, takewhile
 
 from tests.conformance.avro_text import avro_text
 from tests.conformance.case import Case
@@ -21,13 +21,15 @@ from tests.hand_log import HandLog
 from tests.logs import Record
 from tests.unit.processor.driving import StoredState, fold
 from tidegate.changefeed.confluent import Schema, unframe
-from tidegate.changefeed.control import Activate
+from tidegate.changefeed.control import Activate, Failed, Register
 from tidegate.changefeed.options import FeedOptions, Format
 from tidegate.changefeed.table_topics import table_topic
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.processor.batch import SOURCE_HEADER, StepResult
+from tidegate.processor.batch import SOURCE_HEADER, ControlRecord, LogRecord, StepResult
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartition, content_id
+from tidegate.raftlog.encode import encode_key
+from tidegate.raftlog.entry import BROADCAST, Offset
 from tidegate.rows import TableDescriptor
 
 _PARTITIONS = 3
@@ -120,6 +122,10 @@ def run_feed(case: Case, feed: CaseFeed) -> FeedRun:
     """Run a case. Raises ``FeedError`` for a table that no feed can be on."""
     log = HandLog(_PARTITIONS)
     built = build_feeds(case, feed, log, table_ids=count(104), range_ids=count(1))
+    refusals = tuple(reason for activation in built.feeds if (reason := _refusal(log, activation)))
+    if refusals:
+        nothing = tuple(read_output({}, activation, str) for activation in built.feeds)
+        return FeedRun(built.history, tuple(built.log.descriptors), nothing, failures=refusals)
     schemas: dict[int, str] = {}
     engine = _run(log, built, schemas)
     outputs = tuple(read_output(engine.output, activation, schemas.__getitem__) for activation in built.feeds)
@@ -131,6 +137,18 @@ def run_feed(case: Case, feed: CaseFeed) -> FeedRun:
         retries=engine.retries,
         duplicates=engine.retries > 0,
     )
+
+
+def _refusal(log: HandLog, activation: Activate) -> str:
+    """Why a partition that knows the tables does not register the feed; empty when it does."""
+    processor = PartitionProcessor(0, _PARTITIONS)
+    processor.step(list(takewhile(_is_descriptor, log.partitions[0])))
+    registered = processor.control([ControlRecord(Offset(0), Register(activation.definition))])
+    return next((ack.reason for ack in registered.acks if isinstance(ack, Failed)), "")
+
+
+def _is_descriptor(record: LogRecord) -> bool:
+    return record.key == encode_key(BROADCAST)
 
 
 def read_output(
