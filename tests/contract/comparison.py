@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 from tests.contract.engine import Output
 from tests.contract.known_schemas import schema_text
 from tidegate.changefeed.control import Activate
-from tidegate.changefeed.record import MarkerRecord, RecordDecoder, decoder_for
+from tidegate.changefeed.decoder import decoder_for
+from tidegate.changefeed.record import MarkerRecord, RecordDecoder
 from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER

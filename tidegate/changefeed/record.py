@@ -17,9 +17,9 @@ from tidegate.changefeed.connect.payload import read_payload
 from tidegate.changefeed.json_envelopes.key import OBJECT_KEYS
 from tidegate.changefeed.json_envelopes.metadata import METADATA_MEMBER
 from tidegate.changefeed.marker import MARKER_AS_MEMBER
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.options import Envelope
 from tidegate.changefeed.replaced import CREATE, DELETE, UPDATE
-from tidegate.changefeed.value_members import Members, ValueMembers, any_members, value_members
+from tidegate.changefeed.value_members import Members, ValueMembers, any_members
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 
@@ -167,27 +167,6 @@ class JsonDecoder:
 
 #: The text of the schema with this id; ``MalformedRecord`` when the registry has none.
 SchemaText: TypeAlias = Callable[[int], str]
-
-
-def _no_registry(schema_id: int) -> str:
-    raise MalformedRecord(f"schema {schema_id} is needed, and no schema registry is known to ask for it")
-
-
-def decoder_for(options: FeedOptions, schema_text: SchemaText = _no_registry) -> RecordDecoder:
-    """The decoder of a feed's records; ``schema_text`` is asked for each schema id once."""
-    match options.format:
-        case Format.JSON:
-            return JsonDecoder(
-                options.envelope,
-                row_keys=not options.key_column,
-                connect_schema=options.connect_schema,
-                enriched_schema=options.enriched_schema,
-                members=value_members(options),
-            )
-        case Format.AVRO:
-            from tidegate.changefeed.avro.decode import AvroDecoder  # which makes the records of this module
-
-            return AvroDecoder(options, schema_text)
 
 
 def parse_record(key: bytes | None, value: bytes | None, envelope: Envelope = Envelope.WRAPPED) -> Record:

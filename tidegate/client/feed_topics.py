@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.changefeed.confluent import Schema
+from tidegate.changefeed.decoder import decoder_for
 from tidegate.changefeed.feed import FeedId, FeedTarget
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions, Format
-from tidegate.changefeed.record import RecordDecoder, decoder_for
+from tidegate.changefeed.record import RecordDecoder
 from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.changefeed.tables import FOO, INT, STRING, deletion, deletion_of, row, table, update
+from tidegate.changefeed.decoder import decoder_for
 from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.marker import marker_value
 from tidegate.changefeed.options import Envelope, FeedOptions
-from tidegate.changefeed.record import JsonDecoder, MarkerRecord, RowRecord, decoder_for, parse_record
+from tidegate.changefeed.record import JsonDecoder, MarkerRecord, RowRecord, parse_record
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import MAX_LOGICAL, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.rows.types import Json, JsonValue, Kind, SqlType

@@ -10,10 +10,11 @@ import pytest
 
 from tests.unit.changefeed.tables import INT, STRING, deletion, deletion_of, row, table, update, with_virtual
 from tidegate.changefeed.confluent import frame_prefix
+from tidegate.changefeed.decoder import decoder_for
 from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.option_clauses import OptionClause, read_options
 from tidegate.changefeed.options import Envelope, FeedOptions, Format, VirtualColumns
-from tidegate.changefeed.record import RowRecord, decoder_for
+from tidegate.changefeed.record import RowRecord
 from tidegate.errors import StatementError, UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows import Json, Kind, Row, SqlType, TableCodec

@@ -16,8 +16,8 @@ from tests.feeds import activation
 from tests.logs import SimulatedLog, simulate
 from tests.unit.client.topics import create_topic, write
 from tidegate.changefeed.control import Activate
+from tidegate.changefeed.decoder import decoder_for
 from tidegate.changefeed.options import Envelope, FeedOptions
-from tidegate.changefeed.record import decoder_for
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import expected_versions, read_catalog
 from tidegate.errors import InputError, UnknownTable

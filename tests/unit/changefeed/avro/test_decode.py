@@ -17,10 +17,11 @@ from tests.unit.changefeed.avro.tables_of_types import AVRO, sql_table
 from tests.unit.changefeed.tables import FOO, deletion, row
 from tidegate.changefeed.avro.decode import MAX_SCHEMAS, AvroDecoder
 from tidegate.changefeed.confluent import frame_prefix
+from tidegate.changefeed.decoder import decoder_for
 from tidegate.changefeed.encoder import compile_encoder, compile_marker
 from tidegate.changefeed.feed import TableName
 from tidegate.changefeed.options import Envelope, FeedOptions
-from tidegate.changefeed.record import MarkerRecord, RowRecord, decoder_for
+from tidegate.changefeed.record import MarkerRecord, RowRecord
 from tidegate.errors import MalformedRecord, RegistryAway
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.rows.descriptor import TableDescriptor

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.changefeed.connect.forms import AT, FORMS
 from tests.unit.changefeed.tables import row, table
+from tidegate.changefeed.decoder import decoder_for
 from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.record import decoder_for
 from tidegate.errors import MalformedRecord
 from tidegate.rows.sql_type import parse_sql_type
 

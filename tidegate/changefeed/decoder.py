@@ -1,0 +1,28 @@
+"""Which decoder reads a feed's records."""
+
+from __future__ import annotations
+
+from tidegate.changefeed.avro.decode import AvroDecoder
+from tidegate.changefeed.options import FeedOptions, Format
+from tidegate.changefeed.record import JsonDecoder, RecordDecoder, SchemaText
+from tidegate.changefeed.value_members import value_members
+from tidegate.errors import MalformedRecord
+
+
+def _no_registry(schema_id: int) -> str:
+    raise MalformedRecord(f"schema {schema_id} is needed, and no schema registry is known to ask for it")
+
+
+def decoder_for(options: FeedOptions, schema_text: SchemaText = _no_registry) -> RecordDecoder:
+    """The decoder of a feed's records; ``schema_text`` is asked for each schema id once."""
+    match options.format:
+        case Format.JSON:
+            return JsonDecoder(
+                options.envelope,
+                row_keys=not options.key_column,
+                connect_schema=options.connect_schema,
+                enriched_schema=options.enriched_schema,
+                members=value_members(options),
+            )
+        case Format.AVRO:
+            return AvroDecoder(options, schema_text)
