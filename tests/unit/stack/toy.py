@@ -14,6 +14,7 @@ _SERVER = """
 import signal, socket, sys
 port, mode = int(sys.argv[1]), sys.argv[2]
 print(f"toy starts as {mode}", flush=True)
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs inherit that it is ignored
 if mode == "fail":
     sys.exit("the reason why")
 if mode == "hang":
