@@ -56,6 +56,8 @@ def _configuration(
         "collection.name.format": table,
         "connection.url": postgres.jdbc_url,
         "connection.username": postgres.user,
+        "connection.pool.min_size": "1",  # four connectors share a server with few connections
+        "connection.pool.max_size": "2",
     }
     for name in settings:
         if name.endswith("registry.url"):

@@ -13,8 +13,13 @@ def _no_registry(schema_id: int) -> str:
     raise MalformedRecord(f"schema {schema_id} is needed, and no schema registry is known to ask for it")
 
 
-def decoder_for(options: FeedOptions, schema_text: SchemaText = _no_registry) -> RecordDecoder:
-    """The decoder of a feed's records; ``schema_text`` is asked for each schema id once."""
+def decoder_for(
+    options: FeedOptions, schema_text: SchemaText = _no_registry, *, whole: bool = True
+) -> RecordDecoder:
+    """The decoder of a feed's records; ``schema_text`` is asked for each schema id once.
+
+    Where the options are not the ``whole`` of the feed's, records may have any member of their envelope.
+    """
     match options.format:
         case Format.JSON:
             return JsonDecoder(
@@ -22,7 +27,7 @@ def decoder_for(options: FeedOptions, schema_text: SchemaText = _no_registry) ->
                 row_keys=not options.key_column,
                 connect_schema=options.connect_schema,
                 enriched_schema=options.enriched_schema,
-                members=value_members(options),
+                members=value_members(options) if whole else None,
             )
         case Format.AVRO:
-            return AvroDecoder(options, schema_text)
+            return AvroDecoder(options, schema_text, whole=whole)

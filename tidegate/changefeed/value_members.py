@@ -69,8 +69,8 @@ def value_members(options: FeedOptions) -> ValueMembers:
 
 
 @cache
-def any_members(envelope: Envelope) -> ValueMembers:
-    """The members that JSON values of an envelope have, whatever the options of their feed."""
+def any_members(envelope: Envelope, record_format: Format = Format.JSON) -> ValueMembers:
+    """The members that values of an envelope have, whatever the options of their feed."""
     after = frozenset({"after"})
     match envelope:
         case Envelope.WRAPPED:
@@ -81,6 +81,8 @@ def any_members(envelope: Envelope) -> ValueMembers:
             )
         case Envelope.DEBEZIUM:
             return ValueMembers(Members(after | {"op"}, frozenset({"before", "source", "ts_ms"})))
+        case Envelope.BARE if record_format is Format.AVRO:
+            return ValueMembers(Members(frozenset({"record"}), frozenset({"updated", "mvcc_timestamp"})))
         case _:
             return ValueMembers(Members(frozenset()))
 

@@ -107,7 +107,7 @@ def choose_reading(connection: KafkaConnection, app_id: str, asked: Asked) -> Re
     if feed_name is None:
         if not topics:
             raise click.UsageError("Name at least one TOPIC, or a feed by --feed.")
-        return Reading(topics, row_decoder(asked.options), None)
+        return Reading(topics, row_decoder(asked.options, whole=False), None)
     id_ = feed_id(feed_name)
     feed = FeedTopics.of(id_, Jobs(connection, app_id).feed(id_))
     unknown = sorted(set(topics) - set(feed.all_topics))

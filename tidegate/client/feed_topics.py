@@ -74,11 +74,14 @@ class FeedTopics:
         return _registry(self.options).id_of if self.options.format is Format.AVRO else _no_schemas
 
 
-def row_decoder(options: FeedOptions) -> RecordDecoder:
-    """Reads the records of a feed with these options. Raises as ``FeedTopics.decoder`` does."""
+def row_decoder(options: FeedOptions, *, whole: bool = True) -> RecordDecoder:
+    """Reads the records of a feed with these options, or with more if they are not the ``whole`` of them.
+
+    Raises as ``FeedTopics.decoder`` does.
+    """
     if options.format is Format.AVRO:
-        return decoder_for(options, _registry(options).schema_text)
-    return decoder_for(options)
+        return decoder_for(options, _registry(options).schema_text, whole=whole)
+    return decoder_for(options, whole=whole)
 
 
 def _no_schemas(schema: Schema) -> int:

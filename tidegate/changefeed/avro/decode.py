@@ -29,7 +29,7 @@ from tidegate.changefeed.record import (
     key_only_record,
     wrapped_record,
 )
-from tidegate.changefeed.value_members import value_members
+from tidegate.changefeed.value_members import any_members, value_members
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 
@@ -63,9 +63,9 @@ class AvroDecoder:
 
     __slots__ = ("_envelope", "_members", "_row_keys", "_schema_text", "_schemas")
 
-    def __init__(self, options: FeedOptions, schema_text: SchemaText) -> None:
+    def __init__(self, options: FeedOptions, schema_text: SchemaText, *, whole: bool = True) -> None:
         self._envelope = options.envelope
-        self._members = value_members(options)
+        self._members = value_members(options) if whole else any_members(options.envelope, options.format)
         self._row_keys = not options.key_column
         self._schema_text = schema_text
         self._schemas: dict[int, _WriterSchema] = {}
