@@ -6,18 +6,16 @@ into a changefeed, and at the end an audit compares the output topics with what 
 
 from __future__ import annotations
 
-import signal
-import sys
-import time
 from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
 
 import click
 
-from examples.demo.run import RUNS, Demo, Options, audit, show
+from examples.demo.run import Demo, Options, audit, run_to_exit, show
 from sim.nycflights import fetch_archive
 from stack import background
 from stack.kafka import KafkaBroker
-from tidegate.errors import TidegateError
 
 
 @click.command()
@@ -28,20 +26,10 @@ from tidegate.errors import TidegateError
 @click.option("--keep", is_flag=True, help="Leave the broker up, with its topics.")
 def main(seconds: float, rate: float, seed: int, partitions: int, keep: bool) -> None:
     """Real flights through a real broker, watched and audited."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # so that what was started is stopped
-    try:
-        sys.exit(_run(Options(seconds, rate, seed, partitions, keep)))
-    except TidegateError as error:
-        sys.exit(f"The demo failed: {error}")
-    except KeyboardInterrupt:
-        sys.exit("The demo was stopped before its audit.")
+    run_to_exit(partial(_run, Options(seconds, rate, seed, partitions, keep)))
 
 
-def _run(options: Options) -> int:
-    name = f"demo{time.strftime('%m%d%H%M%S')}"
-    directory = RUNS / name
-    directory.mkdir(parents=True)
+def _run(options: Options, name: str, directory: Path) -> int:
     fetch_archive()
     with ExitStack() as stack:
         bootstrap = _broker(options, stack)

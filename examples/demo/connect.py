@@ -7,12 +7,10 @@ queried and compared, row by row, with what the store committed, and the topics 
 
 from __future__ import annotations
 
-import signal
-import sys
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +20,7 @@ from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from examples.demo.run import RUNS, Demo, Options, audit, show, within
+from examples.demo.run import Demo, Options, audit, run_to_exit, show, within
 from sim.history import History
 from sim.nycflights import fetch_archive
 from sim.workloads.flight_tables import FLIGHTS_TABLE_ID, flights_table
@@ -33,7 +31,7 @@ from stack.registry import SchemaRegistry
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
-from tidegate.errors import FatalError, TidegateError
+from tidegate.errors import FatalError
 from tidegate.hlc import ZERO
 from tidegate.rows import TableCodec
 
@@ -53,20 +51,10 @@ _QUERY: Final = """
 @click.option("--seed", default=1, show_default=True, help="Decides everything but the times.")
 def main(seconds: float, rate: float, seed: int) -> None:
     """Real flights through Kafka Connect into PostgreSQL, compared and audited."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # so that what was started is stopped
-    try:
-        sys.exit(_run(Options(seconds, rate, seed, partitions=4, keep=False)))
-    except TidegateError as error:
-        sys.exit(f"The demo failed: {error}")
-    except KeyboardInterrupt:
-        sys.exit("The demo was stopped before its audit.")
+    run_to_exit(partial(_run, Options(seconds, rate, seed, partitions=4, keep=False)))
 
 
-def _run(options: Options) -> int:
-    name = f"demo{time.strftime('%m%d%H%M%S')}"
-    directory = RUNS / name
-    directory.mkdir(parents=True)
+def _run(options: Options, name: str, directory: Path) -> int:
     fetch_archive()
     with ExitStack() as stack:
         click.echo("Starting Kafka, a schema registry, PostgreSQL and Kafka Connect ...")

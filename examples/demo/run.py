@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 import click
 
@@ -28,14 +29,32 @@ from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.tail import TailFrom, tail_topics
 from tidegate.client.worker_status import fetch_status, worker_url
-from tidegate.errors import FatalError, InputError, RetryError
+from tidegate.errors import FatalError, InputError, RetryError, TidegateError
 
-RUNS: Final = Path("run/demo")
+_RUNS: Final = Path("run/demo")
 _START_TIMEOUT_S: Final = 60.0
 _FEED_TIMEOUT_S: Final = 60.0
 _CATCH_UP_TIMEOUT_S: Final = 120.0
 _PUSH_AGE_MS: Final = 1_000  # ten times as eager as usual, so that a short demo shows pushes at work
 _LOOK_EVERY_S: Final = 0.25
+
+
+def run_to_exit(work: Callable[[str, Path], int]) -> NoReturn:
+    """Do the work in a directory of its own, given its name and place; what fails is one sentence.
+
+    What was started is stopped, also when the demo is told to end.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    name = f"demo{time.strftime('%m%d%H%M%S')}"
+    directory = _RUNS / name
+    directory.mkdir(parents=True)
+    try:
+        sys.exit(work(name, directory))
+    except TidegateError as error:
+        sys.exit(f"The demo failed: {error}")
+    except KeyboardInterrupt:
+        sys.exit("The demo was stopped before its audit.")
 
 
 @dataclass(frozen=True, slots=True)
