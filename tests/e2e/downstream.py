@@ -19,7 +19,7 @@ from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
 from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.feed import FeedId, FeedState
 from tidegate.client.jobs import Jobs
-from tidegate.hlc import Timestamp
+from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.rows import Catalog, Row
 
 _FEED_S: Final = 60.0
@@ -70,7 +70,7 @@ def last_marker(scenario: Scenario, feed: ShopFeed, worker: WorkerProcess) -> Ma
     for partition, marker in _markers(scenario, feed):
         assert worker.running, worker.text[-10_000:]
         assert time.monotonic() < deadline, f"no marker at {end}\n{worker.text[-10_000:]}"
-        if marker is not None and _timestamp(marker["resolved"]) >= end:
+        if marker is not None and parse_decimal(marker["resolved"]) >= end:
             found[partition] = marker["offsets"][feed.topic]
             if len(found) == OUTPUT_PARTITIONS:
                 break
@@ -140,11 +140,6 @@ def rows_at_the_end(log: SimulatedLog, start: Timestamp) -> dict[int, dict[str, 
 def _by_name(row: Row) -> dict[str, Any]:
     assert row.values is not None
     return dict(zip((column.name for column in row.table.columns), row.values, strict=True))
-
-
-def _timestamp(text: str) -> Timestamp:
-    wall, _, logical = text.partition(".")
-    return Timestamp(int(wall), int(logical))
 
 
 def example(name: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.json_text import json_value
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
-from tidegate.hlc import Timestamp
+from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.rows import Catalog, Kind, Row, SqlType, parse_sql_type
 
 pytestmark = pytest.mark.broker
@@ -164,7 +164,7 @@ class _Reader:
         for record in OutputTopics.now(self._connection, list(self._tables)).records():
             value = self._deserialize(record.value, SerializationContext(record.topic, MessageField.VALUE))
             if record.key is None:
-                self.markers[record.topic, record.partition] = _timestamp(value["resolved"])
+                self.markers[record.topic, record.partition] = parse_decimal(value["resolved"])
                 continue
             key = self._deserialize(record.key, SerializationContext(record.topic, MessageField.KEY))
             self.rows.add((self._tables[record.topic], repr(key), repr(value["after"]), value["updated"]))
@@ -173,11 +173,6 @@ class _Reader:
         """Whether every partition has a marker at ``end`` or above."""
         self.read()
         return len(self.markers) == self._partitions and min(self.markers.values()) >= end
-
-
-def _timestamp(text: str) -> Timestamp:
-    wall, _, logical = text.partition(".")
-    return Timestamp(int(wall), int(logical))
 
 
 def test_the_deserializer_reads_every_record_and_gives_the_committed_rows(types: Scenario) -> None:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from stack.identity import ProcessIdentity
 from stack.kafka import KafkaBroker
 from stack.places import CHECKOUT
+from tests.e2e.stack_end import stack
 
 pytestmark = pytest.mark.broker
 
@@ -57,20 +58,6 @@ def read(broker: KafkaBroker, topic: str, count: int) -> list[bytes]:
     finally:
         consumer.close()
     return [value for value in values if value is not None]
-
-
-def stack(run_dir: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "stack", *arguments],
-        cwd=CHECKOUT,
-        env=os.environ | {"TIDEGATE_RUN": str(run_dir)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_records_are_read_as_they_were_written(broker: KafkaBroker, topic_prefix: str) -> None:
