@@ -13,7 +13,7 @@ from app.transaction import Record, TransactionalProducer
 from tidegate.changefeed.control import Ack, ack_key
 from tidegate.processor.batch import PartitionCheckpoint, StateChange, StateTable, StepResult
 from tidegate.processor.checkpoint import encode_checkpoint, split_checkpoint
-from tidegate.raftlog.request import encode_push
+from tidegate.raftlog.request import encode_request
 
 _PARTITION_BYTES = 4
 
@@ -71,8 +71,8 @@ class PartitionWriter:
             yield from self._checkpoint_records(result.checkpoint)
         for ack in result.acks:
             yield self._ack_record(ack)
-        for push in result.requests:
-            yield Record(self._topics.requests, self._partition, *encode_push(push))
+        for request in result.requests:
+            yield Record(self._topics.requests, self._partition, *encode_request(request))
 
     def _state_record(self, change: StateChange) -> Record:
         return Record(self._changelogs[change.table].topic, self._partition, change.key, change.value)

@@ -59,6 +59,7 @@ class KafkaRequests:
 
     def _push(self, value: bytes | None) -> Push | None:
         try:
-            return decode_request(value or b"")
+            request = decode_request(value or b"")
         except MalformedEntry:
             return None
+        return request if isinstance(request, Push) else None

@@ -114,7 +114,8 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
 
 def scan_chunks() -> st.SearchStrategy[ScanChunk]:
     """Any chunk of a scan's answer."""
-    rows = st.builds(KeyValue, keys, timestamps, st.binary(max_size=8))
+    values = st.binary(max_size=8)
+    rows = st.builds(KeyValue, keys, timestamps, values, st.none() | values, st.booleans())
     return st.builds(
         ScanChunk,
         range_ids,

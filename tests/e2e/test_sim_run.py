@@ -27,7 +27,7 @@ from tidegate.hlc import Timestamp
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import AbortTxn, Command, RangeId, TxnId
-from tidegate.raftlog.request import Push, PushedTxn, encode_push
+from tidegate.raftlog.request import Push, PushedTxn, encode_request
 
 pytestmark = pytest.mark.broker
 
@@ -85,7 +85,7 @@ def test_pushes_on_the_requests_topic_are_answered_in_the_log(
     range_id = RangeId(2)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     prepare_topics(broker.bootstrap, topic_prefix, _PARTITIONS)
-    key, value = encode_push(Push(range_id, (PushedTxn(stranger, b"k"),), Timestamp(1)))
+    key, value = encode_request(Push(range_id, (PushedTxn(stranger, b"k"),), Timestamp(1)))
     for payload in (b"\xff not a request", value):
         producer.produce(
             requests_topic(topic_prefix), payload, key, partition=partition_of(range_id, _PARTITIONS)

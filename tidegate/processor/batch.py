@@ -15,7 +15,7 @@ from tidegate.changefeed.control import Ack, ControlMessage
 from tidegate.changefeed.feed import FeedEpoch, FeedId
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.raftlog.entry import Generation, Offset, RangeId
-from tidegate.raftlog.request import Push
+from tidegate.raftlog.request import RangeRequest
 from tidegate.spans import Span
 
 
@@ -147,6 +147,6 @@ class StepResult:
     unframed: dict[FeedId, list[UnframedRecord]] = field(default_factory=dict)
     changes: list[StateChange] = field(default_factory=list)
     checkpoint: PartitionCheckpoint | None = None
-    requests: list[Push] = field(default_factory=list)
+    requests: list[RangeRequest] = field(default_factory=list)
     acks: list[Ack] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)

@@ -179,7 +179,7 @@ class PartitionProcessor:
         if end is not None and end > position.offset:
             position.offset = Offset(end - 1)
         self._emit(outputs, result)
-        result.requests = self._pusher.due(self._ranges.touched, position.log_time_ms)
+        result.requests += self._pusher.due(self._ranges.touched, position.log_time_ms)
         return self._finish(result, everything=False)
 
     def control(self, records: Sequence[ControlRecord]) -> StepResult:

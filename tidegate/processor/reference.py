@@ -24,7 +24,7 @@ from tidegate.processor.batch import ControlRecord, Incident, LogRecord, Partiti
 from tidegate.processor.framing import frame, schemas_of
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.raftlog.entry import Offset
-from tidegate.raftlog.request import Push
+from tidegate.raftlog.request import RangeRequest
 
 
 class TopicPartition(NamedTuple):
@@ -69,7 +69,7 @@ class ReferenceEngine:
         self._frontiers = {feed.feed_id: _frontier(feed) for feed in feeds}
         self._processors = [PartitionProcessor(number, partitions, config) for number in range(partitions)]
         self.output: dict[TopicPartition, list[Emitted]] = defaultdict(list)
-        self.pushes: list[Push] = []
+        self.requests: list[RangeRequest] = []
         self.incidents: list[Incident] = []
         controls = [ControlRecord(Offset(number), feed) for number, feed in enumerate(feeds)]
         for processor in self._processors:
@@ -98,7 +98,7 @@ class ReferenceEngine:
                 self.output[TopicPartition(record.topic, record.partition)].append(
                     Emitted(record.key, record.value, record.timestamp_ms, tuple(record.headers))
                 )
-        self.pushes += result.requests
+        self.requests += result.requests
         self.incidents += result.incidents
         if result.checkpoint is not None:
             self._advance(result.checkpoint)

@@ -264,6 +264,11 @@ def _range_end(message: pb.LogEntry) -> Entry:
     )
 
 
+def _key_value(row: pb.KeyValue) -> KeyValue:
+    prev_value = row.prev_value if row.HasField("prev_value") else None
+    return KeyValue(row.key, _timestamp(row.timestamp), row.value, prev_value, row.omit_in_rangefeeds)
+
+
 def _scan_chunk(message: pb.LogEntry) -> Entry:
     scan = message.scan
     return ScanChunk(
@@ -275,7 +280,7 @@ def _scan_chunk(message: pb.LogEntry) -> Entry:
         _timestamp(scan.after) if scan.HasField("after") else None,
         _timestamp(scan.upto),
         scan.all_versions,
-        tuple(KeyValue(row.key, _timestamp(row.timestamp), row.value) for row in scan.rows),
+        tuple(map(_key_value, scan.rows)),
         scan.last,
     )
 

@@ -234,7 +234,13 @@ def _scan_chunk(entry: ScanChunk) -> pb.LogEntry:
         last=entry.last,
     )
     for row in entry.rows:
-        scan.rows.add(key=row.key, timestamp=timestamp_message(row.timestamp), value=row.value)
+        scan.rows.add(
+            key=row.key,
+            timestamp=timestamp_message(row.timestamp),
+            value=row.value,
+            prev_value=row.prev_value,
+            omit_in_rangefeeds=row.omit_in_rangefeeds,
+        )
     return pb.LogEntry(
         range_id=entry.range_id, generation=entry.generation, raft_index=entry.raft_index, scan=scan
     )

@@ -185,11 +185,13 @@ class RangeEnd(NamedTuple):
 
 
 class KeyValue(NamedTuple):
-    """One version that a scan found; ``value`` empty is a tombstone."""
+    """One version that a scan found; values as in ``WriteValue``."""
 
     key: bytes
     timestamp: Timestamp
     value: bytes
+    prev_value: bytes | None = None
+    omit_in_rangefeeds: bool = False
 
 
 class ScanChunk(NamedTuple):

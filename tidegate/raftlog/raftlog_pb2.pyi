@@ -314,14 +314,18 @@ class ScanChunk(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., after: _Optional[_Union[Timestamp, _Mapping]] = ..., upto: _Optional[_Union[Timestamp, _Mapping]] = ..., all_versions: _Optional[bool] = ..., rows: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ..., last: _Optional[bool] = ...) -> None: ...
 
 class KeyValue(_message.Message):
-    __slots__ = ("key", "timestamp", "value")
+    __slots__ = ("key", "timestamp", "value", "prev_value", "omit_in_rangefeeds")
     KEY_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    PREV_VALUE_FIELD_NUMBER: _ClassVar[int]
+    OMIT_IN_RANGEFEEDS_FIELD_NUMBER: _ClassVar[int]
     key: bytes
     timestamp: Timestamp
     value: bytes
-    def __init__(self, key: _Optional[bytes] = ..., timestamp: _Optional[_Union[Timestamp, _Mapping]] = ..., value: _Optional[bytes] = ...) -> None: ...
+    prev_value: bytes
+    omit_in_rangefeeds: bool
+    def __init__(self, key: _Optional[bytes] = ..., timestamp: _Optional[_Union[Timestamp, _Mapping]] = ..., value: _Optional[bytes] = ..., prev_value: _Optional[bytes] = ..., omit_in_rangefeeds: _Optional[bool] = ...) -> None: ...
 
 class Request(_message.Message):
     __slots__ = ("version", "range_id", "push", "scan")
@@ -352,15 +356,17 @@ class PushedTxn(_message.Message):
     def __init__(self, txn_id: _Optional[bytes] = ..., anchor_key: _Optional[bytes] = ...) -> None: ...
 
 class ScanRequest(_message.Message):
-    __slots__ = ("request_id", "span", "after", "upto", "all_versions")
+    __slots__ = ("request_id", "span", "after", "upto", "all_versions", "with_prev")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SPAN_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     UPTO_FIELD_NUMBER: _ClassVar[int]
     ALL_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    WITH_PREV_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     span: Span
     after: Timestamp
     upto: Timestamp
     all_versions: bool
-    def __init__(self, request_id: _Optional[int] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., after: _Optional[_Union[Timestamp, _Mapping]] = ..., upto: _Optional[_Union[Timestamp, _Mapping]] = ..., all_versions: _Optional[bool] = ...) -> None: ...
+    with_prev: bool
+    def __init__(self, request_id: _Optional[int] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., after: _Optional[_Union[Timestamp, _Mapping]] = ..., upto: _Optional[_Union[Timestamp, _Mapping]] = ..., all_versions: _Optional[bool] = ..., with_prev: _Optional[bool] = ...) -> None: ...

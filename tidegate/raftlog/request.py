@@ -1,16 +1,17 @@
-"""Requests to the range store: pushes of old transactions. The answers come back in the log."""
+"""Requests to the range store: pushes of old transactions, and scans. The answers come back in the log."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from google.protobuf.message import DecodeError
 
 from tidegate.errors import MalformedEntry
 from tidegate.hlc import Timestamp
 from tidegate.raftlog import raftlog_pb2 as pb
-from tidegate.raftlog.encode import encode_key, timestamp_message
+from tidegate.raftlog.encode import encode_key, span_message, timestamp_message
 from tidegate.raftlog.entry import RangeId, TxnId
+from tidegate.spans import Span
 
 REQUEST_VERSION: Final = 1
 
@@ -34,17 +35,53 @@ class Push(NamedTuple):
     push_to: Timestamp
 
 
-def encode_push(push: Push) -> tuple[bytes, bytes]:
+class Scan(NamedTuple):
+    """Asks the source for the versions of one range's keys in ``span``, above ``after`` and up to ``upto``.
+
+    ``after`` ``None`` is the beginning. With ``all_versions`` every version comes, else of each key the newest;
+    ``with_prev`` asks for the value that each of them replaced. The answer is ScanChunks in the range's log,
+    which name the request, and the part of the span that the range still holds.
+    """
+
+    range_id: RangeId
+    request_id: int
+    span: Span
+    after: Timestamp | None
+    upto: Timestamp
+    all_versions: bool
+    with_prev: bool
+
+
+RangeRequest: TypeAlias = Push | Scan
+
+
+def encode_request(request: RangeRequest) -> tuple[bytes, bytes]:
     """(key, value) of the record on the requests topic."""
-    request = pb.Request(version=REQUEST_VERSION, range_id=push.range_id)
-    request.push.push_to.CopyFrom(timestamp_message(push.push_to))
+    message = pb.Request(version=REQUEST_VERSION, range_id=request.range_id)
+    if isinstance(request, Push):
+        _fill_push(message.push, request)
+    else:
+        _fill_scan(message.scan, request)
+    return encode_key(request.range_id), message.SerializeToString()
+
+
+def _fill_push(message: pb.PushRequest, push: Push) -> None:
+    message.push_to.CopyFrom(timestamp_message(push.push_to))
     for txn in push.txns:
-        request.push.txns.add(txn_id=txn.txn_id, anchor_key=txn.anchor_key)
-    return encode_key(push.range_id), request.SerializeToString()
+        message.txns.add(txn_id=txn.txn_id, anchor_key=txn.anchor_key)
 
 
-def decode_request(value: bytes) -> Push | None:
-    """The request of a record, or ``None`` for a kind that is not a push.
+def _fill_scan(message: pb.ScanRequest, scan: Scan) -> None:
+    message.request_id = scan.request_id
+    message.span.CopyFrom(span_message(scan.span))
+    if scan.after is not None:
+        message.after.CopyFrom(timestamp_message(scan.after))
+    message.upto.CopyFrom(timestamp_message(scan.upto))
+    message.all_versions, message.with_prev = scan.all_versions, scan.with_prev
+
+
+def decode_request(value: bytes) -> RangeRequest | None:
+    """The request of a record, or ``None`` for a kind that this version does not know.
 
     Raises ``MalformedEntry`` for bytes that are no request, or one of a newer version.
     """
@@ -54,8 +91,30 @@ def decode_request(value: bytes) -> Push | None:
         raise MalformedEntry(f"not a request: {error}") from None
     if request.version != REQUEST_VERSION:
         raise MalformedEntry(f"request version {request.version}; this version reads {REQUEST_VERSION}")
-    if request.WhichOneof("request") != "push":
-        return None
-    push_to = Timestamp(request.push.push_to.wall_time, request.push.push_to.logical)
-    txns = tuple(PushedTxn(TxnId(txn.txn_id), txn.anchor_key) for txn in request.push.txns)
-    return Push(RangeId(request.range_id), txns, push_to)
+    match request.WhichOneof("request"):
+        case "push":
+            return _push(RangeId(request.range_id), request.push)
+        case "scan":
+            return _scan(RangeId(request.range_id), request.scan)
+    return None
+
+
+def _push(range_id: RangeId, message: pb.PushRequest) -> Push:
+    txns = tuple(PushedTxn(TxnId(txn.txn_id), txn.anchor_key) for txn in message.txns)
+    return Push(range_id, txns, _timestamp(message.push_to))
+
+
+def _scan(range_id: RangeId, message: pb.ScanRequest) -> Scan:
+    return Scan(
+        range_id,
+        message.request_id,
+        Span(message.span.start, message.span.end),
+        _timestamp(message.after) if message.HasField("after") else None,
+        _timestamp(message.upto),
+        message.all_versions,
+        message.with_prev,
+    )
+
+
+def _timestamp(message: pb.Timestamp) -> Timestamp:
+    return Timestamp(message.wall_time, message.logical)

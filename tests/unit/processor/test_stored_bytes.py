@@ -37,7 +37,7 @@ from tidegate.processor.batch import StateTable
 from tidegate.processor.checkpoint import encode_checkpoint
 from tidegate.processor.state_codec import is_chunk_key
 from tidegate.raftlog.entry import RangeId
-from tidegate.raftlog.request import Push, PushedTxn, encode_push
+from tidegate.raftlog.request import Push, PushedTxn, encode_request
 
 GOLDEN: Final = Path(__file__).parent / "golden" / "stored.tsv"
 #: The same records while a definition had fewer options.
@@ -104,7 +104,7 @@ def stored() -> Iterator[Line]:
     yield from _state("amid", amid)
     yield from _state("end", end)
     yield Line("checkpoints", b"", encode_checkpoint(end.processor.full_checkpoint()))
-    yield Line("requests", *encode_push(Push(RangeId(1), (PushedTxn(txn(2), b"anchor"),), at(5))))
+    yield Line("requests", *encode_request(Push(RangeId(1), (PushedTxn(txn(2), b"anchor"),), at(5))))
     yield from _messages()
 
 

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.entries import entries
+from tests.entries import entries, timestamps
 from tidegate.errors import MalformedEntry
 from tidegate.hlc import ClosedTimestamp, Timestamp
 from tidegate.raftlog.decode import decode_batch, decode_entry, decode_key
 from tidegate.raftlog.encode import encode_batch, encode_entry, encode_key, partition_of, range_of
 from tidegate.raftlog.entry import Command, Entry, Generation, RaftIndex, RangeId, Trigger, TxnId, WriteValue
-from tidegate.raftlog.request import Push, PushedTxn, decode_request, encode_push
+from tidegate.raftlog.request import Push, PushedTxn, Scan, decode_request, encode_request
+from tidegate.spans import Span
 
 _RANGE = RangeId(7)
 _KEY = encode_key(_RANGE)
@@ -183,8 +184,16 @@ def test_partition_is_the_range_id_modulo_the_count() -> None:
 @given(st.lists(st.binary(min_size=16, max_size=16).map(TxnId), max_size=4))
 def test_a_push_round_trips(txn_ids: list[TxnId]) -> None:
     push = Push(_RANGE, tuple(PushedTxn(txn_id, b"anchor") for txn_id in txn_ids), Timestamp(5, 1))
-    key, value = encode_push(push)
+    key, value = encode_request(push)
     assert decode_request(value) == push
+    assert decode_key(key) == _RANGE
+
+
+@given(st.none() | timestamps, st.booleans(), st.booleans())
+def test_a_scan_round_trips(after: Timestamp | None, all_versions: bool, with_prev: bool) -> None:
+    scan = Scan(_RANGE, 2**64 - 1, Span(b"a", b"b"), after, Timestamp(5, 1), all_versions, with_prev)
+    key, value = encode_request(scan)
+    assert decode_request(value) == scan
     assert decode_key(key) == _RANGE
 
 
