@@ -14,7 +14,7 @@ from tests.unit.processor.logs import PLAIN
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.processor.pushes import PushPolicy
 from tidegate.raftlog.entry import Op
-from tidegate.raftlog.request import Push, PushedTxn, RangeRequest
+from tidegate.raftlog.request import PushedTxn, RangeRequest
 
 _AGE_S: Final = 10
 _REPEAT_S: Final = 5
@@ -32,10 +32,11 @@ class _Pushed:
         self.range.apply(intent(1, 1))
         self.step()
 
-    def step(self) -> list[RangeRequest]:
-        return self.driven.step(self.log.partitions[0]).requests
+    def step(self) -> list[Push]:
+        requests = self.driven.step(self.log.partitions[0]).requests
+        return [request for request in requests if isinstance(request, Push)]
 
-    def at(self, seconds: float) -> list[RangeRequest]:
+    def at(self, seconds: float) -> list[Push]:
         """The pushes of a step at that time of the log."""
         self.log.wait_for(at(seconds))
         self.range.heartbeat(seconds - 1)
