@@ -38,9 +38,9 @@ class Push(NamedTuple):
 class Scan(NamedTuple):
     """Asks the source for the versions of one range's keys in ``span``, above ``after`` and up to ``upto``.
 
-    ``after`` ``None`` is the beginning. With ``all_versions`` every version comes, else of each key the newest;
-    ``with_prev`` asks for the value that each of them replaced. The answer is ScanChunks in the range's log,
-    which name the request, and the part of the span that the range still holds.
+    ``after`` ``None`` is the beginning. With ``all_versions`` every version comes, else of each key the
+    newest; ``with_prev`` asks for the value that each of them replaced. The answer is ScanChunks in the
+    range's log, which name the request, and the part of the span that the range still holds.
     """
 
     range_id: RangeId

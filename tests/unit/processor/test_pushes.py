@@ -14,7 +14,7 @@ from tests.unit.processor.logs import PLAIN
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.processor.pushes import PushPolicy
 from tidegate.raftlog.entry import Op
-from tidegate.raftlog.request import PushedTxn, RangeRequest
+from tidegate.raftlog.request import Push, PushedTxn
 
 _AGE_S: Final = 10
 _REPEAT_S: Final = 5
