@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from agents.rangefeed import LogPartitions
-from app.application import Application
 from app.fetched import FetchedBatch
+from app.shell import Shell
 
 
 class ControlPartitions:
@@ -31,7 +31,7 @@ class ControlPartitions:
         """The log partition lets go of both."""
 
 
-def control_agent(app: Application, partitions: LogPartitions) -> None:
+def control_agent(app: Shell, partitions: LogPartitions) -> None:
     """Register the agent with the application."""
     holder = ControlPartitions(partitions)
     app.assignment.hold(app.topic_names.control, holder)

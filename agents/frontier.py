@@ -16,13 +16,13 @@ from typing import Any, Final
 import structlog
 from faust.types import TP
 
-from app.application import Application
 from app.ending import guarded_task
 from app.feed_publisher import FeedPublisher
 from app.fetched import FetchedBatch
 from app.intake import Intake
 from app.marker_records import marker_records
 from app.report import FeedReport
+from app.shell import Shell
 from tidegate.changefeed.feed import FeedId, FeedState
 from tidegate.processor.batch import PartitionCheckpoint
 from tidegate.processor.checkpoint import decode_checkpoint
@@ -36,7 +36,7 @@ _log = structlog.get_logger("tidegate.frontier")
 class FrontierPartition:
     """The feeds of one partition of the checkpoints topic, while it is assigned to this worker."""
 
-    def __init__(self, app: Application, partition: int) -> None:
+    def __init__(self, app: Shell, partition: int) -> None:
         self._app = app
         self._partition = partition
         self._tp = TP(app.topic_names.checkpoints, partition)
@@ -87,7 +87,7 @@ class FrontierPartition:
         commits = runtime.threads.commits
         markers = marker_records(definition, state.targets, runtime.schema_ids, runtime.admin.ends, commits)
         publisher = self.publishers[feed_id] = FeedPublisher(
-            self._app.settings, definition, state, self._app.follower, markers, commits
+            self._app.settings, definition, state, self._app.follower, markers, commits, runtime.machine
         )
         for checkpoint in self._early.pop(feed_id, ()):
             publisher.apply(checkpoint)
@@ -121,7 +121,7 @@ class FrontierPartition:
 class Frontiers:
     """The partitions of the checkpoints topic that this worker has."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: Shell) -> None:
         self._app = app
         self.open: dict[int, FrontierPartition] = {}
 
@@ -146,7 +146,7 @@ class Frontiers:
         await asyncio.gather(*(held.release() for held in leaving.values()))
 
 
-def frontier_agent(app: Application) -> Frontiers:
+def frontier_agent(app: Shell) -> Frontiers:
     """Register the agent with the application."""
     frontiers = Frontiers(app)
     app.feeds_report = frontiers.report

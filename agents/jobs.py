@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -18,11 +17,11 @@ import structlog
 from faust.types import TP
 
 from agents.feed_registries import Admitted, FeedRegistries, Refused, marker_schemas
-from app.application import Application
 from app.ending import guarded_task
 from app.fetched import FetchedBatch
 from app.intake import Intake
 from app.output_topics import check_sink, check_topics, former_owner, prepare_targets, wanted_topics
+from app.shell import Shell
 from app.transaction import Record, TransactionalProducer
 from tidegate.changefeed.control import Register, Removed, control_key, read_ack
 from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedState
@@ -50,11 +49,14 @@ ResultT = TypeVar("ResultT")
 class JobsOwner:
     """The one that decides about feeds, while the acknowledgements are assigned to this worker."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: Shell) -> None:
         self._app = app
+        self._now = asyncio.get_running_loop().time
         self._tp = TP(app.topic_names.control_acks, 0)
         self.intake = Intake(self._tp, app.batches, self._take)
-        self._producer = TransactionalProducer(app.settings, f"{app.settings.app_id}-jobs")
+        self._producer = TransactionalProducer(
+            app.settings, f"{app.settings.app_id}-jobs", app.runtime.machine
+        )
         self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
         self._due: dict[FeedId, float] = {}
         self._announced: dict[FeedId, tuple[Announce, float]] = {}
@@ -90,17 +92,17 @@ class JobsOwner:
             await self._wait(min(self._due.values(), default=None))
 
     async def _wait(self, until: float | None) -> None:
-        timeout_s = None if until is None else max(0.0, until - time.monotonic())
+        timeout_s = None if until is None else max(0.0, until - self._now())
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._news.wait(), timeout_s)
         self._news.clear()
 
     def _look_at(self, feed_id: FeedId, delay_s: float = 0.0) -> None:
-        self._due[feed_id] = min(time.monotonic() + delay_s, self._due.get(feed_id, float("inf")))
+        self._due[feed_id] = min(self._now() + delay_s, self._due.get(feed_id, float("inf")))
         self._news.set()
 
     def _take_due(self) -> list[FeedId]:
-        now = time.monotonic()
+        now = self._now()
         due = [feed_id for feed_id, at in self._due.items() if at <= now]
         for feed_id in due:
             del self._due[feed_id]
@@ -207,14 +209,14 @@ class JobsOwner:
 
     async def _announce(self, feed_id: FeedId, step: Announce) -> None:
         last, at = self._announced.get(feed_id, (None, 0.0))
-        rest_s = at + _ANSWER_S - time.monotonic()
+        rest_s = at + _ANSWER_S - self._now()
         if last is not None and last.message == step.message and rest_s > 0:
             self._look_at(feed_id, rest_s)
             return
         self._registries.forget(feed_id)
         key, value = control_key(feed_id), step.message.to_bytes()
         await self._commit([Record(self._app.topic_names.control, p, key, value) for p in step.partitions])
-        self._announced[feed_id] = (step, time.monotonic())
+        self._announced[feed_id] = (step, self._now())
         self._look_at(feed_id, _ANSWER_S)
 
     async def _prepared(self, definition: FeedDefinition, step: Prepare) -> StateRecord:
@@ -258,7 +260,7 @@ class JobsOwner:
 class Jobs:
     """Holds the single partition of acknowledgements, when this worker has it."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: Shell) -> None:
         self._app = app
         self.owner: JobsOwner | None = None
 
@@ -278,7 +280,7 @@ class Jobs:
             await owner.release()
 
 
-def jobs_agent(app: Application) -> None:
+def jobs_agent(app: Shell) -> None:
     """Register the agent with the application."""
     holder = Jobs(app)
     app.assignment.hold(app.topic_names.control_acks, holder)

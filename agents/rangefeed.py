@@ -36,7 +36,6 @@ from typing import Any, NamedTuple
 import structlog
 from faust.types import TP
 
-from app.application import Application
 from app.ending import guarded_task
 from app.fetched import FetchedBatch
 from app.in_flight import InFlight
@@ -46,7 +45,8 @@ from app.metrics import BATCHES, INCIDENTS, ROWS
 from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
 from app.report import WAITING, PartitionReport, QuarantineReport, RangeReport
-from tables.store import BlockCache, PartitionStore, RocksOptions
+from app.shell import Shell
+from tables.store import LocalStore, OpenStore, rocks_stores
 from tidegate.changefeed.control import read_control
 from tidegate.hlc import NANOS_PER_MS
 from tidegate.processor.batch import ControlRecord, Incident
@@ -71,10 +71,10 @@ class _Present(NamedTuple):
 class LogPartition:
     """One log partition of this worker, from its assignment to its release."""
 
-    def __init__(self, app: Application, partition: int, cache: BlockCache) -> None:
+    def __init__(self, app: Shell, partition: int, open_store: OpenStore) -> None:
         self.partition = partition
         self._app = app
-        self._cache = cache
+        self._open_store = open_store
         names = app.topic_names
         self._log_place = TP(names.log, partition)
         self._control_place = TP(names.control, partition)
@@ -83,7 +83,7 @@ class LogPartition:
         self.pipeline: Pipeline | None = None
         self._processor: PartitionProcessor | None = None
         self._writer: PartitionWriter | None = None
-        self._store: PartitionStore | None = None
+        self._store: LocalStore | None = None
         self._released = False
         self._opening = guarded_task(self._open(), f"open {partition}")
 
@@ -128,8 +128,10 @@ class LogPartition:
     def _restore(self) -> PartitionProcessor | None:
         """Steps O1 to O3; ``None`` when the partition was released meanwhile."""
         runtime, settings = self._app.runtime, self._app.settings
-        self._store = PartitionStore(runtime.directory.partition(self.partition), self._cache)
-        self._writer = PartitionWriter(settings, runtime.topology, self.partition, self._store)
+        self._store = self._open_store(runtime.directory.partition(self.partition))
+        self._writer = PartitionWriter(
+            settings, runtime.topology, self.partition, self._store, runtime.machine
+        )
         restored = self._writer.open()
         if self._released:
             return None
@@ -168,6 +170,7 @@ class LogPartition:
             runtime.limits,
             schema_ids=runtime.schema_ids,
             present=present.log,
+            clock=asyncio.get_running_loop().time,
             completed=self._note_completed,
             reported=_report,
         )
@@ -213,9 +216,9 @@ class LogPartition:
 class LogPartitions:
     """The log partitions of this worker."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: Shell, open_store: OpenStore) -> None:
         self._app = app
-        self._cache = BlockCache(RocksOptions().block_cache_bytes)
+        self._open_store = open_store
         self.open: dict[int, LogPartition] = {}
         self._ends: asyncio.Task[None] | None = None
 
@@ -224,7 +227,7 @@ class LogPartitions:
         if self._ends is None:
             watch = watch_ends(lambda: [held.log for held in self.open.values()], lambda: self._app.batches)
             self._ends = guarded_task(watch, "log ends")
-        self.open[partition] = LogPartition(self._app, partition, self._cache)
+        self.open[partition] = LogPartition(self._app, partition, self._open_store)
 
     def offer(self, batch: FetchedBatch) -> None:
         """Step 1 of a batch of the log."""
@@ -251,9 +254,12 @@ class LogPartitions:
         await asyncio.gather(*(held.release() for held in leaving.values()))
 
 
-def rangefeed_agent(app: Application) -> LogPartitions:
-    """Register the agent with the application; returns the partitions that it feeds."""
-    partitions = LogPartitions(app)
+def rangefeed_agent(app: Shell, open_store: OpenStore | None = None) -> LogPartitions:
+    """Register the agent with the application; returns the partitions that it feeds.
+
+    State is kept in RocksDB, unless ``open_store`` opens something else.
+    """
+    partitions = LogPartitions(app, open_store or rocks_stores())
     app.partitions_report = partitions.report
     app.assignment.hold(app.topic_names.log, partitions)
 

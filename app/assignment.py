@@ -8,7 +8,7 @@ newest assignment counts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import structlog
@@ -47,6 +47,11 @@ class Assignment:
     def hold(self, topic: str, holder: Holder) -> None:
         """Give the partitions of ``topic`` to ``holder``."""
         self._holders[topic] = holder
+
+    @property
+    def holders(self) -> Mapping[str, Holder]:
+        """Who takes care of the partitions of each topic."""
+        return self._holders
 
     def take_up(self, partitions: Iterable[TP]) -> None:
         """Begin to hold these partitions and no others, unless a later change comes first."""

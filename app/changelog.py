@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
+from app.machine import REAL, Machine
 from app.own_reader import is_end, is_record, open_reader, trouble
 from app.settings import Settings
 from app.topics import TOMBSTONES_KEPT_MS
@@ -55,13 +56,20 @@ class Changelog(NamedTuple):
 class ChangelogReader:
     """Reads the changelogs of one log partition. Blocks; used once per opening of the partition."""
 
-    def __init__(self, settings: Settings, changelogs: tuple[Changelog, ...], partition: int) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        changelogs: tuple[Changelog, ...],
+        partition: int,
+        machine: Machine = REAL,
+    ) -> None:
         self._changelogs = changelogs
         self._partition = partition
         self._abandoned = threading.Event()
         self._consumer = open_reader(
             settings,
             "restore",
+            machine,
             isolation_level="read_committed",
             auto_offset_reset="error",
             fetch_wait_max_ms=50,

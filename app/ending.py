@@ -12,8 +12,9 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Coroutine
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn, TypeAlias
 
 import structlog
 
@@ -23,21 +24,21 @@ from tidegate.errors import TidegateError
 EXIT_FATAL: Final = 70
 EXIT_REFUSED: Final = 1
 
+#: The last thing that a process does: it is told why, if that is an error, and its exit status.
+Leave: TypeAlias = Callable[[BaseException | None, int], NoReturn]
+
 _ending = threading.Lock()
 _log = structlog.get_logger("tidegate.worker")
 
 
 def end_process(error: BaseException, status: int = EXIT_FATAL) -> NoReturn:
     """Write why, and end this process without another acknowledgement, commit or flush to Kafka."""
-    _ending.acquire()  # of several threads that fail, one tells the reason
-    try:
-        trace = None if isinstance(error, TidegateError) else error
-        _log.critical("the worker ends", reason=str(error) or repr(error), exc_info=trace)
-        logging.shutdown()
-        sys.stderr.flush()
-        sys.stdout.flush()
-    finally:
-        os._exit(status)
+    with _ending:  # of several threads that fail, one tells the reason
+        try:
+            trace = None if isinstance(error, TidegateError) else error
+            _log.critical("the worker ends", reason=str(error) or repr(error), exc_info=trace)
+        finally:
+            _leave(error, status)
 
 
 def leave_process(why: str) -> NoReturn:
@@ -47,10 +48,30 @@ def leave_process(why: str) -> NoReturn:
     partitions are released.
     """
     _log.info(why)
-    logging.shutdown()
-    sys.stderr.flush()
-    sys.stdout.flush()
-    os._exit(0)
+    _leave(None, 0)
+
+
+@contextmanager
+def leaving_by(leave: Leave) -> Iterator[None]:
+    """Have workers end by ``leave`` in this context: in a simulation several of them share a process."""
+    global _leave  # noqa: PLW0603 - as global as the process whose end it is
+    former, _leave = _leave, leave
+    try:
+        yield
+    finally:
+        _leave = former
+
+
+def _exit(_: BaseException | None, status: int) -> NoReturn:
+    try:
+        logging.shutdown()
+        sys.stderr.flush()
+        sys.stdout.flush()
+    finally:
+        os._exit(status)
+
+
+_leave: Leave = _exit
 
 
 def guarded_task(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:

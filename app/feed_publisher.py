@@ -20,6 +20,7 @@ import structlog
 
 from app.ending import guarded_task
 from app.jobs_follower import JobsFollower
+from app.machine import REAL, Machine
 from app.marker_records import BackOff, MarkerRecords
 from app.metrics import MARKERS
 from app.report import FeedReport
@@ -49,14 +50,16 @@ class FeedPublisher:
         follower: JobsFollower,
         markers: MarkerRecords,
         threads: Executor,
+        machine: Machine = REAL,
     ) -> None:
         self.definition = definition
         self._state = state
         self._follower = follower
         self._markers = markers
         self._threads = threads
+        self._now = asyncio.get_running_loop().time
         self._jobs = Topics.of(settings).jobs
-        self._producer = TransactionalProducer(settings, f"{settings.app_id}-feed-{definition.id}")
+        self._producer = TransactionalProducer(settings, f"{settings.app_id}-feed-{definition.id}", machine)
         self._early: list[PartitionCheckpoint] = []
         self._news = asyncio.Event()
         self._closing = asyncio.Event()
@@ -131,13 +134,13 @@ class FeedPublisher:
         return self.frontier
 
     async def _advance(self, frontier: FeedFrontier) -> None:
-        if time.monotonic() >= self._markers_rest_until:
+        if self._now() >= self._markers_rest_until:
             self._markers_rest_until = 0.0
         if self._owed is not None and self._may_mark and await self._mark(self._owed):
             self._owed = None
         high_water = ResolvedTimestamp(frontier.high_water)
         marker = frontier.due_marker() if self._may_mark else None
-        due = marker is not None or time.monotonic() >= self._persist_due
+        due = marker is not None or self._now() >= self._persist_due
         if due and self._unpersisted(frontier):
             await self._persist(frontier, high_water)
         if marker is not None and await self._mark(marker):
@@ -156,7 +159,7 @@ class FeedPublisher:
         """Until there is news, or progress or a marker that was held back is due."""
         dues = [self._persist_due] if self._unpersisted(frontier) else []
         dues += [self._markers_rest_until] if self._markers_rest_until else []
-        delay_s = max(0.0, min(dues) - time.monotonic()) if dues else None
+        delay_s = max(0.0, min(dues) - self._now()) if dues else None
         try:
             await asyncio.wait_for(self._news.wait(), delay_s)
         except TimeoutError:
@@ -177,7 +180,7 @@ class FeedPublisher:
         )
         await self._commit([Record(self._jobs, 0, record.key, record.to_bytes())])
         self._persisted = high_water
-        self._persist_due = time.monotonic() + _PROGRESS_S
+        self._persist_due = self._now() + _PROGRESS_S
 
     async def _mark(self, marker: ResolvedTimestamp) -> bool:
         """Step M3. Returns whether the marker is written: not when what it needs cannot be had now."""
@@ -185,7 +188,7 @@ class FeedPublisher:
             records = await self._markers.of(marker)
         except RetryError as error:
             pause_s = self._markers_failed.failed()
-            self._markers_rest_until = time.monotonic() + pause_s
+            self._markers_rest_until = self._now() + pause_s
             _log.error("markers wait", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
             return False
         self._markers_failed.succeeded()

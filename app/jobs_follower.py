@@ -15,6 +15,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from app.ending import end_process
+from app.machine import REAL, Machine
 from app.own_reader import is_end, is_record, open_reader, trouble
 from app.settings import Settings
 from app.topics import Topics
@@ -42,7 +43,7 @@ class JobsFollower:
     ``on_change`` is called in the loop for each feed of which something was read.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, machine: Machine = REAL) -> None:
         self.view = JobsView()
         self._place = TopicPartition(Topics.of(settings).jobs, 0, OFFSET_BEGINNING)
         self._loop = asyncio.get_running_loop()
@@ -51,10 +52,10 @@ class JobsFollower:
         self._asked: SimpleQueue[_End] = SimpleQueue()
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._closed = threading.Event()
-        self._consumer = _consumer(settings, "read_committed")
-        self._uncommitted = _consumer(settings, "read_uncommitted")  # reads nothing: only asked for the end
-        self._thread = threading.Thread(target=self._follow, name="jobs-follower", daemon=True)
-        self._thread.start()
+        self._consumer = _consumer(settings, machine, "read_committed")
+        # It reads nothing: it is only asked for the end.
+        self._uncommitted = _consumer(settings, machine, "read_uncommitted")
+        self._thread = machine.background(self._follow, "jobs-follower")
 
     def listen(self, on_change: Callable[[FeedId], None]) -> None:
         """Call ``on_change`` from now on; and once for every feed that is known already."""
@@ -156,10 +157,11 @@ class JobsFollower:
                 reached.set_result(None)
 
 
-def _consumer(settings: Settings, isolation: str) -> Consumer:
+def _consumer(settings: Settings, machine: Machine, isolation: str) -> Consumer:
     return open_reader(
         settings,
         "jobs-followers",
+        machine,
         isolation_level=isolation,
         auto_offset_reset="earliest",
         fetch_wait_max_ms=100,

@@ -17,7 +17,9 @@ from app.application import Application
 from app.ending import EXIT_REFUSED, end_process
 from app.logs import configure_logs
 from app.settings import Settings, load_settings
+from app.shell import Shell
 from app.worker import BatchWorker
+from tables.store import OpenStore
 from tidegate.errors import SettingsError
 
 
@@ -25,11 +27,16 @@ def create_app(settings: Settings) -> Application:
     """The application with all its agents."""
     configure_logs(settings)
     app = Application(settings, RegistrySchemaIds())
-    partitions = rangefeed_agent(app)
+    add_agents(app)
+    return app
+
+
+def add_agents(app: Shell, open_store: OpenStore | None = None) -> None:
+    """Register all agents with ``app``; see ``rangefeed_agent`` for ``open_store``."""
+    partitions = rangefeed_agent(app, open_store)
     control_agent(app, partitions)
     frontier_agent(app)
     jobs_agent(app)
-    return app
 
 
 def run_worker(settings: Settings) -> NoReturn:

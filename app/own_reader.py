@@ -7,6 +7,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from app.clients import librdkafka_config
+from app.machine import REAL, Machine
 from app.settings import Settings
 from tidegate.errors import StateError
 
@@ -19,9 +20,9 @@ _AWAY: Final = (
 )
 
 
-def open_reader(settings: Settings, name: str, **options: Any) -> Consumer:
+def open_reader(settings: Settings, name: str, machine: Machine = REAL, **options: Any) -> Consumer:
     """A consumer without a group that tells of ends of partitions; ``options`` with ``_`` for ``.``."""
-    return Consumer(
+    return machine.consumer(
         librdkafka_config(settings)
         | {
             "group.id": f"{settings.app_id}-{name}",  # required, never joined

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from app.changelog import Changelog, ChangelogReader, LocalCopy
+from app.machine import REAL, Machine
 from app.settings import Settings
 from app.topics import Topics
 from app.topology import Topology
@@ -21,7 +22,14 @@ _PARTITION_BYTES = 4
 class PartitionWriter:
     """The single writer of one log partition's state. Every method blocks; one thread at a time."""
 
-    def __init__(self, settings: Settings, topology: Topology, partition: int, copy: LocalCopy) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        topology: Topology,
+        partition: int,
+        copy: LocalCopy,
+        machine: Machine = REAL,
+    ) -> None:
         self._partition = partition
         self._copy = copy
         self._checkpoint_partitions = settings.checkpoint_partitions
@@ -30,8 +38,8 @@ class PartitionWriter:
             table: Changelog(table, topic, topology.topic_ids[topic])
             for table, topic in self._topics.changelogs().items()
         }
-        self._reader = ChangelogReader(settings, tuple(self._changelogs.values()), partition)
-        self._producer = TransactionalProducer(settings, f"{settings.app_id}-{partition}")
+        self._reader = ChangelogReader(settings, tuple(self._changelogs.values()), partition, machine)
+        self._producer = TransactionalProducer(settings, f"{settings.app_id}-{partition}", machine)
 
     def open(self) -> int:
         """Fence the predecessor (O1), then bring the local copy up to date (O2).

@@ -3,9 +3,8 @@ the cluster."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 from app.data_dir import DataDirectory
+from app.machine import REAL, Machine
 from app.pipeline import Limits, Threads
 from app.schema_ids import SchemaIds
 from app.settings import Settings
@@ -17,21 +16,22 @@ from app.topology import TopicAdmin, Topology
 class Runtime:
     """Opened once the settings are known, closed when the process ends in an orderly way."""
 
-    def __init__(self, settings: Settings, schema_ids: SchemaIds) -> None:
+    def __init__(self, settings: Settings, schema_ids: SchemaIds, machine: Machine = REAL) -> None:
         """Check everything that can be wrong before the first record is read; waits for the broker.
 
         Raises ``TopologyError``.
         """
         self.settings = settings
+        self.machine = machine
         self.topics = Topics.of(settings)
         self.directory = DataDirectory(settings.home)
-        self.admin = TopicAdmin(settings)
+        self.admin = TopicAdmin(settings, machine)
         self.topology: Topology = self.admin.discover(settings)
-        self.sink = Sink(settings)
+        self.sink = Sink(settings, machine)
         self.schema_ids = schema_ids
         self.threads = Threads(
-            steps=ThreadPoolExecutor(1, "steps"),
-            commits=ThreadPoolExecutor(settings.commit_threads, "commits"),
+            steps=machine.executor(1, "steps"),
+            commits=machine.executor(settings.commit_threads, "commits"),
         )
         self.limits = Limits(settings.batch_records, settings.inflight_batches, settings.queued_batches)
 

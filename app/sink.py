@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from app.clients import librdkafka_config
 from app.ending import end_process
+from app.machine import REAL, Machine
 from app.settings import Settings
 from app.transaction import Record, refused
 from tidegate.errors import DeliveryError
@@ -69,9 +70,9 @@ class Barrier:
 class Sink:
     """One producer for all feeds that write to one cluster."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, machine: Machine = REAL) -> None:
         self._limit = settings.max_record_bytes
-        self._producer = Producer(
+        self._producer = machine.producer(
             librdkafka_config(settings)
             | {
                 "enable.idempotence": True,
@@ -90,8 +91,7 @@ class Sink:
             }
         )
         self._closed = threading.Event()
-        self._poller = threading.Thread(target=self._poll, name="sink-deliveries", daemon=True)
-        self._poller.start()
+        self._poller = machine.background(self._poll, "sink-deliveries")
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         """Hand rows to the producer from index ``first`` on.

@@ -9,9 +9,10 @@ from typing import Any, Final, TypeVar
 
 import structlog
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from app.clients import librdkafka_config
+from app.machine import REAL, Machine
 from app.own_reader import broker_is_away
 from app.settings import Settings
 from app.topics import Topics, TopicSpec
@@ -55,9 +56,9 @@ class TopicAdmin:
     """Finds, checks and creates topics. Every method blocks, and all but ``ends`` wait for a broker that is
     away."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, machine: Machine = REAL) -> None:
         self._replication = settings.replication_factor
-        self._admin = AdminClient(librdkafka_config(settings))
+        self._admin = machine.admin(librdkafka_config(settings))
 
     def discover(self, settings: Settings) -> Topology:
         """Wait for the log, create what is missing beside it, and check what is there.

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from app.clients import librdkafka_config
+from app.machine import REAL, Machine
 from app.settings import Settings
 from tidegate.errors import DeliveryError
 
@@ -38,11 +39,11 @@ class Record(NamedTuple):
 class TransactionalProducer:
     """Commits records under one ``transactional.id``. Every method blocks; one thread at a time."""
 
-    def __init__(self, settings: Settings, transactional_id: str) -> None:
+    def __init__(self, settings: Settings, transactional_id: str, machine: Machine = REAL) -> None:
         self._id = transactional_id
         self._limit = settings.max_record_bytes
         self._failed: KafkaError | None = None
-        self._producer = Producer(
+        self._producer = machine.producer(
             librdkafka_config(settings)
             | {
                 "transactional.id": transactional_id,

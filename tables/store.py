@@ -11,10 +11,11 @@ changelog position (which topic, next offset to read), and when it was last writ
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, Protocol, TypeAlias, cast
 
 import structlog
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteBatch
@@ -71,6 +72,31 @@ class ChangelogPosition(NamedTuple):
 
     topic_id: str
     offset: int
+
+
+class LocalStore(Protocol):
+    """What a partition needs of its store."""
+
+    def positions(self) -> Mapping[StateTable, ChangelogPosition]: ...
+    def written_at_ms(self) -> int | None: ...
+    def rows(self) -> Iterator[StateChange]: ...
+    def write(
+        self,
+        changes: Iterable[StateChange],
+        positions: Mapping[StateTable, tuple[str, int]],
+        now_ms: int,
+    ) -> None: ...
+    def clear(self) -> None: ...
+    def close(self) -> None: ...
+
+
+#: Opens the store that is kept in a directory.
+OpenStore: TypeAlias = Callable[[Path], LocalStore]
+
+
+def rocks_stores() -> OpenStore:
+    """Stores in RocksDB that share a block cache."""
+    return partial(PartitionStore, cache=BlockCache(RocksOptions().block_cache_bytes))
 
 
 class PartitionStore:

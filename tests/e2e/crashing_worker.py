@@ -205,7 +205,7 @@ def look_idle(_: int) -> None:
 def fail_to_open(_: int) -> None:
     """Meet an error at the start that nobody has a sentence for."""
 
-    def patched(self: Runtime, settings: Settings, schema_ids: SchemaIds) -> None:
+    def patched(self: Runtime, settings: Settings, schema_ids: SchemaIds, machine: Any = None) -> None:
         raise RuntimeError("nobody thought of this")
 
     Runtime.__init__ = patched  # type: ignore[method-assign]
