@@ -66,22 +66,37 @@ def ops() -> st.SearchStrategy[Op]:
     )
 
 
+#: A write batch without records; it holds the value of no op.
+_EMPTY_BATCH = bytes(12)
+
+
+@st.composite
+def _commands_with_ops(draw: st.DrawFn) -> Command:
+    made = tuple(draw(st.lists(ops(), max_size=4)))
+    whole = all(op.value is not None for op in made if isinstance(op, WriteValue | CommitIntent))
+    trigger = draw(st.sampled_from(Trigger))
+    most = {Trigger.HISTORY_MUTATION: 3, Trigger.ADD_SSTABLE: 1}.get(trigger, 0)
+    return Command(
+        draw(range_ids),
+        draw(generations),
+        draw(indexes),
+        made,
+        draw(st.none() | closed),
+        trigger,
+        # Read only where an op lacks its value; bytes that are no batch would be refused there.
+        draw(st.binary(max_size=20) if whole else st.sampled_from([b"", _EMPTY_BATCH])),
+        tuple(draw(st.lists(spans(), max_size=most))),
+        trigger is Trigger.ADD_SSTABLE and draw(st.booleans()),
+    )
+
+
 def commands() -> st.SearchStrategy[Command]:
     """Any command; one without an op log has a write batch."""
-    with_ops = st.builds(
-        Command,
-        range_ids,
-        generations,
-        indexes,
-        st.lists(ops(), max_size=4).map(tuple),
-        st.none() | closed,
-        st.sampled_from(Trigger),
-        st.binary(max_size=8),
-    )
+    no_trigger, nothing, no = st.just(Trigger.NONE), st.just(()), st.just(False)
     without_ops = st.builds(
-        Command, range_ids, generations, indexes, st.none(), closed, st.just(Trigger.NONE), st.binary()
+        Command, range_ids, generations, indexes, st.none(), closed, no_trigger, st.binary(), nothing, no
     )
-    return with_ops | without_ops
+    return _commands_with_ops() | without_ops
 
 
 def descriptor_updates() -> st.SearchStrategy[DescriptorUpdate]:

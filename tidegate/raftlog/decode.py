@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -37,6 +37,7 @@ from tidegate.raftlog.entry import (
     WriteIntent,
     WriteValue,
 )
+from tidegate.raftlog.write_batch import with_values
 from tidegate.spans import Span
 
 _KEY_BYTES: Final = 8
@@ -180,35 +181,65 @@ def _op(message: pb.MVCCLogicalOp) -> Op:
 
 def _command(message: pb.LogEntry) -> Entry:
     command = message.command
+    batch = command.write_batch.data if command.HasField("write_batch") else None
     ops: tuple[Op, ...] | None = ()
     if command.HasField("logical_op_log"):
         ops = tuple(map(_op, command.logical_op_log.ops))
-    elif command.HasField("write_batch"):
+        if batch:
+            ops = with_values(ops, batch)
+    elif batch is not None:
         ops = None
     closed = None
     if command.HasField("closed_timestamp"):
         closed = ClosedTimestamp(_timestamp(command.closed_timestamp))
-    return Command(
+    decoded = Command(
         RangeId(message.range_id),
         Generation(message.generation),
         RaftIndex(message.raft_index),
         ops,
         closed,
-        _trigger(command.replicated_eval_result)
-        if command.HasField("replicated_eval_result")
-        else Trigger.NONE,
-        command.write_batch.data if command.HasField("write_batch") else b"",
+        Trigger.NONE,
+        batch or b"",
+    )
+    if not command.HasField("replicated_eval_result"):
+        return decoded
+    return _with_result(decoded, command.replicated_eval_result)
+
+
+def _with_result(command: Command, result: pb.ReplicatedEvalResult) -> Command:
+    """The command with what else it did to its range."""
+    if result.HasField("split"):
+        return command._replace(trigger=Trigger.SPLIT)
+    if result.HasField("merge"):
+        return command._replace(trigger=Trigger.MERGE)
+    if any(map(result.HasField, _HISTORY_MUTATIONS)):
+        mutated = tuple(map(_mutated_span, _mutated_spans(result)))
+        return command._replace(trigger=Trigger.HISTORY_MUTATION, mutated=mutated)
+    if not result.HasField("add_sstable"):
+        return command
+    added = result.add_sstable
+    return command._replace(
+        trigger=Trigger.ADD_SSTABLE,
+        mutated=(_mutated_span(added.span),) if added.HasField("span") else (),
+        at_write_timestamp=added.at_write_timestamp,
     )
 
 
-def _trigger(result: pb.ReplicatedEvalResult) -> Trigger:
-    if result.HasField("split"):
-        return Trigger.SPLIT
-    if result.HasField("merge"):
-        return Trigger.MERGE
-    if result.HasField("mvcc_history_mutation"):
-        return Trigger.HISTORY_MUTATION
-    return Trigger.ADD_SSTABLE if result.HasField("add_sstable") else Trigger.NONE
+_HISTORY_MUTATIONS: Final = ("mvcc_history_mutation", "link_external_sstable", "excise")
+
+
+def _mutated_spans(result: pb.ReplicatedEvalResult) -> Iterator[pb.Span]:
+    yield from result.mvcc_history_mutation.spans
+    for change in (result.link_external_sstable, result.excise):
+        if change.HasField("span"):
+            yield change.span
+
+
+def _mutated_span(message: pb.Span) -> Span:
+    """A span of the store's own: one without an end is a single key."""
+    if message.start and not message.end:
+        return Span(message.start, message.start + b"\0")
+    return _span(message)
 
 
 def _heartbeat(message: pb.LogEntry) -> Entry:

@@ -154,8 +154,20 @@ def _command(entry: Command) -> pb.LogEntry:
     if entry.closed is not None:
         _fill_timestamp(command.closed_timestamp, entry.closed)
     if entry.trigger is not Trigger.NONE:
-        getattr(command.replicated_eval_result, _TRIGGER_FIELDS[entry.trigger]).SetInParent()
+        _fill_result(command.replicated_eval_result, entry)
     return message
+
+
+def _fill_result(result: pb.ReplicatedEvalResult, entry: Command) -> None:
+    """``ValueError`` for an AddSSTable over more than one span."""
+    getattr(result, _TRIGGER_FIELDS[entry.trigger]).SetInParent()
+    if entry.trigger is Trigger.HISTORY_MUTATION:
+        result.mvcc_history_mutation.spans.extend(map(span_message, entry.mutated))
+    elif entry.trigger is Trigger.ADD_SSTABLE:
+        result.add_sstable.at_write_timestamp = entry.at_write_timestamp
+        if entry.mutated:
+            (span,) = entry.mutated
+            result.add_sstable.span.CopyFrom(span_message(span))
 
 
 _TRIGGER_FIELDS: Final = {

@@ -28,7 +28,8 @@ BROADCAST = RangeId(0)
 class WriteValue(NamedTuple):
     """A version written without an intent: by no transaction, or by a one-phase one.
 
-    ``value`` empty is a tombstone; ``None`` means that the log does not hold it.
+    ``value`` empty is a tombstone; ``None`` means that the log does not hold it: neither the op nor, once
+    decoded, the write batch of its command.
     """
 
     key: bytes
@@ -101,7 +102,12 @@ class Trigger(enum.Enum):
 
 
 class Command(NamedTuple):
-    """An applied Raft command. ``ops`` is ``None`` when it has a write batch but no op log: a hole."""
+    """An applied Raft command. ``ops`` is ``None`` when it has a write batch but no op log: a hole.
+
+    ``mutated`` are the spans whose data a trigger ``ADD_SSTABLE`` or ``HISTORY_MUTATION`` changed outside
+    the op log; none means that the command does not say where. ``at_write_timestamp`` tells of an AddSSTable
+    that all its versions have the command's write timestamp, above what was closed.
+    """
 
     range_id: RangeId
     generation: Generation
@@ -110,6 +116,8 @@ class Command(NamedTuple):
     closed: ClosedTimestamp | None
     trigger: Trigger = Trigger.NONE
     write_batch: bytes = b""
+    mutated: tuple[Span, ...] = ()
+    at_write_timestamp: bool = False
 
 
 class Heartbeat(NamedTuple):

@@ -62,18 +62,22 @@ class RaftCommand(_message.Message):
     def __init__(self, max_lease_index: _Optional[int] = ..., proposer_lease_sequence: _Optional[int] = ..., replicated_eval_result: _Optional[_Union[ReplicatedEvalResult, _Mapping]] = ..., write_batch: _Optional[_Union[WriteBatch, _Mapping]] = ..., logical_op_log: _Optional[_Union[LogicalOpLog, _Mapping]] = ..., closed_timestamp: _Optional[_Union[Timestamp, _Mapping]] = ...) -> None: ...
 
 class ReplicatedEvalResult(_message.Message):
-    __slots__ = ("split", "merge", "write_timestamp", "add_sstable", "mvcc_history_mutation")
+    __slots__ = ("split", "merge", "write_timestamp", "add_sstable", "mvcc_history_mutation", "link_external_sstable", "excise")
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     MERGE_FIELD_NUMBER: _ClassVar[int]
     WRITE_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     ADD_SSTABLE_FIELD_NUMBER: _ClassVar[int]
     MVCC_HISTORY_MUTATION_FIELD_NUMBER: _ClassVar[int]
+    LINK_EXTERNAL_SSTABLE_FIELD_NUMBER: _ClassVar[int]
+    EXCISE_FIELD_NUMBER: _ClassVar[int]
     split: Split
     merge: Merge
     write_timestamp: Timestamp
     add_sstable: AddSSTable
     mvcc_history_mutation: MVCCHistoryMutation
-    def __init__(self, split: _Optional[_Union[Split, _Mapping]] = ..., merge: _Optional[_Union[Merge, _Mapping]] = ..., write_timestamp: _Optional[_Union[Timestamp, _Mapping]] = ..., add_sstable: _Optional[_Union[AddSSTable, _Mapping]] = ..., mvcc_history_mutation: _Optional[_Union[MVCCHistoryMutation, _Mapping]] = ...) -> None: ...
+    link_external_sstable: LinkExternalSSTable
+    excise: Excise
+    def __init__(self, split: _Optional[_Union[Split, _Mapping]] = ..., merge: _Optional[_Union[Merge, _Mapping]] = ..., write_timestamp: _Optional[_Union[Timestamp, _Mapping]] = ..., add_sstable: _Optional[_Union[AddSSTable, _Mapping]] = ..., mvcc_history_mutation: _Optional[_Union[MVCCHistoryMutation, _Mapping]] = ..., link_external_sstable: _Optional[_Union[LinkExternalSSTable, _Mapping]] = ..., excise: _Optional[_Union[Excise, _Mapping]] = ...) -> None: ...
 
 class Split(_message.Message):
     __slots__ = ()
@@ -100,6 +104,18 @@ class MVCCHistoryMutation(_message.Message):
     SPANS_FIELD_NUMBER: _ClassVar[int]
     spans: _containers.RepeatedCompositeFieldContainer[Span]
     def __init__(self, spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ...) -> None: ...
+
+class LinkExternalSSTable(_message.Message):
+    __slots__ = ("span",)
+    SPAN_FIELD_NUMBER: _ClassVar[int]
+    span: Span
+    def __init__(self, span: _Optional[_Union[Span, _Mapping]] = ...) -> None: ...
+
+class Excise(_message.Message):
+    __slots__ = ("span",)
+    SPAN_FIELD_NUMBER: _ClassVar[int]
+    span: Span
+    def __init__(self, span: _Optional[_Union[Span, _Mapping]] = ...) -> None: ...
 
 class WriteBatch(_message.Message):
     __slots__ = ("data",)
@@ -190,6 +206,14 @@ class MVCCDeleteRangeOp(_message.Message):
     end_key: bytes
     timestamp: Timestamp
     def __init__(self, start_key: _Optional[bytes] = ..., end_key: _Optional[bytes] = ..., timestamp: _Optional[_Union[Timestamp, _Mapping]] = ...) -> None: ...
+
+class MVCCValueHeader(_message.Message):
+    __slots__ = ("omit_in_rangefeeds", "origin_id")
+    OMIT_IN_RANGEFEEDS_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_ID_FIELD_NUMBER: _ClassVar[int]
+    omit_in_rangefeeds: bool
+    origin_id: int
+    def __init__(self, omit_in_rangefeeds: _Optional[bool] = ..., origin_id: _Optional[int] = ...) -> None: ...
 
 class MVCCLogicalOp(_message.Message):
     __slots__ = ("write_value", "write_intent", "update_intent", "commit_intent", "abort_intent", "abort_txn", "delete_range")

@@ -125,6 +125,42 @@ def test_triggers_are_seen(field: int, trigger: Trigger) -> None:
     assert _command(_bytes(13, _bytes(field, b"")), _OP_LOG) == _expected(trigger=trigger)
 
 
+def _span(field: int, start: bytes, end: bytes = b"") -> bytes:
+    return _bytes(field, _bytes(3, start) + (_bytes(4, end) if end else b""))
+
+
+def _with_result(*fields: bytes) -> tuple[Trigger, tuple[Span, ...], bool]:
+    command = _command(_bytes(13, b"".join(fields)), _OP_LOG)
+    return command.trigger, command.mutated, command.at_write_timestamp
+
+
+def test_an_sstable_names_its_span_and_whether_it_is_all_new() -> None:
+    span = _span(3, b"a", b"c")
+    new = _bytes(17, _bytes(1, b"table") + _int(2, 5) + span + _int(4, 1))
+    assert _with_result(new) == (Trigger.ADD_SSTABLE, (Span(b"a", b"c"),), True)
+    assert _with_result(_bytes(17, span)) == (Trigger.ADD_SSTABLE, (Span(b"a", b"c"),), False)
+
+
+def test_a_history_mutation_names_its_spans_that_of_its_sstable_or_not() -> None:
+    mutation = _bytes(24, _span(1, b"a", b"c") + _span(1, b"k"))
+    both = (Span(b"a", b"c"), Span(b"k", b"k\0"))
+    assert _with_result(mutation) == (Trigger.HISTORY_MUTATION, both, False)
+    assert _with_result(_bytes(17, _span(3, b"a", b"c")), mutation)[:2] == (Trigger.HISTORY_MUTATION, both)
+
+
+@pytest.mark.parametrize("field", [27, 30])
+def test_linked_tables_and_excised_spans_are_history_mutations(field: int) -> None:
+    change = _bytes(field, _span(1, b"a", b"c") + _span(2, b"locks", b"locks2"))
+    assert _with_result(change) == (Trigger.HISTORY_MUTATION, (Span(b"a", b"c"),), False)
+    assert _with_result(_bytes(field, b"")) == (Trigger.HISTORY_MUTATION, (), False)
+
+
+def test_an_sstable_over_two_spans_cannot_be_written() -> None:
+    command = _expected(trigger=Trigger.ADD_SSTABLE)._replace(mutated=(Span(b"a", b"b"), Span(b"c", b"d")))
+    with pytest.raises(ValueError, match="too many"):
+        encode_entry(command)
+
+
 def test_a_value_that_is_present_and_empty_is_a_tombstone_and_an_absent_one_is_not() -> None:
     head = _bytes(1, b"key") + _timestamp(2, 10)
     tombstone, absent = (
@@ -163,6 +199,8 @@ def test_omit_and_origin_have_their_own_numbers_in_each_op() -> None:
         (_KEY, _int(1, 7) + _bytes(4, _bytes(15, _bytes(1, b""))), "logical op is of no kind"),
         (_KEY, _int(1, 7) + _bytes(4, _bytes(15, _bytes(1, _bytes(5, _bytes(1, b"x"))))), "16 bytes"),
         (_KEY, _int(1, 7) + _bytes(4, _timestamp(17, 2**64 - 1)), "negative timestamp"),
+        (_KEY, _int(1, 7) + _bytes(4, _bytes(13, _bytes(24, _span(1, b"c", b"a")))), "inverted span"),
+        (_KEY, _int(1, 7) + _bytes(4, _bytes(13, _bytes(24, _bytes(1, b"")))), "empty span"),
     ],
 )
 def test_what_the_contract_forbids_is_refused_with_a_reason(

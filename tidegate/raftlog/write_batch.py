@@ -1,0 +1,201 @@
+"""Values that the log names by pointer only: read from the write batch of their command.
+
+A logical op of CockroachDB's Raft log names key and timestamp; the value stands in the command's write
+batch, which is a Pebble (RocksDB) batch:
+
+    batch   = sequence number (8 bytes) | count (4 bytes), little endian | records
+    record  = kind (1 byte) | key (varstring) | value (varstring, for some kinds only)
+    varstring = length (varint of at most 5 bytes) | bytes
+
+Its keys are engine keys: a roachpb key, a zero byte, and the version's timestamp with its length behind it
+(9: wall; 13: wall and logical; 14: and a synthetic mark; none for a key without versions). Its values may
+begin with an MVCC header, which is taken off: what is left is what a value in the op would be.
+
+Sources: cockroachdb/pebble batch.go, batchrepr/reader.go, internal/base/internal.go,
+cockroachkvs/cockroachkvs.go; cockroachdb/cockroach pkg/kv/kvserver/replica_rangefeed.go
+(handleLogicalOpLogRaftMuLocked), pkg/storage/mvcc_key.go, pkg/storage/mvcc_value.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final, NamedTuple, TypeAlias
+
+from google.protobuf.message import DecodeError
+
+from tidegate.errors import MalformedEntry
+from tidegate.hlc import Timestamp
+from tidegate.raftlog import raftlog_pb2 as pb
+from tidegate.raftlog.entry import CommitIntent, Op, WriteValue
+
+_HEADER: Final = 12
+_COUNT: Final = slice(8, 12)
+_MAX_VARINT_BYTES: Final = 5
+
+_SENTINEL: Final = 0x00
+_WALL: Final = 9  # sizes of a version's suffix, their own byte included
+_SUFFIX_SIZES: Final = frozenset({_WALL, 13, 14})
+
+_EXTENDED: Final = 0x65  # where an ordinary value has its tag
+_CHECKSUM: Final = 4
+
+#: Ops that make a version; a tuple, for `isinstance` with a union builds it anew for every op.
+_COMMITTING: Final = (WriteValue, CommitIntent)
+
+
+class Kind(IntEnum):
+    """What a record of a batch does. Kinds that a store writes to its own log alone are not listed."""
+
+    DELETE = 0
+    SET = 1
+    MERGE = 2
+    LOG_DATA = 3
+    SINGLE_DELETE = 7
+    RANGE_DELETE = 15
+    RANGE_KEY_DELETE = 19
+    RANGE_KEY_UNSET = 20
+    RANGE_KEY_SET = 21
+    DELETE_SIZED = 23
+
+
+_KINDS: Final = frozenset(map(int, Kind))
+_KEY_ONLY: Final = frozenset({Kind.DELETE, Kind.LOG_DATA, Kind.SINGLE_DELETE})
+#: After one of these the batch does not tell the version's value: only the store knows what a merge makes.
+_FORGETTING: Final = frozenset({Kind.DELETE, Kind.SINGLE_DELETE, Kind.DELETE_SIZED, Kind.MERGE})
+
+#: Key and timestamp.
+_Version: TypeAlias = tuple[bytes, Timestamp]
+
+
+class _Record(NamedTuple):
+    kind: int
+    key: bytes
+    value: bytes
+
+
+def with_values(ops: tuple[Op, ...], batch: bytes) -> tuple[Op, ...]:
+    """``ops`` with the values that they lack, as far as ``batch`` holds them; the rest stays absent.
+
+    A batch is read only when an op lacks its value. ``MalformedEntry`` when it is not a batch then.
+    """
+    if not batch or not any(isinstance(op, _COMMITTING) and op.value is None for op in ops):
+        return ops
+    stored = _stored_versions(batch)
+    return tuple(
+        _with_value(op, stored) if isinstance(op, _COMMITTING) and op.value is None else op for op in ops
+    )
+
+
+def _with_value(op: WriteValue | CommitIntent, stored: dict[_Version, bytes]) -> Op:
+    value = stored.get((op.key, op.timestamp))
+    if value is None:
+        return op
+    plain, omit, origin_id = _without_header(value)
+    return op._replace(
+        value=plain,
+        omit_in_rangefeeds=op.omit_in_rangefeeds or omit,
+        origin_id=op.origin_id or origin_id,
+    )
+
+
+def _without_header(stored: bytes) -> tuple[bytes, bool, int]:
+    """A stored value without its MVCC header, and what that says: omit in rangefeeds, origin id."""
+    if not stored:
+        return stored, False, 0
+    if len(stored) <= _CHECKSUM:
+        raise MalformedEntry(f"the write batch holds a value of {len(stored)} bytes, too few for its tag")
+    if stored[_CHECKSUM] != _EXTENDED:
+        return stored, False, 0
+    start = _CHECKSUM + 1
+    end = start + int.from_bytes(stored[:_CHECKSUM], "big")
+    if end > len(stored):
+        raise MalformedEntry(
+            f"the write batch holds a value of {len(stored)} bytes whose header would end at byte {end}"
+        )
+    try:
+        header = pb.MVCCValueHeader.FromString(stored[start:end])
+    except DecodeError as error:
+        raise MalformedEntry(f"the write batch holds a value with an unreadable header: {error}") from None
+    return stored[end:], header.omit_in_rangefeeds, header.origin_id
+
+
+# ---- the batch ----
+
+
+def _stored_versions(batch: bytes) -> dict[_Version, bytes]:
+    """The versions that are in the store because of the batch, with their values as stored."""
+    versions: dict[_Version, bytes] = {}
+    for record in _records(batch):
+        if record.kind == Kind.RANGE_DELETE:
+            _forget_range(versions, record)
+        elif record.kind == Kind.SET and (version := _version(record.key)) is not None:
+            versions[version] = record.value
+        elif record.kind in _FORGETTING and (version := _version(record.key)) is not None:
+            versions.pop(version, None)
+    return versions
+
+
+def _records(batch: bytes) -> Iterator[_Record]:
+    if len(batch) < _HEADER:
+        raise MalformedEntry(f"a write batch has a header of {_HEADER} bytes, this one has {len(batch)}")
+    counted, position = 0, _HEADER
+    while position < len(batch):
+        start, kind = position, batch[position]
+        if kind not in _KINDS:
+            raise MalformedEntry(f"the write batch has a record of unknown kind {kind} at byte {start}")
+        key, position = _varstring(batch, start + 1)
+        value = b""
+        if kind not in _KEY_ONLY:
+            value, position = _varstring(batch, position)
+        counted += kind != Kind.LOG_DATA  # which is never applied, and so not counted
+        yield _Record(kind, key, value)
+    announced = int.from_bytes(batch[_COUNT], "little")
+    if counted != announced:
+        raise MalformedEntry(f"the write batch announces {announced} records and has {counted}")
+
+
+def _varstring(batch: bytes, position: int) -> tuple[bytes, int]:
+    """The string at ``position``, and the position behind it."""
+    size = shift = 0
+    for start in range(position, min(position + _MAX_VARINT_BYTES, len(batch))):
+        size |= (batch[start] & 0x7F) << shift
+        shift += 7
+        if batch[start] < 0x80:
+            end = start + 1 + size
+            if end > len(batch):
+                break
+            return batch[start + 1 : end], end
+    raise MalformedEntry(f"the write batch of {len(batch)} bytes is cut off or damaged at byte {position}")
+
+
+def _forget_range(versions: dict[_Version, bytes], record: _Record) -> None:
+    start, end = _bound(record.key), _bound(record.value)
+    for version in [version for version in versions if start <= _order(version) < end]:
+        del versions[version]
+
+
+# ---- engine keys ----
+
+
+def _version(engine_key: bytes) -> _Version | None:
+    """Key and timestamp of an engine key; ``None`` for one without a timestamp, a lock's for example."""
+    size = engine_key[-1] if engine_key else 0
+    start = len(engine_key) - size  # of the timestamp; behind the sentinel
+    if size not in _SUFFIX_SIZES or start < 1 or engine_key[start - 1] != _SENTINEL:
+        return None
+    wall = int.from_bytes(engine_key[start : start + 8], "big")
+    logical = 0 if size == _WALL else int.from_bytes(engine_key[start + 8 : start + 12], "big")
+    return engine_key[: start - 1], Timestamp(wall, logical)
+
+
+def _order(version: _Version) -> tuple[bytes, int, int, int]:
+    """Orders versions as the store does: by key, the newest of a key first."""
+    key, timestamp = version
+    return key, 1, -timestamp.wall, -timestamp.logical
+
+
+def _bound(engine_key: bytes) -> tuple[bytes, int, int, int]:
+    """The place of an end of a deleted range among versions; a bare key stands before its versions."""
+    version = _version(engine_key)
+    return (engine_key[:-1], 0, 0, 0) if version is None else _order(version)
