@@ -23,6 +23,11 @@ class Rule(enum.Enum):
     AFTER_ABORT = "nothing of a transaction commits in a range after AbortTxn there"
     PUSHED = "AbortTxn answers a push"
     SNAPSHOT = "a snapshot shows what the log before it says"
+    GENERATION = "an entry carries the generation that the last snapshot began, and generations rise"
+    TRIGGER = "a split or merge trigger is followed by the snapshot of a new generation, and nothing else is"
+    LINEAGE = "the ranges after a split or merge hold what those before it held, and no two the same key"
+    END = "nothing follows the end of a range"
+    SCAN = "a scan shows all that was committed in its span, and none of that follows"
     DESCRIPTOR = "a descriptor stands in the partition before the rows that it governs"
     HISTORY = "the log has the versions that were committed, once each, and no others"
 

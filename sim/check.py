@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 
 from sim.breach import Breach, Rule
 from sim.history import Version
+from sim.lineage import Lineage
 from sim.range_check import RangeCheck
 from sim.sink import LogRecord
 from tidegate.errors import MalformedEntry
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import (
@@ -24,8 +26,11 @@ from tidegate.raftlog.entry import (
     DeleteRange,
     DescriptorUpdate,
     Entry,
+    KeyValue,
     Op,
+    Parent,
     RangeId,
+    ScanChunk,
     TxnId,
     WriteValue,
 )
@@ -57,12 +62,54 @@ def committed_versions(records: Iterable[LogRecord]) -> list[Version]:
     ]
 
 
-def check_history(records: Iterable[LogRecord], history: Iterable[Version]) -> list[Breach]:
-    """Where a complete log and the true history differ: versions that only one of them has."""
-    logged, true = Counter(committed_versions(records)), Counter(history)
+def check_history(
+    records: Iterable[LogRecord], history: Iterable[Version], skipped: Iterable[Version] = ()
+) -> list[Breach]:
+    """Where a complete log and the true history differ: versions that only one of them has.
+
+    ``skipped`` are those that the store left out on purpose.
+    """
+    logged, true = Counter(committed_versions(records)) + Counter(skipped), Counter(history)
     missing = [Breach(Rule.HISTORY, f"{version} is not in the log") for version in true - logged]
     invented = [Breach(Rule.HISTORY, f"{version} was never committed") for version in logged - true]
     return missing + invented
+
+
+def check_scans(records: Iterable[LogRecord], history: Iterable[Version]) -> list[Breach]:
+    """Where answers to scan requests and the true history differ."""
+    versions: dict[bytes, list[Version]] = {}
+    for version in history:
+        versions.setdefault(version.key, []).append(version)
+    entries = (decode_entry(record.key, record.value) for record in records)
+    return [
+        Breach(Rule.SCAN, f"scan {chunk.request_id} of range {chunk.range_id} to {chunk.upto}: {difference}")
+        for chunk in entries
+        if isinstance(chunk, ScanChunk)
+        for difference in _differences(chunk, versions)
+    ]
+
+
+def _differences(chunk: ScanChunk, versions: dict[bytes, list[Version]]) -> list[str]:
+    expected: dict[tuple[bytes, Timestamp], KeyValue] = {}
+    for key in filter(chunk.span.contains, versions):
+        asked = [
+            KeyValue(key, version.timestamp, version.value, before.value if before else b"")
+            for before, version in pairwise([None, *versions[key]])
+            if version is not None and (chunk.after or ZERO) < version.timestamp <= chunk.upto
+        ]
+        for row in asked if chunk.all_versions else asked[-1:]:
+            expected[key, row.timestamp] = row
+    found = {(row.key, row.timestamp): row for row in chunk.rows}
+    # A deletion that garbage collection has taken away is told by nothing.
+    missing = [f"{row} is missing" for at, row in expected.items() if at not in found and row.value]
+    wrong = [f"{row} is wrong" for at, row in found.items() if not _same(row, expected.get(at))]
+    return missing + wrong
+
+
+def _same(row: KeyValue, expected: KeyValue | None) -> bool:
+    if expected is None:
+        return False
+    return row == (expected if row.prev_value is not None else expected._replace(prev_value=None))
 
 
 class _LogCheck:
@@ -73,6 +120,7 @@ class _LogCheck:
         self._partitions = partitions
         self._pushed = pushed
         self._ranges: dict[RangeId, RangeCheck] = {}
+        self._lineage = Lineage(self._is_skipped)
         self._modified: dict[tuple[int, int], Timestamp] = {}
         self._versions: dict[tuple[int, int], int] = {}
         self._highs: dict[tuple[int, int], Timestamp] = {}
@@ -99,14 +147,28 @@ class _LogCheck:
             counts = {self._broadcasts[update, partition] for partition in range(self._partitions)}
             if len(counts) > 1:
                 self._report(Rule.PARTITION, f"table {update.table_id} is not broadcast to every partition")
+        for range_id, check in self._ranges.items():
+            if check.waits:
+                self._report(Rule.LINEAGE, f"range {range_id} waits for a parent that never came so far")
+        spans = sorted(check.span for check in self._ranges.values() if check.span is not None)
+        for left, right in pairwise(spans):
+            if left.end > right.start:
+                self._report(Rule.LINEAGE, f"{left} and {right} overlap")
         return self._breaches
+
+    def _is_skipped(self, parent: Parent) -> bool:
+        check = self._ranges.get(parent.range_id)
+        return check is not None and check.skipped(parent.last_index)
 
     def _take_ranged(self, entry: Entry, record: LogRecord) -> None:
         assert not isinstance(entry, DescriptorUpdate)
         if record.partition != partition_of(entry.range_id, self._partitions):
             self._report(Rule.PARTITION, f"range {entry.range_id} stands in partition {record.partition}")
-        check = self._ranges.setdefault(entry.range_id, RangeCheck(entry.range_id, self._report))
-        check.take(entry)
+        if entry.range_id not in self._ranges:
+            self._ranges[entry.range_id] = RangeCheck(entry.range_id, self._report, self._lineage)
+        self._ranges[entry.range_id].take(entry)
+        while any(check.resume() for check in self._ranges.values() if check.waits):
+            pass
         if isinstance(entry, Command):
             for op in entry.ops or ():
                 self._check_op(op, record)

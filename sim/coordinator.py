@@ -41,7 +41,17 @@ class Surroundings(NamedTuple):
 class Coordinator:
     """Runs one plan to its end. What is aborted under its hands is begun again, as a new transaction."""
 
-    __slots__ = ("_around", "_attempts", "_one_phase", "_plan", "_requests", "_restarted", "_txn", "_waits")
+    __slots__ = (
+        "_around",
+        "_attempts",
+        "_one_phase",
+        "_plan",
+        "_ranges_seen",
+        "_requests",
+        "_restarted",
+        "_txn",
+        "_waits",
+    )
 
     def __init__(self, around: Surroundings, plan: Plan) -> None:
         self._around = around
@@ -56,6 +66,8 @@ class Coordinator:
 
     def step(self) -> None:
         """Send the next request, and see to it that the one after that follows."""
+        if self._ranges_seen != self._around.store.ranges.changes:
+            self._look_up_again()
         if self._txn.status is TxnStatus.ABORTED:
             self._begin_again()
         elif not self._requests:
@@ -72,6 +84,12 @@ class Coordinator:
         self._txn = self._around.store.begin()
         self._requests = self._requests_of(self._plan.writes)
         self._one_phase = self._plan.one_phase and self._fits_one_phase()
+
+    def _look_up_again(self) -> None:
+        """Ranges were split or merged: what is left to write may be for others than it was."""
+        left = [write for _, writes in self._requests for write in writes]
+        self._requests = self._requests_of(left)
+        self._one_phase = self._one_phase and self._fits_one_phase()
 
     def _fits_one_phase(self) -> bool:
         """Whether all writes are in one request, and no key has two of them."""
@@ -137,7 +155,7 @@ class Coordinator:
                 continue
             for some in _chunks(rng.sample(list(keys), len(keys)), options.request_writes):
                 delay_ns = self._around.pause_ns(options.resolve_delay_ms)
-                after(delay_ns, partial(store.resolve, txn, range_id, some))
+                after(delay_ns, partial(store.resolve_anywhere, txn, some))
 
     def _wait(self) -> None:
         """Try again after a while that grows: what stands in the way may stay until it expires."""
@@ -150,6 +168,7 @@ class Coordinator:
     def _requests_of(self, writes: Sequence[Write]) -> deque[_Request]:
         """The writes by range, in the order in which the ranges come up, no more than allowed at once."""
         holding = self._around.store.ranges.holding
+        self._ranges_seen = self._around.store.ranges.changes
         by_range: dict[Range, list[Write]] = {}
         for write in writes:
             by_range.setdefault(holding(write.key), []).append(write)

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from sim.sink import LogSink
 from tidegate.raftlog.encode import encode_entry, encode_key, partition_of
-from tidegate.raftlog.entry import BROADCAST, Command, DescriptorUpdate, Heartbeat, Snapshot
+from tidegate.raftlog.entry import (
+    BROADCAST,
+    Command,
+    DescriptorUpdate,
+    Heartbeat,
+    RangeEnd,
+    ScanChunk,
+    Snapshot,
+)
+
+RangeEntry: TypeAlias = Command | Heartbeat | Snapshot | RangeEnd | ScanChunk
 
 _BROADCAST_KEY = encode_key(BROADCAST)
 
@@ -18,7 +30,7 @@ class LogWriter:
         self.records = 0
         self.bytes = 0
 
-    def append(self, entry: Command | Heartbeat | Snapshot, record_time_ms: int) -> None:
+    def append(self, entry: RangeEntry, record_time_ms: int) -> None:
         """Write an entry of a range to the range's partition."""
         partition = partition_of(entry.range_id, self._partitions)
         self._put(partition, encode_key(entry.range_id), encode_entry(entry), record_time_ms)

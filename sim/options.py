@@ -14,6 +14,8 @@ _COUNTS: Final = (
     "descriptor_interval_ms",
     "snapshot_chunk_intents",
     "request_writes",
+    "scan_chunk_rows",
+    "scan_chunk_bytes",
 )
 _FRACTIONS: Final = ("rejected_fraction", "zombie_fraction")
 
@@ -52,6 +54,12 @@ class StoreOptions:
     zombie_fraction: float = 0.0
     #: Whether ops carry the version that they replace.
     prev_values: bool = True
+    #: Versions of one chunk of an answer to a scan, and the bytes of their keys and values, at most; but the
+    #: versions of one key stay together.
+    scan_chunk_rows: int = 1_000
+    scan_chunk_bytes: int = 256 << 10
+    #: Longest pause between two chunks of one answer; 0 writes them all at once.
+    scan_gap_ms: int = 0
 
     def __post_init__(self) -> None:
         if self.write_rate <= 0:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sim.clock import HybridClock
 from sim.log_writer import LogWriter
+from sim.row_history import RowHistory
 from sim.transaction import Intent, Transaction
 from tidegate.hlc import NANOS_PER_MS, ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
@@ -21,9 +22,12 @@ from tidegate.raftlog.entry import (
     OpenIntent,
     Parent,
     RaftIndex,
+    RangeEnd,
     RangeId,
+    ScanChunk,
     Snapshot,
     SnapshotReason,
+    Trigger,
     UpdateIntent,
     WriteIntent,
     WriteValue,
@@ -32,6 +36,8 @@ from tidegate.spans import Span
 
 #: Where Raft logs of CockroachDB start (``pkg/kv/kvserver/stateloader``).
 _INITIAL_INDEX: Final = RaftIndex(10)
+#: Only these snapshots begin a generation, and so say where it came from.
+_BEGINNINGS: Final = frozenset({SnapshotReason.INITIAL, SnapshotReason.SPLIT, SnapshotReason.MERGE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +64,17 @@ class Range:
     __slots__ = (
         "_lag_ns",
         "_log",
-        "_newest",
         "_prev_values",
         "applied",
         "clock",
         "closed",
         "descriptor",
+        "ended",
+        "gc_threshold",
         "high",
         "id",
         "intents",
+        "rows",
     )
 
     def __init__(
@@ -77,27 +85,39 @@ class Range:
         self.clock = clock
         self.applied = _INITIAL_INDEX
         self.high = ZERO
+        self.gc_threshold = ZERO
+        self.ended = False
         self.intents: dict[bytes, Intent] = {}
-        self._newest: dict[bytes, tuple[Timestamp, bytes]] = {}
+        self.rows = RowHistory()
         self._log = log
         self._lag_ns = lag_ms * NANOS_PER_MS
         self._prev_values = prev_values
         self.closed = self._closable(clock.now())
 
+    @property
+    def span(self) -> Span:
+        """The keys that it holds."""
+        return self.descriptor.span
+
+    def split_keys(self) -> list[bytes]:
+        """Keys of rows and intents at which the range can be split, in order."""
+        keys = sorted({*self.rows.keys(), *self.intents})
+        return [key for key in keys if key > self.span.start]
+
     # ---- rows and intents ----
 
     def floor(self, keys: Iterable[bytes]) -> Timestamp:
         """The timestamp above which new versions of ``keys`` have to stand."""
-        newest = self._newest
         floor: Timestamp = self.closed
         for key in keys:
-            if key in newest and newest[key][0] > floor:
-                floor = newest[key][0]
+            newest = self.rows.newest(key)
+            if newest is not None and newest[0] > floor:
+                floor = newest[0]
         return floor
 
     def read(self, key: bytes) -> bytes | None:
         """The newest committed value of a key; ``None`` where there is no row."""
-        found = self._newest.get(key)
+        found = self.rows.newest(key)
         return found[1] or None if found else None
 
     def write(self, key: bytes, timestamp: Timestamp, value: bytes) -> WriteValue:
@@ -134,21 +154,81 @@ class Range:
         return CommitIntent(txn.id, key, txn.write_timestamp, intent.value, prev_value)
 
     def _replace(self, key: bytes, timestamp: Timestamp, value: bytes) -> bytes | None:
-        replaced = self._newest.get(key)
-        self._newest[key] = (timestamp, value)
+        replaced = self.rows.add(key, timestamp, value)
         if timestamp > self.high:
             self.high = timestamp
         if not self._prev_values:
             return None
-        return replaced[1] if replaced else b""
+        return replaced or b""
+
+    def collect(self, threshold: Timestamp) -> None:
+        """Collect garbage: no read below ``threshold`` is answered any more. That is a command, too."""
+        self.gc_threshold = max(self.gc_threshold, min(threshold, self.closed))
+        self.rows.collect(self.gc_threshold)
+        self.apply(())
+
+    # ---- other spans ----
+
+    def split_off(self, key: bytes, range_id: RangeId) -> Range:
+        """Begin a new generation up to ``key``, and a new range from there on, with its rows and intents.
+
+        What was closed, written and collected before holds for both. The last command is the trigger.
+        """
+        old = self.descriptor
+        parent = Parent(self.id, old.generation, self.applied)
+        self.descriptor = replace(
+            old,
+            generation=Generation(old.generation + 1),
+            span=Span(old.span.start, key),
+            parents=(parent,),
+        )
+        right = self._sibling(replace(self.descriptor, range_id=range_id, span=Span(key, old.span.end)))
+        right.rows = self.rows.split_off(key)
+        for moved in [key for key in self.intents if right.span.contains(key)]:
+            intent = right.intents[moved] = self.intents.pop(moved)
+            intent.txn.move_intent(moved, self.id, right.id)
+        return right
+
+    def _sibling(self, descriptor: RangeDescriptor) -> Range:
+        lag_ms = self._lag_ns // NANOS_PER_MS
+        right = Range(descriptor, self.clock, self._log, lag_ms, self._prev_values)
+        right.closed, right.high, right.gc_threshold = self.closed, self.high, self.gc_threshold
+        return right
+
+    def absorb(self, right: Range) -> None:
+        """Begin a new generation that holds the keys of both; ``right`` has ended.
+
+        Nothing will be written at or below what either of them closed. The last command is the trigger.
+        """
+        old, other = self.descriptor, right.descriptor
+        parents = (
+            Parent(self.id, old.generation, self.applied),
+            Parent(right.id, other.generation, right.applied),
+        )
+        generation = Generation(max(old.generation, other.generation) + 1)
+        span = Span(old.span.start, other.span.end)
+        self.descriptor = replace(old, generation=generation, span=span, parents=parents)
+        self.closed = max(self.closed, right.closed)
+        self.high = max(self.high, right.high)
+        self.gc_threshold = max(self.gc_threshold, right.gc_threshold)
+        self.rows.absorb(right.rows)
+        self.intents.update(right.intents)
+        for key, intent in right.intents.items():
+            intent.txn.move_intent(key, right.id, self.id)
+
+    def move_lease(self, clock: HybridClock) -> None:
+        """Let another node's clock be the range's, from behind the last reading of the old one."""
+        clock.observe(self.clock.now())
+        self.clock = clock
+        self.apply(())
 
     # ---- the log ----
 
-    def apply(self, ops: tuple[Op, ...]) -> None:
+    def apply(self, ops: tuple[Op, ...], trigger: Trigger = Trigger.NONE) -> None:
         """Apply a command: its ops hold before the closed timestamp that it carries."""
         now = self.clock.now()
-        self.closed = self._closable(now)
-        self._append_command(ops, self.closed, now)
+        self._close(now)
+        self._append_command(ops, self.closed, now, trigger)
 
     def reject(self) -> None:
         """Use up an index with a command that was rejected when it applied."""
@@ -157,9 +237,19 @@ class Range:
     def heartbeat(self) -> None:
         """Publish a closed timestamp without a command."""
         now = self.clock.now()
-        self.closed = self._closable(now)
+        self._close(now)
         beat = Heartbeat(self.id, self.descriptor.generation, self.closed, self.applied)
         self._log.append(beat, now.wall_ms)
+
+    def end(self) -> None:
+        """Write the range's last record."""
+        self.ended = True
+        entry = RangeEnd(self.id, self.descriptor.generation, self.applied)
+        self._log.append(entry, self.clock.now().wall_ms)
+
+    def answer(self, chunk: ScanChunk) -> None:
+        """Write a piece of an answer to a scan request."""
+        self._log.append(chunk, self.clock.now().wall_ms)
 
     def snapshot(self, reason: SnapshotReason, chunk_intents: int) -> None:
         """Write what the range looks like at its applied index, in chunks of so many intents."""
@@ -174,10 +264,10 @@ class Range:
                 descriptor.span,
                 self.closed,
                 self.high,
-                gc_threshold=ZERO,
+                gc_threshold=self.gc_threshold,
                 intents=intents[chunk * chunk_intents : (chunk + 1) * chunk_intents],
                 descriptors=() if chunk else descriptor.table,
-                parents=descriptor.parents,
+                parents=descriptor.parents if reason in _BEGINNINGS else (),
                 reason=reason,
                 chunk=chunk,
                 chunks=chunks,
@@ -191,10 +281,20 @@ class Range:
             for key, intent in sorted(self.intents.items())
         )
 
-    def _append_command(self, ops: tuple[Op, ...], closed: ClosedTimestamp | None, now: Timestamp) -> None:
+    def _append_command(
+        self,
+        ops: tuple[Op, ...],
+        closed: ClosedTimestamp | None,
+        now: Timestamp,
+        trigger: Trigger = Trigger.NONE,
+    ) -> None:
         self.applied = RaftIndex(self.applied + 1)
-        entry = Command(self.id, self.descriptor.generation, self.applied, ops, closed)
+        entry = Command(self.id, self.descriptor.generation, self.applied, ops, closed, trigger)
         self._log.append(entry, now.wall_ms)
+
+    def _close(self, now: Timestamp) -> None:
+        """What was closed by the clock of another leaseholder, or by a range that was merged in, stays so."""
+        self.closed = max(self.closed, self._closable(now))
 
     def _closable(self, now: Timestamp) -> ClosedTimestamp:
         """The lag behind a reading of the clock: it rises as readings do."""

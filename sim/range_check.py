@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from sim.breach import Rule
+from sim.lineage import Estate, Lineage, OpenTxn
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.entry import (
     AbortIntent,
@@ -15,53 +15,115 @@ from tidegate.raftlog.entry import (
     Command,
     CommitIntent,
     Entry,
+    Generation,
     Heartbeat,
     Op,
+    Parent,
+    RaftIndex,
+    RangeEnd,
     RangeId,
+    ScanChunk,
     Snapshot,
+    SnapshotReason,
+    Trigger,
     TxnId,
     UpdateIntent,
     WriteIntent,
     WriteValue,
 )
+from tidegate.spans import Span
 
 Report: TypeAlias = Callable[[Rule, str], None]
-
-
-@dataclass(slots=True)
-class _OpenTxn:
-    intents: int
-    timestamp: Timestamp
+_HAND_OVER = (Trigger.SPLIT, Trigger.MERGE)
 
 
 class RangeCheck:
-    """Follows one range; tells ``report`` of every breach, and goes on."""
+    """Follows one range; tells ``report`` of every breach, and goes on.
 
-    def __init__(self, range_id: RangeId, report: Report) -> None:
+    What it cannot follow yet, because a parent has not come so far, waits for ``resume``.
+    """
+
+    def __init__(self, range_id: RangeId, report: Report, lineage: Lineage | None = None) -> None:
         self._range_id = range_id
         self._report_to = report
-        self._first: Snapshot | None = None
-        self._applied = 0
+        self._lineage = lineage or Lineage(lambda _: False)
+        self._waiting: deque[Entry] = deque()
+        self._head: Snapshot | None = None
+        self._generation = Generation(0)
+        self._applied = RaftIndex(0)
+        self._ended = False
+        self._triggered = False
         self._closed = ZERO
+        self._high = ZERO
         self._newest: dict[bytes, tuple[Timestamp, bytes | None]] = {}
-        self._open: dict[TxnId, _OpenTxn] = {}
+        self._open: dict[TxnId, OpenTxn] = {}
         self._aborted: set[TxnId] = set()
-        self._chunks = 0
-        self._snapshot_intents: Counter[TxnId] = Counter()
+        self._scanned: list[tuple[Span, Timestamp]] = []
+        #: Set while there may be versions and intents that the log did not show.
+        self._hole = False
+        self._forgotten = False
+        self._skipped: list[range] = []
+        self._chunks: list[Snapshot] = []
+
+    @property
+    def span(self) -> Span | None:
+        """The keys that the range holds now, if any."""
+        return None if self._head is None or self._ended else self._head.span
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a parent."""
+        return bool(self._waiting)
+
+    def skipped(self, index: RaftIndex) -> bool:
+        """Whether the log passed over a raft index on purpose."""
+        return any(index in skipped for skipped in self._skipped)
 
     def take(self, entry: Entry) -> None:
-        """Check the range's next entry."""
+        """Check the range's next entry, or keep it."""
+        self._waiting.append(entry)
+        self.resume()
+
+    def resume(self) -> bool:
+        """Check what was kept, as far as that is possible now. Returns whether anything was."""
+        before = len(self._waiting)
+        while self._waiting and self._can_take(self._waiting[0]):
+            self._check(self._waiting.popleft())
+        return len(self._waiting) < before
+
+    def _can_take(self, entry: Entry) -> bool:
+        if not isinstance(entry, Snapshot):
+            return True
+        return all(
+            parent.range_id == self._range_id or self._lineage.is_known(parent) for parent in entry.parents
+        )
+
+    def _check(self, entry: Entry) -> None:
         if isinstance(entry, Snapshot):
             self._snapshot(entry)
             return
         self._require(not self._chunks, Rule.SNAPSHOT, "its chunks do not stand together")
-        if self._first is None:
+        self._require(not self._ended, Rule.END, f"a {type(entry).__name__} follows")
+        if self._head is None:
             self._report(Rule.FIRST, f"begins with a {type(entry).__name__}")
-        elif isinstance(entry, Command):
+            return
+        self._require(not self._triggered, Rule.TRIGGER, f"a {type(entry).__name__} follows its trigger")
+        self._triggered = False
+        if isinstance(entry, Command):
+            self._check_generation(entry.generation)
             self._command(entry)
         elif isinstance(entry, Heartbeat):
+            self._check_generation(entry.generation)
             self._require(entry.covers == self._applied, Rule.DENSE, f"a heartbeat covers {entry.covers}")
             self._close(entry.closed)
+        elif isinstance(entry, ScanChunk):
+            self._check_generation(entry.generation)
+            self._scan(entry, self._head.span)
+        elif isinstance(entry, RangeEnd):
+            self._check_generation(entry.generation)
+            self._require(entry.last_index == self._applied, Rule.DENSE, f"it ends at {entry.last_index}")
+            self._ended = True
+            self._leave()
 
     def _report(self, rule: Rule, what: str) -> None:
         self._report_to(rule, f"range {self._range_id} at index {self._applied}: {what}")
@@ -70,46 +132,163 @@ class RangeCheck:
         if not holds:
             self._report(rule, what)
 
-    # ---- entries ----
+    def _check_generation(self, generation: Generation) -> None:
+        same = generation == self._generation
+        self._require(same, Rule.GENERATION, f"{generation} in generation {self._generation}")
+
+    # ---- snapshots ----
 
     def _snapshot(self, chunk: Snapshot) -> None:
-        if self._first is None:
-            self._first = chunk
-            self._applied = chunk.raft_index
-            self._require(not chunk.intents, Rule.FIRST, "the first snapshot has intents")
-        high = max((timestamp for timestamp, _ in self._newest.values()), default=self._first.high)
-        self._require(chunk.raft_index == self._applied, Rule.DENSE, f"a snapshot at {chunk.raft_index}")
-        self._require(chunk.span == self._first.span, Rule.SNAPSHOT, "the span changed")
-        self._require(chunk.high == high, Rule.SNAPSHOT, f"high is {chunk.high}, not {high}")
-        self._require(chunk.chunk == self._chunks, Rule.SNAPSHOT, f"chunk {self._chunks} is missing")
-        self._snapshot_intents.update(intent.txn_id for intent in chunk.intents)
-        for intent in chunk.intents:
-            known = self._open.get(intent.txn_id)
-            above = known is None or intent.timestamp >= known.timestamp
-            self._require(above, Rule.SNAPSHOT, f"an intent of {intent.txn_id.hex()} fell")
-        self._close(chunk.closed)
-        self._chunks += 1
-        if self._chunks == chunk.chunks:
-            same = self._snapshot_intents == self._counts()
-            self._require(same, Rule.SNAPSHOT, "it lists other intents than are open")
-            self._chunks = 0
-            self._snapshot_intents.clear()
+        self._require(not self._ended, Rule.END, "a Snapshot follows")
+        if not self._chunks:
+            self._begin_snapshot(chunk)
+        first = self._chunks[0] if self._chunks else chunk
+        self._require(
+            chunk.chunk == len(self._chunks), Rule.SNAPSHOT, f"chunk {len(self._chunks)} is missing"
+        )
+        same = chunk._replace(chunk=0, intents=(), descriptors=()) == first._replace(
+            chunk=0, intents=(), descriptors=()
+        )
+        self._require(same, Rule.SNAPSHOT, "its chunks differ")
+        self._chunks.append(chunk)
+        if len(self._chunks) == chunk.chunks:
+            self._end_snapshot(self._chunks)
+            self._chunks = []
 
-    def _counts(self) -> dict[TxnId, int]:
-        return {txn_id: txn.intents for txn_id, txn in self._open.items()}
+    def _begin_snapshot(self, head: Snapshot) -> None:
+        """Find out what the snapshot has to agree with: what is known, what was left, or nothing."""
+        follows = self._head is None or head.raft_index == self._applied
+        skips = head.reason is SnapshotReason.RAFT_SNAPSHOT and head.raft_index > self._applied
+        self._require(follows or skips, Rule.DENSE, f"a snapshot at {head.raft_index}")
+        if skips and self._head is not None:
+            self._skipped.append(range(self._applied + 1, head.raft_index + 1))
+        if self._hole or skips:
+            self._forget(head)
+        elif head.parents:
+            self._inherit(head)
+        elif self._head is None:
+            self._high = head.high
+            self._require(head.reason is SnapshotReason.INITIAL, Rule.LINEAGE, "it comes from nowhere")
+        else:
+            self._require(head.span == self._head.span, Rule.SNAPSHOT, "the span changed")
+            self._check_generation(head.generation)
+            self._require(not self._triggered, Rule.TRIGGER, "no new generation follows its trigger")
+        self._head, self._triggered = head, False
+        self._generation, self._applied = head.generation, head.raft_index
+        self._require(head.high == self._high, Rule.SNAPSHOT, f"high is {head.high}, not {self._high}")
+        self._close(head.closed)
+        below = head.gc_threshold <= self._closed
+        self._require(below, Rule.SNAPSHOT, f"the GC threshold {head.gc_threshold} is not closed")
+
+    def _forget(self, head: Snapshot) -> None:
+        self._require(head.generation >= self._generation, Rule.GENERATION, f"it falls to {head.generation}")
+        self._require(head.high >= self._high, Rule.SNAPSHOT, f"high falls to {head.high}")
+        self._newest, self._high = {}, head.high
+        self._hole = self._forgotten = True
+
+    def _inherit(self, head: Snapshot) -> None:
+        """Begin with what the parents left."""
+        estates = [self._lineage.of(parent) for parent in head.parents]
+        known = [estate for estate in estates if estate is not None]
+        rises = all(head.generation > parent.generation for parent in head.parents)
+        self._require(rises, Rule.GENERATION, f"{head.generation} is not above its parents'")
+        own = Parent(self._range_id, self._generation, self._applied)
+        self._require(
+            self._head is None or (self._triggered and own in head.parents),
+            Rule.TRIGGER,
+            "no trigger before it",
+        )
+        lost = [parent for parent in head.parents if parent.range_id == self._range_id and parent != own]
+        self._require(not lost, Rule.LINEAGE, "it comes from another index of its own")
+        held = all(any(estate.span.overlaps(head.span) for estate in known) for _ in known)
+        self._require(held, Rule.LINEAGE, "its parents did not hold its keys")
+        self._newest = {
+            key: version
+            for estate in known
+            for key, version in estate.newest.items()
+            if head.span.contains(key)
+        }
+        self._forgotten = len(known) < len(estates) or any(estate.forgotten for estate in known)
+        self._open = {txn_id: txn for estate in known for txn_id, txn in estate.open.items()}
+        self._aborted = {txn_id for estate in known for txn_id in estate.aborted}
+        self._closed = max([self._closed, *(estate.closed for estate in known)])
+        self._high = max(estate.high for estate in known) if known else head.high
+        if self._forgotten:
+            self._hole, self._high = True, head.high
+
+    def _end_snapshot(self, chunks: list[Snapshot]) -> None:
+        """Compare the intents of all chunks, and go on from them."""
+        head = chunks[0]
+        intents = [intent for chunk in chunks for intent in chunk.intents]
+        counts = Counter(intent.txn_id for intent in intents)
+        for intent in intents:
+            known = self._open.get(intent.txn_id)
+            above = known is None or self._hole or intent.timestamp >= known.timestamp
+            self._require(above, Rule.SNAPSHOT, f"an intent of {intent.txn_id.hex()} fell")
+        begins = not head.parents and head.reason is SnapshotReason.INITIAL
+        self._require(not (begins and intents), Rule.FIRST, "the first snapshot has intents")
+        if not self._hole:
+            self._require(self._agrees(head, counts), Rule.SNAPSHOT, "it lists other intents than are open")
+        if head.parents or self._hole:
+            at = {intent.txn_id: intent.timestamp for intent in intents}
+            self._open = {txn_id: OpenTxn(count, at[txn_id]) for txn_id, count in counts.items()}
+        self._hole = False
+
+    def _agrees(self, head: Snapshot, counts: Counter[TxnId]) -> bool:
+        if not head.parents:
+            return counts == {txn_id: txn.intents for txn_id, txn in self._open.items()}
+        estates = [estate for estate in map(self._lineage.of, head.parents) if estate is not None]
+        if len(estates) == 1:
+            return estates[0].claim(head.span, counts)
+        total: Counter[TxnId] = sum((estate.intents for estate in estates), Counter())
+        return counts == total
+
+    def _leave(self) -> None:
+        assert self._head is not None
+        estate = Estate(
+            self._head.span,
+            dict(self._newest),
+            {txn_id: OpenTxn(txn.intents, txn.timestamp) for txn_id, txn in self._open.items()},
+            frozenset(self._aborted),
+            self._closed,
+            self._high,
+            self._forgotten or self._hole,
+        )
+        self._lineage.leave(Parent(self._range_id, self._generation, self._applied), estate)
+
+    # ---- commands and scans ----
 
     def _command(self, entry: Command) -> None:
         expected = self._applied + 1
         self._require(entry.raft_index == expected, Rule.DENSE, f"index {entry.raft_index} follows")
         self._applied = entry.raft_index
+        if entry.ops is None:
+            self._newest.clear()
+            self._hole = self._forgotten = True
         for op in entry.ops or ():
             self._op(op)
         if entry.closed is not None:
             self._close(entry.closed)
+        if entry.trigger in _HAND_OVER:
+            self._triggered = True
+            self._leave()
 
     def _close(self, closed: Timestamp) -> None:
         self._require(closed >= self._closed, Rule.CLOSED_RISES, f"{closed} is closed after {self._closed}")
         self._closed = max(self._closed, closed)
+
+    def _scan(self, chunk: ScanChunk, span: Span) -> None:
+        self._require(chunk.raft_index == self._applied, Rule.DENSE, f"a scan at {chunk.raft_index}")
+        self._require(chunk.span.intersect(span) == chunk.span, Rule.IN_SPAN, f"a scan of {chunk.span}")
+        self._require(
+            chunk.upto <= self._closed, Rule.SCAN, f"it scans to {chunk.upto}, {self._closed} is closed"
+        )
+        places = [(row.key, row.timestamp) for row in chunk.rows]
+        self._require(places == sorted(set(places)), Rule.SCAN, "its rows are out of order")
+        after = chunk.after or ZERO
+        asked = all(chunk.span.contains(key) and after < at <= chunk.upto for key, at in places)
+        self._require(asked, Rule.SCAN, "it has rows that nobody asked for")
+        self._scanned.append((chunk.span, chunk.upto))
 
     # ---- ops ----
 
@@ -120,7 +299,7 @@ class RangeCheck:
         if isinstance(op, WriteValue):
             self._version(op)
         elif isinstance(op, WriteIntent):
-            txn = self._open.setdefault(op.txn_id, _OpenTxn(0, op.timestamp))
+            txn = self._open.setdefault(op.txn_id, OpenTxn(0, op.timestamp))
             txn.intents += 1
             txn.timestamp = max(txn.timestamp, op.timestamp)
         elif isinstance(op, UpdateIntent):
@@ -149,23 +328,33 @@ class RangeCheck:
     def _end(self, txn_id: TxnId, *, may_be_unknown: bool) -> None:
         txn = self._open.get(txn_id)
         if txn is None:
-            self._require(
-                may_be_unknown, Rule.INTENT_COUNT, f"an intent of {txn_id.hex()} ends once too often"
-            )
+            known = may_be_unknown or self._hole
+            self._require(known, Rule.INTENT_COUNT, f"an intent of {txn_id.hex()} ends once too often")
             return
         txn.intents -= 1
         if not txn.intents:
             del self._open[txn_id]
 
     def _version(self, op: WriteValue | CommitIntent) -> None:
-        assert self._first is not None
+        assert self._head is not None
         key = op.key.hex()
-        self._require(self._first.span.contains(op.key), Rule.IN_SPAN, f"key {key}")
-        timestamp, value = self._newest.get(op.key, (ZERO, b""))
+        self._require(self._head.span.contains(op.key), Rule.IN_SPAN, f"key {key}")
+        for span, upto in self._scanned:
+            told = op.timestamp <= upto and span.contains(op.key)
+            self._require(not told, Rule.SCAN, f"{op.timestamp} of {key} after a scan to {upto}")
+        self._require(op.value is not None, Rule.VERSION_ORDER, f"{op.timestamp} of {key} has no value")
+        self._check_previous(op)
+        self._high = max(self._high, op.timestamp)
+        self._newest[op.key] = (op.timestamp, op.value)
+
+    def _check_previous(self, op: WriteValue | CommitIntent) -> None:
+        known = self._newest.get(op.key)
+        if known is None and self._forgotten:
+            return
+        key = op.key.hex()
+        timestamp, value = known or (ZERO, b"")
         self._require(
             op.timestamp > timestamp, Rule.VERSION_ORDER, f"{op.timestamp} of {key} after {timestamp}"
         )
-        self._require(op.value is not None, Rule.VERSION_ORDER, f"{op.timestamp} of {key} has no value")
         knows = op.prev_value is None or op.prev_value == value
         self._require(knows, Rule.VERSION_ORDER, f"{op.timestamp} of {key} replaces another version")
-        self._newest[op.key] = (op.timestamp, op.value)

@@ -18,13 +18,15 @@ from sim.log_writer import LogWriter
 from sim.options import StoreOptions
 from sim.plan import Alteration, Plan, Workload
 from sim.push import answer_push
+from sim.range import Range
+from sim.scan import RunningScan
 from sim.schedule import NEVER_NS, Action, Schedule
 from sim.sink import LogSink
 from sim.store import RangeStore
 from tidegate.errors import SettingsError
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, Timestamp
-from tidegate.raftlog.entry import SnapshotReason
-from tidegate.raftlog.request import Push
+from tidegate.raftlog.entry import RangeId, SnapshotReason
+from tidegate.raftlog.request import Push, Scan
 
 _DRAIN_CHECK_NS: Final = 10 * NANOS_PER_MS
 
@@ -56,6 +58,7 @@ class Simulation:
         self.started = 0
         self._plans = workload.plans()
         self._schedule = Schedule()
+        self._scan_rng = Random(f"scans {seed}")  # what is asked for changes nothing else
         self._around = Surroundings(self.store, options, rng, self._after)
         self._next_plan: Plan | None = next(self._plans, None)
         self._next_start_ns = base_ns
@@ -89,6 +92,23 @@ class Simulation:
         """Answer a push request now. False when it cannot be answered (see ``answer_push``)."""
         return answer_push(self.store, push)
 
+    def scan(self, scan: Scan) -> bool:
+        """Begin to answer a scan request, now and as time goes on. False for a range that there is not."""
+        if self.store.ranges.get(scan.range_id) is None:
+            return False
+        self._go_on_with(RunningScan(self.store, self.options, scan, self._scan_rng))
+        return True
+
+    def split(self, range_id: RangeId, key: bytes) -> RangeId:
+        """Split a range as ``RangeStore.split`` does; returns the id of the new range."""
+        right = self.store.split(range_id, key)
+        self._beat_later(right)
+        return right.id
+
+    def merge(self, left_id: RangeId) -> None:
+        """Merge a range with the one to its right as ``RangeStore.merge`` does."""
+        self.store.merge(left_id)
+
     def stop(self) -> None:
         """Start nothing more. As time goes on everything open ends, until ``drained``."""
         self._next_plan = None
@@ -113,7 +133,20 @@ class Simulation:
         ranges = self.store.ranges
         for number, range_ in enumerate(ranges):
             smear_ns = number * options.heartbeat_ms * NANOS_PER_MS // len(ranges)
-            self._after(smear_ns, partial(self._repeat, options.heartbeat_ms, range_.heartbeat))
+            self._after(smear_ns, partial(self._beat_later, range_))
+
+    def _beat_later(self, range_: Range) -> None:
+        def beat() -> None:
+            if not range_.ended:
+                range_.heartbeat()
+                self._beat_later(range_)
+
+        self._after(self.options.heartbeat_ms * NANOS_PER_MS, beat)
+
+    def _go_on_with(self, scan: RunningScan) -> None:
+        wait_ns = scan.step()
+        if wait_ns is not None:
+            self._after(wait_ns, partial(self._go_on_with, scan))
 
     def _repeat(self, interval_ms: int, action: Action) -> None:
         def act() -> None:

@@ -22,7 +22,8 @@ from sim.range import Range, RangeDescriptor
 from sim.range_map import RangeMap
 from sim.transaction import Transaction, TxnStatus
 from tidegate.hlc import NANOS_PER_MS, Timestamp
-from tidegate.raftlog.entry import Generation, Op, RangeId, SnapshotReason, TxnId
+from tidegate.raftlog.entry import Generation, Op, RangeId, SnapshotReason, Trigger, TxnId
+from tidegate.spans import Span
 
 _FIRST_GENERATION: Final = Generation(1)
 
@@ -83,7 +84,55 @@ class RangeStore:
     def write_snapshots(self, reason: SnapshotReason) -> None:
         """Write a snapshot of every range."""
         for range_ in self.ranges:
-            range_.snapshot(reason, self._options.snapshot_chunk_intents)
+            self.snapshot(range_, reason)
+
+    def snapshot(self, range_: Range, reason: SnapshotReason) -> None:
+        """Write a snapshot of one range."""
+        range_.snapshot(reason, self._options.snapshot_chunk_intents)
+
+    # ---- splits, merges, leases ----
+
+    def split(self, range_id: RangeId, key: bytes) -> Range:
+        """Split a range at ``key``; returns the new range, which begins there.
+
+        ``KeyError`` for a range that there is not, ``ValueError`` for a key that is not behind its start.
+        """
+        left = self.ranges[range_id]
+        if not left.span.contains(key) or key == left.span.start:
+            raise ValueError(
+                f"range {range_id} cannot be split at {key.hex()}: it holds the keys from "
+                f"{left.span.start.hex()} to {left.span.end.hex()}"
+            )
+        left.apply((), Trigger.SPLIT)
+        right = left.split_off(key, self.ranges.next_id())
+        self.ranges.add(right)
+        for side in (left, right):
+            self.snapshot(side, SnapshotReason.SPLIT)
+        self.counts["splits"] += 1
+        return right
+
+    def merge(self, left_id: RangeId) -> Range:
+        """Merge the range to the right into a range, and return that.
+
+        ``KeyError`` for a range that there is not, ``ValueError`` when no range of its table is to the right.
+        """
+        left = self.ranges[left_id]
+        right = self.ranges.right_of(left)
+        if right is None:
+            raise ValueError(f"range {left_id} cannot be merged: it is the last one of its table")
+        right.end()
+        left.clock.observe(right.clock.now())
+        left.apply((), Trigger.MERGE)
+        left.absorb(right)
+        self.ranges.remove(right)
+        self.snapshot(left, SnapshotReason.MERGE)
+        self.counts["merges"] += 1
+        return left
+
+    def move_lease(self, range_id: RangeId, node: int) -> None:
+        """Make a node the leaseholder of a range."""
+        self.ranges[range_id].move_lease(self._clocks[node % len(self._clocks)])
+        self.counts["lease moves"] += 1
 
     # ---- requests of coordinators ----
 
@@ -157,6 +206,29 @@ class RangeStore:
             range_.clock.observe(txn.write_timestamp)
             self.propose(range_, [range_.end_intent(key) for key in found])
             self.forget(txn)
+
+    def resolve_anywhere(self, txn: Transaction, keys: Sequence[bytes]) -> None:
+        """Resolve as in ``resolve``, in whichever ranges hold ``keys`` by now."""
+        for range_id in list(txn.intents):
+            self.resolve(txn, range_id, keys)
+
+    def settle(self, range_: Range, span: Span, upto: Timestamp) -> bool:
+        """Whether no version at or below ``upto`` can be committed any more in a part of a range.
+
+        Intents in the way are resolved where their transactions have ended, or have to.
+        """
+        if range_.closed < upto:
+            return False
+        in_the_way: dict[Transaction, list[bytes]] = {}
+        for key, intent in range_.intents.items():
+            if span.contains(key) and intent.txn.write_timestamp <= upto:
+                in_the_way.setdefault(intent.txn, []).append(key)
+        for txn, keys in in_the_way.items():
+            if txn.pending and self.expired(txn):
+                self.abort(txn)
+            if not txn.pending:
+                self.resolve(txn, range_.id, keys)
+        return not any(txn.pending for txn in in_the_way)
 
     def release(self, txn: Transaction) -> None:
         """Note that no coordinator will use the transaction again; its record goes with its last intent."""

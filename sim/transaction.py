@@ -45,6 +45,14 @@ class Transaction:
         """Raise the write timestamp; a lower one changes nothing."""
         self.write_timestamp = max(self.write_timestamp, timestamp)
 
+    def move_intent(self, key: bytes, source: RangeId, target: RangeId) -> None:
+        """Note that another range holds the intent at ``key`` now."""
+        keys = self.intents[source]
+        del keys[key]
+        if not keys:
+            del self.intents[source]
+        self.intents.setdefault(target, {})[key] = None
+
     def older_than(self, other: Transaction) -> bool:
         """Whether this one wins a conflict: the order is total, so that waiting never goes in a circle."""
         return (self.min_timestamp, self.id) < (other.min_timestamp, other.id)

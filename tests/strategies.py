@@ -17,6 +17,7 @@ from sim.plan import OutcomeMix
 from sim.simulation import Simulation
 from sim.sink import ListSink, LogRecord
 from sim.workloads.random import RandomOptions, RandomTransactions
+from tests.driven_sim import DrivenSim
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Command, RangeId, TxnId, WriteIntent
@@ -113,6 +114,11 @@ def simulate_case(case: SimCase) -> SimOutcome:
         seen = len(sink.records)
     simulation.finish()
     return SimOutcome(sink.records, history, frozenset(pushed), simulation)
+
+
+def drive_case(case: SimCase) -> DrivenSim:
+    """A case to be driven by the test: nothing has happened yet, and ``transactions`` bounds nothing."""
+    return DrivenSim(RandomTransactions(case.workload, case.seed), case.options, seed=case.seed)
 
 
 def _pushes(records: Sequence[LogRecord], push_to: Timestamp) -> list[Push]:

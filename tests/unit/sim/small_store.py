@@ -5,19 +5,23 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from sim.breach import Breach
+from sim.check import check_log
 from sim.clock import Present
 from sim.history import History
 from sim.log_writer import LogWriter
 from sim.options import StoreOptions
 from sim.plan import Write
 from sim.range import Range
+from sim.scan import RunningScan
 from sim.sink import ListSink
 from sim.store import RangeStore
 from sim.tables import declare_table, place_table, table_span
 from sim.transaction import Transaction
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.raftlog.decode import decode_entry
-from tidegate.raftlog.entry import Command, Entry, Op
+from tidegate.raftlog.entry import Command, Entry, Op, RangeId, ScanChunk
+from tidegate.raftlog.request import Scan
 
 BASE_NS: Final = 1_700_000_000 * 10**9
 TABLE_ID: Final = 100
@@ -79,9 +83,26 @@ class SmallStore:
 
     def entries(self, range_: Range) -> list[Entry]:
         """What the range has written so far."""
+        return self.entries_of(range_.id)
+
+    def entries_of(self, range_id: RangeId) -> list[Entry]:
+        """What the range of that id has written so far, whether or not it is there any more."""
         entries = (decode_entry(record.key, record.value) for record in self.sink.records)
-        return [entry for entry in entries if getattr(entry, "range_id", None) == range_.id]
+        return [entry for entry in entries if getattr(entry, "range_id", None) == range_id]
 
     def ops(self, range_: Range) -> list[Op]:
         """The ops that the range has written so far."""
         return [op for entry in self.entries(range_) if isinstance(entry, Command) for op in entry.ops or ()]
+
+    def scan(self, scan: Scan, options: StoreOptions = OPTIONS) -> tuple[RunningScan, int | None]:
+        """Begin to answer a scan; also after how many nanoseconds it wants to go on, if at all."""
+        running = RunningScan(self.store, options, scan, Random(1))
+        return running, running.step()
+
+    def chunks(self, range_: Range) -> list[ScanChunk]:
+        """The answers to scans that the range has written so far."""
+        return [entry for entry in self.entries(range_) if isinstance(entry, ScanChunk)]
+
+    def breaches(self) -> list[Breach]:
+        """What is wrong with the log so far."""
+        return check_log(self.sink.records, OPTIONS.partitions)

@@ -1,0 +1,124 @@
+"""A simulated store that a test drives: time, splits and merges, and requests that get answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from sim.history import History
+from sim.options import StoreOptions
+from sim.plan import Workload
+from sim.range import Range
+from sim.simulation import Simulation
+from sim.sink import ListSink, LogRecord
+from tests.logs import BASE_NS, Record
+from tidegate.hlc import NANOS_PER_MS
+from tidegate.raftlog.entry import RangeId, TxnId
+from tidegate.raftlog.request import Push, RangeRequest, Scan
+from tidegate.rows import TableDescriptor, decode_descriptor
+
+
+class DrivenSim:
+    """A simulation, and its log by partition as far as it is written.
+
+    ``history`` is what truly happened, ``log`` the records of all partitions in the order in which they were
+    written (for ``sim.check``), ``partitions`` the same records as Kafka would deliver them.
+    """
+
+    def __init__(self, workload: Workload, options: StoreOptions, *, seed: int) -> None:
+        self.history = History()
+        self.pushed: set[TxnId] = set()
+        self._sink = ListSink()
+        self.simulation = Simulation(workload, self._sink, self.history, options, seed=seed, base_ns=BASE_NS)
+        self.partitions: list[list[Record]] = [[] for _ in range(options.partitions)]
+        self._taken = 0
+        self._given = [0] * options.partitions
+
+    @property
+    def now_ns(self) -> int:
+        """The simulated present."""
+        return self.simulation.present.ns
+
+    @property
+    def log(self) -> Sequence[LogRecord]:
+        """Everything that was written so far, in order."""
+        return self._sink.records
+
+    @property
+    def ranges(self) -> list[Range]:
+        """The ranges that there are now, in key order."""
+        return sorted(self.simulation.store.ranges, key=lambda range_: range_.span)
+
+    @property
+    def tables(self) -> tuple[TableDescriptor, ...]:
+        """All versions of all tables."""
+        return tuple(decode_descriptor(update.descriptor) for update in self.simulation.store.descriptors)
+
+    # ---- what happens ----
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass, and all happen that is due meanwhile."""
+        self.simulation.advance_to(self.now_ns + milliseconds * NANOS_PER_MS)
+
+    def run(self, transactions: int) -> None:
+        """Let time pass until so many more transactions have started."""
+        self.simulation.run(transactions)
+
+    def stop(self) -> None:
+        """Start no more transactions: as time goes on everything ends. Requests are still answered."""
+        self.simulation.stop()
+
+    def finish(self) -> None:
+        """Stop, and let time pass until everything has ended and is closed."""
+        self.simulation.finish()
+
+    def push(self, push: Push) -> bool:
+        """Ask for transactions to be pushed; false when there is no answer."""
+        self.pushed.update(txn.txn_id for txn in push.txns)
+        return self.simulation.push(push)
+
+    def scan(self, scan: Scan) -> bool:
+        """Ask for a scan, which is answered now or as time goes on; false when there is no answer."""
+        return self.simulation.scan(scan)
+
+    def request(self, request: RangeRequest) -> bool:
+        """Send a request of either kind."""
+        return self.push(request) if isinstance(request, Push) else self.scan(request)
+
+    def split(self, range_id: RangeId, key: bytes) -> RangeId:
+        """Split a range at a key."""
+        return self.simulation.split(range_id, key)
+
+    def split_somewhere(self, rng: Random) -> RangeId | None:
+        """Split a range at a key that was written; ``None`` when no range has any behind its start."""
+        found = [(range_.id, keys) for range_ in self.ranges if (keys := range_.split_keys())]
+        if not found:
+            return None
+        range_id, keys = rng.choice(found)
+        return self.split(range_id, rng.choice(keys))
+
+    def merge(self, left_id: RangeId) -> None:
+        """Merge a range with its right neighbour."""
+        self.simulation.merge(left_id)
+
+    def merge_somewhere(self, rng: Random) -> RangeId | None:
+        """Merge two neighbours; returns the id of the left one, or ``None`` when no table has two ranges."""
+        right_of = self.simulation.store.ranges.right_of
+        found = [range_.id for range_ in self.ranges if right_of(range_) is not None]
+        if not found:
+            return None
+        left_id = rng.choice(found)
+        self.merge(left_id)
+        return left_id
+
+    # ---- what can be read ----
+
+    def records(self) -> tuple[list[Record], ...]:
+        """By partition, the records that came since the last call."""
+        for record in self._sink.records[self._taken :]:
+            log = self.partitions[record.partition]
+            log.append(Record(len(log), record.key, record.value, record.record_time_ms))
+        self._taken = len(self._sink.records)
+        new = tuple(log[given:] for log, given in zip(self.partitions, self._given, strict=True))
+        self._given = [len(log) for log in self.partitions]
+        return new
