@@ -23,7 +23,9 @@
     │   │   ├── TableRowError        one of those, with its table and place (tidegate/processor/rows.py)
     │   │   ├── DescriptorConflict   a descriptor that arrives too late or contradicts itself
     │   │   ├── SchemaRejected       a schema that the registry will not take
-    │   │   └── UnsupportedTable     a table that this version cannot feed
+    │   │   ├── UnsupportedTable     a table that this version cannot feed
+    │   │   ├── StartBelowGC         a start whose versions may be collected already
+    │   │   └── InlineValue          a value without a timestamp, where a feed reads history
     │   ├── MalformedRecord          bytes on an output topic that the feed cannot have written
     │   ├── StatementError           a statement that cannot be parsed or is not supported
     │   └── SettingsError            a setting that cannot be used
@@ -126,6 +128,14 @@ class SchemaRejected(FeedError):
 
 class UnsupportedTable(FeedError):
     """A table that this version of tidegate cannot feed."""
+
+
+class StartBelowGC(FeedError):
+    """A feed's start is not above the GC threshold: versions above it may be gone."""
+
+
+class InlineValue(FeedError):
+    """A stored value without a timestamp, in the span that a feed catches up on."""
 
 
 class MalformedRecord(InputError):

@@ -6,13 +6,17 @@ from typing import Final
 
 from tests.conformance import changefeed, encoding, key_values
 from tests.conformance.case import Check
+from tests.conformance.catchup import check_catchup
 from tests.conformance.frontier import check_frontier
+from tests.conformance.range_feed import check_processor
 from tests.conformance.resolver import check_resolver
 
 CHECKS: Final[dict[str, Check]] = {
     **changefeed.CHECKS,
     **encoding.CHECKS,
     **key_values.CHECKS,
+    "catchup": check_catchup,
     "frontier": check_frontier,
+    "processor": check_processor,
     "resolver": check_resolver,
 }
