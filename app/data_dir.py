@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
@@ -24,17 +26,13 @@ class DataDirectory:
         by a newer version.
         """
         self.home = home
-        try:
+        with self._writing():
             home.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise TopologyError(
-                f"The data directory {home} cannot be written ({error.strerror}); make it writable for this "
-                "user, or set TIDEGATE_DATA_DIR to one that is"
-            ) from None
         try:
-            self._take_lock()
-            self._check_version()
+            with self._writing():
+                self._take_lock()
+                self._check_version()
         except TopologyError:
             os.close(self._lock)
             raise
@@ -44,11 +42,12 @@ class DataDirectory:
         return self.home / f"partition-{partition}"
 
     def announce(self, address: str) -> None:
-        """Leave word of where this worker's status is served, for ``tidegate status``."""
-        text = json.dumps({"pid": os.getpid(), "url": f"http://{address}"})
-        unfinished = self.home / "worker.json.new"
-        unfinished.write_text(text + "\n")
-        unfinished.replace(self.home / "worker.json")  # nobody reads half of it
+        """Leave word of where this worker's status is served, for ``tidegate status``.
+
+        Raises ``TopologyError`` when the directory cannot be written.
+        """
+        with self._writing():
+            self._write("worker.json", json.dumps({"pid": os.getpid(), "url": f"http://{address}"}))
 
     def close(self) -> None:
         """Let another process have the directory."""
@@ -76,7 +75,7 @@ class DataDirectory:
     def _check_version(self) -> None:
         file = self.home / "version"
         if not file.exists():
-            file.write_text(f"{LAYOUT_VERSION}\n")
+            self._write("version", str(LAYOUT_VERSION))
             return
         found = file.read_text().strip()
         if not found.isdigit() or int(found) > LAYOUT_VERSION:
@@ -85,3 +84,19 @@ class DataDirectory:
                 f"{LAYOUT_VERSION}; run the newer worker, or delete the directory to have its content read "
                 "again from the changelog topics"
             )
+
+    def _write(self, name: str, line: str) -> None:
+        """A file with one line. Nobody reads half of it, and a full disk leaves none that is empty."""
+        unfinished = self.home / f"{name}.new"
+        unfinished.write_text(f"{line}\n")
+        unfinished.replace(self.home / name)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise TopologyError(
+                f"The data directory {self.home} cannot be written ({error.strerror}); make it writable for "
+                "this user, with room on its disk, or set TIDEGATE_DATA_DIR to one that is"
+            ) from None

@@ -21,6 +21,7 @@ import structlog
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteBatch
 
 from tables import TABLES
+from tidegate.errors import StateError
 from tidegate.processor.batch import StateChange, StateTable
 
 #: RocksDB's block cache, shared by the stores of a process.
@@ -33,6 +34,9 @@ _WRITTEN_KEY: Final = b"\x00written"
 _POSITION_PREFIX: Final = b"\x00position/"
 _PREFIX_OF: Final[Mapping[StateTable, bytes]] = {table.state: table.prefix for table in TABLES}
 _TABLE_OF: Final[Mapping[bytes, StateTable]] = {table.prefix: table.state for table in TABLES}
+
+#: What RocksDB's errors say when the disk, and not the database, is at fault.
+_FULL: Final = ("No space left on device", "Disk quota exceeded")
 
 _log = structlog.get_logger("tidegate.store")
 
@@ -104,7 +108,7 @@ class PartitionStore:
 
     def __init__(self, path: Path, cache: BlockCache, options: RocksOptions | None = None) -> None:
         """Open the database at ``path``, or begin an empty one where it is missing, damaged or of another
-        layout."""
+        layout. Raises ``StateError`` when there is no space for it."""
         self._path = path
         self._cache = cache
         self._options = options or RocksOptions()
@@ -137,7 +141,10 @@ class PartitionStore:
         positions: Mapping[StateTable, tuple[str, int]],
         now_ms: int,
     ) -> None:
-        """Apply ``changes`` in order, with the changelog positions that they bring it to, or nothing."""
+        """Apply ``changes`` in order, with the changelog positions that they bring it to, or nothing.
+
+        Raises ``StateError`` when that is not possible; the store is of no use then.
+        """
         batch = WriteBatch(raw_mode=True)
         for table, key, value in changes:
             if value is None:
@@ -147,7 +154,10 @@ class PartitionStore:
         for table, (topic_id, offset) in positions.items():
             batch.put(_POSITION_PREFIX + table.value.encode(), f"{topic_id} {offset}".encode())
         batch.put(_WRITTEN_KEY, str(now_ms).encode())
-        self._db.write(batch)
+        try:
+            self._db.write(batch)
+        except Exception as error:  # rocksdict raises nothing more specific
+            raise self._unwritable(error) from None
 
     def clear(self) -> None:
         """Throw everything away."""
@@ -161,15 +171,20 @@ class PartitionStore:
 
     def _open(self) -> Rdict:
         try:
-            db = self._database()
-        except Exception as error:  # rocksdict raises nothing more specific
+            return self._database_of_this_layout()
+        except Exception as error:
             if "lock hold" in str(error):
                 raise  # open already: not damaged, and not to be deleted under its user
+            if any(sign in str(error) for sign in _FULL):
+                raise self._unwritable(error) from None
             _log.warning(
                 "the local copy of state is damaged and begins anew", path=str(self._path), error=error
             )
-            shutil.rmtree(self._path, ignore_errors=True)
-            db = self._database()
+        shutil.rmtree(self._path, ignore_errors=True)
+        return self._database_of_this_layout()
+
+    def _database_of_this_layout(self) -> Rdict:
+        db = self._database()
         if db.get(_FORMAT_KEY) != _FORMAT:
             db.close()
             shutil.rmtree(self._path, ignore_errors=True)
@@ -180,3 +195,10 @@ class PartitionStore:
     def _database(self) -> Rdict:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         return Rdict(str(self._path), self._options.build(self._cache))
+
+    def _unwritable(self, error: Exception) -> StateError:
+        return StateError(
+            f"The local copy of state in {self._path} cannot be written: {error}. Nothing is lost, for the "
+            "changelogs hold all of it; make room for the copy, or give the worker another directory "
+            "(TIDEGATE_DATA_DIR), and start it again"
+        )
