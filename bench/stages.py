@@ -16,11 +16,12 @@ from bench.workload import BenchLog, PartitionRecord, bench_feed
 from tidegate.errors import MalformedEntry
 from tidegate.processor.batch import ControlRecord, OutputRecord, StateChange
 from tidegate.processor.emitter import Destination, Emission, Emitter
+from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.ranges import PartitionRanges
 from tidegate.processor.rows import PartitionRows
 from tidegate.raftlog.decode import decode_batch
-from tidegate.raftlog.entry import Command, DescriptorUpdate, Entry, Offset, ScanChunk, Snapshot
+from tidegate.raftlog.entry import Command, DescriptorUpdate, Entry, Offset, Snapshot
 from tidegate.rangefeed.range_state import Version
 
 #: Log records in a batch: the worker's default.
@@ -59,7 +60,7 @@ class StagedPartition:
 
     def __init__(self, log: BenchLog) -> None:
         feed = bench_feed(log.tables)
-        self._ranges = PartitionRanges(0, 1)
+        self._ranges = PartitionRanges(0, 1, PartitionFeeds(0))
         self._rows = PartitionRows()
         self._spans = [span for target in feed.targets for span in target.spans]
         destinations = {t.table_id: Destination(t.topic, t.partitions) for t in feed.targets}
@@ -72,7 +73,7 @@ class StagedPartition:
         entries = done.time("decode", lambda: decode_batch(pairs))
         followed = list(self._followed(entries))
         done.ops += sum(len(entry.ops or ()) for entry in followed if isinstance(entry, Command))
-        versions = done.time("resolve", lambda: self._resolve(followed))
+        versions = done.time("resolve", lambda: self._resolve(records, entries))
         rows = done.time("row decode", lambda: self._rows.decode(versions, self._wanted))
         emitted: list[OutputRecord] = []
         into = Emission(emitted, [])
@@ -96,16 +97,18 @@ class StagedPartition:
                     self._rows.learn(update)
             yield entry
 
-    def _resolve(self, entries: Sequence[Entry]) -> list[Version]:
+    def _resolve(
+        self, records: Sequence[PartitionRecord], entries: Sequence[Entry | MalformedEntry]
+    ) -> list[Version]:
         versions: list[Version] = []
-        for entry in entries:
-            if not isinstance(entry, DescriptorUpdate | ScanChunk):
-                versions.extend(self._ranges.apply(entry, Offset(0)))
+        for record, entry in zip(records, entries, strict=True):
+            if not isinstance(entry, DescriptorUpdate | MalformedEntry):
+                versions.extend(self._ranges.take(record, entry))
         return versions
 
     def _freeze(self, offset: Offset) -> list[StateChange]:
         self._ranges.checkpoints(self._spans)
-        return [*self._ranges.freeze(offset), *self._rows.freeze()]
+        return [*self._ranges.freeze(offset, offset), *self._rows.freeze()]
 
 
 def batches(log: BenchLog, size: int = BATCH_RECORDS) -> Iterator[list[PartitionRecord]]:

@@ -21,11 +21,14 @@ from tidegate.raftlog.entry import (
     Entry,
     Generation,
     Heartbeat,
+    KeyValue,
     Op,
     OpenIntent,
+    Parent,
     RaftIndex,
     RangeEnd,
     RangeId,
+    ScanChunk,
     Snapshot,
     SnapshotReason,
     Trigger,
@@ -34,6 +37,7 @@ from tidegate.raftlog.entry import (
     WriteIntent,
     WriteValue,
 )
+from tidegate.raftlog.request import Scan
 from tidegate.rows import Datum, TableCodec, TableDescriptor, encode_descriptor
 from tidegate.rows.table_key import tenant_prefix
 from tidegate.rows.value import CHECKSUM_SIZE, seal
@@ -46,6 +50,11 @@ FIRST_INDEX: Final = 10
 def at(seconds: float, logical: int = 0) -> Timestamp:
     """The timestamp so many seconds after the base."""
     return Timestamp(BASE_S * NANOS_PER_SECOND + round(seconds * NANOS_PER_SECOND), logical)
+
+
+def seconds_of(timestamp: Timestamp) -> float:
+    """The seconds after the base that ``at`` makes this timestamp of."""
+    return timestamp.wall / NANOS_PER_SECOND - BASE_S
 
 
 def closed(seconds: float) -> ClosedTimestamp:
@@ -191,6 +200,8 @@ class HandRange:
         self.span = span
         self.index = FIRST_INDEX
         self.generation = 1
+        #: Seconds of the highest version; none so far.
+        self.high: float | None = None
         self._log = log
 
     def apply(self, *ops: Op, close: float | None = None, trigger: Trigger = Trigger.NONE) -> None:
@@ -198,6 +209,8 @@ class HandRange:
         self.index += 1
         for op in ops:
             self._log.wait_for(getattr(op, "timestamp", ZERO))
+            if isinstance(op, WriteValue | CommitIntent):
+                self.high = max(self.high or 0, seconds_of(op.timestamp))
         self._log.write(self.command(*ops, close=close, trigger=trigger))
 
     def command(self, *ops: Op, close: float | None = None, trigger: Trigger = Trigger.NONE) -> Command:
@@ -221,6 +234,7 @@ class HandRange:
         *,
         close: float = 0,
         high: float | None = None,
+        gc: float | None = None,
         intents: Iterable[OpenIntent] = (),
         reason: SnapshotReason = SnapshotReason.PERIODIC,
         **fields: Any,
@@ -234,10 +248,54 @@ class HandRange:
                 self.span,
                 closed(close),
                 ZERO if high is None else at(high),
-                ZERO,
+                ZERO if gc is None else at(gc),
                 tuple(intents),
                 reason=reason,
                 **fields,
+            )
+        )
+
+    def split(self, key: bytes, child: int, *, close: float | None = None) -> HandRange:
+        """Split at ``key``; the new range begins at once, in its own partition."""
+        left, right = Span(self.span.start, key), Span(key, self.span.end)
+        self.apply(trigger=Trigger.SPLIT, close=close)
+        parent = self.as_parent()
+        self.span = left
+        self.generation += 1
+        self.snapshot(reason=SnapshotReason.SPLIT, close=close or 0, high=self.high, parents=(parent,))
+        born = HandRange(self._log, RangeId(child), right)
+        born.generation, born.high = self.generation, self.high
+        born.snapshot(reason=SnapshotReason.SPLIT, close=close or 0, high=self.high, parents=(parent,))
+        return born
+
+    def merge(self, right: HandRange, *, close: float | None = None) -> None:
+        """Take over the range to the right."""
+        right.end()
+        self.apply(trigger=Trigger.MERGE, close=close)
+        parents = (self.as_parent(), right.as_parent())
+        self.span = Span(self.span.start, right.span.end)
+        self.generation = max(self.generation, right.generation) + 1
+        self.high = max((high for high in (self.high, right.high) if high is not None), default=None)
+        self.snapshot(reason=SnapshotReason.MERGE, close=close or 0, high=self.high, parents=parents)
+
+    def as_parent(self) -> Parent:
+        """What its children's snapshots say of it."""
+        return Parent(self.id, Generation(self.generation), RaftIndex(self.index))
+
+    def scanned(self, scan: Scan, *rows: KeyValue, span: Span | None = None, last: bool = True) -> None:
+        """Answer a scan, for all of its span or a part."""
+        self._log.write(
+            ScanChunk(
+                self.id,
+                Generation(self.generation),
+                RaftIndex(self.index),
+                scan.request_id,
+                span or scan.span,
+                scan.after,
+                scan.upto,
+                scan.all_versions,
+                rows,
+                last,
             )
         )
 

@@ -16,6 +16,7 @@ from tidegate.changefeed.feed import FeedEpoch, FeedId
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.raftlog.request import RangeRequest
+from tidegate.rangefeed.handoff import Exchange
 from tidegate.spans import Span
 
 
@@ -37,6 +38,13 @@ class ControlRecord(NamedTuple):
 
     offset: Offset
     message: ControlMessage
+
+
+class ExchangeRecord(NamedTuple):
+    """A claim or a hand-off with its position in the hand-off topic."""
+
+    offset: Offset
+    message: Exchange
 
 
 class StateTable(enum.Enum):
@@ -148,5 +156,6 @@ class StepResult:
     changes: list[StateChange] = field(default_factory=list)
     checkpoint: PartitionCheckpoint | None = None
     requests: list[RangeRequest] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
     acks: list[Ack] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)

@@ -100,7 +100,7 @@ class _TableEmitter:
             into.records.append(OutputRecord(self._topic, partition, key, None, wall_ms, headers))
 
     def _headers_of(self, row: Row, version: Version) -> list[tuple[str, bytes]]:
-        headers = [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])]
+        headers = [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])] if version.raft_index else []
         if self._headers is not None:
             headers += self._headers(row)
         return headers

@@ -40,7 +40,8 @@ from tidegate.processor.emitter import Destination, Emitter
 from tidegate.processor.rows import PartitionRows
 from tidegate.processor.state_codec import NOWHERE
 from tidegate.processor.stored import pack, unpack
-from tidegate.raftlog.entry import Offset, RangeId
+from tidegate.processor.waiting import Reach, Unreachable
+from tidegate.raftlog.entry import Offset
 from tidegate.rows import Catalog, TableDescriptor
 from tidegate.spans import Span
 
@@ -91,6 +92,10 @@ class PartitionFeed:
         if not isinstance(self.message, Activate):
             return frozenset()
         return frozenset(target.table_id for target in self.message.targets)
+
+    def watches(self, span: Span) -> bool:
+        """Whether it emits rows of the span, which has no tenant prefix."""
+        return any(span.overlaps(watched) for watched in self.spans)
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -184,18 +189,31 @@ class PartitionFeeds:
             if table_id in feed.table_ids:
                 self.fail(feed.id, error)
 
-    def fail_below(self, range_id: RangeId, span: Span, high: Timestamp) -> None:
-        """Stop the feeds that watch ``span`` and start below ``high``: rows up to it were never seen here.
+    def lowest_start(self, span: Span, below: Timestamp, reach: Reach) -> Timestamp | None:
+        """See ``tidegate.processor.waiting.Watchers``."""
+        missing = (feed.start for feed in self._missing(span, below) if reach.includes(feed.start))
+        return min(missing, default=None)
 
-        ``span`` has no tenant prefix.
-        """
-        for feed in self.active:
-            if feed.start < high and any(span.overlaps(watched) for watched in feed.spans):
+    def want_previous(self, span: Span) -> bool:
+        """See ``tidegate.processor.waiting.Watchers``."""
+        return any(
+            feed.message.definition.options.needs_previous and feed.watches(span) for feed in self.active
+        )
+
+    def fail_unreachable(self, lost: Unreachable) -> None:
+        """Stop the feeds whose rows no scan can bring."""
+        for feed in self._missing(lost.span, lost.high):
+            if not lost.reach.includes(feed.start):
                 error = FeedError(
-                    f"range {range_id} begins in this log with rows up to {high} that the log does not hold, "
-                    f"above the feed's start {feed.start}: create the feed again"
+                    f"rows of range {lost.range_id} above {max(lost.reach.resolved, feed.start)} were not "
+                    f"seen, and the store has removed versions up to its GC threshold {lost.reach.kept}: "
+                    "create the feed again"
                 )
                 self.fail(feed.id, error)
+
+    def _missing(self, span: Span, below: Timestamp) -> Sequence[PartitionFeed]:
+        """The active feeds that want rows of the span from below a timestamp."""
+        return [feed for feed in self.active if feed.start < below and feed.watches(span)]
 
     def take_acks(self) -> list[Ack]:
         """The answers since the last call."""

@@ -4,8 +4,9 @@
                                   \\--> resolved timestamps --> checkpoint
 
 A processor holds the state of one log partition. ``step`` takes the next batch of its records and returns
-what must be made durable; ``control`` takes messages about feeds, between batches. Both are pure: no
-clock, no randomness, no I/O. What they return as ``changes`` is frozen: later steps do not alter it.
+what must be made durable; ``control`` takes messages about feeds and ``exchange`` those of other
+partitions' ranges, between batches. All are pure: no clock, no randomness, no I/O. What they return as
+``changes`` is frozen: later steps do not alter it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tidegate.errors import DescriptorConflict, EncodingError, FeedError, Malfor
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import (
     ControlRecord,
+    ExchangeRecord,
     Incident,
     LogRecord,
     PartitionCheckpoint,
@@ -41,12 +43,14 @@ from tidegate.processor.state_codec import (
     position_row,
     read_position,
 )
-from tidegate.raftlog.decode import decode_batch, decode_key
-from tidegate.raftlog.entry import DescriptorUpdate, Entry, Offset, RangeId, ScanChunk, Snapshot
+from tidegate.raftlog.decode import decode_batch
+from tidegate.raftlog.entry import DescriptorUpdate, Entry, Offset, RangeId, Snapshot
+from tidegate.rangefeed.backlog import QueueFactory
 from tidegate.rangefeed.range_state import RangeStatus, Version
-from tidegate.rows.table_key import without_tenant
 
 _SLOWEST_COUNT: Final = 10
+#: Entries of backlogs that one step applies.
+_DRAIN_MAX: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,13 @@ class ProcessorConfig:
     """What an engine may choose; none of it changes what rows come out.
 
     ``log_id`` and ``control_id`` name the very topics that are read, not just their names; a state that was
-    built from others is refused.
+    built from others is refused. ``queue`` makes the queues of ranges that fall behind (in memory if absent).
     """
 
     push: PushPolicy = field(default_factory=PushPolicy)
     log_id: str = ""
     control_id: str = ""
+    queue: QueueFactory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,20 @@ class QuarantinedRange:
     resolved: ResolvedTimestamp
     offset: Offset
     cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedRange:
+    """A range that waits: for hand-offs of ``parents``, or where there are none for a scan.
+
+    ``offset`` is where its backlog of ``entries`` begins, ``since_ms`` the log's time when it was parked.
+    """
+
+    range_id: RangeId
+    offset: Offset
+    entries: int
+    since_ms: int
+    parents: tuple[RangeId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +116,7 @@ class PartitionStatus:
     slowest: tuple[RangeProgress, ...]
     closed_regressions: int
     quarantined: tuple[QuarantinedRange, ...]
+    parked: tuple[ParkedRange, ...]
 
 
 class PartitionProcessor:
@@ -106,9 +126,12 @@ class PartitionProcessor:
         config = config or ProcessorConfig()
         self.partition = partition
         self._position = Position(log_id=config.log_id, control_id=config.control_id)
-        self._ranges = PartitionRanges(partition, partitions)
+        #: Up to here the log was read in this run: below the position while ranges that were behind catch up.
+        self._read = NOWHERE
         self._rows = PartitionRows()
         self._feeds = PartitionFeeds(partition)
+        self._ranges = PartitionRanges(partition, partitions, self._feeds, config.queue)
+        self._watched = self._feeds.active
         self._pusher = Pusher(config.push)
 
     @classmethod
@@ -136,12 +159,22 @@ class PartitionProcessor:
     @property
     def next_offset(self) -> Offset | None:
         """Where to read on in the log; ``None`` without a state: from offset 0."""
-        return None if self._position.offset == NOWHERE else Offset(self._position.offset + 1)
+        return None if self._position.offset == NOWHERE else Offset(self._read + 1)
 
     @property
     def next_control_offset(self) -> Offset:
         """Where to read on in the control topic."""
         return Offset(self._position.control_offset + 1)
+
+    @property
+    def next_hand_off(self) -> Offset:
+        """Where to read on in the hand-off topic."""
+        return self._position.next_hand_off
+
+    @property
+    def ready(self) -> bool:
+        """Whether a step without records would go on applying what ranges were behind with."""
+        return self._ranges.ready and not self.held
 
     @property
     def held(self) -> bool:
@@ -167,19 +200,35 @@ class PartitionProcessor:
                 f"log partition {self.partition} is held for a new feed's start and cannot take records"
             )
         position = self._position
-        fresh = [record for record in records if record.offset > position.offset]
-        outputs: list[Version] = []
+        due = [record for record in records if self._counts(record)]
+        versions: list[Version] = []
         result = StepResult(None)
-        entries = decode_batch((record.key, record.value) for record in fresh)
-        for record, entry in zip(fresh, entries, strict=True):
-            self._apply(record, entry, outputs, result)
-        if fresh:
-            position.offset = Offset(fresh[-1].offset)
-            position.log_time_ms = max(position.log_time_ms, *(record.timestamp for record in fresh))
-        if end is not None and end > position.offset:
-            position.offset = Offset(end - 1)
-        self._emit(outputs, result)
+        entries = decode_batch((record.key, record.value) for record in due)
+        for record, entry in zip(due, entries, strict=True):
+            self._apply(record, entry, versions, result)
+        if records:
+            self._advance(Offset(records[-1].offset))
+            position.log_time_ms = max(position.log_time_ms, *(record.timestamp for record in records))
+        if end is not None:
+            self._advance(Offset(end - 1))
+        self._settle(versions, result)
+        self._emit(versions, result)
+        result.requests += self._ranges.due(position.offset, position.log_time_ms)
         result.requests += self._pusher.due(self._ranges.touched, position.log_time_ms)
+        return self._finish(result, everything=False)
+
+    def exchange(self, records: Sequence[ExchangeRecord]) -> StepResult:
+        """Take up claims and hand-offs, at a batch boundary. Those taken up before are passed over.
+
+        What they let go on is applied by the next steps.
+        """
+        for record in records:
+            if record.offset >= self._position.next_hand_off:
+                self._ranges.take_exchange(record.message)
+                self._position.next_hand_off = Offset(record.offset + 1)
+        self._ranges.settle()
+        result = StepResult(None)
+        result.requests += self._ranges.due(self._position.offset, self._position.log_time_ms)
         return self._finish(result, everything=False)
 
     def control(self, records: Sequence[ControlRecord]) -> StepResult:
@@ -205,14 +254,14 @@ class PartitionProcessor:
 
     def missing_below(self, log_start: Offset) -> StepResult:
         """The log begins at ``log_start``: when entries that were to be read are gone, that is a hole."""
-        expected = self._position.offset + 1
+        expected = self._read + 1
         if log_start > expected:
-            self._ranges.quarantine_all(
-                log_start,
+            cause = (
                 f"the log begins at offset {log_start}, but offset {expected} was to be read next: retention "
-                "removed what was not read yet",
+                "removed what was not read yet"
             )
-            self._position.offset = Offset(log_start - 1)
+            self._ranges.cut(log_start, cause, passed=log_start <= self._position.offset + 1)
+            self._advance(Offset(log_start - 1))
         return self._finish(StepResult(None), everything=False)
 
     def definition_of(self, feed_id: FeedId) -> FeedDefinition:
@@ -263,6 +312,17 @@ class PartitionProcessor:
                 for state in self._ranges
                 if (hole := state.quarantine) is not None
             ),
+            tuple(
+                ParkedRange(
+                    state.range_id,
+                    backlog.start,
+                    len(backlog.queue),
+                    backlog.since_ms,
+                    tuple(sorted(claim.parent for claim in backlog.missing)),
+                )
+                for state, backlog in self._ranges.backlogs
+                if backlog.parked
+            ),
         )
 
     # ---- inside a step ----
@@ -272,28 +332,54 @@ class PartitionProcessor:
     ) -> None:
         offset = Offset(record.offset)
         if isinstance(entry, MalformedEntry):
-            self._ranges.refuse(decode_key(record.key), offset, entry)
+            self._ranges.refuse(record, entry, passed=offset <= self._position.offset)
         elif isinstance(entry, DescriptorUpdate):
             self._learn((entry,), versions, offset, result)
-        elif isinstance(entry, Snapshot):
-            self._learn(entry.descriptors, versions, offset, result)
-            self._take_snapshot(entry, versions, offset, result)
-        elif not isinstance(entry, ScanChunk):
-            committed = self._ranges.apply(entry, offset)
-            if committed:
-                versions.extend(committed)
-                self._raise_high(max(version.timestamp for version in committed))
+        else:
+            if isinstance(entry, Snapshot):
+                self._learn(entry.descriptors, versions, offset, result)
+                self._raise_high(entry.high)
+            self._add(self._ranges.take(record, entry), versions)
+            self._fail_unreachable(versions, result)
 
-    def _take_snapshot(
-        self, snapshot: Snapshot, versions: list[Version], offset: Offset, result: StepResult
-    ) -> None:
-        """A range that begins with versions that this log does not have is a hole for feeds below them."""
-        was_live = self._ranges.is_live(snapshot.range_id)
-        self._ranges.apply(snapshot, offset)
-        self._raise_high(snapshot.high)
-        if not was_live and self._ranges.is_live(snapshot.range_id):
+    def _counts(self, record: LogRecord) -> bool:
+        """Whether a record is new to the partition, or was passed by it and not by its range."""
+        if record.offset > self._position.offset:
+            return True
+        return record.offset > self._read and self._ranges.is_behind(record.key, record.offset)
+
+    def _advance(self, offset: Offset) -> None:
+        """Everything up to ``offset`` was read."""
+        behind = self._read < self._position.offset
+        self._read = max(self._read, offset)
+        self._position.offset = max(self._position.offset, offset)
+        if behind and self._read == self._position.offset:
+            self._ranges.catch_up()
+
+    def _settle(self, versions: list[Version], result: StepResult) -> None:
+        """Answer claims, and apply what ranges are behind with: a bounded number of entries."""
+        if self._feeds.active is not self._watched:
+            self._watched = self._feeds.active
+            self._ranges.release_unneeded()
+        room = _DRAIN_MAX
+        while True:
+            drained, taken = self._ranges.drain(room)
+            self._add(drained, versions)
+            self._fail_unreachable(versions, result)
+            room -= taken
+            if not self._ranges.settle() and not (taken and room):
+                return
+
+    def _add(self, committed: list[Version], versions: list[Version]) -> None:
+        if committed:
+            versions += committed
+            self._raise_high(max(version.timestamp for version in committed))
+
+    def _fail_unreachable(self, versions: list[Version], result: StepResult) -> None:
+        """Scans have begun that cannot bring everything: a hole for feeds that begin too low."""
+        for lost in self._ranges.take_unreachable():
             self._emit_before(versions, result)
-            self._feeds.fail_below(snapshot.range_id, without_tenant(snapshot.span), snapshot.high)
+            self._feeds.fail_unreachable(lost)
 
     def _learn(
         self,
@@ -341,6 +427,7 @@ class PartitionProcessor:
         if checkpoint.ranges:
             result.checkpoint = checkpoint
         result.changes = self._freeze()
+        result.exchanges = self._ranges.take_exchanges()
         result.acks = self._feeds.take_acks()
         result.incidents += self._ranges.take_incidents() + self._feeds.take_incidents(position.offset)
         result.offset = None if position.offset == NOWHERE else position.offset
@@ -353,7 +440,7 @@ class PartitionProcessor:
         )
 
     def _freeze(self) -> list[StateChange]:
-        changes = self._ranges.freeze(self._position.offset)
+        changes = self._ranges.freeze(self._position.offset, self._read)
         changes.extend(self._rows.freeze())
         changes.extend(self._feeds.freeze())
         self._position.sizes = self._sizes()
@@ -369,6 +456,8 @@ class PartitionProcessor:
         if stored is not None:
             self._position = _position_for(config, self.partition, stored)
         restore_ranges(self._ranges, rows, tables[StateTable.INTENTS], self._position.offset)
+        behind = self._ranges.lowest_behind
+        self._read = self._position.offset if behind is None else Offset(behind - 1)
         self._rows.restore(tables[StateTable.DESCRIPTORS])
         self._feeds.restore(value for _, value in tables[StateTable.FEEDS])
         require_sizes(self.partition, stored, self._sizes())

@@ -1,32 +1,69 @@
-"""The ranges of one log partition: entries in, committed versions out.
+"""The ranges of one log partition: entries in, committed versions out (docs/ranges.md).
 
 One bad range never stops another: an entry that cannot be followed quarantines its range, named in an
-incident, and the rest of the batch goes on.
+incident, and the rest of the batch goes on. A range that has to wait is parked, and only it: its entries
+stay in its backlog until what it waits for has come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
 
 from tidegate.errors import MalformedEntry, RangeError
-from tidegate.hlc import ResolvedTimestamp
-from tidegate.processor.batch import Incident, RangeCheckpoint, StateChange
+from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp
+from tidegate.processor.batch import Incident, LogRecord, RangeCheckpoint, StateChange
+from tidegate.processor.exchange import Exchanges
 from tidegate.processor.state_codec import chunk_rows, intent_rows, range_row
+from tidegate.processor.waiting import Unreachable, Waiting, Watchers, claims_of
+from tidegate.raftlog.decode import decode_entry, decode_key
 from tidegate.raftlog.encode import partition_of
-from tidegate.raftlog.entry import Command, Heartbeat, Offset, RangeEnd, RangeId, Snapshot
+from tidegate.raftlog.entry import (
+    BROADCAST,
+    Command,
+    DescriptorUpdate,
+    Heartbeat,
+    KeyValue,
+    Offset,
+    RaftIndex,
+    RangeEnd,
+    RangeId,
+    ScanChunk,
+    Snapshot,
+)
+from tidegate.raftlog.request import Scan
+from tidegate.rangefeed.backlog import Backlog, MemoryQueue, QueueFactory, RawEntry
+from tidegate.rangefeed.handoff import Exchange, HandOff
 from tidegate.rangefeed.range_state import RangeState, RangeStatus, Version
+from tidegate.rangefeed.scan import RangeScan
 from tidegate.rows.table_key import without_tenant
 from tidegate.spans import Span
 
+RangeEntry: TypeAlias = Command | Heartbeat | Snapshot | RangeEnd | ScanChunk
+
+#: A hand-off that has not come after so much log time is not waited for any more.
+HAND_OFF_LIMIT_MS: Final = 600_000
+#: A scan without progress for so much log time is asked for again.
+SCAN_REPEAT_MS: Final = 30_000
+_OPLESS: Final = RaftIndex(0)
+
 
 class PartitionRanges:
-    """All ranges of log partition ``partition`` of ``partitions``."""
+    """All ranges of log partition ``partition`` of ``partitions``, for the feeds that ``watchers`` knows."""
 
-    def __init__(self, partition: int, partitions: int) -> None:
+    def __init__(
+        self, partition: int, partitions: int, watchers: Watchers, queue: QueueFactory | None = None
+    ) -> None:
         self.partition = partition
         self.partitions = partitions
+        self._new_queue: QueueFactory = queue or (lambda _: MemoryQueue())
         self._ranges: dict[RangeId, RangeState] = {}
         self._touched: dict[RangeId, RangeState] = {}
+        self._waiting = Waiting(watchers)
+        self._exchanges = Exchanges(self._ranges, self._touch, self._is_here, self._receive)
+        self._backlogs: dict[RangeId, Backlog] = {}
+        #: The backlogs that wait for nothing, in the order in which they are applied.
+        self._ready: dict[RangeId, None] = {}
         #: Per range the span that its keys were last seen to have, and the same without tenant prefix.
         self._table_spans: dict[RangeId, tuple[Span, Span]] = {}
         self._incidents: list[Incident] = []
@@ -37,59 +74,250 @@ class PartitionRanges:
     def __len__(self) -> int:
         return len(self._ranges)
 
-    def get(self, range_id: RangeId) -> RangeState | None:
-        """The range if the log has named it."""
-        return self._ranges.get(range_id)
-
-    def is_live(self, range_id: RangeId) -> bool:
-        """Whether the range is followed."""
-        state = self._ranges.get(range_id)
-        return state is not None and state.status is RangeStatus.LIVE
-
     def restore(self, state: RangeState) -> None:
         """Put back a range as it was stored."""
         self._ranges[state.range_id] = state
+        self._exchanges.restore(state)
 
     @property
     def touched(self) -> Iterable[RangeState]:
-        """The ranges that changed since the last freeze."""
-        return self._touched.values()
+        """The ranges that changed since the last freeze and have applied all their entries."""
+        return (state for state in self._touched.values() if state.range_id not in self._backlogs)
 
-    def apply(self, entry: Command | Heartbeat | Snapshot | RangeEnd, offset: Offset) -> list[Version]:
+    @property
+    def backlogs(self) -> Iterable[tuple[RangeState, Backlog]]:
+        """The ranges with entries that they have not applied."""
+        return ((self._ranges[range_id], backlog) for range_id, backlog in self._backlogs.items())
+
+    @property
+    def ready(self) -> bool:
+        """Whether there are entries that `drain` would apply."""
+        return bool(self._ready)
+
+    @property
+    def lowest_behind(self) -> Offset | None:
+        """The lowest offset whose entry a range has not applied, as the state knows it."""
+        return min((state.behind for state in self if state.behind is not None), default=None)
+
+    def is_behind(self, key: bytes | None, offset: int) -> bool:
+        """Whether a record that the partition has passed counts for any of its ranges."""
+        range_id = decode_key(key)
+        if range_id is None:
+            return True
+        state = self._ranges.get(range_id)
+        return state is not None and state.behind is not None and offset >= state.behind
+
+    # ---- entries of the log ----
+
+    def take(self, record: LogRecord, entry: RangeEntry) -> list[Version]:
         """Take the next entry of the partition; returns the versions that it committed.
 
         A command whose op is forbidden commits nothing: its range is complete up to the resolved
         timestamp from before it, and quarantined there.
         """
         range_id = entry.range_id
-        if partition_of(range_id, self.partitions) != self.partition:
-            self._report_stray(range_id, offset)
+        if not self._is_here(range_id):
+            self._report_stray(range_id, record)
             return []
-        state = self._ranges.get(range_id)
-        if state is None:
-            state = self._ranges[range_id] = RangeState(range_id)
-        self._touched[range_id] = state
+        state, backlog = self._touch(range_id), self._backlogs.get(range_id)
+        if isinstance(entry, ScanChunk):
+            return [] if backlog is None else self._take_scanned(backlog, entry, record)
+        if backlog is not None:
+            if not _begins_anew(backlog, entry):
+                backlog.queue.append(_raw(record))
+                return []
+            self._drop_backlog(range_id)
+        return self._apply(state, entry, record)
+
+    def refuse(self, record: LogRecord, error: MalformedEntry, *, passed: bool) -> None:
+        """A record that could not be read: a hole in its range, or in all when it names none.
+
+        ``passed``: the partition was told before, and only ranges that are behind were not.
+        """
+        range_id = decode_key(record.key)
+        if range_id is None or range_id == BROADCAST:
+            cause = f"an unreadable record that names no range: {error}"
+            for state in [state for state in self if not passed or state.behind is not None]:
+                self._hole(state, record, cause)
+        elif self._is_here(range_id):
+            self._hole(self._touch(range_id), record, str(error))
+        else:
+            self._report_stray(range_id, record)
+
+    def cut(self, log_start: Offset, cause: str, *, passed: bool) -> None:
+        """Entries below ``log_start`` are gone that were to be read: a hole in every range.
+
+        ``passed``: the partition had passed them, and only ranges that are behind had not.
+        """
+        gap = RawEntry(log_start, None, None, 0)
+        for state in [state for state in self if not passed or state.behind is not None]:
+            self._hole(state, gap, cause)
+
+    def _hole(self, state: RangeState, record: LogRecord, cause: str) -> None:
+        """A hole here, or where the range comes to it when it applies its backlog."""
+        backlog = self._backlogs.get(state.range_id)
+        if backlog is None:
+            self._quarantine(state, record, cause, state.resolved)
+        else:
+            backlog.queue.append(_raw(record))
+
+    def _apply(self, state: RangeState, entry: RangeEntry, record: LogRecord) -> list[Version]:
+        if isinstance(entry, ScanChunk):
+            return []
+        if isinstance(entry, Snapshot) and entry.chunk == 0 and self._parks(state, entry, record):
+            return []
         resolved = state.resolved
         try:
             return state.apply(entry)
         except RangeError as error:
-            self._quarantine(state, offset, str(error), resolved)
+            self._quarantine(state, record, str(error), resolved)
             return []
 
-    def refuse(self, range_id: RangeId | None, offset: Offset, error: MalformedEntry) -> None:
-        """A record that could not be read: a hole in its range, or in all when it names none."""
-        if range_id is not None and partition_of(range_id, self.partitions) != self.partition:
-            self._report_stray(range_id, offset)
-        elif range_id is None or range_id == 0:
-            self.quarantine_all(offset, f"an unreadable record that names no range: {error}")
-        else:
-            state = self._ranges.setdefault(range_id, RangeState(range_id))
-            self._quarantine(state, offset, str(error), state.resolved)
+    # ---- waiting ----
 
-    def quarantine_all(self, offset: Offset, cause: str) -> None:
-        """A hole that may belong to any range of the partition."""
-        for state in self._ranges.values():
-            self._quarantine(state, offset, cause, state.resolved)
+    def _parks(self, state: RangeState, head: Snapshot, record: LogRecord) -> bool:
+        """Park the range before the snapshot that begins here, if it has to wait for anything."""
+        if state.passes_over(head):
+            return False
+        self._quarantine_before(state, head, record)
+        offset, backlog = Offset(record.offset), self._backlogs.get(state.range_id)
+        if backlog is not None and backlog.cleared == offset:
+            return False
+        missing = claims_of(state, head).difference(state.hand_offs)
+        if missing and self._waiting.is_needed(head):
+            self._backlog_from(state, record).wait_for(head, offset, record.timestamp, missing)
+            self._exchanges.claim(missing)
+            return True
+        scan = None if missing else self._waiting.scan_for(state, head, offset)
+        if scan is None:
+            return False
+        self._backlog_from(state, record).wait_for(head, offset, record.timestamp, frozenset())
+        self._scan(state, scan)
+        return True
+
+    def _quarantine_before(self, state: RangeState, head: Snapshot, record: LogRecord) -> None:
+        """A snapshot that the range cannot go on with ends a hole that nobody saw until now."""
+        try:
+            state.require_replaceable(head)
+            if state.chunks and state.status is RangeStatus.LIVE:
+                raise MalformedEntry(f"a snapshot at index {head.raft_index} began within another one")
+        except RangeError as error:
+            self._quarantine(state, record, str(error), state.resolved)
+
+    def _backlog_from(self, state: RangeState, record: LogRecord) -> Backlog:
+        """The range's backlog, which begins with ``record`` if there was none."""
+        backlog = self._backlogs.get(state.range_id)
+        if backlog is None:
+            backlog = self._backlogs[state.range_id] = Backlog(self._new_queue(state.range_id))
+            backlog.queue.append(_raw(record))
+        self._ready.pop(state.range_id, None)
+        return backlog
+
+    def _drop_backlog(self, range_id: RangeId) -> None:
+        self._backlogs.pop(range_id).queue.close()
+        self._ready.pop(range_id, None)
+
+    def _clear(self, range_id: RangeId) -> None:
+        """The range waits for nothing more."""
+        self._backlogs[range_id].clear()
+        self._ready[range_id] = None
+
+    def _scan(self, state: RangeState, scan: RangeScan) -> None:
+        state.scan = self._backlogs[state.range_id].scan = scan
+
+    def _receive(self, hand_off: HandOff) -> None:
+        claim = hand_off.claim
+        state, backlog = self._touch(claim.child), self._backlogs.get(claim.child)
+        if backlog is None and state.status is not RangeStatus.UNINITIALISED and not state.awaits_snapshot:
+            return  # it has gone on without it
+        state.hand_offs[claim] = hand_off
+        if backlog is not None and claim in backlog.missing:
+            backlog.missing -= {claim}
+            if not backlog.missing:
+                self._come_to_scan(state, backlog)
+
+    def _come_to_scan(self, state: RangeState, backlog: Backlog) -> None:
+        """Every parent has answered: scan what they could not give, or go on."""
+        scan = self._waiting.scan_for(state, backlog.head, backlog.start)
+        if scan is None:
+            self._clear(state.range_id)
+        else:
+            self._scan(state, scan)
+
+    def _take_scanned(self, backlog: Backlog, chunk: ScanChunk, record: LogRecord) -> list[Version]:
+        scan = backlog.scan
+        if scan is None or chunk.generation != backlog.head.generation:
+            return []
+        rows = scan.take(chunk, record.timestamp)
+        if scan.done:
+            self._clear(chunk.range_id)
+        return [_scanned(chunk.range_id, row) for row in rows]
+
+    def release_unneeded(self) -> None:
+        """Let ranges go on that wait for the sake of feeds that are gone."""
+        for state, backlog in list(self.backlogs):
+            if backlog.parked and not self._waiting.is_needed(backlog.head):
+                self._touch(state.range_id).scan = None
+                self._clear(state.range_id)
+
+    def due(self, offset: Offset, log_time_ms: int) -> list[Scan]:
+        """The scans to ask for now. Hand-offs that did not come are waited for no more."""
+        requests = []
+        for state, backlog in list(self.backlogs):
+            if backlog.missing and log_time_ms - backlog.since_ms >= HAND_OFF_LIMIT_MS:
+                self._touch(state.range_id)
+                for claim in backlog.missing:
+                    self._receive(HandOff(claim, ZERO_RESOLVED, complete=False))
+            if backlog.scan is not None and backlog.scan.is_due(log_time_ms - SCAN_REPEAT_MS):
+                self._touch(state.range_id)
+                requests.append(backlog.scan.request(offset, log_time_ms))
+        return requests
+
+    # ---- claims and hand-offs, backlogs that are applied ----
+
+    def take_exchange(self, message: Exchange) -> None:
+        """Take a claim or a hand-off of another partition."""
+        self._exchanges.take(message)
+
+    def settle(self) -> bool:
+        """Answer the claims that can be answered; returns whether any was."""
+        return self._exchanges.settle()
+
+    def take_exchanges(self) -> list[Exchange]:
+        """Claims and hand-offs for other partitions since the last call."""
+        return self._exchanges.take_out()
+
+    def drain(self, limit: int) -> tuple[list[Version], int]:
+        """Apply up to ``limit`` entries of backlogs; returns their versions, and how many entries it was."""
+        versions: list[Version] = []
+        taken = 0
+        while self._ready and taken < limit:
+            taken += self._drain_one(next(iter(self._ready)), limit - taken, versions)
+        return versions, taken
+
+    def _drain_one(self, range_id: RangeId, limit: int, versions: list[Version]) -> int:
+        state, backlog = self._touch(range_id), self._backlogs[range_id]
+        taken = 0
+        while backlog.queue and taken < limit:
+            versions += self._apply_raw(state, backlog.queue.first())
+            taken += 1
+            if backlog.parked:
+                return taken  # again, before that entry
+            backlog.queue.popleft()
+        if not backlog.queue:
+            self._drop_backlog(range_id)
+        return taken
+
+    def _apply_raw(self, state: RangeState, raw: RawEntry) -> list[Version]:
+        try:
+            entry = decode_entry(raw.key, raw.value)
+        except MalformedEntry as error:
+            self._quarantine(state, raw, str(error), state.resolved)
+            return []
+        assert not isinstance(entry, DescriptorUpdate)
+        return self._apply(state, entry, raw)
+
+    # ---- checkpoints and state ----
 
     def checkpoints(self, spans: Iterable[Span], *, everything: bool = False) -> list[RangeCheckpoint]:
         """The checkpoints that touched ranges (or all) can give over keys that ``spans`` watch.
@@ -120,10 +348,25 @@ class PartitionRanges:
             known = self._table_spans[state.range_id] = (span, without_tenant(span))
         return known[1]
 
-    def freeze(self, offset: Offset) -> list[StateChange]:
-        """The rows of everything that changed since the last freeze, as bytes of this moment."""
+    def catch_up(self) -> None:
+        """The partition has read again all that it had passed: only backlogs are behind from here on."""
+        for state in self:
+            if state.behind is not None and state.range_id not in self._backlogs:
+                self._touch(state.range_id).behind = None
+
+    def freeze(self, offset: Offset, read: Offset) -> list[StateChange]:
+        """The rows of everything that changed since the last freeze, as bytes of this moment.
+
+        ``offset`` is the partition's position, ``read`` how far it has read, which is lower after a restart
+        with ranges that were behind.
+        """
         changes: list[StateChange] = []
         for state in self._touched.values():
+            backlog = self._backlogs.get(state.range_id)
+            if backlog is not None:
+                state.behind = backlog.start
+            elif state.behind is not None:
+                state.behind = Offset(read + 1) if read < offset else None
             changes.append(range_row(state, offset))
             changes.extend(chunk_rows(state))
             changes.extend(intent_rows(state, offset))
@@ -135,20 +378,59 @@ class PartitionRanges:
         incidents, self._incidents = self._incidents, []
         return incidents
 
-    def _quarantine(self, state: RangeState, offset: Offset, cause: str, resolved: ResolvedTimestamp) -> None:
+    def take_unreachable(self) -> list[Unreachable]:
+        """The scans since the last call that cannot bring everything."""
+        unreachable, self._waiting.unreachable = self._waiting.unreachable, []
+        return unreachable
+
+    # ----
+
+    def _is_here(self, range_id: RangeId) -> bool:
+        return partition_of(range_id, self.partitions) == self.partition
+
+    def _touch(self, range_id: RangeId) -> RangeState:
+        state = self._ranges.get(range_id)
+        if state is None:
+            state = self._ranges[range_id] = RangeState(range_id)
+        self._touched[range_id] = state
+        return state
+
+    def _quarantine(
+        self, state: RangeState, record: LogRecord, cause: str, resolved: ResolvedTimestamp
+    ) -> None:
         if state.status in (RangeStatus.QUARANTINED, RangeStatus.ENDED):
             return
-        state.quarantine_at(offset, cause, resolved)
-        self._touched[state.range_id] = state
-        self._report(state.range_id, offset, f"range {state.range_id} is quarantined at {resolved}: {cause}")
+        state.quarantine_at(Offset(record.offset), cause, resolved)
+        self._touch(state.range_id)
+        self._report(state.range_id, record, f"range {state.range_id} is quarantined at {resolved}: {cause}")
 
-    def _report_stray(self, range_id: RangeId, offset: Offset) -> None:
+    def _report_stray(self, range_id: RangeId, record: LogRecord) -> None:
         self._report(
             range_id,
-            offset,
+            record,
             f"a record of range {range_id} was skipped: it belongs to partition "
             f"{partition_of(range_id, self.partitions)} of {self.partitions}",
         )
 
-    def _report(self, range_id: RangeId, offset: Offset, cause: str) -> None:
-        self._incidents.append(Incident(self.partition, offset, range_id, None, cause))
+    def _report(self, range_id: RangeId, record: LogRecord, cause: str) -> None:
+        self._incidents.append(Incident(self.partition, Offset(record.offset), range_id, None, cause))
+
+
+def _begins_anew(backlog: Backlog, entry: RangeEntry) -> bool:
+    """Whether a scan has become one over the wrong keys: the range split or merged meanwhile."""
+    return (
+        backlog.scan is not None
+        and isinstance(entry, Snapshot)
+        and entry.chunk == 0
+        and entry.generation > backlog.head.generation
+    )
+
+
+def _raw(record: LogRecord) -> RawEntry:
+    return RawEntry(record.offset, record.key, record.value, record.timestamp)
+
+
+def _scanned(range_id: RangeId, row: KeyValue) -> Version:
+    return Version(
+        row.key, row.timestamp, row.value, row.prev_value, row.omit_in_rangefeeds, range_id, _OPLESS, 0
+    )

@@ -20,11 +20,20 @@ from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.resolved_topic import marker_partitions, offset_marker_value, topics_with
 from tidegate.errors import FeedError
 from tidegate.hlc import ResolvedTimestamp
-from tidegate.processor.batch import ControlRecord, Incident, LogRecord, PartitionCheckpoint, StepResult
+from tidegate.processor.batch import (
+    ControlRecord,
+    ExchangeRecord,
+    Incident,
+    LogRecord,
+    PartitionCheckpoint,
+    StepResult,
+)
 from tidegate.processor.framing import frame, schemas_of
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset
 from tidegate.raftlog.request import RangeRequest
+from tidegate.rangefeed.handoff import receiver_of
 
 
 class TopicPartition(NamedTuple):
@@ -68,7 +77,10 @@ class ReferenceEngine:
         self._feeds = {feed.feed_id: feed for feed in feeds}
         self._frontiers = {feed.feed_id: _frontier(feed) for feed in feeds}
         self._processors = [PartitionProcessor(number, partitions, config) for number in range(partitions)]
+        #: The hand-off topic, as far as it was not taken up.
+        self._exchanges: list[list[ExchangeRecord]] = [[] for _ in range(partitions)]
         self.output: dict[TopicPartition, list[Emitted]] = defaultdict(list)
+        self._handed = 0
         self.requests: list[RangeRequest] = []
         self.incidents: list[Incident] = []
         controls = [ControlRecord(Offset(number), feed) for number, feed in enumerate(feeds)]
@@ -79,6 +91,21 @@ class ReferenceEngine:
         """Take the next batch of one partition."""
         processor = self._processors[partition]
         self._make_durable(processor, processor.step(records))
+        self._let_go_on()
+
+    def _let_go_on(self) -> None:
+        """Pass claims and hand-offs round, and apply what ranges were behind with."""
+        busy = True
+        while busy:
+            busy = False
+            for processor, waiting in zip(self._processors, self._exchanges, strict=True):
+                if waiting:
+                    taken, waiting[:] = list(waiting), []
+                    self._make_durable(processor, processor.exchange(taken))
+                    busy = True
+                while processor.ready:
+                    self._make_durable(processor, processor.step(()))
+                    busy = True
 
     def high_water(self, feed_id: FeedId) -> ResolvedTimestamp:
         """How far the feed is complete."""
@@ -99,6 +126,10 @@ class ReferenceEngine:
                     Emitted(record.key, record.value, record.timestamp_ms, tuple(record.headers))
                 )
         self.requests += result.requests
+        for message in result.exchanges:
+            number = partition_of(receiver_of(message), len(self._processors))
+            self._handed += 1
+            self._exchanges[number].append(ExchangeRecord(Offset(self._handed), message))
         self.incidents += result.incidents
         if result.checkpoint is not None:
             self._advance(result.checkpoint)

@@ -16,7 +16,9 @@ from tidegate.errors import MalformedEntry, StateError
 from tidegate.hlc import ZERO, ClosedTimestamp, ResolvedTimestamp, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateChange, StateTable
-from tidegate.processor.stored import STATE_VERSION, pack, unpack
+from tidegate.processor.exchange_codec import claim_message, hand_off_message, read_claim, read_hand_off
+from tidegate.processor.scan_codec import read_scan, scan_message
+from tidegate.processor.stored import STATE_VERSION, is_readable, pack, unpack
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (
@@ -29,6 +31,7 @@ from tidegate.raftlog.entry import (
     Snapshot,
     TxnId,
 )
+from tidegate.rangefeed.handoff import Hole, Promise
 from tidegate.rangefeed.intent_queue import TrackedTxn
 from tidegate.rangefeed.range_state import Floor, Quarantine, RangeState, RangeStatus
 from tidegate.rangefeed.resolver import Resolver
@@ -54,6 +57,7 @@ class TableSizes(NamedTuple):
 
 
 EMPTY: Final = TableSizes()
+_START: Final = Offset(0)
 
 
 @dataclass(slots=True)
@@ -71,6 +75,7 @@ class Position:
     log_id: str = ""
     control_id: str = ""
     sizes: TableSizes = EMPTY
+    next_hand_off: Offset = _START
 
 
 def position_row(position: Position) -> StateChange:
@@ -86,6 +91,7 @@ def position_row(position: Position) -> StateChange:
         ranges=position.sizes.ranges,
         descriptor_rows=position.sizes.descriptors,
         feed_rows=position.sizes.feeds,
+        next_hand_off=position.next_hand_off,
     )
     return StateChange(StateTable.RANGES, POSITION_KEY, pack(message))
 
@@ -101,6 +107,7 @@ def read_position(value: bytes) -> Position:
         row.log_id,
         row.control_id,
         TableSizes(row.ranges, row.descriptor_rows, row.feed_rows),
+        Offset(row.next_hand_off),
     )
 
 
@@ -123,6 +130,7 @@ def range_row(state: RangeState, offset: Offset) -> StateChange:
         closed_regressions=state.closed_regressions,
         chunks=len(state.chunks),
         open_transactions=len(resolver.queue),
+        began_at=state.began_at,
     )
     if span is not None:
         message.start, message.end = span
@@ -134,7 +142,22 @@ def range_row(state: RangeState, offset: Offset) -> StateChange:
         message.pending_heartbeat = encode_entry(state.pending_heartbeat)
     for (start, end), resolved in state.floors:
         message.floors.add(start=start, end=end, resolved_wall=resolved.wall)
+    _fill_waiting(message, state)
     return StateChange(StateTable.RANGES, encode_key(state.range_id), pack(message))
+
+
+def _fill_waiting(message: pb.Range, state: RangeState) -> None:
+    """What it waits for, and what others may ask of it."""
+    if state.behind is not None:
+        message.behind = state.behind
+    if state.scan is not None:
+        message.scan.CopyFrom(scan_message(state.scan))
+    message.hand_offs.extend(hand_off_message(state.hand_offs[claim]) for claim in sorted(state.hand_offs))
+    message.claims.extend(map(claim_message, sorted(state.claims)))
+    for hole in state.holes:
+        message.holes.add(before=hole.before, last_index=hole.last_index, resolved_wall=hole.resolved.wall)
+    for index, resolved in state.promises:
+        message.promises.add(index=index, resolved_wall=resolved.wall)
 
 
 class StoredRange(NamedTuple):
@@ -166,7 +189,7 @@ def read_chunk(key: bytes, value: bytes) -> tuple[RangeId, int, Snapshot]:
     """The range, the number and the chunk of a chunk row."""
     range_key, number = key[:_RANGE_ID_BYTES], int.from_bytes(key[_RANGE_ID_BYTES:], "big")
     entry = _entry(range_key, value[len(_VERSION) :])
-    if value[: len(_VERSION)] != _VERSION or not isinstance(entry, Snapshot):
+    if not is_readable(value) or not isinstance(entry, Snapshot):
         raise StateError(f"a snapshot chunk of range {entry_range(range_key)} is damaged. {_RESTORE}")
     return entry_range(range_key), number, entry
 
@@ -203,9 +226,31 @@ def read_range(key: bytes, value: bytes) -> StoredRange:
         Floor(Span(floor.start, floor.end), ResolvedTimestamp(Timestamp(floor.resolved_wall)))
         for floor in row.floors
     ]
+    _read_waiting(row, state)
     if row.pending_heartbeat and isinstance(beat := _entry(key, row.pending_heartbeat), Heartbeat):
         state.pending_heartbeat = beat
     return StoredRange(state, Offset(row.offset), row.chunks, row.open_transactions)
+
+
+def _read_waiting(row: pb.Range, state: RangeState) -> None:
+    state.began_at = RaftIndex(row.began_at)
+    if row.HasField("behind"):
+        state.behind = Offset(row.behind)
+    if row.HasField("scan"):
+        state.scan = read_scan(state.range_id, row.scan)
+    state.hand_offs = {hand_off.claim: hand_off for hand_off in map(read_hand_off, row.hand_offs)}
+    state.claims = set(map(read_claim, row.claims))
+    state.holes = [
+        Hole(RaftIndex(hole.before), RaftIndex(hole.last_index), _resolved(hole.resolved_wall))
+        for hole in row.holes
+    ]
+    state.promises = [
+        Promise(RaftIndex(promise.index), _resolved(promise.resolved_wall)) for promise in row.promises
+    ]
+
+
+def _resolved(wall: int) -> ResolvedTimestamp:
+    return ResolvedTimestamp(Timestamp(wall))
 
 
 def _entry(key: bytes, stored: bytes) -> Entry:

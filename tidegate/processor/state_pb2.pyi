@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Position(_message.Message):
-    __slots__ = ("offset", "control_offset", "high_wall", "high_logical", "log_time_ms", "log_id", "control_id", "ranges", "descriptor_rows", "feed_rows")
+    __slots__ = ("offset", "control_offset", "high_wall", "high_logical", "log_time_ms", "log_id", "control_id", "ranges", "descriptor_rows", "feed_rows", "next_hand_off")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     CONTROL_OFFSET_FIELD_NUMBER: _ClassVar[int]
     HIGH_WALL_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,7 @@ class Position(_message.Message):
     RANGES_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTOR_ROWS_FIELD_NUMBER: _ClassVar[int]
     FEED_ROWS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_HAND_OFF_FIELD_NUMBER: _ClassVar[int]
     offset: int
     control_offset: int
     high_wall: int
@@ -28,10 +29,11 @@ class Position(_message.Message):
     ranges: int
     descriptor_rows: int
     feed_rows: int
-    def __init__(self, offset: _Optional[int] = ..., control_offset: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., log_time_ms: _Optional[int] = ..., log_id: _Optional[str] = ..., control_id: _Optional[str] = ..., ranges: _Optional[int] = ..., descriptor_rows: _Optional[int] = ..., feed_rows: _Optional[int] = ...) -> None: ...
+    next_hand_off: int
+    def __init__(self, offset: _Optional[int] = ..., control_offset: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., log_time_ms: _Optional[int] = ..., log_id: _Optional[str] = ..., control_id: _Optional[str] = ..., ranges: _Optional[int] = ..., descriptor_rows: _Optional[int] = ..., feed_rows: _Optional[int] = ..., next_hand_off: _Optional[int] = ...) -> None: ...
 
 class Range(_message.Message):
-    __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions")
+    __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions", "behind", "hand_offs", "claims", "scan", "holes", "promises", "began_at")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +54,13 @@ class Range(_message.Message):
     CHUNKS_FIELD_NUMBER: _ClassVar[int]
     FLOORS_FIELD_NUMBER: _ClassVar[int]
     OPEN_TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    HAND_OFFS_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    SCAN_FIELD_NUMBER: _ClassVar[int]
+    HOLES_FIELD_NUMBER: _ClassVar[int]
+    PROMISES_FIELD_NUMBER: _ClassVar[int]
+    BEGAN_AT_FIELD_NUMBER: _ClassVar[int]
     offset: int
     generation: int
     applied: int
@@ -72,7 +81,86 @@ class Range(_message.Message):
     chunks: int
     floors: _containers.RepeatedCompositeFieldContainer[Floor]
     open_transactions: int
-    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ...) -> None: ...
+    behind: int
+    hand_offs: _containers.RepeatedCompositeFieldContainer[HandOff]
+    claims: _containers.RepeatedCompositeFieldContainer[Claim]
+    scan: Scan
+    holes: _containers.RepeatedCompositeFieldContainer[Hole]
+    promises: _containers.RepeatedCompositeFieldContainer[Promise]
+    began_at: int
+    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ..., behind: _Optional[int] = ..., hand_offs: _Optional[_Iterable[_Union[HandOff, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., began_at: _Optional[int] = ...) -> None: ...
+
+class Claim(_message.Message):
+    __slots__ = ("child", "parent", "last_index")
+    CHILD_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    child: int
+    parent: int
+    last_index: int
+    def __init__(self, child: _Optional[int] = ..., parent: _Optional[int] = ..., last_index: _Optional[int] = ...) -> None: ...
+
+class HandOff(_message.Message):
+    __slots__ = ("claim", "resolved_wall", "complete")
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    claim: Claim
+    resolved_wall: int
+    complete: bool
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., resolved_wall: _Optional[int] = ..., complete: _Optional[bool] = ...) -> None: ...
+
+class Exchange(_message.Message):
+    __slots__ = ("claim", "hand_off")
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    HAND_OFF_FIELD_NUMBER: _ClassVar[int]
+    claim: Claim
+    hand_off: HandOff
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., hand_off: _Optional[_Union[HandOff, _Mapping]] = ...) -> None: ...
+
+class Scan(_message.Message):
+    __slots__ = ("snapshot_offset", "start", "end", "after_wall", "after_logical", "upto_wall", "upto_logical", "with_prev", "next_key", "request_id", "asked_ms")
+    SNAPSHOT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    AFTER_WALL_FIELD_NUMBER: _ClassVar[int]
+    AFTER_LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    UPTO_WALL_FIELD_NUMBER: _ClassVar[int]
+    UPTO_LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    WITH_PREV_FIELD_NUMBER: _ClassVar[int]
+    NEXT_KEY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ASKED_MS_FIELD_NUMBER: _ClassVar[int]
+    snapshot_offset: int
+    start: bytes
+    end: bytes
+    after_wall: int
+    after_logical: int
+    upto_wall: int
+    upto_logical: int
+    with_prev: bool
+    next_key: bytes
+    request_id: int
+    asked_ms: int
+    def __init__(self, snapshot_offset: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., after_wall: _Optional[int] = ..., after_logical: _Optional[int] = ..., upto_wall: _Optional[int] = ..., upto_logical: _Optional[int] = ..., with_prev: _Optional[bool] = ..., next_key: _Optional[bytes] = ..., request_id: _Optional[int] = ..., asked_ms: _Optional[int] = ...) -> None: ...
+
+class Hole(_message.Message):
+    __slots__ = ("before", "last_index", "resolved_wall")
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
+    before: int
+    last_index: int
+    resolved_wall: int
+    def __init__(self, before: _Optional[int] = ..., last_index: _Optional[int] = ..., resolved_wall: _Optional[int] = ...) -> None: ...
+
+class Promise(_message.Message):
+    __slots__ = ("index", "resolved_wall")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    resolved_wall: int
+    def __init__(self, index: _Optional[int] = ..., resolved_wall: _Optional[int] = ...) -> None: ...
 
 class Floor(_message.Message):
     __slots__ = ("start", "end", "resolved_wall")

@@ -8,7 +8,8 @@ from google.protobuf.message import DecodeError
 
 from tidegate.errors import StateError
 
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
+_OLDEST_VERSION: Final = 1  # it lacks what ranges wait for, so it has none that waits
 _VERSION_BYTE: Final = bytes([STATE_VERSION])
 
 
@@ -24,6 +25,11 @@ class Message(Protocol):
 MessageT = TypeVar("MessageT", bound=Message)
 
 
+def is_readable(stored: bytes) -> bool:
+    """Whether a stored value is of a version that this worker reads."""
+    return bool(stored) and _OLDEST_VERSION <= stored[0] <= STATE_VERSION
+
+
 def pack(message: Message) -> bytes:
     """The stored form of a message."""
     return _VERSION_BYTE + message.SerializeToString()
@@ -34,7 +40,7 @@ def unpack(kind: type[MessageT], stored: bytes, what: str) -> MessageT:
 
     Raises ``StateError``, naming ``what``, for a value of a newer version or one that does not parse.
     """
-    if stored[:1] != _VERSION_BYTE:
+    if not is_readable(stored):
         version = stored[0] if stored else "none"
         raise StateError(
             f"{what} is stored in version {version}, but this worker reads version {STATE_VERSION}. "

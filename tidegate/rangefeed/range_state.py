@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from tidegate.errors import ForbiddenOp, GenerationError, IndexGap, MalformedEntry, RangeError
+from tidegate.errors import ForbiddenOp, GenerationError, IndexGap, MalformedEntry
 from tidegate.hlc import ZERO, ZERO_RESOLVED, ClosedTimestamp, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
     Command,
@@ -28,11 +28,14 @@ from tidegate.raftlog.entry import (
     WriteIntent,
     WriteValue,
 )
+from tidegate.rangefeed.handoff import Claim, HandOff, Hole, Promise
 from tidegate.rangefeed.resolver import Resolver
+from tidegate.rangefeed.scan import RangeScan
 from tidegate.spans import Span
 
 #: Ops that make a version; a tuple, for `isinstance` with a union builds it anew for every op.
 _COMMITTING: Final = (WriteValue, CommitIntent)
+_PROMISES_MAX: Final = 64  # claims come soon after a split; one that comes later has a lower floor
 
 
 class RangeStatus(enum.Enum):
@@ -47,7 +50,8 @@ class RangeStatus(enum.Enum):
 class Version(NamedTuple):
     """A committed version of a key, and where in the log it became one.
 
-    ``value`` empty is a deletion. (``range_id``, ``raft_index``, ``ordinal``) name the op.
+    ``value`` empty is a deletion. (``range_id``, ``raft_index``, ``ordinal``) name the op; a version that a
+    scan found has no op, and raft index 0.
     """
 
     key: bytes
@@ -81,17 +85,24 @@ class RangeState:
     __slots__ = (
         "applied",
         "awaits_snapshot",
+        "began_at",
+        "behind",
         "chunks",
+        "claims",
         "closed_regressions",
         "floors",
         "gc_threshold",
         "generation",
+        "hand_offs",
         "high",
+        "holes",
         "pending_heartbeat",
+        "promises",
         "published",
         "quarantine",
         "range_id",
         "resolver",
+        "scan",
         "span",
         "status",
         "stored_chunks",
@@ -121,6 +132,18 @@ class RangeState:
         self.floors: list[Floor] = []
         #: The resolved timestamp of the last checkpoint; not stored, a repeated checkpoint is harmless.
         self.published: ResolvedTimestamp = ZERO_RESOLVED
+        #: Entries from this log offset on are not applied, though the partition has passed them.
+        self.behind: Offset | None = None
+        #: The scan that it waits for.
+        self.scan: RangeScan | None = None
+        #: The answers to its claims; kept until it has taken its snapshot.
+        self.hand_offs: dict[Claim, HandOff] = {}
+        #: Claims on it that have no answer yet.
+        self.claims: set[Claim] = set()
+        #: The index of its first snapshot: it never applied what was before.
+        self.began_at = RaftIndex(0)
+        self.holes: list[Hole] = []
+        self.promises: list[Promise] = []
 
     @property
     def resolved(self) -> ResolvedTimestamp:
@@ -152,7 +175,12 @@ class RangeState:
         if isinstance(entry, Snapshot):
             self._take_snapshot_chunk(entry)
             return []
-        if self.status is RangeStatus.QUARANTINED or self.status is RangeStatus.ENDED:
+        if self.status is RangeStatus.QUARANTINED:
+            self.chunks = []  # whatever stands between the chunks of a snapshot breaks it
+            if isinstance(entry, RangeEnd):
+                self.status = RangeStatus.ENDED
+            return []
+        if self.status is RangeStatus.ENDED:
             return []
         if isinstance(entry, Command):
             if entry.raft_index <= self.applied and self.status is RangeStatus.LIVE:
@@ -178,6 +206,21 @@ class RangeState:
         published = self.published
         self._replace_resolver(Resolver())
         self.published = published
+
+    def answer(self, claim: Claim) -> HandOff | None:
+        """What there is to say to a range that came from this one; ``None`` as long as it must wait."""
+        index = claim.last_index
+        for hole in self.holes:
+            if hole.before < index <= hole.last_index:
+                return HandOff(claim, hole.resolved, complete=False)
+        if index <= self.began_at:
+            return HandOff(claim, ZERO_RESOLVED, complete=False)
+        if index <= self.applied:
+            promised = (promise.resolved for promise in self.promises if promise.at == index)
+            return HandOff(claim, next(promised, ZERO_RESOLVED), complete=True)
+        if self.quarantine is not None:
+            return HandOff(claim, self.quarantine.resolved, complete=False)
+        return None
 
     # ---- commands, heartbeats, the end ----
 
@@ -210,7 +253,9 @@ class RangeState:
             self.floors = [floor for floor in self.floors if floor.resolved > self.resolver.resolved]
         versions = self._take_ops(command)
         self.applied = command.raft_index
-        self.awaits_snapshot = command.trigger in (Trigger.SPLIT, Trigger.MERGE)
+        if command.trigger in (Trigger.SPLIT, Trigger.MERGE):
+            self.awaits_snapshot = True
+            self._promise()
         if command.closed is not None:
             self._forward_closed(command.closed)
         pending = self.pending_heartbeat
@@ -280,30 +325,22 @@ class RangeState:
         if end.last_index != self.applied:
             raise IndexGap(f"the range ended at index {end.last_index}, but index {self.applied} is the last")
         self.status = RangeStatus.ENDED
+        self._promise()
         self._keep_promise()
         self._replace_resolver(Resolver())
 
+    def _promise(self) -> None:
+        """Note what was resolved here, for the ranges that go on from this index."""
+        self.promises = [*self.promises[1 - _PROMISES_MAX :], Promise(self.applied, self.resolver.resolved)]
+
     # ---- snapshots ----
 
-    def _take_snapshot_chunk(self, chunk: Snapshot) -> None:
-        if self._is_passed_over(chunk):
-            return
-        if chunk.chunk != len(self.chunks) or (self.chunks and not _continues(self.chunks[0], chunk)):
-            raise MalformedEntry(
-                f"chunk {chunk.chunk} of {chunk.chunks} of a snapshot where chunk {len(self.chunks)} "
-                "was expected"
-            )
-        self.chunks.append(chunk)
-        if len(self.chunks) == chunk.chunks:
-            chunks, self.chunks = self.chunks, []
-            self._take_snapshot(chunks)
-
-    def _is_passed_over(self, chunk: Snapshot) -> bool:
-        """Old snapshots, periodic ones of a healthy range, and all of a range that is past healing here."""
+    def passes_over(self, chunk: Snapshot) -> bool:
+        """Whether a snapshot says nothing that counts: old ones, and periodic ones of a healthy range."""
         if self.status is RangeStatus.UNINITIALISED:
             return False
         if self.status is RangeStatus.QUARANTINED:
-            return True  # until scans bring back what the hole swallowed
+            return chunk.generation < self.generation or chunk.raft_index < self.applied
         if chunk.generation <= self.generation and self.status is RangeStatus.ENDED:
             return True
         if chunk.raft_index < self.applied:
@@ -311,24 +348,10 @@ class RangeState:
         same_generation = chunk.generation == self.generation
         return same_generation and chunk.raft_index == self.applied and not self.awaits_snapshot
 
-    def _take_snapshot(self, chunks: list[Snapshot]) -> None:
-        head = chunks[0]
-        if self.status is not RangeStatus.UNINITIALISED:
-            self._require_replaceable(head)
-        for parent in head.parents:
-            if parent.range_id != self.range_id:
-                raise RangeError(
-                    f"the snapshot of generation {head.generation} waits for the hand-off of range "
-                    f"{parent.range_id}, which this version cannot take"
-                )
-        self._keep_promise()
-        self.generation, self.applied, self.span = head.generation, head.raft_index, head.span
-        self.high = max(self.high, head.high)
-        self.gc_threshold = max(self.gc_threshold, head.gc_threshold)
-        self.status, self.awaits_snapshot, self.pending_heartbeat = RangeStatus.LIVE, False, None
-        self._replace_resolver(_resolver_of(chunks))
-
-    def _require_replaceable(self, head: Snapshot) -> None:
+    def require_replaceable(self, head: Snapshot) -> None:
+        """Raise ``RangeError`` when the range cannot go on with the snapshot that begins with ``head``."""
+        if self.status is RangeStatus.UNINITIALISED or self.status is RangeStatus.QUARANTINED:
+            return
         if head.generation < self.generation:
             raise GenerationError(f"the generation fell from {self.generation} to {head.generation}")
         if head.raft_index > self.applied:
@@ -338,10 +361,52 @@ class RangeState:
         if head.generation == self.generation:
             raise GenerationError(f"no new generation after a split or merge of generation {self.generation}")
 
+    def _take_snapshot_chunk(self, chunk: Snapshot) -> None:
+        if self.passes_over(chunk):
+            return
+        if self.status is RangeStatus.QUARANTINED and chunk.chunk == 0:
+            self.chunks = []
+        if chunk.chunk != len(self.chunks) or (self.chunks and not _continues(self.chunks[0], chunk)):
+            expected, self.chunks = len(self.chunks), []
+            raise MalformedEntry(
+                f"chunk {chunk.chunk} of {chunk.chunks} of a snapshot where chunk {expected} was expected"
+            )
+        self.chunks.append(chunk)
+        if len(self.chunks) == chunk.chunks:
+            chunks, self.chunks = self.chunks, []
+            self._take_snapshot(chunks)
+
+    def _take_snapshot(self, chunks: list[Snapshot]) -> None:
+        head = chunks[0]
+        self.require_replaceable(head)
+        if self.status is RangeStatus.UNINITIALISED:
+            self.began_at = head.raft_index
+        self._keep_promise()
+        self._close_hole(head)
+        self.generation, self.applied, self.span = head.generation, head.raft_index, head.span
+        self.high = max(self.high, head.high)
+        self.gc_threshold = max(self.gc_threshold, head.gc_threshold)
+        self.status, self.awaits_snapshot, self.pending_heartbeat = RangeStatus.LIVE, False, None
+        self._take_over(head)
+        self._replace_resolver(_resolver_of(chunks))
+
+    def _close_hole(self, head: Snapshot) -> None:
+        """What was missed is not applied any more; who asks for it is told so."""
+        if self.quarantine is not None:
+            self.holes.append(Hole(self.applied, head.raft_index, self.quarantine.resolved))
+            self.quarantine = None
+
+    def _take_over(self, head: Snapshot) -> None:
+        """What parents had promised binds this range; nothing is waited for any more."""
+        for hand_off in self.hand_offs.values():
+            if hand_off.resolved > ZERO_RESOLVED:
+                self.floors.append(Floor(head.span, hand_off.resolved))
+        self.hand_offs, self.scan = {}, None
+
     def _keep_promise(self) -> None:
         """Before the resolver goes: what it resolved stays resolved, whatever the next one says."""
-        if self.span is not None and self.resolver.resolved > ZERO_RESOLVED:
-            self.floors.append(Floor(self.span, self.resolver.resolved))
+        if self.span is not None and self.resolved > ZERO_RESOLVED:
+            self.floors.append(Floor(self.span, self.resolved))
 
     def _replace_resolver(self, resolver: Resolver) -> None:
         resolver.queue.gone |= self.resolver.queue.forget_all()

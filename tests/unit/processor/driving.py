@@ -57,17 +57,18 @@ class Driven:
         for message in messages:
             records.append(ControlRecord(Offset(self._controls), message))
             self._controls += 1
-        return self._note(self.processor.control(records))
+        return self.note(self.processor.control(records))
 
     def step(self, records: Sequence[Record]) -> StepResult:
         """Step a batch."""
-        return self._note(self.processor.step(records))
+        return self.note(self.processor.step(records))
 
     def run(self, records: Sequence[Record], batch: int = 10_000) -> list[StepResult]:
         """Step all of ``records`` in batches."""
         return [self.step(records[first : first + batch]) for first in range(0, len(records), batch)]
 
-    def _note(self, result: StepResult) -> StepResult:
+    def note(self, result: StepResult) -> StepResult:
+        """Keep a result, and store what it changed."""
         self.state = fold(self.state, result.changes)
         self.results.append(result)
         return result

@@ -381,14 +381,16 @@ def test_a_dropped_table_is_not_known_any_more() -> None:
 # ---- rows that began before the log did
 
 
-def test_a_range_that_begins_with_unseen_rows_above_the_start_fails_the_feed() -> None:
+def test_unseen_rows_above_the_start_that_the_store_has_removed_fail_the_feed() -> None:
     log = HandLog(partitions=1)
     log.describe(PLAIN)
-    log.open_range(1, PLAIN.span, close=8, high=7).apply(PLAIN.put(9, 1, "x"), close=9)
-    driven = active(_FEED)
+    begun = log.open_range(1, PLAIN.span, close=8, high=7, gc=5)
+    begun.apply(PLAIN.put(9, 1, "x"), close=9)
+    driven = active(replace(_FEED, start=at(4)))
     driven.run(log.partitions[0])
     (answer,) = [ack for result in driven.results for ack in result.acks if isinstance(ack, Failed)]
-    assert "above the feed's start" in answer.reason
+    assert f"above {at(4)}" in answer.reason
+    assert f"GC threshold {at(5)}" in answer.reason
     assert driven.checkpoints == {}
 
 

@@ -68,7 +68,7 @@ def _held() -> Driven:
 def test_a_partition_that_gives_up_fails_the_feeds_that_hold_it_and_reads_on() -> None:
     driven = _held()
     assert driven.processor.held_for == {"late", "other"}
-    result = driven._note(driven.processor.give_up(60.0))
+    result = driven.note(driven.processor.give_up(60.0))
     answers = [ack for ack in result.acks if isinstance(ack, Failed)]
     assert [answer.feed_id for answer in answers] == ["late", "other"]
     for answer in answers:
@@ -84,7 +84,7 @@ def test_a_partition_that_gives_up_fails_the_feeds_that_hold_it_and_reads_on() -
 
 def test_a_start_that_comes_too_late_is_answered_by_the_failure() -> None:
     driven = _held()
-    driven._note(driven.processor.give_up(60.0))
+    driven.note(driven.processor.give_up(60.0))
     for partition in (driven, Driven.restored(driven.state, 1, _PARTITIONS)):
         answers = partition.control(replace(_LATE, start=at(9)), Register(_OTHER.definition)).acks
         assert [(ack.feed_id, type(ack)) for ack in answers] == [("late", Failed), ("other", Failed)]
@@ -96,7 +96,7 @@ def test_a_start_that_comes_too_late_is_answered_by_the_failure() -> None:
 def test_a_start_that_comes_before_is_kept() -> None:
     driven = _held()
     driven.control(replace(_LATE, start=at(3)))
-    result = driven._note(driven.processor.give_up(60.0))
+    result = driven.note(driven.processor.give_up(60.0))
     assert [ack.feed_id for ack in result.acks] == ["other"]
     assert driven.processor.definition_of(_ID) == _LATE.definition
     assert driven.processor.is_active(_ID)
@@ -105,7 +105,7 @@ def test_a_start_that_comes_before_is_kept() -> None:
 def test_giving_up_leaves_the_positions_where_they_are() -> None:
     driven = _held()
     before = driven.processor.next_offset, driven.processor.next_control_offset
-    driven._note(driven.processor.give_up(60.0))
+    driven.note(driven.processor.give_up(60.0))
     restored = Driven.restored(driven.state, 1, _PARTITIONS).processor
     assert (restored.next_offset, restored.next_control_offset) == before
 
@@ -215,7 +215,7 @@ class _World:
         return [record.state for record in self.jobs if isinstance(record, StateRecord)]
 
     def _note(self, number: int, result: StepResult) -> None:
-        self.partitions[number]._note(result)
+        self.partitions[number].note(result)
         self.acks += result.acks
         self.rows[number] += rows_of(result)
         if result.checkpoint is not None and _ID in {feed.feed_id for feed in result.checkpoint.feeds}:

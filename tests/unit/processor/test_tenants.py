@@ -13,6 +13,7 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.record import JsonDecoder, MarkerRecord
 from tidegate.processor.reference import ReferenceEngine, TopicPartition
 from tidegate.raftlog.entry import RangeId, SnapshotReason
+from tidegate.raftlog.request import Scan
 from tidegate.rows import TableCodec
 from tidegate.rows.table_key import prefix_end
 from tidegate.spans import EVERYTHING, Span
@@ -93,10 +94,12 @@ def test_a_restored_tenants_range_gives_its_checkpoint() -> None:
     assert [item.resolved for item in restored.processor.full_checkpoint().ranges] == [at(9)]
 
 
-def test_a_tenants_range_that_begins_with_unseen_rows_fails_the_feeds_that_watch_it() -> None:
+def test_unseen_rows_of_a_tenants_range_are_scanned_for_by_its_own_keys() -> None:
     log = HandLog(partitions=1)
     log.describe(_TABLE)
     log.open_range(1, _TABLE.span, close=8, high=9)
     driven = active(_FEED)
     driven.run(log.partitions[0])
-    assert any("the log does not hold" in cause for cause in driven.causes)
+    (scan,) = [request for result in driven.results for request in result.requests]
+    assert isinstance(scan, Scan)
+    assert scan.span == _TABLE.span

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate.errors import ForbiddenOp, GenerationError, IndexGap, MalformedEntry, RangeError
-from tidegate.hlc import ZERO, ClosedTimestamp, ResolvedTimestamp, Timestamp
+from tidegate.hlc import ZERO, ZERO_RESOLVED, ClosedTimestamp, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
     AbortIntent,
     Command,
@@ -26,6 +26,7 @@ from tidegate.raftlog.entry import (
     WriteIntent,
     WriteValue,
 )
+from tidegate.rangefeed.handoff import Claim, HandOff
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.spans import Span
 
@@ -83,6 +84,10 @@ def _live(*entries: Command | Heartbeat | Snapshot | RangeEnd) -> RangeState:
     for entry in (_snapshot(), *entries):
         state.apply(entry)
     return state
+
+
+def _claim(index: int) -> Claim:
+    return Claim(RangeId(9), _ID, RaftIndex(index))
 
 
 def test_a_snapshot_opens_the_range_at_its_closed_timestamp() -> None:
@@ -213,11 +218,6 @@ def test_an_ended_range_is_not_revived_by_a_replay() -> None:
         (_snapshot(12, generation=2), IndexGap, "skipped entries"),
         (_snapshot(10, generation=0), GenerationError, "fell from 1 to 0"),
         (_snapshot(10, generation=2, chunk=1, chunks=2), MalformedEntry, "chunk 0 was expected"),
-        (
-            _snapshot(10, generation=2, parents=(Parent(RangeId(3), Generation(1), RaftIndex(4)),)),
-            RangeError,
-            "hand-off of range 3",
-        ),
         (RangeEnd(_ID, Generation(1), RaftIndex(11)), IndexGap, "ended at index 11"),
     ],
 )
@@ -250,9 +250,43 @@ def test_a_quarantined_range_stands_still_and_gives_nothing() -> None:
     state = _live(_command(11, closed=9))
     state.quarantine_at(Offset(99), "a hole", ResolvedTimestamp(Timestamp(9)))
     assert state.apply(_command(12, _write(30), closed=40)) == []
-    state.apply(_snapshot(12, generation=2, closed=40))
+    state.apply(_snapshot(10, closed=40))
     assert state.resolved == Timestamp(9)
     assert not state.checkpointable
+
+
+def test_a_snapshot_ends_the_quarantine_and_the_hole_is_remembered() -> None:
+    state = _live(_command(11, closed=9))
+    state.quarantine_at(Offset(99), "a hole", ResolvedTimestamp(Timestamp(9)))
+    state.apply(_snapshot(15, closed=40))
+    assert state.checkpointable
+    assert state.resolved == Timestamp(40)
+    assert [state.answer(_claim(index)) for index in (11, 13, 15, 16)] == [
+        HandOff(_claim(11), ZERO_RESOLVED, complete=True),
+        HandOff(_claim(13), ResolvedTimestamp(Timestamp(9)), complete=False),
+        HandOff(_claim(15), ResolvedTimestamp(Timestamp(9)), complete=False),
+        None,
+    ]
+
+
+def test_a_range_in_a_hole_tells_how_far_it_came() -> None:
+    state = _live(_command(11, closed=9))
+    state.quarantine_at(Offset(99), "a hole", ResolvedTimestamp(Timestamp(9)))
+    assert state.answer(_claim(11)) == HandOff(_claim(11), ZERO_RESOLVED, complete=True)
+    assert state.answer(_claim(12)) == HandOff(_claim(12), ResolvedTimestamp(Timestamp(9)), complete=False)
+
+
+def test_a_hand_off_carries_what_was_resolved_at_the_split() -> None:
+    state = _live(_command(11, closed=9), _command(12, closed=20, trigger=Trigger.SPLIT))
+    assert state.answer(_claim(12)) == HandOff(_claim(12), ResolvedTimestamp(Timestamp(9)), complete=True)
+    state.apply(_snapshot(12, generation=2, closed=20))
+    state.apply(_command(13, closed=30, generation=2))
+    assert state.answer(_claim(12)) == HandOff(_claim(12), ResolvedTimestamp(Timestamp(9)), complete=True)
+
+
+def test_what_a_range_had_not_seen_when_it_began_it_hands_off_as_a_hole() -> None:
+    state = _live()
+    assert state.answer(_claim(10)) == HandOff(_claim(10), ZERO_RESOLVED, complete=False)
 
 
 def test_a_transaction_that_came_and_went_leaves_no_row_to_store() -> None:

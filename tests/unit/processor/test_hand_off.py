@@ -1,0 +1,285 @@
+"""Splits and merges: a key's rows come out in order, and no checkpoint covers a row that was not written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+
+import pytest
+
+from tests.feeds import activation
+from tests.hand_log import HandLog, at
+from tests.unit.processor.driving import Driven, range_of, timestamp_of
+from tests.unit.processor.logs import PLAIN
+from tidegate.changefeed.control import Activate
+from tidegate.hlc import Timestamp
+from tidegate.processor.batch import ExchangeRecord, OutputRecord
+from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.ranges import HAND_OFF_LIMIT_MS
+from tidegate.raftlog.encode import partition_of
+from tidegate.raftlog.entry import Offset, RangeId
+from tidegate.raftlog.request import Scan
+from tidegate.rangefeed.handoff import Exchange, receiver_of
+
+_FEED = activation([PLAIN.descriptor])
+_MIDDLE, _UPPER = PLAIN.key(100), PLAIN.key(200)
+
+
+class Partitions:
+    """Processors of all partitions of a log, one feed, and the hand-off topic between them."""
+
+    def __init__(self, log: HandLog, feed: Activate = _FEED) -> None:
+        self.log = log
+        count = len(log.partitions)
+        self.driven = [Driven(PartitionProcessor(number, count)) for number in range(count)]
+        for driven in self.driven:
+            driven.control(feed)
+        self.sent: list[list[Exchange]] = [[] for _ in range(count)]
+        self.emitted: list[OutputRecord] = []
+
+    def read(self, number: int, upto: int | None = None, batch: int = 10_000) -> None:
+        """Step what partition ``number`` has not read, up to an offset."""
+        driven = self.driven[number]
+        start = int(driven.processor.next_offset or 0)
+        records = self.log.partitions[number][start:upto]
+        for result in driven.run(records, batch):
+            self._note(number, result.exchanges)
+        self._go_on(number)
+
+    def exchange(self, number: int) -> None:
+        """Give partition ``number`` everything that the hand-off topic has for it."""
+        driven = self.driven[number]
+        first = int(driven.processor.next_hand_off)
+        records = [
+            ExchangeRecord(Offset(offset), message)
+            for offset, message in enumerate(self.sent[number])
+            if offset >= first
+        ]
+        self._note(number, driven.note(driven.processor.exchange(records)).exchanges)
+        self._go_on(number)
+
+    def settle(self) -> None:
+        """Read everything, and pass everything on, until nothing moves."""
+        for number in range(len(self.driven)):
+            self.read(number)
+        for _ in range(8):
+            for number in range(len(self.driven)):
+                self.exchange(number)
+
+    def restart(self, number: int) -> None:
+        """A new owner begins with what was committed."""
+        state = self.driven[number].state
+        results = self.driven[number].results
+        self.driven[number] = Driven.restored(state, number, len(self.driven))
+        self.driven[number].results = results
+
+    def _go_on(self, number: int) -> None:
+        while self.driven[number].processor.ready:
+            self._note(number, self.driven[number].step(()).exchanges)
+
+    def _note(self, number: int, messages: Sequence[Exchange]) -> None:
+        for message in messages:
+            self.sent[partition_of(receiver_of(message), len(self.driven))].append(message)
+
+    def rows(self) -> dict[int, list[Timestamp]]:
+        """The timestamps that each partition emitted, in order."""
+        return {number: list(map(timestamp_of, driven.rows)) for number, driven in enumerate(self.driven)}
+
+    def causes(self) -> list[str]:
+        """What operators would have read."""
+        return [cause for driven in self.driven for cause in driven.causes]
+
+    def resolved(self, range_id: int) -> Timestamp | None:
+        """The last checkpoint of a range."""
+        found = [
+            driven.checkpoints[RangeId(range_id)].resolved
+            for driven in self.driven
+            if RangeId(range_id) in driven.checkpoints
+        ]
+        return max(found, default=None)
+
+    def parked(self) -> list[tuple[int, tuple[RangeId, ...]]]:
+        """The ranges that wait, and for whom."""
+        return [
+            (item.range_id, item.parents)
+            for driven in self.driven
+            for item in driven.processor.status().parked
+        ]
+
+
+def _split_log(partitions: int = 2) -> HandLog:
+    """Range 2 (partition 0) splits off range 3 (partition 1), which writes a key that its parent wrote."""
+    log = HandLog(partitions)
+    log.describe(PLAIN)
+    parent = log.open_range(2, PLAIN.span)
+    parent.apply(PLAIN.put(5, 150, "parent"), close=4)
+    child = parent.split(_MIDDLE, 3, close=6)
+    child.apply(PLAIN.put(8, 150, "child"), close=7)
+    parent.apply(PLAIN.put(9, 50, "parent"), close=8)
+    return log
+
+
+@pytest.mark.parametrize("batch", [1, 2, 99])
+def test_a_child_emits_nothing_before_its_parent_has_handed_off(batch: int) -> None:
+    run = Partitions(_split_log())
+    run.read(1, batch=batch)
+    assert run.rows() == {0: [], 1: []}
+    assert run.parked() == [(3, (2,))]
+    assert run.resolved(3) is None
+    run.read(0, batch=batch)
+    assert run.rows()[1] == []
+    run.settle()
+    assert run.rows() == {0: [at(5), at(9)], 1: [at(8)]}
+    assert (run.resolved(2), run.resolved(3)) == (at(8), at(7))
+    assert run.parked() == []
+    assert run.causes() == []
+
+
+def test_the_claim_may_come_before_or_after_the_parents_trigger() -> None:
+    for order in ((0, 1), (1, 0)):
+        run = Partitions(_split_log())
+        for number in order:
+            run.read(number)
+        run.settle()
+        assert run.rows() == {0: [at(5), at(9)], 1: [at(8)]}
+
+
+@pytest.mark.parametrize("batch", [1, 3, 99])
+def test_ranges_of_one_partition_hand_off_within_the_step(batch: int) -> None:
+    run = Partitions(_split_log(1))
+    run.read(0, batch=batch)
+    assert sorted(run.rows()[0]) == [at(5), at(8), at(9)]
+    assert run.sent == [[]]
+    assert run.parked() == []
+
+
+def test_a_child_whose_snapshot_stands_before_the_trigger_waits_in_its_own_partition_too() -> None:
+    log = HandLog(1)
+    log.describe(PLAIN)
+    parent = log.open_range(2, PLAIN.span)
+    parent.apply(PLAIN.put(5, 150, "parent"), close=4)
+    early = HandLog(1)
+    early.describe(PLAIN)
+    begun = early.open_range(2, PLAIN.span)
+    begun.apply(PLAIN.put(5, 150, "parent"), close=4)
+    child = begun.split(_MIDDLE, 3, close=6)
+    child.apply(PLAIN.put(8, 150, "child"), close=7)
+    *head, trigger, left, born, write = early.partitions[0]
+    order = [*head[:-1], born, write, head[-1], trigger, left]
+    records = [record._replace(offset=offset) for offset, record in enumerate(order)]
+    driven = Driven(PartitionProcessor(0, 1))
+    driven.control(_FEED)
+    driven.run(records, 1)
+    assert list(map(timestamp_of, driven.rows)) == [at(5), at(8)]
+    assert driven.processor.status().parked == ()
+
+
+def _chain_log() -> HandLog:
+    """2 splits off 3, 3 splits off 4, and 3 takes 4 back, each in a partition of its own."""
+    log = HandLog(3)
+    log.describe(PLAIN)
+    first = log.open_range(2, PLAIN.span)
+    first.apply(PLAIN.put(1, 250, "first"), close=1)
+    second = first.split(_MIDDLE, 3, close=2)
+    second.apply(PLAIN.put(3, 250, "second"), close=2)
+    third = second.split(_UPPER, 4, close=4)
+    third.apply(PLAIN.put(5, 250, "third"), close=4)
+    second.merge(third, close=6)
+    second.apply(PLAIN.put(7, 250, "merged"), close=7)
+    return log
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+@pytest.mark.parametrize("batch", [1, 99])
+def test_a_chain_of_splits_and_merges_keeps_the_order_of_a_key(order: Sequence[int], batch: int) -> None:
+    run = Partitions(_chain_log())
+    for number in order:
+        run.read(number, batch=batch)
+    seen = [timestamp for _, timestamp in _in_time(run)]
+    assert seen == sorted(seen)
+    run.settle()
+    assert [timestamp for _, timestamp in _in_time(run)] == [at(1), at(3), at(5), at(7)]
+    assert run.resolved(3) == at(7)
+    assert run.causes() == []
+
+
+def _in_time(run: Partitions) -> Iterator[tuple[int, Timestamp]]:
+    """Rows of all partitions by their timestamps: of one key, whose versions rise with each hand-off."""
+    rows = [(range_of(row), timestamp_of(row)) for driven in run.driven for row in driven.rows]
+    return iter(sorted(rows, key=lambda row: row[1]))
+
+
+@pytest.mark.parametrize("cut", range(1, 8))
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_restart_at_any_place_loses_nothing(cut: int, order: Sequence[int]) -> None:
+    run = Partitions(_split_log())
+    for number in order:
+        run.read(number, upto=cut)
+        run.restart(number)
+    for number in order:
+        run.exchange(number)
+        run.restart(number)
+        run.read(number, batch=1)
+        run.restart(number)
+    run.settle()
+    assert {timestamp for rows in run.rows().values() for timestamp in rows} == {at(5), at(8), at(9)}
+    assert (run.resolved(2), run.resolved(3)) == (at(8), at(7))
+    assert run.causes() == []
+
+
+def test_a_parked_range_is_read_again_from_its_snapshot() -> None:
+    run = Partitions(_split_log())
+    run.read(1)
+    before = run.driven[1].processor.next_offset
+    run.restart(1)
+    after = run.driven[1].processor.next_offset
+    assert before is not None
+    assert after is not None
+    assert after < before
+    run.read(1)
+    assert run.parked() == [(3, (2,))]
+
+
+def test_nobody_waits_for_rows_that_no_feed_wants() -> None:
+    late = activation([PLAIN.descriptor], start=at(6))
+    run = Partitions(_split_log(), late)
+    run.read(1)
+    assert run.rows()[1] == [at(8)]
+    assert run.parked() == []
+    assert run.sent == [[], []]
+
+
+def test_a_parent_that_never_comes_is_scanned_for_in_the_end() -> None:
+    log = _split_log()
+    run = Partitions(log)
+    run.read(1)
+    log.wait_for(at(9 + HAND_OFF_LIMIT_MS / 1000))
+    log.describe(PLAIN)
+    run.read(1)
+    run.read(1)
+    requests = [request for result in run.driven[1].results for request in result.requests]
+    (scan,) = [request for request in requests if isinstance(request, Scan)]
+    assert (scan.range_id, scan.upto) == (3, at(5))
+    assert scan.after == _FEED.start
+
+
+def test_a_row_of_a_child_below_what_its_parent_had_resolved_is_refused() -> None:
+    log = HandLog(2)
+    log.describe(PLAIN)
+    parent = log.open_range(2, PLAIN.span)
+    parent.apply(PLAIN.put(5, 150, "parent"), close=9)
+    child = parent.split(_MIDDLE, 3, close=0)
+    child.apply(PLAIN.put(8, 150, "child"), close=7)
+    run = Partitions(log)
+    run.settle()
+    assert run.rows()[1] == []
+    assert any("an earlier generation" in cause for cause in run.causes())
+
+
+def test_a_state_that_waits_is_the_same_after_its_restart() -> None:
+    run = Partitions(_split_log())
+    run.read(1)
+    restored = PartitionProcessor.restore(
+        1, 2, ProcessorConfig(), ((table, key, value) for (table, key), value in run.driven[1].state.items())
+    )
+    assert restored.next_hand_off == run.driven[1].processor.next_hand_off

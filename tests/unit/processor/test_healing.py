@@ -1,0 +1,339 @@
+"""Holes end: the next snapshot and a scan bring back what was missed, in order, and markers go on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.feeds import activation
+from tests.hand_log import HandLog, HandRange, at
+from tests.unit.processor.driving import Driven, active, timestamp_of
+from tests.unit.processor.logs import PLAIN
+from tests.unit.processor.test_hand_off import Partitions
+from tests.unit.processor.test_quarantine import BREAKAGES, Breakage
+from tidegate.changefeed.control import Remove
+from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.options import Envelope
+from tidegate.processor.ranges import SCAN_REPEAT_MS
+from tidegate.raftlog.encode import encode_key
+from tidegate.raftlog.entry import KeyValue, Offset, RangeId
+from tidegate.raftlog.request import Scan
+from tidegate.spans import Span
+
+_FEED = activation([PLAIN.descriptor])
+_MIDDLE = PLAIN.key(100)
+
+
+def _row(seconds: float, number: int, text: str) -> KeyValue:
+    key, value = PLAIN.pair(number, text)
+    return KeyValue(key, at(seconds), value)
+
+
+def _scans(driven: Driven) -> list[Scan]:
+    requests = (request for result in driven.results for request in result.requests)
+    return [request for request in requests if isinstance(request, Scan)]
+
+
+class _Broken:
+    """A range that breaks behind its row of second 5, closed up to 6, and misses one of second 8."""
+
+    def __init__(self, breakage: Breakage | None = None, span: Span = PLAIN.span) -> None:
+        self.log = HandLog(partitions=1)
+        self.log.describe(PLAIN)
+        self.range = self.log.open_range(1, span)
+        self.range.apply(PLAIN.put(5, 1, "before"), close=6)
+        if breakage is None:
+            self.log.write_bytes(0, encode_key(RangeId(1)), b"\xff\xff\xff")
+            self.range.index += 1
+        else:
+            breakage(self.log, self.range)
+        self.driven = active(_FEED)
+
+    def run(self, batch: int = 10_000) -> None:
+        start = int(self.driven.processor.next_offset or 0)
+        self.driven.run(self.log.partitions[0][start:], batch)
+        while self.driven.processor.ready:
+            self.driven.step(())
+
+    def heal(self) -> Scan:
+        """Write the snapshot that heals, and return what is asked for then."""
+        self.range.snapshot(close=9, high=8)
+        self.range.apply(PLAIN.put(10, 1, "after"), close=9)
+        self.run()
+        return _scans(self.driven)[-1]
+
+    @property
+    def times(self) -> list[object]:
+        return list(map(timestamp_of, self.driven.rows))
+
+    @property
+    def quarantined(self) -> bool:
+        return bool(self.driven.processor.status().quarantined)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 99])
+@pytest.mark.parametrize("what", sorted(BREAKAGES.keys() - {"raft snapshot"}))
+def test_every_kind_of_hole_is_healed(what: str, batch: int) -> None:
+    low, _ = PLAIN.split(100)
+    broken = _Broken(BREAKAGES[what][0], low)
+    broken.range.snapshot(close=9, high=8)
+    broken.range.apply(PLAIN.put(10, 1, "after"), close=9)
+    broken.run(batch)
+    assert broken.times == [at(5)]
+    scan = _scans(broken.driven)[-1]
+    assert (scan.after, scan.upto, scan.span, scan.all_versions) == (at(6), at(8), low, True)
+    broken.range.scanned(scan, _row(8, 1, "missed"))
+    broken.range.heartbeat(12)
+    broken.run(batch)
+    assert broken.times == [at(5), at(8), at(10)]
+    assert not broken.quarantined
+    assert broken.driven.checkpoints[RangeId(1)].resolved == at(12)
+
+
+def test_a_raft_snapshot_begins_the_healing_of_what_it_skipped() -> None:
+    broken = _Broken(BREAKAGES["raft snapshot"][0])
+    broken.range.apply(PLAIN.put(10, 1, "after"), close=9)
+    broken.run()
+    (scan,) = _scans(broken.driven)
+    assert (scan.after, scan.upto) == (at(6), at(7))
+    broken.range.scanned(scan, _row(7, 1, "missed"))
+    broken.run()
+    assert broken.times == [at(5), at(7), at(10)]
+
+
+def test_no_checkpoint_rises_before_the_scan_is_done() -> None:
+    broken = _Broken()
+    scan = broken.heal()
+    low = Span(PLAIN.span.start, _MIDDLE)
+    broken.range.scanned(scan, _row(8, 1, "missed"), span=low, last=False)
+    broken.range.heartbeat(12)
+    broken.run()
+    assert broken.times == [at(5), at(8)]
+    assert broken.driven.checkpoints[RangeId(1)].resolved == at(6)
+    broken.range.scanned(scan, _row(7, 100, "missed too"), span=Span(_MIDDLE, PLAIN.span.end))
+    broken.run()
+    assert broken.times == [at(5), at(8), at(7), at(10)]
+    assert broken.driven.checkpoints[RangeId(1)].resolved == at(12)
+
+
+def test_chunks_out_of_order_are_asked_for_again() -> None:
+    broken = _Broken()
+    scan = broken.heal()
+    broken.range.scanned(scan, _row(7, 100, "missed too"), span=Span(_MIDDLE, PLAIN.span.end))
+    broken.run()
+    again = _scans(broken.driven)[-1]
+    assert again.request_id != scan.request_id
+    assert again.span == PLAIN.span
+    assert broken.times == [at(5)]
+    broken.range.scanned(scan, _row(7, 100, "of the first request"))
+    broken.run()
+    assert broken.times == [at(5)]
+    broken.range.scanned(again, _row(8, 1, "missed"), _row(7, 100, "missed too"))
+    broken.run()
+    assert broken.times == [at(5), at(8), at(7), at(10)]
+
+
+def test_a_last_chunk_that_ends_too_early_has_the_rest_asked_for() -> None:
+    broken = _Broken()
+    scan = broken.heal()
+    broken.range.scanned(scan, _row(8, 1, "missed"), span=Span(PLAIN.span.start, _MIDDLE))
+    broken.run()
+    rest = _scans(broken.driven)[-1]
+    assert rest.span == Span(_MIDDLE, PLAIN.span.end)
+    broken.range.scanned(rest)
+    broken.run()
+    assert broken.times == [at(5), at(8), at(10)]
+    assert not broken.quarantined
+
+
+def test_a_chunk_twice_brings_its_rows_once() -> None:
+    broken = _Broken()
+    scan = broken.heal()
+    low = Span(PLAIN.span.start, _MIDDLE)
+    for _ in range(2):
+        broken.range.scanned(scan, _row(8, 1, "missed"), span=low, last=False)
+    broken.run()
+    assert broken.times == [at(5), at(8)]
+
+
+def test_a_scan_without_an_answer_is_asked_for_again() -> None:
+    broken = _Broken()
+    scan = broken.heal()
+    broken.log.wait_for(at(10 + SCAN_REPEAT_MS / 1000 - 1))
+    broken.range.heartbeat(10)
+    broken.run()
+    assert _scans(broken.driven) == [scan]
+    broken.log.wait_for(at(10 + SCAN_REPEAT_MS / 1000 + 1))
+    broken.range.heartbeat(10)
+    broken.run()
+    again = _scans(broken.driven)[-1]
+    assert again == scan._replace(request_id=again.request_id)
+    assert again.request_id != scan.request_id
+
+
+def test_rows_outside_what_was_asked_for_are_left_out() -> None:
+    broken = _Broken()
+    scan = broken.heal()
+    broken.range.scanned(scan, _row(6, 1, "known"), _row(8, 1, "missed"), _row(9, 1, "above"))
+    broken.run()
+    assert broken.times == [at(5), at(8), at(10)]
+
+
+def test_rows_of_a_scan_come_out_in_the_order_of_their_timestamps() -> None:
+    broken = _Broken()
+    scan = broken.heal()
+    broken.range.scanned(scan, _row(8, 1, "second"), _row(7, 1, "first"))
+    broken.run()
+    assert broken.times == [at(5), at(7), at(8), at(10)]
+
+
+def test_what_no_feed_misses_is_not_scanned() -> None:
+    broken = _Broken()
+    broken.driven = active(replace(_FEED, start=at(8)))
+    broken.range.snapshot(close=9, high=8)
+    broken.range.apply(PLAIN.put(10, 1, "after"), close=9)
+    broken.run()
+    assert _scans(broken.driven) == []
+    assert broken.times == [at(10)]
+    assert not broken.quarantined
+
+
+def test_a_feed_that_shows_previous_values_has_them_scanned_too() -> None:
+    options = replace(_FEED.definition.options, diff=True, envelope=Envelope.WRAPPED)
+    broken = _Broken()
+    broken.driven = active(activation([PLAIN.descriptor], options, start=at(5)))
+    assert broken.heal().with_prev
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+@pytest.mark.parametrize("restarts", range(5))
+def test_a_restart_at_any_place_goes_on_with_the_scan(restarts: int, chunks: int) -> None:
+    broken = _Broken()
+    scan = broken.heal()
+    spans = [PLAIN.span] if chunks == 1 else [Span(PLAIN.span.start, _MIDDLE), Span(_MIDDLE, PLAIN.span.end)]
+    rows = [_row(8, 1, "missed"), _row(7, 100, "missed too")]
+    for number, span in enumerate(spans):
+        inside = [row for row in rows if span.contains(row.key)]
+        broken.range.scanned(scan, *inside, span=span, last=number == len(spans) - 1)
+        broken.range.heartbeat(10)
+    log = broken.log.partitions[0]
+    stop = len(log) - restarts
+    broken.driven.run(log[int(broken.driven.processor.next_offset or 0) : stop])
+    while broken.driven.processor.ready:
+        broken.driven.step(())
+    restored = Driven.restored(broken.driven.state)
+    restored.results = broken.driven.results
+    broken.driven = restored
+    broken.run(batch=1)
+    assert sorted(set(map(timestamp_of, restored.rows))) == [at(5), at(7), at(8), at(10)]
+    assert restored.checkpoints[RangeId(1)].resolved == at(10)
+    assert [request.request_id for request in _scans(restored)] == [scan.request_id]
+
+
+def test_a_hole_that_hides_a_split_is_healed_on_both_sides() -> None:
+    log = HandLog(partitions=2)
+    log.describe(PLAIN)
+    parent = log.open_range(2, PLAIN.span)
+    parent.apply(PLAIN.put(5, 150, "before"), close=6)
+    shadow = HandLog(partitions=2)
+    hidden = HandRange(shadow, RangeId(2), PLAIN.span)
+    hidden.index, hidden.high = parent.index, parent.high
+    hidden.apply(PLAIN.put(8, 150, "lost"), PLAIN.put(8, 50, "lost"))
+    hidden.split(_MIDDLE, 3, close=9)
+    child = HandRange(log, RangeId(3), Span(_MIDDLE, PLAIN.span.end))
+    child.generation = hidden.generation
+    before = HandRange(log, RangeId(2), PLAIN.span)
+    before.index = hidden.index
+    child.snapshot(close=9, high=8, parents=(before.as_parent(),))
+    child.apply(PLAIN.put(10, 150, "child"), close=10)
+    log.write_bytes(0, encode_key(RangeId(2)), b"\xff\xff\xff")
+    parent.index, parent.generation, parent.span = hidden.index, hidden.generation, hidden.span
+    parent.snapshot(close=9, high=8)
+    parent.apply(PLAIN.put(10, 50, "parent"), close=10)
+    run = Partitions(log)
+    run.settle()
+    scans = {scan.range_id: scan for driven in run.driven for scan in _scans(driven)}
+    assert {number: (scan.after, scan.span) for number, scan in scans.items()} == {
+        2: (at(6), parent.span),
+        3: (at(6), child.span),
+    }
+    parent.scanned(scans[RangeId(2)], _row(8, 50, "lost"))
+    child.scanned(scans[RangeId(3)], _row(8, 150, "lost"))
+    run.settle()
+    assert run.rows() == {0: [at(5), at(8), at(10)], 1: [at(8), at(10)]}
+    assert (run.resolved(2), run.resolved(3)) == (at(10), at(10))
+
+
+def test_a_range_that_splits_while_it_is_scanned_is_scanned_anew() -> None:
+    log = HandLog(partitions=2)
+    log.describe(PLAIN)
+    parent = log.open_range(2, PLAIN.span)
+    parent.apply(PLAIN.put(5, 150, "before"), close=6)
+    log.write_bytes(0, encode_key(RangeId(2)), b"\xff\xff\xff")
+    parent.index += 1
+    parent.snapshot(close=9, high=8)
+    parent.apply(PLAIN.put(10, 150, "after"), close=9)
+    run = Partitions(log)
+    run.settle()
+    child = parent.split(_MIDDLE, 3, close=11)
+    child.apply(PLAIN.put(12, 150, "child"), close=12)
+    run.settle()
+    first, second = _scans(run.driven[0])
+    (third,) = _scans(run.driven[1])
+    assert (first.span, second.span, second.upto) == (PLAIN.span, parent.span, at(10))
+    assert (third.after, third.upto) == (at(6), at(10))
+    parent.scanned(first, _row(8, 1, "for the first"))
+    parent.scanned(second, _row(8, 50, "missed"))
+    child.scanned(third, _row(8, 150, "missed"), _row(10, 150, "after"))
+    parent.heartbeat(12)
+    run.settle()
+    assert run.rows() == {0: [at(5), at(8)], 1: [at(8), at(10), at(12)]}
+    assert (run.resolved(2), run.resolved(3)) == (at(12), at(12))
+
+
+def test_a_merge_into_a_hole_scans_the_keys_that_came_in_from_the_start() -> None:
+    """What was resolved before the hole says nothing of the keys that the range had not then."""
+    log = HandLog(partitions=2)
+    log.describe(PLAIN)
+    low, high = PLAIN.split(100)
+    left, right = log.open_range(2, low), log.open_range(3, high)
+    left.apply(PLAIN.put(5, 50, "left"), close=6)
+    right.apply(PLAIN.put(3, 150, "right"), close=3)
+    log.write_bytes(0, encode_key(RangeId(2)), b"\xff\xff\xff")
+    left.index += 1
+    left.merge(right, close=7)
+    run = Partitions(log)
+    run.read(0)
+    (scan,) = _scans(run.driven[0])
+    assert (scan.after, scan.upto, scan.span) == (_FEED.start, at(5), PLAIN.span)
+
+
+def test_a_cut_log_is_healed_by_the_next_snapshots() -> None:
+    broken = _Broken(lambda log, broken: None)
+    broken.run()
+    next_offset = broken.driven.processor.next_offset
+    assert next_offset is not None
+    for _ in range(3):
+        broken.range.heartbeat(6)
+    broken.driven.note(broken.driven.processor.missing_below(Offset(next_offset + 3)))
+    assert broken.quarantined
+    broken.range.index += 2
+    scan = broken.heal()
+    broken.range.scanned(scan, _row(8, 1, "missed"))
+    broken.run()
+    assert broken.times == [at(5), at(8), at(10)]
+
+
+def test_a_range_waits_no_more_for_a_feed_that_is_gone() -> None:
+    other = replace(_FEED, start=at(8), definition=replace(_FEED.definition, id=FeedId("late")))
+    broken = _Broken()
+    broken.driven.control(other)
+    broken.heal()
+    assert [range_.range_id for range_ in broken.driven.processor.status().parked] == [1]
+    broken.driven.control(Remove(_FEED.feed_id, _FEED.definition.epoch))
+    broken.driven.step(())
+    broken.run()
+    assert broken.driven.processor.status().parked == ()
+    assert not broken.quarantined
+    assert timestamp_of(broken.driven.rows[-1]) == at(10)

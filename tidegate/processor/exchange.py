@@ -1,0 +1,75 @@
+"""Claims and hand-offs of one log partition (docs/ranges.md#hand-off).
+
+Those between two of its own ranges take effect at once; the others go to the partition of their receiver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from tidegate.raftlog.entry import RangeId
+from tidegate.rangefeed.handoff import Claim, Exchange, HandOff, receiver_of
+from tidegate.rangefeed.range_state import RangeState
+
+
+class Exchanges:
+    """``ranges`` are those of the partition; ``touch`` gives one of them, made if need be, to be changed;
+    ``is_here`` says which belong to it; ``deliver`` gives a hand-off to its child."""
+
+    def __init__(
+        self,
+        ranges: Mapping[RangeId, RangeState],
+        touch: Callable[[RangeId], RangeState],
+        is_here: Callable[[RangeId], bool],
+        deliver: Callable[[HandOff], None],
+    ) -> None:
+        self._ranges = ranges
+        self._touch = touch
+        self._is_here = is_here
+        self._deliver = deliver
+        self._open: dict[RangeId, None] = {}
+        self._out: list[Exchange] = []
+
+    def restore(self, state: RangeState) -> None:
+        """Put back the claims of a range as it was stored."""
+        if state.claims:
+            self._open[state.range_id] = None
+
+    def claim(self, claims: Iterable[Claim]) -> None:
+        """Ask parents for their hand-offs."""
+        for claim in sorted(claims):
+            self._route(claim)
+
+    def take(self, message: Exchange) -> None:
+        """Take a message of another partition; one that is not for this partition is passed over."""
+        if self._is_here(receiver_of(message)):
+            self._route(message)
+
+    def settle(self) -> bool:
+        """Answer the claims that can be answered; returns whether any was."""
+        answered = False
+        for range_id in list(self._open):
+            state = self._ranges[range_id]
+            for claim in sorted(state.claims):
+                answer = state.answer(claim)
+                if answer is not None:
+                    self._touch(range_id).claims.discard(claim)
+                    self._route(answer)
+                    answered = True
+            if not state.claims:
+                del self._open[range_id]
+        return answered
+
+    def take_out(self) -> list[Exchange]:
+        """The messages for other partitions since the last call."""
+        out, self._out = self._out, []
+        return out
+
+    def _route(self, message: Exchange) -> None:
+        if not self._is_here(receiver_of(message)):
+            self._out.append(message)
+        elif isinstance(message, Claim):
+            self._touch(message.parent).claims.add(message)
+            self._open[message.parent] = None
+        else:
+            self._deliver(message)

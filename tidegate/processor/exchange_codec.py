@@ -1,0 +1,58 @@
+"""Claims and hand-offs as bytes: records of the hand-off topic, and parts of a range's row."""
+
+from __future__ import annotations
+
+from tidegate.errors import StateError
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.processor import state_pb2 as pb
+from tidegate.processor.stored import pack, unpack
+from tidegate.raftlog.encode import encode_key
+from tidegate.raftlog.entry import RaftIndex, RangeId
+from tidegate.rangefeed.handoff import Claim, Exchange, HandOff
+
+
+def encode_exchange(message: Exchange) -> tuple[bytes, bytes]:
+    """(key, value) of the record on the hand-off topic; the key names child and parent."""
+    claim = message if isinstance(message, Claim) else message.claim
+    record = pb.Exchange()
+    if isinstance(message, Claim):
+        record.claim.CopyFrom(claim_message(message))
+    else:
+        record.hand_off.CopyFrom(hand_off_message(message))
+    return encode_key(claim.child) + encode_key(claim.parent), pack(record)
+
+
+def decode_exchange(value: bytes) -> Exchange:
+    """The message of a record's value. Raises ``StateError`` for anything else."""
+    record = unpack(pb.Exchange, value, "a record of the hand-off topic")
+    match record.WhichOneof("message"):
+        case "claim":
+            return read_claim(record.claim)
+        case "hand_off":
+            return read_hand_off(record.hand_off)
+    raise StateError("a record of the hand-off topic is neither a claim nor a hand-off")
+
+
+def claim_message(claim: Claim) -> pb.Claim:
+    """A claim as its message."""
+    return pb.Claim(child=claim.child, parent=claim.parent, last_index=claim.last_index)
+
+
+def read_claim(message: pb.Claim) -> Claim:
+    """The claim of a message."""
+    return Claim(RangeId(message.child), RangeId(message.parent), RaftIndex(message.last_index))
+
+
+def hand_off_message(hand_off: HandOff) -> pb.HandOff:
+    """A hand-off as its message."""
+    return pb.HandOff(
+        claim=claim_message(hand_off.claim),
+        resolved_wall=hand_off.resolved.wall,
+        complete=hand_off.complete,
+    )
+
+
+def read_hand_off(message: pb.HandOff) -> HandOff:
+    """The hand-off of a message."""
+    resolved = ResolvedTimestamp(Timestamp(message.resolved_wall))
+    return HandOff(read_claim(message.claim), resolved, message.complete)

@@ -1,0 +1,107 @@
+"""What a range has to wait for before it takes a snapshot (docs/ranges.md#words, #healing)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from tidegate.hlc import ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
+from tidegate.raftlog.entry import Offset, RangeId, Snapshot
+from tidegate.rangefeed.handoff import Claim
+from tidegate.rangefeed.range_state import RangeState, RangeStatus
+from tidegate.rangefeed.scan import RangeScan
+from tidegate.rows.table_key import without_tenant
+from tidegate.spans import Span
+
+
+class Reach(NamedTuple):
+    """A range that is complete up to ``resolved``, and whose source keeps the versions from ``kept`` on."""
+
+    resolved: Timestamp
+    kept: Timestamp
+
+    def includes(self, start: Timestamp) -> bool:
+        """Whether a feed from ``start`` on can be given every version that it misses."""
+        return max(self.resolved, start) >= self.kept
+
+
+EVERYWHERE = Reach(ZERO, ZERO)
+
+
+class Watchers(Protocol):
+    """What ranges need to know of the feeds of their partition. Spans are without tenant prefix."""
+
+    def lowest_start(self, span: Span, below: Timestamp, reach: Reach) -> Timestamp | None:
+        """The lowest start, below a timestamp and within reach, of the active feeds that watch the span."""
+
+    def want_previous(self, span: Span) -> bool:
+        """Whether any active feed that watches the span shows previous values."""
+
+
+class Unreachable(NamedTuple):
+    """A scan has begun that cannot bring what feeds miss whose start is not within ``reach``."""
+
+    range_id: RangeId
+    span: Span
+    high: Timestamp
+    reach: Reach
+
+
+def claims_of(state: RangeState, head: Snapshot) -> frozenset[Claim]:
+    """The hand-offs that a range needs before it takes a snapshot. Out of a hole it scans instead."""
+    if state.status is RangeStatus.QUARANTINED:
+        return frozenset()
+    foreign = (parent for parent in head.parents if parent.range_id != state.range_id)
+    return frozenset(Claim(state.range_id, parent.range_id, parent.last_index) for parent in foreign)
+
+
+def complete_before(state: RangeState, head: Snapshot) -> ResolvedTimestamp | None:
+    """How far a range is complete before ``head`` when rows are missing; ``None`` when none are.
+
+    All hand-offs that it needs must have come.
+    """
+    claims = claims_of(state, head)
+    if state.status is RangeStatus.QUARANTINED:
+        return _complete_in_quarantine(state, head)
+    if state.status is RangeStatus.UNINITIALISED and not claims:
+        return ZERO_RESOLVED
+    hand_offs = (state.hand_offs[claim] for claim in claims)
+    return min((hand_off.resolved for hand_off in hand_offs if not hand_off.complete), default=None)
+
+
+def _complete_in_quarantine(state: RangeState, head: Snapshot) -> ResolvedTimestamp:
+    """What was resolved before the hole; nothing when the snapshot has keys that the range had not."""
+    hole, span = state.quarantine, state.span
+    if hole is None or span is None or span.intersect(head.span) != head.span:
+        return ZERO_RESOLVED
+    return hole.resolved
+
+
+class Waiting:
+    """Decides for the ranges of one partition; ``unreachable`` collects what no scan can bring."""
+
+    def __init__(self, watchers: Watchers) -> None:
+        self._watchers = watchers
+        self.unreachable: list[Unreachable] = []
+
+    def is_needed(self, head: Snapshot) -> bool:
+        """Whether a feed may miss rows from before a snapshot."""
+        return self._watchers.lowest_start(without_tenant(head.span), head.high, EVERYWHERE) is not None
+
+    def scan_for(self, state: RangeState, head: Snapshot, offset: Offset) -> RangeScan | None:
+        """The scan that a range needs before it takes the snapshot at ``offset``, begun before or new."""
+        begun = state.scan
+        if begun is not None and begun.snapshot_offset == offset:
+            return None if begun.done else begun
+        complete = complete_before(state, head)
+        return None if complete is None else self._scan(state.range_id, head, offset, complete)
+
+    def _scan(
+        self, range_id: RangeId, head: Snapshot, offset: Offset, complete: ResolvedTimestamp
+    ) -> RangeScan | None:
+        span, reach = without_tenant(head.span), Reach(complete, head.gc_threshold)
+        self.unreachable.append(Unreachable(range_id, span, head.high, reach))
+        start = self._watchers.lowest_start(span, head.high, reach)
+        if start is None or complete >= head.high:
+            return None
+        previous = self._watchers.want_previous(span)
+        return RangeScan(range_id, offset, head.span, max(start, complete), head.high, with_prev=previous)

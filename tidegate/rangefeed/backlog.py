@@ -1,0 +1,104 @@
+"""Entries of a range that its partition has passed and the range has not applied (docs/ranges.md).
+
+A cache of the log: what is lost with the process is read again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeAlias
+
+from tidegate.raftlog.entry import Offset, RangeId, Snapshot
+from tidegate.rangefeed.handoff import Claim
+from tidegate.rangefeed.scan import RangeScan
+
+
+class RawEntry(NamedTuple):
+    """A record of the log as it came; ``timestamp`` is its record time in milliseconds."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+class EntryQueue(Protocol):
+    """First in, first out; ``close`` gives back what it holds."""
+
+    def append(self, entry: RawEntry) -> None: ...
+    def first(self) -> RawEntry: ...
+    def popleft(self) -> RawEntry: ...
+    def __len__(self) -> int: ...
+    def close(self) -> None: ...
+
+
+class MemoryQueue:
+    """An ``EntryQueue`` without a limit."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: deque[RawEntry] = deque()
+
+    def append(self, entry: RawEntry) -> None:
+        """Add an entry behind all others."""
+        self._entries.append(entry)
+
+    def first(self) -> RawEntry:
+        """The oldest entry, which stays."""
+        return self._entries[0]
+
+    def popleft(self) -> RawEntry:
+        """Take the oldest entry out."""
+        return self._entries.popleft()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+
+
+#: Makes the queue of a range that falls behind.
+QueueFactory: TypeAlias = Callable[[RangeId], EntryQueue]
+
+
+class Backlog:
+    """A range that is behind. It waits for hand-offs, then for a scan; then it is applied bit by bit.
+
+    It was parked at the snapshot that begins with ``head``, for the ``missing`` claims or for ``scan``;
+    ``since_ms`` is the record time of that. Once cleared, the snapshot at offset ``cleared`` is taken.
+    """
+
+    __slots__ = ("cleared", "head", "missing", "queue", "scan", "since_ms", "waits_at")
+
+    head: Snapshot
+
+    def __init__(self, queue: EntryQueue) -> None:
+        self.queue = queue
+        self.missing: frozenset[Claim] = frozenset()
+        self.scan: RangeScan | None = None
+        self.since_ms = 0
+        self.waits_at: Offset | None = None
+        self.cleared: Offset | None = None
+
+    def wait_for(self, head: Snapshot, offset: Offset, since_ms: int, missing: frozenset[Claim]) -> None:
+        """Wait before the snapshot that begins with ``head`` at ``offset``."""
+        self.head, self.waits_at, self.since_ms, self.missing = head, offset, since_ms, missing
+
+    def clear(self) -> None:
+        """Wait for nothing more."""
+        self.cleared, self.waits_at = self.waits_at, None
+        self.missing, self.scan = frozenset(), None
+
+    @property
+    def parked(self) -> bool:
+        """Whether it waits for something."""
+        return self.waits_at is not None
+
+    @property
+    def start(self) -> Offset:
+        """Where in the log it begins."""
+        return Offset(self.queue.first().offset)

@@ -1,0 +1,55 @@
+"""What ranges say to each other when rows of a key move from one to another (docs/ranges.md#hand-off).
+
+A range that came from others *claims* each of them up to the last index that counts; the parent *hands off*
+once every row up to there is acknowledged, or says how far it is complete when a hole lies before that.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from tidegate.hlc import ResolvedTimestamp
+from tidegate.raftlog.entry import RaftIndex, RangeId
+
+
+class Claim(NamedTuple):
+    """``child`` goes on where the rows of ``parent`` up to ``last_index`` end."""
+
+    child: RangeId
+    parent: RangeId
+    last_index: RaftIndex
+
+
+class HandOff(NamedTuple):
+    """The answer. ``resolved`` is what the parent had promised for the child's keys.
+
+    A hand-off that is not ``complete`` comes out of a hole: above ``resolved`` rows may be missing, and the
+    child has to scan for them.
+    """
+
+    claim: Claim
+    resolved: ResolvedTimestamp
+    complete: bool
+
+
+Exchange: TypeAlias = Claim | HandOff
+
+
+def receiver_of(message: Exchange) -> RangeId:
+    """The range that a message is for."""
+    return message.parent if isinstance(message, Claim) else message.claim.child
+
+
+class Hole(NamedTuple):
+    """Indexes above ``before`` up to ``last_index`` were not applied; complete up to ``resolved`` only."""
+
+    before: RaftIndex
+    last_index: RaftIndex
+    resolved: ResolvedTimestamp
+
+
+class Promise(NamedTuple):
+    """What a range had resolved when its span was about to change, at index ``at``."""
+
+    at: RaftIndex
+    resolved: ResolvedTimestamp

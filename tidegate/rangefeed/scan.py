@@ -1,0 +1,97 @@
+"""A scan that a range waits for: what was asked of the source, and how much of it has come.
+
+The source answers in the range's own log by ScanChunks (docs/ranges.md#healing). Chunks are taken in key
+order; what does not continue the scan is passed over, and asked for again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate.hlc import Timestamp
+from tidegate.raftlog.entry import KeyValue, Offset, RangeId, ScanChunk
+from tidegate.raftlog.request import Scan
+from tidegate.spans import Span
+
+_NOT_ASKED: Final = 0
+
+
+class RangeScan:
+    """All versions of ``span`` above ``after`` and up to ``upto``.
+
+    ``snapshot_offset`` is where the Snapshot stands that the range takes when the scan is done.
+    ``asked_ms`` is the log time of the last request or progress.
+    """
+
+    __slots__ = (
+        "after",
+        "asked_ms",
+        "next_key",
+        "range_id",
+        "request_id",
+        "snapshot_offset",
+        "span",
+        "upto",
+        "with_prev",
+    )
+
+    def __init__(
+        self,
+        range_id: RangeId,
+        snapshot_offset: Offset,
+        span: Span,
+        after: Timestamp,
+        upto: Timestamp,
+        *,
+        with_prev: bool,
+    ) -> None:
+        self.range_id = range_id
+        self.snapshot_offset = snapshot_offset
+        self.span = span
+        self.after = after
+        self.upto = upto
+        self.with_prev = with_prev
+        self.next_key = span.start
+        self.request_id = _NOT_ASKED
+        self.asked_ms = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether every key was covered."""
+        return self.next_key >= self.span.end
+
+    def request(self, offset: int, log_time_ms: int) -> Scan:
+        """Ask for what is missing, at log position ``offset``, which gives the request its id."""
+        self.request_id, self.asked_ms = offset + 1, log_time_ms
+        rest = Span(self.next_key, self.span.end)
+        return Scan(
+            self.range_id,
+            self.request_id,
+            rest,
+            self.after,
+            self.upto,
+            all_versions=True,
+            with_prev=self.with_prev,
+        )
+
+    def is_due(self, before_ms: int) -> bool:
+        """Whether to ask: never asked, a part was left out, or nothing has come since ``before_ms``."""
+        return self.request_id == _NOT_ASKED or self.asked_ms <= before_ms
+
+    def take(self, chunk: ScanChunk, log_time_ms: int) -> list[KeyValue]:
+        """The rows of ``chunk`` that were missing, in the order of keys and then timestamps."""
+        if chunk.request_id != self.request_id or self.done or chunk.span.end <= self.next_key:
+            return []
+        if chunk.span.start > self.next_key:
+            self.request_id = _NOT_ASKED
+            return []
+        wanted = (row for row in chunk.rows if self._wants(row, chunk.span))
+        rows = sorted(wanted, key=lambda row: (row.key, row.timestamp))
+        self.next_key, self.asked_ms = min(chunk.span.end, self.span.end), log_time_ms
+        if chunk.last and not self.done:
+            self.request_id = _NOT_ASKED
+        return rows
+
+    def _wants(self, row: KeyValue, covered: Span) -> bool:
+        in_place = row.key >= self.next_key and covered.contains(row.key) and self.span.contains(row.key)
+        return in_place and self.after < row.timestamp <= self.upto
