@@ -15,6 +15,7 @@ from rich.console import Console
 from bench.durability import commit_time, produce_time
 from bench.endtoend import end_to_end
 from bench.formats import formats
+from bench.frontier import forward_costs, frontier_costs
 from bench.idle_ranges import idle_ranges
 from bench.marker_lag import marker_lag
 from bench.open_intents import open_intents
@@ -92,6 +93,11 @@ class Bench:
         """100,000 open intents."""
         self.report.open_intents = open_intents(self.topics, self._directory("intents"), self.seed)
 
+    def frontier(self) -> None:
+        """Checkpoints of 100,000 ranges."""
+        self.report.frontier += frontier_costs(self.seed)
+        self.report.forward += forward_costs(self.seed)
+
     def _directory(self, name: str) -> Path:
         directory = self.home / name
         directory.mkdir()
@@ -105,6 +111,7 @@ _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "markers": Bench.markers,
     "idle": Bench.idle,
     "intents": Bench.intents,
+    "frontier": Bench.frontier,
 }
 
 

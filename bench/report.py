@@ -16,6 +16,7 @@ from rich.table import Table
 from bench.durability import CommitTime
 from bench.endtoend import Throughput
 from bench.formats import FormatResult
+from bench.frontier import ForwardCost, FrontierCost
 from bench.idle_ranges import IdleRanges
 from bench.marker_lag import MarkerLag
 from bench.open_intents import OpenIntents
@@ -38,6 +39,8 @@ class Report:
     marker_lag: MarkerLag | None = None
     idle_ranges: IdleRanges | None = None
     open_intents: OpenIntents | None = None
+    frontier: list[FrontierCost] = field(default_factory=list)
+    forward: list[ForwardCost] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
 
     def limiting_stage(self, workload: str) -> str:
@@ -69,6 +72,8 @@ class Report:
             "marker_lag": self.marker_lag and self.marker_lag._asdict(),
             "idle_ranges": self.idle_ranges and self.idle_ranges._asdict(),
             "open_intents": self.open_intents and self.open_intents._asdict(),
+            "frontier": [cost._asdict() for cost in self.frontier],
+            "forward": [cost._asdict() for cost in self.forward],
             "failures": self.failures,
         }
 
@@ -88,6 +93,10 @@ class Report:
                 console.print(f"{name}: {ratio:.2f}")
         if self.formats:
             console.print(_table("formats, one worker each, same log", FormatResult._fields, self.formats))
+        if self.frontier:
+            title = "frontier, processor time for each range's checkpoint; core: with one each 3 s"
+            console.print(_table(title, FrontierCost._fields, self.frontier))
+            console.print(_table("forwards of disjoint spans", ForwardCost._fields, self.forward))
         for title, result in self._single():
             console.print(_table(title, result._fields, [result]))
         for name, reason in self.failures.items():

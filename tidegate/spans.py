@@ -2,16 +2,20 @@
 
 A frontier is a set of disjoint spans, each with a timestamp; neighbours with equal timestamps are one
 entry. Source: CockroachDB ``pkg/util/span/frontier.go``.
+
+Ranges report their own spans again and again, and neighbours come to equal timestamps and part again with
+every round. So the frontier keeps a part for each span that is reported, and joins only what it tells.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
-from heapq import heapify, heappop, heappush
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from tidegate.hlc import ZERO, Timestamp
+from tidegate.lowest_first import LowestFirst
+from tidegate.sorted_keys import SortedKeys
 
 
 class Span(NamedTuple):
@@ -47,42 +51,52 @@ EVERYTHING: Final = Span(b"", b"\xff\xff")
 class SpanFrontier:
     """Timestamps over disjoint spans, and their minimum.
 
-    ``forward`` costs the number of entries that it touches plus a logarithm (the minimum is kept in a
-    heap whose stale items are dropped when they surface).
+    A span that was reported before is found by its start, and its new timestamp put in its place: nothing
+    else is done for it before somebody asks for the minimum. Any other span cuts the parts that it overlaps,
+    at the cost of a few searches; once it has raised them to one timestamp they are one part.
     """
 
-    __slots__ = ("_ends", "_heap", "_starts", "_timestamps")
+    __slots__ = ("_ends", "_high", "_low", "_queue", "_starts", "_timestamps")
 
     def __init__(self, spans: Iterable[Span] = (), start: Timestamp = ZERO) -> None:
-        self._starts: list[bytes] = []
-        self._ends: list[bytes] = []
-        self._timestamps: list[Timestamp] = []
-        self._heap: list[tuple[Timestamp, bytes]] = []
+        self._ends: dict[bytes, bytes] = {}  # of each part, by its start
+        self._timestamps: dict[bytes, Timestamp] = {}  # the same
+        self._starts = SortedKeys()
+        self._queue = LowestFirst()
+        self._low, self._high = b"", b""  # no key outside is tracked
         for span in spans:
             self.add(span, start)
 
     @property
     def minimum(self) -> Timestamp:
         """The lowest timestamp of any tracked key; zero when nothing is tracked."""
-        lowest = self._lowest()
-        return ZERO if lowest is None else self._timestamps[lowest]
+        lowest = self._queue.lowest(self._timestamps)
+        return ZERO if lowest is None else lowest[0]
+
+    @property
+    def maximum(self) -> Timestamp:
+        """The highest timestamp of any tracked key; zero when nothing is tracked."""
+        return max(self._timestamps.values(), default=ZERO)
 
     def lowest_entry(self) -> tuple[Span, Timestamp] | None:
         """The entry that holds the minimum; among equals the one with the lowest start key."""
-        lowest = self._lowest()
-        return None if lowest is None else self._entry(lowest)
+        lowest = self._queue.lowest(self._timestamps)
+        if lowest is None:
+            return None
+        timestamp, start = lowest
+        end = self._ends[start]
+        while self._timestamps.get(end) == timestamp:
+            end = self._ends[end]
+        return Span(start, end), timestamp
 
     def entries(self) -> Iterator[tuple[Span, Timestamp]]:
         """All entries in key order."""
-        return (self._entry(i) for i in range(len(self._starts)))
+        return joined((Span(start, self._ends[start]), self._timestamps[start]) for start in self._starts)
 
     def entries_in(self, span: Span) -> Iterator[tuple[Span, Timestamp]]:
         """The tracked parts of ``span`` in key order, clipped to it."""
-        for i in range(*self._overlapping(span)):
-            entry, timestamp = self._entry(i)
-            clipped = entry.intersect(span)
-            if clipped is not None:
-                yield clipped, timestamp
+        parts = ((Span(start, self._ends[start]), self._timestamps[start]) for start in self._parts(span))
+        return joined((clipped, at) for part, at in parts if (clipped := part.intersect(span)) is not None)
 
     def forward(self, span: Span, timestamp: Timestamp) -> bool:
         """Raise the tracked parts of ``span`` to ``timestamp`` where they are lower.
@@ -96,32 +110,21 @@ class SpanFrontier:
 
     def forward_all(self, spans: Iterable[tuple[Span, Timestamp]]) -> None:
         """`forward` for each of ``spans`` in turn, without looking at the minimum in between."""
-        for span, timestamp in spans:
-            span.validate()
-            first, last = self._overlapping(span)
-            if first == last or self._raise_in_place(first, last, span, timestamp):
-                continue
-            entries = (self._entry(i) for i in range(first, last))
-            self._replace(first, last, [piece for e in entries for piece in _raised(*e, span, timestamp)])
+        pairs = list(spans)
+        starts = [span.start for span, _ in pairs]
+        self.forward_columns(starts, [span.end for span, _ in pairs], [timestamp for _, timestamp in pairs])
 
-    def _raise_in_place(self, first: int, last: int, span: Span, timestamp: Timestamp) -> bool:
-        """Raise a single entry that lies in ``span`` whole and joins neither neighbour.
-
-        Returns False, with nothing done, for anything else. Ranges report their own spans again and again:
-        this is what nearly every checkpoint comes to, and it moves no list.
-        """
-        timestamps = self._timestamps
-        if last - first != 1 or self._starts[first] < span.start or self._ends[first] > span.end:
-            return False
-        if timestamp <= timestamps[first]:
-            return True
-        if first > 0 and timestamps[first - 1] == timestamp:
-            return False
-        if last < len(timestamps) and timestamps[last] == timestamp:
-            return False
-        timestamps[first] = timestamp
-        heappush(self._heap, (timestamp, self._starts[first]))
-        return True
+    def forward_columns(
+        self, starts: Sequence[bytes], ends: Sequence[bytes], timestamps: Sequence[Timestamp]
+    ) -> None:
+        """`forward_all` of spans that stand in columns of equal length."""
+        known_ends, known, low, high = self._ends, self._timestamps, self._low, self._high
+        for start, end, timestamp in zip(starts, ends, timestamps, strict=True):
+            if known_ends.get(start) == end:
+                if timestamp > known[start]:
+                    known[start] = timestamp
+            elif (start < high and low < end) or start >= end:
+                self._forward_parts(Span(start, end), timestamp)
 
     def add(self, span: Span, timestamp: Timestamp) -> None:
         """Track ``span`` from ``timestamp`` on; parts tracked already keep the higher timestamp.
@@ -129,76 +132,73 @@ class SpanFrontier:
         ``ValueError`` for an empty or inverted span.
         """
         span.validate()
-        first, last = self._overlapping(span)
-        pieces: list[tuple[Span, Timestamp]] = []
+        self._forward_parts(span, timestamp)
         position = span.start
-        for i in range(first, last):
-            entry, known = self._entry(i)
-            if position < entry.start:
-                pieces.append((Span(position, entry.start), timestamp))
-            pieces.extend(_raised(entry, known, span, timestamp))
-            position = entry.end
+        for start in self._parts(span):
+            if position < start:
+                self._track(position, start, timestamp)
+            position = self._ends[start]
         if position < span.end:
-            pieces.append((Span(position, span.end), timestamp))
-        self._replace(first, last, pieces)
+            self._track(position, span.end, timestamp)
+        self._low = min(self._low, span.start) if self._high else span.start
+        self._high = max(self._high, span.end)
 
-    def _entry(self, i: int) -> tuple[Span, Timestamp]:
-        return Span(self._starts[i], self._ends[i]), self._timestamps[i]
+    def _parts(self, span: Span) -> list[bytes]:
+        """The starts of the parts that ``span`` overlaps."""
+        starts = self._starts.around(span.start, span.end)
+        if starts and self._ends[starts[0]] <= span.start:
+            del starts[0]
+        return starts
 
-    def _overlapping(self, span: Span) -> tuple[int, int]:
-        first = bisect_right(self._ends, span.start)
-        return first, max(first, bisect_left(self._starts, span.end))
+    def _forward_parts(self, span: Span, timestamp: Timestamp) -> None:
+        span.validate()
+        parts = self._parts(span)
+        lower = [start for start in parts if self._timestamps[start] < timestamp]
+        for start in lower:
+            inside = max(start, span.start)
+            if start < inside:
+                self._cut(start, inside)
+            if span.end < self._ends[inside]:
+                self._cut(inside, span.end)
+            self._timestamps[inside] = timestamp
+        if lower and len(parts) > 1:
+            self._unite(span)
 
-    def _replace(self, first: int, last: int, pieces: list[tuple[Span, Timestamp]]) -> None:
-        """Put ``pieces`` in place of entries [first, last), joined with each other and both neighbours."""
-        if first > 0:
-            first -= 1
-            pieces.insert(0, self._entry(first))
-        if last < len(self._starts):
-            pieces.append(self._entry(last))
-            last += 1
-        joined = list(_joined(pieces))
-        for span, timestamp in joined:
-            heappush(self._heap, (timestamp, span.start))
-        self._starts[first:last] = [span.start for span, _ in joined]
-        self._ends[first:last] = [span.end for span, _ in joined]
-        self._timestamps[first:last] = [timestamp for _, timestamp in joined]
+    def _cut(self, start: bytes, at: bytes) -> None:
+        """Make two parts of one."""
+        end, self._ends[start] = self._ends[start], at
+        self._track(at, end, self._timestamps[start])
 
-    def _lowest(self) -> int | None:
-        if len(self._heap) > 4 * len(self._starts) + 64:
-            self._heap = list(zip(self._timestamps, self._starts, strict=True))
-            heapify(self._heap)
-        while self._heap:
-            timestamp, start = self._heap[0]
-            i = bisect_left(self._starts, start)
-            if i < len(self._starts) and self._starts[i] == start and self._timestamps[i] == timestamp:
-                return i
-            heappop(self._heap)
-        return None
+    def _track(self, start: bytes, end: bytes, timestamp: Timestamp) -> None:
+        self._ends[start] = end
+        self._timestamps[start] = timestamp
+        self._starts.add(start)
+        self._queue.push(start, timestamp)
+        if len(self._queue) > 2 * len(self._timestamps) + 64:  # parts that came and went
+            self._queue = LowestFirst(self._timestamps.items())
 
-
-def _raised(
-    entry: Span, known: Timestamp, span: Span, timestamp: Timestamp
-) -> Iterator[tuple[Span, Timestamp]]:
-    """The pieces of an entry after the part inside ``span`` was raised to ``timestamp``."""
-    inside = entry.intersect(span)
-    if inside is None or timestamp <= known:
-        yield entry, known
-        return
-    if entry.start < inside.start:
-        yield Span(entry.start, inside.start), known
-    yield inside, timestamp
-    if inside.end < entry.end:
-        yield Span(inside.end, entry.end), known
+    def _unite(self, span: Span) -> None:
+        """One part of neighbours within ``span`` that have equal timestamps: a merged range finds its own."""
+        inside = [
+            start for start in self._parts(span) if span.start <= start and self._ends[start] <= span.end
+        ]
+        for left, right in reversed(list(pairwise(inside))):
+            if self._ends[left] == right and self._timestamps[left] == self._timestamps[right]:
+                self._ends[left] = self._ends.pop(right)
+                del self._timestamps[right]
+                self._starts.remove(right)
 
 
-def _joined(pieces: list[tuple[Span, Timestamp]]) -> Iterator[tuple[Span, Timestamp]]:
-    """The pieces, in order, with touching neighbours of equal timestamp made one."""
-    held, held_timestamp = pieces[0]
-    for span, timestamp in pieces[1:]:
-        if timestamp == held_timestamp and span.start == held.end:
+def joined(parts: Iterable[tuple[Span, Timestamp]]) -> Iterator[tuple[Span, Timestamp]]:
+    """The parts, which stand in key order, with touching neighbours of equal timestamp made one."""
+    held: Span | None = None
+    held_timestamp = ZERO
+    for span, timestamp in parts:
+        if held is not None and timestamp == held_timestamp and span.start == held.end:
             held = Span(held.start, span.end)
-        else:
+            continue
+        if held is not None:
             yield held, held_timestamp
-            held, held_timestamp = span, timestamp
-    yield held, held_timestamp
+        held, held_timestamp = span, timestamp
+    if held is not None:
+        yield held, held_timestamp

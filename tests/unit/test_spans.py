@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.hlc import ZERO, Timestamp
+from tests.plain_frontier import PlainFrontier
+from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
+from tidegate.sorted_keys import SortedKeys
 from tidegate.spans import Span, SpanFrontier
 
 _KEYS = [bytes([i]) for i in range(12)]
@@ -72,6 +75,83 @@ def test_entries_are_sorted_disjoint_and_not_mergeable(
     assert list(frontier.entries_in(window)) == clipped
 
 
+@st.composite
+def range_maps(draw: st.DrawFn) -> list[Span]:
+    """Ranges at one moment: neighbours that together cover more than the frontier watches."""
+    cuts = sorted(draw(st.sets(st.sampled_from(_KEYS[1:-1]), max_size=8)))
+    return [Span(*ends) for ends in itertools.pairwise([_KEYS[0], *cuts, _KEYS[-1]])]
+
+
+@given(st.lists(range_maps(), min_size=1, max_size=8), st.randoms(use_true_random=False))
+def test_moving_ranges_give_what_the_plain_model_gives(maps: list[list[Span]], random: Random) -> None:
+    """Ranges split and merge between their reports, and what older ones said comes late and again."""
+    frontier, model = SpanFrontier(), PlainFrontier()
+    for watched in ((1, 5), (5, 7), (8, 11)):
+        span = Span(_KEYS[watched[0]], _KEYS[watched[1]])
+        frontier.add(span, ZERO)
+        model.add(span, ZERO)
+    past: list[tuple[Span, Timestamp]] = []
+    for second, ranges in enumerate(maps, 1):
+        reports = [(span, _soon_after(second, random)) for span in ranges if random.random() < 0.8]
+        late = random.sample(past, min(len(past), 3))
+        past += reports
+        for span, timestamp in random.sample(reports + late, len(reports) + len(late)):
+            if random.random() < 0.5:
+                assert frontier.forward(span, timestamp) == model.forward(span, timestamp)
+            else:
+                frontier.forward_all([(span, timestamp)])
+                model.forward(span, timestamp)
+        assert list(frontier.entries()) == model.entries
+        assert frontier.lowest_entry() == model.lowest_entry
+        assert (frontier.minimum, frontier.maximum) == (model.minimum, max(at for _, at in model.entries))
+        window = random.choice(past)[0] if past else Span(b"", b"x")
+        assert list(frontier.entries_in(window)) == model.entries_in(window)
+
+
+def _soon_after(second: int, random: Random) -> Timestamp:
+    """Often the same as others, sometimes days of the calendar of minima apart."""
+    wall = second * NANOS_PER_SECOND + random.choice((0, 0, 0, 1, 2**26, 2**27 + 5, 3 * NANOS_PER_SECOND))
+    return Timestamp(wall, random.choice((0, 0, 3)))
+
+
+def test_a_late_report_of_a_split_range_changes_nothing() -> None:
+    frontier = SpanFrontier([Span(b"a", b"z")])
+    frontier.forward_all([(Span(b"a", b"z"), Timestamp(5)), (Span(b"a", b"m"), Timestamp(8))])
+    assert not frontier.forward(Span(b"a", b"z"), Timestamp(5))
+    assert list(frontier.entries()) == [
+        (Span(b"a", b"m"), Timestamp(8)),
+        (Span(b"m", b"z"), Timestamp(5)),
+    ]
+
+
+def test_parts_of_ranges_that_merged_do_not_pile_up() -> None:
+    frontier, whole = SpanFrontier([Span(b"a", b"z")]), Span(b"a", b"z")
+    for wall in range(1, 4_000, 2):
+        middle = b"m%d" % wall
+        frontier.forward_all(
+            [(Span(b"a", middle), Timestamp(wall)), (Span(middle, b"z"), Timestamp(wall + 1))]
+        )
+        frontier.forward(whole, Timestamp(wall + 1))
+    assert len(frontier._ends) == len(list(frontier._starts)) == 1
+    assert len(frontier._queue) < 100
+
+
+@given(st.lists(st.tuples(st.sampled_from(["add", "remove", "look"]), st.binary(max_size=2)), max_size=60))
+def test_sorted_keys_in_small_blocks_are_a_sorted_set(sequence: list[tuple[str, bytes]]) -> None:
+    keys, model = SortedKeys(block_keys=3), set[bytes]()
+    for step, key in sequence:
+        if step == "add" and key not in model:
+            keys.add(key)
+            model.add(key)
+        elif step == "remove" and key in model:
+            keys.remove(key)
+            model.remove(key)
+        below = [known for known in sorted(model) if known <= key][-1:]
+        end = key + b"\x40"
+        assert keys.around(key, end) == below + [known for known in sorted(model) if key < known < end]
+    assert list(keys) == sorted(model)
+
+
 def test_an_untracked_part_is_ignored() -> None:
     frontier = SpanFrontier([Span(b"a", b"d")], Timestamp(2))
     assert not frontier.forward(Span(b"d", b"e"), Timestamp(9))
@@ -90,4 +170,4 @@ def test_the_minimum_survives_many_stale_heap_items() -> None:
         frontier.forward(Span(b"a", b"b"), Timestamp(wall + 1))
         frontier.forward(Span(b"b", b"c"), Timestamp(wall))
     assert frontier.minimum == Timestamp(4_999)
-    assert len(frontier._heap) < 400
+    assert len(frontier._queue) < 400

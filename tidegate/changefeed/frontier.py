@@ -8,7 +8,7 @@ of every output topic (docs/delivery.md#markers).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.spans import Span, SpanFrontier
@@ -53,9 +53,24 @@ class FeedFrontier:
         """
         before = self._frontier.minimum
         self._frontier.forward_all(ranges)
+        self._note(partition, offset)
+        return self._frontier.minimum > before
+
+    def apply_columns(
+        self,
+        partition: int,
+        offset: int,
+        starts: Sequence[bytes],
+        ends: Sequence[bytes],
+        resolved: Sequence[ResolvedTimestamp],
+    ) -> None:
+        """`apply` of spans that stand in columns of equal length, without looking at the high-water."""
+        self._frontier.forward_columns(starts, ends, resolved)
+        self._note(partition, offset)
+
+    def _note(self, partition: int, offset: int) -> None:
         if offset > self._positions.get(partition, -1):
             self._positions[partition] = offset
-        return self._frontier.minimum > before
 
     def due_marker(self) -> ResolvedTimestamp | None:
         """The marker to write now: the high-water, when it has come far enough since the last marker."""

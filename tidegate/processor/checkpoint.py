@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tidegate.changefeed.feed import FeedEpoch, FeedId
@@ -16,6 +16,23 @@ from tidegate.spans import Span
 
 _PIECE_BYTES: Final = 256 << 10
 _RANGE_BYTES: Final = 40  # of a range's checkpoint, without its keys
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReport:
+    """What frontiers need of one checkpoint or of several: who it holds for, and how far each span is.
+
+    ``offset`` is the position in the log of ``partition`` that it reflects. Spans stand in columns of equal
+    length: 33,000 of them come in a second from 100,000 ranges, and objects for each would cost more than
+    all that is done with them.
+    """
+
+    partition: int
+    offset: Offset
+    feeds: tuple[ActiveFeed, ...]
+    starts: Sequence[bytes]
+    ends: Sequence[bytes]
+    resolved: Sequence[ResolvedTimestamp]
 
 
 def encode_checkpoint(checkpoint: PartitionCheckpoint) -> bytes:
@@ -64,4 +81,47 @@ def decode_checkpoint(value: bytes) -> PartitionCheckpoint:
             )
             for item in message.ranges
         ),
+    )
+
+
+def decode_report(value: bytes) -> PartitionReport:
+    """The same as `decode_checkpoint`, for frontiers. Raises ``StateError``."""
+    message = unpack(pb.Checkpoint, value, "a checkpoint record")
+    ranges = list(message.ranges)
+    walls = [item.resolved_wall for item in ranges]
+    timestamps = {wall: ResolvedTimestamp(Timestamp(wall)) for wall in set(walls)}
+    return PartitionReport(
+        message.partition,
+        Offset(message.offset),
+        tuple(ActiveFeed(FeedId(feed.feed_id), FeedEpoch(feed.epoch)) for feed in message.feeds),
+        [item.start for item in ranges],
+        [item.end for item in ranges],
+        [timestamps[wall] for wall in walls],
+    )
+
+
+def merged(reports: Iterable[PartitionReport]) -> list[PartitionReport]:
+    """The same news in fewer reports: one of each partition for the same feeds, the highest of each span.
+
+    The order of reports does not matter to a frontier, so it need not be kept.
+    """
+    sources: dict[tuple[int, tuple[ActiveFeed, ...]], list[PartitionReport]] = {}
+    for report in reports:
+        sources.setdefault((report.partition, report.feeds), []).append(report)
+    return [alike[0] if len(alike) == 1 else _merged(alike) for alike in sources.values()]
+
+
+def _merged(alike: Sequence[PartitionReport]) -> PartitionReport:
+    spans: dict[tuple[bytes, bytes], ResolvedTimestamp] = {}
+    for report in alike:
+        for start, end, resolved in zip(report.starts, report.ends, report.resolved, strict=True):
+            known = spans.get((start, end))
+            if known is None or resolved > known:
+                spans[start, end] = resolved
+    return replace(
+        alike[0],
+        offset=max(report.offset for report in alike),
+        starts=[start for start, _ in spans],
+        ends=[end for _, end in spans],
+        resolved=list(spans.values()),
     )

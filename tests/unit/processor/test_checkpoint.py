@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
-from tidegate.processor.checkpoint import decode_checkpoint, encode_checkpoint, split_checkpoint
+from tidegate.processor.checkpoint import (
+    PartitionReport,
+    decode_checkpoint,
+    decode_report,
+    encode_checkpoint,
+    merged,
+    split_checkpoint,
+)
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span
 
@@ -38,3 +47,35 @@ def test_a_large_checkpoint_comes_in_pieces_that_say_the_same_and_fit_into_a_rec
 def test_a_checkpoint_without_ranges_stays_one_record() -> None:
     empty = PartitionCheckpoint(4, Offset(77), _FEEDS, ())
     assert list(split_checkpoint(empty)) == [empty]
+
+
+@given(st.lists(st.builds(_range, st.integers(1, 2**62), st.integers(1, 2**62), st.binary(max_size=9))))
+def test_a_report_says_what_the_checkpoint_says(ranges: list[RangeCheckpoint]) -> None:
+    checkpoint = PartitionCheckpoint(4, Offset(77), _FEEDS, tuple(ranges))
+    report = decode_report(encode_checkpoint(checkpoint))
+    assert (report.partition, report.offset, report.feeds) == (4, 77, _FEEDS)
+    spans = [Span(start, end) for start, end in zip(report.starts, report.ends, strict=True)]
+    assert list(zip(spans, report.resolved, strict=True)) == [(item.span, item.resolved) for item in ranges]
+
+
+def _report(partition: int, offset: int, walls: dict[bytes, int]) -> PartitionReport:
+    ranges = tuple(_range(1, wall, key) for key, wall in walls.items())
+    return decode_report(encode_checkpoint(PartitionCheckpoint(partition, Offset(offset), _FEEDS, ranges)))
+
+
+def _walls(report: PartitionReport) -> dict[bytes, int]:
+    return {start: at.wall for start, at in zip(report.starts, report.resolved, strict=True)}
+
+
+def test_reports_of_one_partition_merge_into_the_highest_of_each_span() -> None:
+    reports = [_report(1, 7, {b"a": 5, b"b": 9}), _report(2, 3, {b"c": 1}), _report(1, 6, {b"a": 8, b"b": 2})]
+    first, second = merged(reports)
+    assert (first.partition, first.offset, _walls(first)) == (1, 7, {b"a": 8, b"b": 9})
+    assert second is reports[1]
+
+
+def test_reports_for_other_feeds_or_epochs_are_not_merged() -> None:
+    """Each holds for the feeds that it names, and for no other."""
+    report = _report(1, 7, {b"a": 5})
+    fewer = replace(report, feeds=_FEEDS[:1])
+    assert merged([report, fewer]) == [report, fewer]

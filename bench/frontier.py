@@ -1,0 +1,164 @@
+"""What the frontier costs: processor time for each range's checkpoint, from the bytes of its record on.
+
+Checkpoints come as the worker's partitions publish them: every range once in three seconds, at a time of its
+own, in records of a batch each. Ranges that stand side by side are of different partitions, so neighbours
+come to equal timestamps and part again all the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from time import process_time_ns
+from typing import Final, NamedTuple
+
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
+from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
+from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
+from tidegate.processor.checkpoint import decode_report, encode_checkpoint, merged
+from tidegate.raftlog.entry import Generation, Offset, RangeId
+from tidegate.spans import Span, SpanFrontier
+
+_ROUND_S: Final = 3.0
+_ROUNDS: Final = 4
+_TICKS: Final = 30  # of a round; the agent takes one batch of the topic at each, of all partitions
+_PARTITIONS: Final = 16
+_BEGIN: Final = 1_767_225_600 * NANOS_PER_SECOND
+_CLOSED_EVERY_NS: Final = 200 * NANOS_PER_MS  # stores close timestamps together: many ranges get the same
+_TABLE: Final = b"\xf0\x89"
+_DISJOINT: Final = (1, 4, 16, 64, 256, 1_024, 4_096, 16_384)
+_FORWARDS: Final = 50_000
+
+
+class FrontierCost(NamedTuple):
+    """``us`` is for one range's checkpoint and all feeds; ``core`` the share of one at 3 s for each range."""
+
+    case: str
+    ranges: int
+    feeds: int
+    us: float
+    core: float
+
+
+class ForwardCost(NamedTuple):
+    """Forwarding one of so many disjoint spans, or a random piece of one, and looking at the minimum."""
+
+    spans: int
+    own_us: float
+    piece_us: float
+
+
+@dataclass(slots=True)
+class MovingRanges:
+    """Ranges that cover a table. ``moves`` of them split or merge with each tick."""
+
+    count: int
+    moves: int
+    rng: Random
+    starts: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.starts = [2 * number for number in range(self.count)]
+
+    def tick(self, tick: int, feeds: Sequence[ActiveFeed]) -> list[bytes]:
+        """The records of the ranges whose turn it is."""
+        now = _BEGIN + int(tick * _ROUND_S / _TICKS * NANOS_PER_SECOND)
+        self._move()
+        ranges: list[list[RangeCheckpoint]] = [[] for _ in range(_PARTITIONS)]
+        for place, number in enumerate(self.starts):
+            if number // 2 % _TICKS != tick % _TICKS:
+                continue
+            wall = now - now % _CLOSED_EVERY_NS if self.rng.random() < 0.5 else now - place % 9_973
+            resolved = ResolvedTimestamp(Timestamp(wall))
+            checkpoint = RangeCheckpoint(RangeId(number + 1), Generation(1), self._span(place), resolved)
+            ranges[number // 2 % _PARTITIONS].append(checkpoint)
+        return [
+            encode_checkpoint(PartitionCheckpoint(number, Offset(tick), tuple(feeds), tuple(found)))
+            for number, found in enumerate(ranges)
+        ]
+
+    def _move(self) -> None:
+        for _ in range(self.moves):
+            place = self.rng.randrange(1, len(self.starts) - 1)
+            if self.starts[place] % 2:
+                del self.starts[place]
+            elif self.starts[place + 1] > self.starts[place] + 1:
+                self.starts.insert(place + 1, self.starts[place] + 1)
+
+    def _span(self, place: int) -> Span:
+        end = self.starts[place + 1] if place + 1 < len(self.starts) else 2 * self.count
+        return Span(_key(self.starts[place]), _key(end))
+
+
+def _key(number: int) -> bytes:
+    return _TABLE + number.to_bytes(5, "big") + b"\x88"
+
+
+def frontier_costs(seed: int, ranges: int = 100_000) -> Iterator[FrontierCost]:
+    """The cases at ``ranges`` ranges."""
+    whole = [Span(_key(0), _key(2 * ranges))]
+    tenths = [Span(_key(2 * ranges * n // 10), _key(2 * ranges * (n + 1) // 10)) for n in range(10)]
+    for case, spans, moves in (
+        ("one feed on all ranges", whole, 0),
+        ("the same, 100 splits and merges a second", whole, 10),
+        ("ten feeds on a tenth each", tenths, 0),
+        ("ten feeds on all ranges", whole * 10, 0),
+    ):
+        us = _cost(spans, MovingRanges(ranges, moves, Random(seed)))
+        yield FrontierCost(case, ranges, len(spans), us, us * ranges / _ROUND_S / 1e6)
+
+
+def _cost(spans: Sequence[Span], ranges: MovingRanges) -> float:
+    """Microseconds for each range's checkpoint once every range was seen; the best of several rounds."""
+    frontiers = [FeedFrontier([span], Timestamp(_BEGIN - NANOS_PER_SECOND), 0) for span in spans]
+    feeds = [ActiveFeed(FeedId(f"feed-{number}"), FIRST_EPOCH) for number in range(len(spans))]
+    rounds: list[float] = []
+    for number in range(_ROUNDS):
+        took = reported = 0
+        for tick in range(number * _TICKS, (number + 1) * _TICKS):
+            records = ranges.tick(tick, feeds)
+            begin = process_time_ns()
+            reported += _take(records, frontiers)
+            took += process_time_ns() - begin
+        rounds.append(took / reported / 1e3)
+    return min(rounds[1:])
+
+
+def _take(records: Sequence[bytes], frontiers: Sequence[FeedFrontier]) -> int:
+    """What the frontier agent and its publishers do with a batch, but for what they write."""
+    reports = merged(map(decode_report, records))
+    for report in reports:
+        for frontier in frontiers:
+            frontier.apply_columns(
+                report.partition, report.offset, report.starts, report.ends, report.resolved
+            )
+    for frontier in frontiers:
+        marker = frontier.due_marker()
+        if marker is not None:
+            frontier.marked(marker)
+    return sum(len(report.starts) for report in reports)
+
+
+def forward_costs(seed: int) -> Iterator[ForwardCost]:
+    """As CockroachDB's ``BenchmarkFrontier``: 1 to 16,384 disjoint spans, random ones forwarded."""
+    for count in _DISJOINT:
+        rng = Random(seed)
+        spans = [Span(_key(4 * number), _key(4 * number + 3)) for number in range(count)]
+        own = [rng.choice(spans) for _ in range(_FORWARDS)]
+        yield ForwardCost(count, _forward(spans, own), _forward(spans, [_piece(rng, count) for _ in own]))
+
+
+def _piece(rng: Random, count: int) -> Span:
+    first = 4 * rng.randrange(count)
+    start, end = sorted(rng.sample(range(4), 2))
+    return Span(_key(first + start), _key(first + end))
+
+
+def _forward(spans: Sequence[Span], forwarded: Sequence[Span]) -> float:
+    frontier = SpanFrontier(spans, Timestamp(_BEGIN))
+    begin = process_time_ns()
+    for step, span in enumerate(forwarded):
+        frontier.forward(span, Timestamp(_BEGIN + step * NANOS_PER_MS))
+    return (process_time_ns() - begin) / len(forwarded) / 1e3

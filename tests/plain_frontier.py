@@ -1,0 +1,64 @@
+"""What a span frontier means, as plainly as it can be said: a list of entries, joined after each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.spans import Span
+
+Entry = tuple[Span, Timestamp]
+
+
+class PlainFrontier:
+    """The model of ``tidegate.spans.SpanFrontier``; every step costs as much as there are entries."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    @property
+    def minimum(self) -> Timestamp:
+        return min((at for _, at in self.entries), default=ZERO)
+
+    @property
+    def lowest_entry(self) -> Entry | None:
+        return next((entry for entry in self.entries if entry[1] == self.minimum), None)
+
+    def entries_in(self, span: Span) -> list[Entry]:
+        return [(part, at) for entry, at in self.entries if (part := entry.intersect(span)) is not None]
+
+    def forward(self, span: Span, timestamp: Timestamp) -> bool:
+        before = self.minimum
+        self.entries = _joined(piece for entry in self.entries for piece in _raised(entry, span, timestamp))
+        return self.minimum > before
+
+    def add(self, span: Span, timestamp: Timestamp) -> None:
+        tracked = self.entries_in(span)
+        ends = [span.start, *(part.end for part, _ in tracked)]
+        starts = [*(part.start for part, _ in tracked), span.end]
+        gaps = [(Span(end, start), timestamp) for end, start in zip(ends, starts, strict=True) if end < start]
+        self.forward(span, timestamp)
+        self.entries = _joined(sorted([*self.entries, *gaps]))
+
+
+def _raised(entry: Entry, span: Span, timestamp: Timestamp) -> Iterator[Entry]:
+    (start, end), known = entry
+    inside = entry[0].intersect(span)
+    if inside is None or timestamp <= known:
+        yield entry
+        return
+    if start < inside.start:
+        yield Span(start, inside.start), known
+    yield inside, timestamp
+    if inside.end < end:
+        yield Span(inside.end, end), known
+
+
+def _joined(pieces: Iterable[Entry]) -> list[Entry]:
+    found: list[Entry] = []
+    for span, timestamp in pieces:
+        if found and found[-1][1] == timestamp and found[-1][0].end == span.start:
+            found[-1] = Span(found[-1][0].start, span.end), timestamp
+        else:
+            found.append((span, timestamp))
+    return found
