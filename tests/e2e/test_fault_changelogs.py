@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -101,8 +100,8 @@ class Changelogs:
 
 
 @pytest.fixture
-def changelogs(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> Iterator[Changelogs]:
-    yield Changelogs(broker.bootstrap, topic_prefix, tmp_path)
+def changelogs(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> Changelogs:
+    return Changelogs(broker.bootstrap, topic_prefix, tmp_path)
 
 
 def restore(store: PartitionStore) -> PartitionProcessor:
