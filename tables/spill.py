@@ -25,6 +25,8 @@ from rocksdict import (
     WriteOptions,
 )
 
+from tidegate.errors import StateError
+
 #: RocksDB's names of what its files, and what it has not written to files yet, take.
 _SIZES: Final = ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables")
 
@@ -98,13 +100,23 @@ class RocksSpill:
             rows.next()
 
     def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Iterable[bytes]) -> None:
-        """Apply ``puts``, then ``deletes``: all or nothing."""
+        """Apply ``puts``, then ``deletes``: all or nothing.
+
+        Raises ``StateError`` when that is not possible.
+        """
         batch = WriteBatch(raw_mode=True)
         for key, value in puts:
             batch.put(key, value)
         for key in deletes:
             batch.delete(key)
-        self._opened().write(batch, self._write)
+        try:
+            self._opened().write(batch, self._write)
+        except Exception as error:  # rocksdict raises nothing more specific
+            raise StateError(
+                f"Open transactions cannot be moved out of memory to {self._path}: {error}. Nothing is lost, "
+                "for the changelogs hold all of them; make room there, give the worker another directory "
+                "(TIDEGATE_DATA_DIR) or more memory (TIDEGATE_INTENT_MEMORY_BYTES), and start it again"
+            ) from None
 
     def delete_range(self, start: bytes, end: bytes) -> None:
         """Remove the keys from ``start`` on and below ``end``."""

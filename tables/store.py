@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import structlog
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteBatch
@@ -28,12 +28,10 @@ from tidegate.processor.batch import StateChange, StateTable
 BlockCache: TypeAlias = Cache
 
 _FORMAT: Final = b"1"
-_META: Final = b"\x00"
 _FORMAT_KEY: Final = b"\x00format"
 _WRITTEN_KEY: Final = b"\x00written"
 _POSITION_PREFIX: Final = b"\x00position/"
 _PREFIX_OF: Final[Mapping[StateTable, bytes]] = {table.state: table.prefix for table in TABLES}
-_TABLE_OF: Final[Mapping[bytes, StateTable]] = {table.prefix: table.state for table in TABLES}
 
 #: What RocksDB's errors say when the disk, and not the database, is at fault.
 _FULL: Final = ("No space left on device", "Disk quota exceeded")
@@ -130,10 +128,19 @@ class PartitionStore:
         return None if stored is None else int(stored)
 
     def rows(self) -> Iterator[StateChange]:
-        """Every row of every table. Take them all, or the database cannot be closed."""
-        for key, value in cast(Iterator[tuple[bytes, bytes]], self._db.items()):
-            if key[:1] != _META:
-                yield StateChange(_TABLE_OF[key[:1]], key[1:], value)
+        """Every row, one table after the other: open transactions last, for there may be millions of them,
+        and whoever has their ranges by then need not hold them all.
+
+        Rows are read as they are taken. Close the iterator, or take them all, before the store is closed.
+        """
+        for table in sorted(StateTable, key=lambda table: table is StateTable.INTENTS):
+            prefix = _PREFIX_OF[table]
+            rows = self._db.iter()
+            rows.seek(prefix)
+            while rows.valid() and (key := rows.key())[:1] == prefix:
+                yield StateChange(table, key[1:], rows.value())
+                rows.next()
+            rows.status()
 
     def write(
         self,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tables.spill import RocksSpill
 from tests.unit.rangefeed.spill_memory import MemorySpill
+from tidegate.errors import StateError
 from tidegate.hlc import MAX, MAX_LOGICAL, Timestamp
 from tidegate.raftlog.entry import TxnId
 from tidegate.rangefeed import intent_queue
@@ -295,3 +296,10 @@ def test_the_store_beyond_memory_is_made_by_the_first_write_and_deleted_at_the_e
     assert list(store.scan(b"", b"z")) == [(b"c", b"3")]
     store.close()
     assert not path.exists()
+
+
+def test_a_store_that_cannot_be_written_says_where_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = RocksSpill(tmp_path / "file" / "spill")
+    with pytest.raises(StateError, match=r"cannot be moved out of memory to .*file/spill.*make room there"):
+        store.write([(b"a", b"1")], [])

@@ -42,6 +42,25 @@ def test_rows_of_tables_with_equal_keys_stay_apart(store: PartitionStore) -> Non
     assert sorted(store.rows(), key=str) == sorted(changes, key=str)
 
 
+def test_open_transactions_come_last(store: PartitionStore) -> None:
+    changes = [StateChange(table, b"%d" % n, b"value") for table in StateTable for n in range(3)]
+    store.write(changes, dict.fromkeys(StateTable, ("id", 1)), 1)
+    rows = list(store.rows())
+    assert sorted(rows, key=str) == sorted(changes, key=str)
+    assert [row.table for row in rows[-3:]] == [StateTable.INTENTS] * 3
+
+
+def test_a_store_can_be_closed_while_rows_are_left_to_take(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "p", _CACHE)
+    store.write([StateChange(StateTable.RANGES, b"%d" % n, b"1") for n in range(10)], {}, 1)
+    rows = store.rows()
+    next(rows)
+    rows.close()  # type: ignore[attr-defined]  # it is a generator
+    store.clear()
+    assert list(store.rows()) == []
+    store.close()
+
+
 def test_later_changes_of_one_batch_win(store: PartitionStore) -> None:
     ranges = StateTable.RANGES
     store.write([StateChange(ranges, b"a", b"1"), StateChange(ranges, b"a", b"2")], {}, 1)
