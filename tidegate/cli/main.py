@@ -6,6 +6,7 @@ from importlib import metadata
 
 import click
 
+from tidegate.cli.debug import debug
 from tidegate.cli.failure import Commands
 from tidegate.cli.feed import feed
 from tidegate.cli.sim import sim
@@ -27,7 +28,7 @@ def version() -> None:
     click.echo(metadata.version("tidegate"))
 
 
-for command in (feed, tail, verify, status, worker, sim, stack):
+for command in (feed, tail, verify, status, debug, worker, sim, stack):
     cli.add_command(command)
 
 

@@ -1,0 +1,132 @@
+"""``tidegate debug``: what the log says, without a worker."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import click
+
+from tidegate.cli.connecting import kafka_options, topic_prefix_option
+from tidegate.cli.debug_lines import FORMATS
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.expectations import read_catalog
+from tidegate.client.log_reader import LogBegin, parse_begin, read_log
+from tidegate.errors import InputError
+from tidegate.hlc import ZERO
+from tidegate.rangefeed.log_feeds import LogFeeds
+from tidegate.rangefeed.registration import FeedRequest
+from tidegate.rows.keyside.integers import encode_uvarint_asc
+from tidegate.rows.table_key import prefix_end, tenant_prefix
+from tidegate.spans import EVERYTHING, Span
+
+
+@click.group()
+def debug() -> None:
+    """Look into the log."""
+
+
+class _Begin(click.ParamType):
+    """``beginning``, an offset or a timestamp."""
+
+    name = "place"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LogBegin:
+        try:
+            return value if isinstance(value, LogBegin) else parse_begin(value)
+        except ValueError as error:
+            return self.fail(str(error), param, ctx)
+
+
+@debug.command()
+@click.option(
+    "--from",
+    "begin",
+    type=_Begin(),
+    default="beginning",
+    show_default=True,
+    metavar="beginning|OFFSET|TIMESTAMP",
+    help="Where to begin: an offset of each partition, or above a timestamp.",
+)
+@click.option(
+    "--span",
+    "span_text",
+    metavar="START,END|TABLE",
+    help="Keys in hex, or a table by its name. [default: everything]",
+)
+@click.option("--tenant", type=click.IntRange(min=2), help="The tenant whose keys carry a prefix, for TABLE.")
+@click.option("--diff", is_flag=True, help="With the value that each one replaced, where the log has it.")
+@click.option("--filtering", is_flag=True, help="Without what writers want omitted from changefeeds.")
+@click.option("--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Only this one.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(sorted(FORMATS)),
+    default="text",
+    show_default=True,
+    help="Of lines.",
+)
+@click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until interrupted.")
+@click.option("--limit", "-n", type=click.IntRange(min=1), help="Stop after so many events.")
+@topic_prefix_option
+@kafka_options
+def rangefeed(
+    connection: KafkaConnection,
+    topic_prefix: str,
+    begin: LogBegin,
+    span_text: str | None,
+    tenant: int | None,
+    diff: bool,
+    filtering: bool,
+    partitions: tuple[int, ...],
+    form: str,
+    follow: bool,
+    limit: int | None,
+) -> None:
+    """Print the events of a span straight from the log: values, deletions, checkpoints, steady states.
+
+    Each line names partition, offset and range. The events of a range come in its log's order; ranges of
+    different partitions interleave. A feed that ends says why, and begins again at the range's next
+    snapshot; what it missed in between is not shown.
+    """
+    log_topic = f"{topic_prefix}raftlog"
+    span = _span(connection, log_topic, span_text, tenant)
+    feeds = LogFeeds(FeedRequest(span, begin.above or ZERO, with_diff=diff, with_filtering=filtering))
+    records = read_log(connection, log_topic, begin, partitions=partitions, follow=follow)
+    lines = (
+        FORMATS[form](record, found)
+        for record in records
+        for found in feeds.take(record.partition, record.key, record.value)
+    )
+    try:
+        for line in islice(lines, limit):
+            click.echo(line)
+    except KeyboardInterrupt:
+        pass  # the way to end --follow
+    finally:
+        records.close()
+
+
+def _span(connection: KafkaConnection, log_topic: str, text: str | None, tenant: int | None) -> Span:
+    """The span of the command line. Raises ``UsageError`` for hex that is none, ``InputError`` for a table
+    that the log does not know."""
+    if text is None:
+        return EVERYTHING
+    if "," not in text:
+        return _table_span(connection, log_topic, text, tenant)
+    try:
+        span = Span(*(bytes.fromhex(key) for key in text.split(",")))
+        span.validate()
+    except (ValueError, TypeError) as error:
+        raise click.UsageError(
+            f"--span {text}: give two keys in hex, the first below the second ({error})."
+        ) from None
+    return span
+
+
+def _table_span(connection: KafkaConnection, log_topic: str, name: str, tenant: int | None) -> Span:
+    table = read_catalog(connection, log_topic).by_name(name)
+    if table is None:
+        raise InputError(f"The log {log_topic} describes no table {name}.")
+    prefix = (b"" if tenant is None else tenant_prefix(tenant)) + encode_uvarint_asc(table.id)
+    return Span(prefix, prefix_end(prefix))

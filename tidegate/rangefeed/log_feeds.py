@@ -1,0 +1,326 @@
+"""A feed of a span straight from a log: one feed for each range that overlaps it, begun again where one ends.
+
+What a reader would do who follows the ranges by hand: at a range's Snapshot its feed begins; it ends with the
+reason that the store gives to feeds (a split, a merge, skipped entries ...) and begins anew at the next
+Snapshot. Nothing is healed: rows that a hole swallowed are missing, and the end of the feed says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from tidegate.errors import MalformedEntry, RangeError
+from tidegate.hlc import ZERO, ClosedTimestamp, ResolvedTimestamp
+from tidegate.raftlog.decode import decode_entry, decode_key
+from tidegate.raftlog.entry import (
+    BROADCAST,
+    Command,
+    DescriptorUpdate,
+    Generation,
+    Heartbeat,
+    RaftIndex,
+    RangeEnd,
+    RangeId,
+    ScanChunk,
+    Snapshot,
+    SnapshotReason,
+    Trigger,
+    WriteIntent,
+)
+from tidegate.rangefeed.event import CheckpointEvent, FeedEvent
+from tidegate.rangefeed.feed_end import EndReason, FeedEnd
+from tidegate.rangefeed.range_feed import RangeFeed, RangeFeedConfig, WhenFull
+from tidegate.rangefeed.registration import FeedRequest, Registration
+from tidegate.spans import EVERYTHING, Span
+
+
+class SteadyState(NamedTuple):
+    """The feed of ``span`` has caught up: its resolved timestamp has reached the start, and goes on."""
+
+    span: Span
+    resolved: ResolvedTimestamp
+
+
+LogEvent: TypeAlias = FeedEvent | SteadyState | FeedEnd
+
+
+class RangeEvent(NamedTuple):
+    """An event, and the range in whose log it came up."""
+
+    range_id: RangeId
+    event: LogEvent
+
+
+class LogFeeds:
+    """The feeds of ``request`` over the records of one or more log partitions.
+
+    Records of a partition are given in order. A range whose first record is no Snapshot is followed all the
+    same: its values come, its checkpoints from the next Snapshot on.
+    """
+
+    def __init__(self, request: FeedRequest) -> None:
+        self._request = request
+        self._ranges: dict[int, dict[RangeId, _FollowedRange]] = {}
+
+    def take(self, partition: int, key: bytes | None, value: bytes | None) -> list[RangeEvent]:
+        """The events of the next record of ``partition``.
+
+        One that cannot be read ends the feed of the range in its key; of all ranges of the partition when
+        the key names none.
+        """
+        try:
+            entry = decode_entry(key, value)
+        except MalformedEntry as error:
+            return self._end_unreadable(partition, key, str(error))
+        if isinstance(entry, DescriptorUpdate | ScanChunk):
+            return []
+        followed = self._range(partition, entry.range_id)
+        return [RangeEvent(entry.range_id, event) for event in followed.take(entry)]
+
+    def _range(self, partition: int, range_id: RangeId) -> _FollowedRange:
+        ranges = self._ranges.setdefault(partition, {})
+        if range_id not in ranges:
+            ranges[range_id] = _FollowedRange(self._request)
+        return ranges[range_id]
+
+    def _end_unreadable(self, partition: int, key: bytes | None, cause: str) -> list[RangeEvent]:
+        ranges = self._ranges.get(partition, {})
+        range_id = decode_key(key)
+        if range_id == BROADCAST:
+            return []
+        hit = ranges if range_id is None else [range_id] if range_id in ranges else []
+        end = FeedEnd(EndReason.FAILED, f"a record cannot be read: {cause}")
+        return [RangeEvent(each, event) for each in hit for event in ranges[each].break_off(end)]
+
+
+#: Of the events of one entry, so many are in memory at a time.
+_EVENTS_AT_A_TIME: Final = 1_000
+_CONFIG: Final = RangeFeedConfig(
+    pending_events_max=2, buffered_events_max=_EVENTS_AT_A_TIME, when_full=WhenFull.REFUSE
+)
+
+
+class _Following(NamedTuple):
+    """The feed of a range as it is now."""
+
+    feeds: RangeFeed
+    feed: Registration
+
+
+class _FollowedRange:
+    """One range: where its log has come to, and its feed if there is one."""
+
+    __slots__ = (
+        "_applied",
+        "_chunks",
+        "_following",
+        "_generation",
+        "_heartbeat",
+        "_is_ours",
+        "_is_steady",
+        "_request",
+        "_seen",
+    )
+
+    def __init__(self, request: FeedRequest) -> None:
+        self._request = request
+        self._generation = Generation(0)
+        self._applied = RaftIndex(0)
+        self._seen = False
+        self._following: _Following | None = None
+        #: Whether the range is known to overlap what was asked for: its span is, or one of its versions did.
+        self._is_ours = False
+        self._is_steady = False
+        self._heartbeat: Heartbeat | None = None
+        self._chunks: list[Snapshot] = []
+
+    def take(self, entry: Command | Heartbeat | Snapshot | RangeEnd) -> Iterator[LogEvent]:
+        """The events of the range's next entry."""
+        if isinstance(entry, Snapshot):
+            return self._take_snapshot_chunk(entry)
+        if isinstance(entry, Command):
+            return self._take_command(entry)
+        if isinstance(entry, Heartbeat):
+            return self._take_heartbeat(entry)
+        return self._take_end(entry)
+
+    def break_off(self, end: FeedEnd) -> Iterator[LogEvent]:
+        """End the feed; the next one begins at a Snapshot."""
+        following, self._following = self._following, None
+        if following is not None:
+            following.feeds.stop(end)
+            if self._is_ours:
+                yield end
+
+    # ---- entries ----
+
+    def _take_command(self, command: Command) -> Iterator[LogEvent]:
+        if not self._seen:
+            self._begin_unknown(command)
+        if self._following is None or command.generation < self._generation:
+            return
+        if command.raft_index <= self._applied:
+            return
+        gap = self._gap_before(command)
+        if gap is not None:
+            yield from self.break_off(gap)
+            return
+        self._applied = command.raft_index
+        if command.ops is None:
+            yield from self.break_off(FeedEnd(EndReason.LOGICAL_OPS_MISSING, "a command has no op log"))
+            return
+        ops = command.ops
+        yield from self._offer(lambda feeds: feeds.offer_ops(ops))
+        yield from self._close(command.closed)
+        yield from self._close_covered()
+        end = _end_of_trigger(command, self._request.span)
+        if end is not None:
+            yield from self.break_off(end)
+
+    def _gap_before(self, command: Command) -> FeedEnd | None:
+        if command.generation != self._generation:
+            what = f"generation {command.generation} began without its snapshot"
+        elif command.raft_index != self._applied + 1:
+            what = f"raft indexes {self._applied + 1} to {command.raft_index - 1} are missing"
+        else:
+            return None
+        return FeedEnd(EndReason.RAFT_SNAPSHOT, what)
+
+    def _take_heartbeat(self, heartbeat: Heartbeat) -> Iterator[LogEvent]:
+        if self._following is None or heartbeat.generation != self._generation:
+            return
+        if self._heartbeat is None or heartbeat.covers >= self._heartbeat.covers:
+            self._heartbeat = heartbeat
+        yield from self._close_covered()
+
+    def _close_covered(self) -> Iterator[LogEvent]:
+        heartbeat = self._heartbeat
+        if heartbeat is not None and heartbeat.covers <= self._applied:
+            self._heartbeat = None
+            yield from self._close(heartbeat.closed)
+
+    def _close(self, closed: ClosedTimestamp | None) -> Iterator[LogEvent]:
+        if closed is not None:
+            yield from self._offer(lambda feeds: feeds.offer_closed(closed))
+
+    def _take_end(self, end: RangeEnd) -> Iterator[LogEvent]:
+        if end.generation >= self._generation:
+            self._seen = True
+            detail = f"the range was merged away or removed at index {end.last_index}"
+            yield from self.break_off(FeedEnd(EndReason.RANGE_MERGED, detail))
+
+    # ---- snapshots ----
+
+    def _take_snapshot_chunk(self, chunk: Snapshot) -> Iterator[LogEvent]:
+        if chunk.chunk == 0:
+            self._chunks.clear()
+        if chunk.chunk != len(self._chunks):
+            return  # its first chunks stand before where the log was begun to be read
+        self._chunks.append(chunk)
+        if len(self._chunks) == chunk.chunks:
+            chunks, self._chunks = self._chunks, []
+            yield from self._take_snapshot(chunks)
+
+    def _take_snapshot(self, chunks: list[Snapshot]) -> Iterator[LogEvent]:
+        head = chunks[0]
+        if self._is_known(head):
+            return
+        following = self._following
+        if following is not None and (
+            following.feeds.resolver.initialised or head.raft_index > self._applied
+        ):
+            yield from self.break_off(FeedEnd(_REASONS.get(head.reason, EndReason.RAFT_SNAPSHOT)))
+        self._seen, self._heartbeat = True, None
+        self._generation, self._applied = head.generation, head.raft_index
+        yield from self._begin(head.span, chunks)
+
+    def _is_known(self, head: Snapshot) -> bool:
+        """Whether the snapshot says nothing new: an old one, or a periodic one of a range in order."""
+        if head.generation != self._generation or not self._seen:
+            return head.generation < self._generation
+        if self._following is not None and self._following.feeds.resolver.initialised:
+            return head.raft_index <= self._applied
+        return head.raft_index < self._applied
+
+    # ---- the feed ----
+
+    def _begin_unknown(self, command: Command) -> None:
+        """Follow a range whose snapshot was not read: its span and its open intents are not known."""
+        self._seen = True
+        self._generation, self._applied = command.generation, RaftIndex(command.raft_index - 1)
+        self._is_ours = False
+        self._register(EVERYTHING, self._request.span)
+
+    def _begin(self, span: Span, chunks: list[Snapshot]) -> Iterator[LogEvent]:
+        self._following = None
+        part = span.intersect(self._request.span)
+        if part is None:
+            return
+        self._is_ours = True
+        self._register(span, part)
+        intents = [
+            WriteIntent(intent.txn_id, intent.anchor_key, intent.timestamp, intent.timestamp)
+            for chunk in chunks
+            for intent in chunk.intents
+        ]
+        yield from self._offer(lambda feeds: feeds.initialise(intents))
+        yield from self._close(max(chunk.closed for chunk in chunks))
+
+    def _register(self, span: Span, part: Span) -> None:
+        feeds = RangeFeed(span, config=_CONFIG)
+        feed = feeds.register(self._request._replace(span=part))
+        assert feed is not None
+        self._following, self._is_steady = _Following(feeds, feed), False
+
+    def _offer(self, offer: Callable[[RangeFeed], bool]) -> Iterator[LogEvent]:
+        """Give the range's feeds an input and read all that comes of it."""
+        following = self._following
+        if following is None:
+            return
+        try:
+            offer(following.feeds)
+            while events := following.feed.take(_EVENTS_AT_A_TIME):
+                for event in events:
+                    yield from self._told(event)
+                following.feeds.run()
+        except RangeError:
+            pass  # the feed's end has the cause
+        if following.feed.ended is not None:
+            self._following = None
+            if self._is_ours:
+                yield following.feed.ended
+
+    def _told(self, event: FeedEvent) -> Iterator[LogEvent]:
+        """The event; none for a checkpoint at zero, two for the first one that has reached the start."""
+        if not isinstance(event, CheckpointEvent):
+            self._is_ours = True
+            yield event
+        elif event.resolved > ZERO:
+            yield event
+            if not self._is_steady and event.resolved >= self._request.start:
+                self._is_steady = True
+                yield SteadyState(*event)
+
+
+_REASONS: Final = {
+    SnapshotReason.SPLIT: EndReason.RANGE_SPLIT,
+    SnapshotReason.MERGE: EndReason.RANGE_MERGED,
+}
+
+
+def _end_of_trigger(command: Command, span: Span) -> FeedEnd | None:
+    match command.trigger:
+        case Trigger.SPLIT:
+            return FeedEnd(EndReason.RANGE_SPLIT)
+        case Trigger.MERGE:
+            return FeedEnd(EndReason.RANGE_MERGED)
+        case Trigger.ADD_SSTABLE | Trigger.HISTORY_MUTATION:
+            if command.mutated and not any(span.overlaps(mutated) for mutated in command.mutated):
+                return None
+            if command.at_write_timestamp:
+                what = f"index {command.raft_index} added a file of versions, which cannot be shown"
+                return FeedEnd(EndReason.FAILED, what)
+            what = f"index {command.raft_index} changed versions outside of the op log"
+            return FeedEnd(EndReason.HISTORY_MUTATED, f"{what} ({command.trigger.value})")
+    return None
