@@ -282,20 +282,15 @@ class RangeFeed:
 
     def _outputs(self, taken: _Input) -> Iterator[_Output]:
         """What follows from the input, in order: each is published before the next is worked out."""
+        if isinstance(taken, Timestamp):
+            return self._outputs_of_closed(ClosedTimestamp(taken))
         if isinstance(taken, Registration):
-            self._begin_feed(taken)
-        elif isinstance(taken, SSTableEvent):
-            yield taken
-        elif isinstance(taken, Timestamp):
-            if self.resolver.forward_closed(ClosedTimestamp(taken)):
-                yield self._checkpoint()
-        elif isinstance(taken, _Init):
-            for intent in taken.intents:
-                self.resolver.apply(intent)
-            if self.resolver.initialise():
-                yield self._checkpoint()
-        else:
-            yield from self._outputs_of_ops(taken)
+            return self._outputs_of_registration(taken)
+        if isinstance(taken, SSTableEvent):
+            return iter((taken,))
+        if isinstance(taken, _Init):
+            return self._outputs_of_init(taken)
+        return self._outputs_of_ops(taken)
 
     def _outputs_of_ops(self, ops: _Ops) -> Iterator[_Output]:
         apply = self.resolver.apply
@@ -304,6 +299,23 @@ class RangeFeed:
                 yield op
             if apply(op):
                 yield self._checkpoint()
+
+    def _outputs_of_closed(self, closed: ClosedTimestamp) -> Iterator[_Output]:
+        if self.resolver.forward_closed(closed):
+            yield self._checkpoint()
+
+    def _outputs_of_init(self, init: _Init) -> Iterator[_Output]:
+        for intent in init.intents:
+            self.resolver.apply(intent)
+        if self.resolver.initialise():
+            yield self._checkpoint()
+
+    def _outputs_of_registration(self, feed: Registration) -> Iterator[_Output]:
+        """Nothing that is for other feeds: its first checkpoint is for the feed alone."""
+        if feed.ended is None:
+            self.feeds.add(feed)
+            feed.put((CheckpointEvent(feed.request.span, self.resolver.resolved), None))
+        yield from ()
 
     def _checkpoint(self) -> CheckpointEvent:
         return CheckpointEvent(self.span, self.resolver.resolved)
@@ -341,13 +353,6 @@ class RangeFeed:
                 f"an op writes {span.start.hex()}, which is not of the range {_text(self.span)}. The feeds "
                 "of the range end; its log was mixed up with another's"
             )
-
-    def _begin_feed(self, feed: Registration) -> None:
-        if feed.ended is None:
-            self.feeds.add(feed)
-            part = self.span.intersect(feed.request.span)
-            assert part is not None
-            feed.put((CheckpointEvent(part, self.resolver.resolved), None))
 
     def _require_admissible(self, request: FeedRequest) -> None:
         if not (self.span.start <= request.span.start < request.span.end <= self.span.end):

@@ -118,10 +118,11 @@ class Registration:
 
     def _take_live(self, limit: int, into: list[FeedEvent]) -> None:
         buffer = self.buffer
-        for _ in range(min(limit, len(buffer))):
-            event, charge = buffer.popleft()
-            into.append(event)
-            _let_go(charge)
+        taken = [buffer.popleft() for _ in range(min(limit, len(buffer)))]
+        into += [event for event, _ in taken]
+        for _, charge in taken:
+            if charge is not None:
+                charge.release()
         if not self.steady:
             self.steady = any(isinstance(event, CheckpointEvent) for event in into)
         if self.overflowed and not buffer:

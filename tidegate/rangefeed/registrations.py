@@ -154,8 +154,10 @@ class Registrations:
     def publish_checkpoint(self, span: Span, resolved: ResolvedTimestamp, charge: Charge | None) -> None:
         """`publish` for a checkpoint: all feeds receive it, each for its own part of ``span``."""
         lost: list[Registration] = []
+        start, end = span
         for audience in self._audiences.values():
-            part = span.intersect(audience.request.span)
+            whole = start <= audience.start and audience.end <= end
+            part = audience.request.span if whole else span.intersect(audience.request.span)
             if part is not None:
                 _deliver(audience.feeds, (_new(CheckpointEvent, (part, resolved)), charge), lost)
         if lost:

@@ -105,13 +105,16 @@ class Resolver:
     def _recompute(self) -> bool:
         if not self.initialised:
             return False
-        new: Timestamp = self.closed
+        # Of both candidates the wall part counts alone, for the logical part is set to zero: so much is
+        # worked out for every op, and timestamps are only made where the resolved one rises.
+        wall = self.closed.wall
         oldest = self.queue.oldest()
         if oldest is not None:
-            self._require_above(oldest.timestamp, f"an open intent of transaction {oldest.txn_id.hex()}")
-            new = min(new, oldest.timestamp.prev())
-        new = new.floor()
-        if new <= self.resolved:
+            timestamp = oldest.timestamp
+            if timestamp <= self.resolved:
+                self._require_above(timestamp, f"an open intent of transaction {oldest.txn_id.hex()}")
+            wall = min(wall, timestamp.wall if timestamp.logical else timestamp.wall - 1)
+        if wall <= self.resolved.wall:
             return False
-        self.resolved = ResolvedTimestamp(new)
+        self.resolved = ResolvedTimestamp(Timestamp(wall, 0))
         return True
