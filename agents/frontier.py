@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
 from faust.types import TP
 
+from app.checkpoint_routes import CheckpointRoutes
 from app.ending import guarded_task
 from app.feed_publisher import FeedPublisher
 from app.fetched import FetchedBatch
@@ -24,11 +25,9 @@ from app.marker_records import marker_records
 from app.report import FeedReport
 from app.shell import Shell
 from tidegate.changefeed.feed import FeedId, FeedState
-from tidegate.processor.batch import PartitionCheckpoint
-from tidegate.processor.checkpoint import decode_checkpoint
+from tidegate.processor.checkpoint import decode_report
 
 _LIVE: Final = (FeedState.STARTING, FeedState.RUNNING)
-_EARLY_MAX: Final = 1_000  # checkpoints kept for a feed that the jobs topic has not told of yet
 
 _log = structlog.get_logger("tidegate.frontier")
 
@@ -41,11 +40,15 @@ class FrontierPartition:
         self._partition = partition
         self._tp = TP(app.topic_names.checkpoints, partition)
         self.intake = Intake(self._tp, app.batches, self._take)
-        self.publishers: dict[FeedId, FeedPublisher] = {}
+        self._routes: CheckpointRoutes[FeedPublisher] = CheckpointRoutes(self._is_unknown)
         self._leaving: set[asyncio.Task[None]] = set()
-        self._early: dict[FeedId, list[PartitionCheckpoint]] = defaultdict(list)
         self._released = False
         self._opening = guarded_task(self._open(), f"frontier {partition}")
+
+    @property
+    def publishers(self) -> Mapping[FeedId, FeedPublisher]:
+        """The feeds that have begun."""
+        return self._routes.receivers
 
     async def release(self) -> None:
         """Finish what is being written, and write no more."""
@@ -72,12 +75,15 @@ class FrontierPartition:
         publisher = self.publishers.get(feed_id)
         live = feed.definition is not None and feed.status in _LIVE
         if publisher is not None and (not live or publisher.definition != feed.definition):
-            self._leave(self.publishers.pop(feed_id))
+            self._leave(self._routes.end(feed_id))
             publisher = None
-        if not live:
-            self._early.pop(feed_id, None)
-        elif publisher is None:
+        if live and publisher is None:
             self._begin(feed_id)
+        elif not live and feed.status is not FeedState.PENDING:
+            self._routes.forget(feed_id)
+
+    def _is_unknown(self, feed_id: FeedId) -> bool:
+        return self._app.follower.view[feed_id].current_state is None
 
     def _begin(self, feed_id: FeedId) -> None:
         feed = self._app.follower.view[feed_id]
@@ -86,11 +92,10 @@ class FrontierPartition:
         runtime, definition, state = self._app.runtime, feed.definition, feed.current_state
         commits = runtime.threads.commits
         markers = marker_records(definition, state.targets, runtime.schema_ids, runtime.admin.ends, commits)
-        publisher = self.publishers[feed_id] = FeedPublisher(
+        publisher = FeedPublisher(
             self._app.settings, definition, state, self._app.follower, markers, commits, runtime.machine
         )
-        for checkpoint in self._early.pop(feed_id, ()):
-            publisher.apply(checkpoint)
+        self._routes.begin(publisher)
 
     def _leave(self, publisher: FeedPublisher) -> None:
         leaving = guarded_task(publisher.close(), f"leave {publisher.definition.id}")
@@ -98,20 +103,9 @@ class FrontierPartition:
         leaving.add_done_callback(self._leaving.discard)
 
     def _take(self, batch: FetchedBatch) -> None:
-        for record in batch.records:
-            if record.value is not None:
-                self._apply(decode_checkpoint(record.value))
+        values = (record.value for record in batch.records if record.value is not None)
+        self._routes.deliver(map(decode_report, values))
         self._app.batches.completed(self._tp, batch.end)
-
-    def _apply(self, checkpoint: PartitionCheckpoint) -> None:
-        for feed_id, epoch in checkpoint.feeds:
-            publisher = self.publishers.get(feed_id)
-            if publisher is not None and publisher.definition.epoch == epoch:
-                publisher.apply(checkpoint)
-            elif publisher is None and self._app.follower.view[feed_id].current_state is None:
-                early = self._early[feed_id]
-                del early[: max(0, len(early) + 1 - _EARLY_MAX)]
-                early.append(checkpoint)
 
     @property
     def _count(self) -> int:

@@ -1,7 +1,7 @@
 """One feed's progress and markers: steps M1 to M3 of docs/delivery.md.
 
     M1  apply checkpoints to the feed's frontier
-    M2  persist the high-water and the log positions that belong to it
+    M2  persist the high-water and the log positions that belong to it, and at times what is far above it
     M3  write the marker to every partition of every output topic, or of the feed's resolved_topic
 
 M2 and M3 are transactions of the feed's own producer, which fences an earlier owner of the feed. Many
@@ -18,6 +18,7 @@ from typing import Final
 
 import structlog
 
+from app.early_reports import EarlyReports
 from app.ending import guarded_task
 from app.jobs_follower import JobsFollower
 from app.machine import REAL, Machine
@@ -29,12 +30,14 @@ from app.topics import Topics
 from app.transaction import Record, TransactionalProducer
 from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.frontier import FeedFrontier
-from tidegate.changefeed.job_records import ProgressRecord, StateRecord
+from tidegate.changefeed.job_records import ProgressRecord, SpansRecord, StateRecord
+from tidegate.changefeed.span_progress import SpanProgress
 from tidegate.errors import RetryError
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
-from tidegate.processor.batch import PartitionCheckpoint
+from tidegate.processor.checkpoint import PartitionReport
 
 _PROGRESS_S: Final = 1.0  # without a marker due, progress is persisted this often at most
+_SPANS_S: Final = 10.0  # spans above the high-water are looked at, and persisted, this often at most
 
 _log = structlog.get_logger("tidegate.frontier")
 
@@ -60,25 +63,34 @@ class FeedPublisher:
         self._now = asyncio.get_running_loop().time
         self._jobs = Topics.of(settings).jobs
         self._producer = TransactionalProducer(settings, f"{settings.app_id}-feed-{definition.id}", machine)
-        self._early: list[PartitionCheckpoint] = []
+        self._early = EarlyReports()
         self._news = asyncio.Event()
         self._closing = asyncio.Event()
         self._persisted: ResolvedTimestamp | None = None
         self._persist_due = 0.0
+        self._read_up_to = dict(state.positions)  # by log partition, as it is persisted
+        self._ahead: tuple[SpanProgress, ...] = ()  # as it is persisted
+        self._ahead_due = 0.0
+        self._moved = False  # since what is ahead was looked at
         self._owed: ResolvedTimestamp | None = None  # persisted by the last owner, and maybe not written
         self._markers_failed = BackOff()
         self._markers_rest_until = 0.0  # monotonic; 0 while they do not rest
         self.frontier: FeedFrontier | None = None
         self._task = guarded_task(self._publish(), f"feed {definition.id}")
 
-    def apply(self, checkpoint: PartitionCheckpoint) -> None:
-        """Step M1."""
+    def apply(self, report: PartitionReport) -> None:
+        """Step M1. The report names this epoch of the feed."""
         if self.frontier is None:
-            self._early.append(checkpoint)
+            self._early.add(report)
             return
-        ranges = ((item.span, item.resolved) for item in checkpoint.ranges)
-        if self.frontier.apply(checkpoint.partition, checkpoint.offset, ranges):
+        rose = self.frontier.apply_columns(
+            report.partition, report.offset, report.starts, report.ends, report.resolved
+        )
+        if (
+            rose or not self._moved
+        ):  # the first report after a look at what is ahead sets the time of the next
             self._news.set()
+        self._moved = True
 
     def report(self) -> FeedReport | None:
         """How far it is; ``None`` before it has begun."""
@@ -120,17 +132,24 @@ class FeedPublisher:
 
     def _begin(self) -> FeedFrontier:
         """The frontier as the last owner left it, and what came meanwhile."""
-        self._persisted = self._follower.view[self.definition.id].high_water
+        left = self._follower.view[self.definition.id]
+        self._persisted, self._ahead = left.high_water, left.ahead
+        if left.progress is not None and left.high_water is not None:
+            self._read_up_to.update(left.progress.positions)
         self._owed = self._persisted if self._marks else None
         spans = [span for target in self._state.targets for span in target.spans]
         assert self._state.start is not None
         self.frontier = FeedFrontier(
-            spans, self._state.start, self.definition.options.resolved_interval_ns, self._persisted
+            spans,
+            self._state.start,
+            self.definition.options.resolved_interval_ns,
+            self._persisted,
+            self._ahead,
         )
         _log.info("frontier begins", feed=self.definition.id, high_water=str(self.frontier.high_water))
-        for checkpoint in self._early:
-            self.apply(checkpoint)
-        self._early.clear()
+        self._ahead_due = self._now() + _SPANS_S
+        for report in self._early.take():
+            self.apply(report)
         return self.frontier
 
     async def _advance(self, frontier: FeedFrontier) -> None:
@@ -141,8 +160,7 @@ class FeedPublisher:
         high_water = ResolvedTimestamp(frontier.high_water)
         marker = frontier.due_marker() if self._may_mark else None
         due = marker is not None or self._now() >= self._persist_due
-        if due and self._unpersisted(frontier):
-            await self._persist(frontier, high_water)
+        await self._persist(frontier, high_water if due and self._unpersisted(frontier) else None)
         if marker is not None and await self._mark(marker):
             frontier.marked(marker)
 
@@ -158,6 +176,7 @@ class FeedPublisher:
     async def _wait(self, frontier: FeedFrontier) -> None:
         """Until there is news, or progress or a marker that was held back is due."""
         dues = [self._persist_due] if self._unpersisted(frontier) else []
+        dues += [self._ahead_due] if self._moved else []
         dues += [self._markers_rest_until] if self._markers_rest_until else []
         delay_s = max(0.0, min(dues) - self._now()) if dues else None
         try:
@@ -169,18 +188,32 @@ class FeedPublisher:
         floor = self._state.start if self._persisted is None else self._persisted
         return floor is None or frontier.high_water > floor
 
-    async def _persist(self, frontier: FeedFrontier, high_water: ResolvedTimestamp) -> None:
-        """Step M2."""
-        read_up_to = {partition: offset + 1 for partition, offset in frontier.positions.items()}
-        record = ProgressRecord(
-            self.definition.id,
-            self.definition.epoch,
-            high_water,
-            {**self._state.positions, **read_up_to},
-        )
-        await self._commit([Record(self._jobs, 0, record.key, record.to_bytes())])
-        self._persisted = high_water
-        self._persist_due = self._now() + _PROGRESS_S
+    async def _persist(self, frontier: FeedFrontier, high_water: ResolvedTimestamp | None) -> None:
+        """Step M2: ``high_water``, where there is a new one, and the spans above it when it is time for them.
+
+        Both are of this moment, and of checkpoints that were read as committed.
+        """
+        records: list[ProgressRecord | SpansRecord] = []
+        ahead = self._ahead
+        if high_water is not None:
+            records.append(self._progress(frontier, high_water))
+        if self._moved and self._now() >= self._ahead_due:
+            self._moved, self._ahead_due = False, self._now() + _SPANS_S
+            ahead = frontier.ahead()
+            if ahead != self._ahead:
+                records.append(SpansRecord(self.definition.id, self.definition.epoch, ahead))
+        if records:
+            await self._commit([Record(self._jobs, 0, record.key, record.to_bytes()) for record in records])
+        self._ahead = ahead
+        if high_water is not None:
+            self._persisted = high_water
+            self._persist_due = self._now() + _PROGRESS_S
+
+    def _progress(self, frontier: FeedFrontier, high_water: ResolvedTimestamp) -> ProgressRecord:
+        for partition, offset in frontier.positions.items():
+            self._read_up_to[partition] = max(offset + 1, self._read_up_to.get(partition, 0))
+        positions = dict(self._read_up_to)
+        return ProgressRecord(self.definition.id, self.definition.epoch, high_water, positions)
 
     async def _mark(self, marker: ResolvedTimestamp) -> bool:
         """Step M3. Returns whether the marker is written: not when what it needs cannot be had now."""

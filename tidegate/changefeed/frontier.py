@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tidegate.changefeed.span_progress import AHEAD_NS, SpanProgress, spans_ahead
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.spans import Span, SpanFrontier
 
@@ -19,6 +20,8 @@ class FeedFrontier:
 
     ``resolved_interval_ns`` is the minimum distance between two markers in HLC time (0: every advance);
     ``None`` for a feed without markers. ``start`` is exclusive: nothing at or below it belongs to the feed.
+    ``high_water`` and ``ahead`` are what an earlier owner of the same epoch has persisted; what is ahead may
+    be missing.
     """
 
     __slots__ = ("_frontier", "_interval_ns", "_marked", "_positions", "_start")
@@ -29,11 +32,13 @@ class FeedFrontier:
         start: Timestamp,
         resolved_interval_ns: int | None,
         high_water: Timestamp | None = None,
+        ahead: Iterable[SpanProgress] = (),
     ) -> None:
         self._start = start
         self._interval_ns = resolved_interval_ns
         self._marked: Timestamp | None = high_water
         self._frontier = SpanFrontier(spans, start if high_water is None else max(start, high_water))
+        self._frontier.forward_all(ahead)
         self._positions: dict[int, int] = {}
 
     @property
@@ -63,10 +68,12 @@ class FeedFrontier:
         starts: Sequence[bytes],
         ends: Sequence[bytes],
         resolved: Sequence[ResolvedTimestamp],
-    ) -> None:
-        """`apply` of spans that stand in columns of equal length, without looking at the high-water."""
+    ) -> bool:
+        """`apply` of spans that stand in columns of equal length."""
+        before = self._frontier.minimum
         self._frontier.forward_columns(starts, ends, resolved)
         self._note(partition, offset)
+        return self._frontier.minimum > before
 
     def _note(self, partition: int, offset: int) -> None:
         if offset > self._positions.get(partition, -1):
@@ -86,6 +93,13 @@ class FeedFrontier:
     def marked(self, marker: ResolvedTimestamp) -> None:
         """Note that ``marker`` was written to every output partition."""
         self._marked = marker
+
+    def ahead(self) -> tuple[SpanProgress, ...]:
+        """The spans that are so far above the high-water that a restart should know of them."""
+        high_water = self.high_water
+        if self._frontier.maximum.wall - high_water.wall < AHEAD_NS:
+            return ()
+        return spans_ahead(self._frontier.entries(), high_water)
 
     def laggard(self) -> Span | None:
         """The span that holds the high-water back; the first of several."""

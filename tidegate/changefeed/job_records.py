@@ -9,6 +9,7 @@ overwrite another's news:
 | drop | client | stop it for good |
 | state | jobs agent | pending ... failed, the start, the resolved targets, the error or what it waits for |
 | progress | frontier agent | the high-water, and the log positions that belong to it |
+| spans | frontier agent | which spans are far above the high-water; its loss costs time only |
 
 The topic is compacted: the last record of a key counts, and a record without a value takes its part away.
 """
@@ -22,8 +23,10 @@ from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed import stored_json
 from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedState, FeedTarget
+from tidegate.changefeed.span_progress import SpanProgress
 from tidegate.errors import StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
+from tidegate.spans import Span
 
 
 class Part(enum.Enum):
@@ -33,6 +36,7 @@ class Part(enum.Enum):
     DROP = "drop"
     STATE = "state"
     PROGRESS = "progress"
+    SPANS = "spans"
 
 
 _PARTS: Final = {part.value: part for part in Part}
@@ -135,7 +139,34 @@ class ProgressRecord:
         return stored_json.dump(Part.PROGRESS.value, body)
 
 
-JobRecord: TypeAlias = DefinitionRecord | DropRecord | StateRecord | ProgressRecord
+@dataclass(frozen=True, slots=True)
+class SpansRecord:
+    """Which spans of a feed are complete further than its high-water says, for its next owner.
+
+    Every row of a span at or below its timestamp is on the feed's topics, acknowledged. That holds for the
+    epoch, for as long as it lasts: nothing takes it back, and a record that is old or missing says less.
+    """
+
+    feed_id: FeedId
+    epoch: FeedEpoch
+    spans: tuple[SpanProgress, ...]
+
+    @property
+    def key(self) -> bytes:
+        """The record's key."""
+        return record_key(self.feed_id, Part.SPANS)
+
+    def to_bytes(self) -> bytes:
+        """The record's value."""
+        body = {
+            "feed_id": self.feed_id,
+            "epoch": self.epoch,
+            "spans": [[span.start.hex(), span.end.hex(), at.decimal()] for span, at in self.spans],
+        }
+        return stored_json.dump(Part.SPANS.value, body)
+
+
+JobRecord: TypeAlias = DefinitionRecord | DropRecord | StateRecord | ProgressRecord | SpansRecord
 
 
 def record_key(feed_id: FeedId, part: Part) -> bytes:
@@ -198,9 +229,24 @@ def _read_progress(stored: dict[str, Any]) -> JobRecord:
     )
 
 
+def _read_spans(stored: dict[str, Any]) -> JobRecord:
+    return SpansRecord(
+        feed_id=FeedId(stored["feed_id"]),
+        epoch=FeedEpoch(stored["epoch"]),
+        spans=tuple(_read_span(*span) for span in stored["spans"]),
+    )
+
+
+def _read_span(start: str, end: str, at: str) -> SpanProgress:
+    span = Span(bytes.fromhex(start), bytes.fromhex(end))
+    span.validate()
+    return span, ResolvedTimestamp(parse_decimal(at))
+
+
 _READERS: Final = {
     Part.DEFINITION: _read_definition,
     Part.DROP: _read_drop,
     Part.STATE: _read_state,
     Part.PROGRESS: _read_progress,
+    Part.SPANS: _read_spans,
 }

@@ -13,10 +13,12 @@ from tidegate.changefeed.job_records import (
     JobRecord,
     Part,
     ProgressRecord,
+    SpansRecord,
     StateRecord,
     parse_key,
     read_job_record,
 )
+from tidegate.changefeed.span_progress import SpanProgress
 from tidegate.hlc import ResolvedTimestamp
 
 
@@ -28,6 +30,7 @@ class FeedView:
     drop: DropRecord | None = None
     state: StateRecord | None = None
     progress: ProgressRecord | None = None
+    spans: SpansRecord | None = None
 
     @property
     def status(self) -> FeedState:
@@ -51,6 +54,14 @@ class FeedView:
         if progress is None or self.definition is None or progress.epoch != self.definition.epoch:
             return None
         return progress.high_water
+
+    @property
+    def ahead(self) -> tuple[SpanProgress, ...]:
+        """The spans that are persisted above the high-water, when they are of the definition's epoch."""
+        spans = self.spans
+        if spans is None or self.definition is None or spans.epoch != self.definition.epoch:
+            return ()
+        return spans.spans
 
 
 _NOTHING: Final = FeedView()
@@ -92,6 +103,8 @@ def _with(view: FeedView, record: JobRecord) -> FeedView:
             return replace(view, state=record)
         case ProgressRecord():
             return replace(view, progress=record)
+        case SpansRecord():
+            return replace(view, spans=record)
 
 
 def _without(view: FeedView, part: Part) -> FeedView:
@@ -104,3 +117,5 @@ def _without(view: FeedView, part: Part) -> FeedView:
             return replace(view, state=None)
         case Part.PROGRESS:
             return replace(view, progress=None)
+        case Part.SPANS:
+            return replace(view, spans=None)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import pytest
 
-from app import marker_records
+from app import feed_publisher, marker_records
 from app.feed_publisher import FeedPublisher
 from app.jobs_follower import JobsFollower
 from app.marker_records import MarkerRecords
@@ -20,18 +20,22 @@ from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.feed import FeedState
-from tidegate.changefeed.job_records import DefinitionRecord, ProgressRecord, StateRecord
+from tidegate.changefeed.feed import FeedEpoch, FeedState
+from tidegate.changefeed.job_records import DefinitionRecord, ProgressRecord, SpansRecord, StateRecord
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 from tidegate.errors import RetryError
-from tidegate.hlc import ResolvedTimestamp, Timestamp
-from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
-from tidegate.raftlog.entry import Generation, Offset, RangeId
+from tidegate.hlc import NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
+from tidegate.processor.batch import ActiveFeed
+from tidegate.processor.checkpoint import PartitionReport
+from tidegate.raftlog.entry import Offset
+from tidegate.spans import Span
 
 pytestmark = pytest.mark.broker
 
 _FEED = activation([HandTable.of(104, "plain").descriptor], output_partitions=1)
+(_SPAN,) = _FEED.targets[0].spans
+_LEFT, _RIGHT = Span(_SPAN.start, _SPAN.start + b"m"), Span(_SPAN.start + b"m", _SPAN.end)
 
 
 class Held:
@@ -73,7 +77,7 @@ class Publishing:
             create_topic(broker.bootstrap, topic)
         self.tell(DefinitionRecord(_FEED.definition), self.state)
 
-    def tell(self, *records: DefinitionRecord | StateRecord | ProgressRecord) -> None:
+    def tell(self, *records: DefinitionRecord | StateRecord | ProgressRecord | SpansRecord) -> None:
         producer = TransactionalProducer(self.settings, f"{self.settings.app_id}-test")
         producer.open()
         producer.commit([Record(self.jobs, 0, record.key, record.to_bytes()) for record in records])
@@ -115,15 +119,19 @@ def publishing(broker: KafkaBroker, topic_prefix: str) -> Iterator[Publishing]:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(marker_records, "_BACKOFF_FIRST_S", 0.01)
+    monkeypatch.setattr(feed_publisher, "_SPANS_S", 0.05)
 
 
-def checkpoint(wall: int) -> PartitionCheckpoint:
+def checkpoint(wall: int) -> PartitionReport:
     """The feed's only range is complete up to ``wall``."""
-    (span,) = _FEED.targets[0].spans
+    return part(_SPAN, wall)
+
+
+def part(span: Span, wall: int, partition: int = 0) -> PartitionReport:
+    """A span of it is."""
     resolved = ResolvedTimestamp(Timestamp(wall))
-    at = RangeCheckpoint(RangeId(1), Generation(1), span, resolved)
     active = ActiveFeed(_FEED.feed_id, _FEED.definition.epoch)
-    return PartitionCheckpoint(0, Offset(wall), (active,), (at,))
+    return PartitionReport(partition, Offset(wall), (active,), [span.start], [span.end], [resolved])
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -196,3 +204,98 @@ def test_markers_that_fail_do_not_hold_progress_back(publishing: Publishing) -> 
         assert publishing.written() == []
 
     asyncio.run(main())
+
+
+def leave_a_laggard(publishing: Publishing) -> None:
+    """An owner that dies while one span lags: H is 20, and the span beside is an hour ahead."""
+
+    async def owner() -> None:
+        held = Held(publishing.topic)
+        async with publishing.publisher(held) as (publisher, follower):
+            publisher.apply(part(_LEFT, 20))
+            publisher.apply(part(_RIGHT, 3_600 * NANOS_PER_SECOND, partition=1))
+            view = follower.view
+            await until(
+                lambda: bool(view[_FEED.feed_id].ahead) and view[_FEED.feed_id].high_water is not None
+            )
+
+    asyncio.run(owner())
+
+
+def next_owner(publishing: Publishing, *reports: PartitionReport) -> tuple[int, Mapping[int, int]]:
+    """The wall of the high-water that the next owner persists after these reports, and the positions."""
+
+    async def owner() -> tuple[int, Mapping[int, int]]:
+        async with publishing.publisher(Held(publishing.topic)) as (publisher, follower):
+            await until(lambda: publisher.frontier is not None)
+            for report in reports:
+                publisher.apply(report)
+            view = follower.view
+            frontier = publisher.frontier
+            assert frontier is not None
+            await until(lambda: view[_FEED.feed_id].high_water == frontier.high_water)
+            progress = view[_FEED.feed_id].progress
+            assert progress is not None
+            return progress.high_water.wall, progress.positions
+
+    return asyncio.run(owner())
+
+
+_CAUGHT_UP = 1_800 * NANOS_PER_SECOND
+
+
+def test_a_restart_keeps_what_other_spans_had_reached(publishing: Publishing) -> None:
+    """Only the span that lags has to report: the others need not have anything new to say."""
+    leave_a_laggard(publishing)
+    wall, positions = next_owner(publishing, part(_LEFT, _CAUGHT_UP))
+    assert wall == _CAUGHT_UP
+    assert positions == {0: _CAUGHT_UP + 1, 1: 3_600 * NANOS_PER_SECOND + 1}
+
+
+def test_a_restart_never_begins_above_what_was_committed(publishing: Publishing) -> None:
+    leave_a_laggard(publishing)
+    assert next_owner(publishing)[0] == 20
+    assert publishing.written() == []
+
+
+def test_a_high_water_that_only_the_spans_tell_is_persisted_before_its_marker(publishing: Publishing) -> None:
+    """The spans were committed a moment before the high-water that follows from them was due."""
+    publishing.persisted(20)
+    at = ResolvedTimestamp(Timestamp(_CAUGHT_UP))
+    publishing.tell(SpansRecord(_FEED.feed_id, _FEED.definition.epoch, ((_SPAN, at),)))
+
+    async def owner() -> None:
+        held = Held(publishing.topic)
+        async with publishing.publisher(held) as (_, follower):
+            await until(lambda: follower.view[_FEED.feed_id].high_water == at)
+            assert publishing.written() == []
+            held.prepared.set()
+            await until(lambda: publishing.written() == [20, _CAUGHT_UP])
+
+    asyncio.run(owner())
+
+
+def test_a_lost_record_of_spans_costs_time_only(publishing: Publishing) -> None:
+    leave_a_laggard(publishing)
+    publishing.tell(SpansRecord(_FEED.feed_id, _FEED.definition.epoch, ()))
+    assert next_owner(publishing, part(_LEFT, _CAUGHT_UP))[0] == 20
+    everything = (part(_LEFT, _CAUGHT_UP), part(_RIGHT, 3_600 * NANOS_PER_SECOND, partition=1))
+    assert next_owner(publishing, *everything)[0] == _CAUGHT_UP
+
+
+def test_spans_of_an_earlier_epoch_are_nobody_s(publishing: Publishing) -> None:
+    leave_a_laggard(publishing)
+    later = ResolvedTimestamp(Timestamp(3_600 * NANOS_PER_SECOND))
+    publishing.tell(SpansRecord(_FEED.feed_id, FeedEpoch(7), ((_RIGHT, later),)))
+    assert next_owner(publishing, part(_LEFT, _CAUGHT_UP))[0] == 20
+
+
+def test_spans_that_are_no_longer_ahead_are_taken_away(publishing: Publishing) -> None:
+    leave_a_laggard(publishing)
+
+    async def owner() -> None:
+        async with publishing.publisher(Held(publishing.topic)) as (publisher, follower):
+            publisher.apply(part(_LEFT, 3_601 * NANOS_PER_SECOND))
+            await until(lambda: follower.view[_FEED.feed_id].ahead == ())
+
+    asyncio.run(owner())

@@ -30,6 +30,7 @@ from tidegate.changefeed.job_records import (
     DropRecord,
     JobRecord,
     ProgressRecord,
+    SpansRecord,
     StateRecord,
 )
 from tidegate.changefeed.options import Envelope, FeedOptions, Format, VirtualColumns
@@ -114,6 +115,15 @@ job_records: st.SearchStrategy[JobRecord] = st.one_of(
         st.text(),
     ),
     st.builds(ProgressRecord, feed_ids, epochs, timestamps.map(ResolvedTimestamp), positions),
+    st.builds(
+        SpansRecord,
+        feed_ids,
+        epochs,
+        st.lists(
+            st.tuples(spans.filter(lambda span: span.start < span.end), timestamps.map(ResolvedTimestamp)),
+            max_size=3,
+        ).map(tuple),
+    ),
 )
 control_messages: st.SearchStrategy[ControlMessage] = st.one_of(
     st.builds(Register, definitions),

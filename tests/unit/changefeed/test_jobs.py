@@ -15,6 +15,7 @@ from tidegate.changefeed.job_records import (
     DropRecord,
     JobRecord,
     ProgressRecord,
+    SpansRecord,
     StateRecord,
     read_job_record,
 )
@@ -22,9 +23,11 @@ from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.stored_json import STORED_VERSION
 from tidegate.errors import StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.spans import Span
 
 STATE = StateRecord(FEED, FIRST_EPOCH, FeedState.RUNNING, Timestamp(7, 1), (TARGET,), {1: 5, 0: 3})
 PROGRESS = ProgressRecord(FEED, FIRST_EPOCH, ResolvedTimestamp(Timestamp(9)), {0: 4, 1: 6})
+SPANS = SpansRecord(FEED, FIRST_EPOCH, ((Span(b"\xf0", b"\xf0\x89"), ResolvedTimestamp(Timestamp(12))),))
 
 GOLDEN = [
     (
@@ -59,6 +62,11 @@ GOLDEN = [
         b"0001-orders/progress",
         b'{"v":2,"kind":"progress","feed_id":"0001-orders","epoch":1,"high_water":"9.0000000000",'
         b'"positions":{"0":4,"1":6}}',
+    ),
+    (
+        SPANS,
+        b"0001-orders/spans",
+        b'{"v":2,"kind":"spans","feed_id":"0001-orders","epoch":1,"spans":[["f0","f089","12.0000000000"]]}',
     ),
 ]
 #: The same as version 1 wrote them.
@@ -127,7 +135,7 @@ def test_a_value_that_is_no_record_of_its_key_is_refused(value: bytes) -> None:
 
 @pytest.mark.parametrize("key", [b"", b"/state", b"0001", b"0001/wishes", b"\xff/state/x"])
 def test_a_key_without_a_known_part_is_refused(key: bytes) -> None:
-    with pytest.raises(StateError, match="definition, drop, state, progress"):
+    with pytest.raises(StateError, match="definition, drop, state, progress, spans"):
         JobsView().apply(key, b"{}")
 
 
@@ -153,6 +161,25 @@ def test_state_and_progress_of_another_epoch_do_not_count() -> None:
     view = folded(DefinitionRecord(DEFINITION), old_state, old_progress)[FEED]
     assert (view.status, view.current_state, view.high_water) == (FeedState.PENDING, None, None)
     assert folded(DefinitionRecord(DEFINITION), PROGRESS)[FEED].high_water == Timestamp(9)
+
+
+def test_spans_of_another_epoch_do_not_count() -> None:
+    """The epoch may have other targets, on other topics: what was written for the old one says nothing."""
+    assert folded(DefinitionRecord(DEFINITION), PROGRESS, SPANS)[FEED].ahead == SPANS.spans
+    old = SpansRecord(FEED, FeedEpoch(9), SPANS.spans)
+    assert folded(DefinitionRecord(DEFINITION), PROGRESS, old)[FEED].ahead == ()
+
+
+def test_spans_that_were_lost_leave_the_progress_alone() -> None:
+    view = folded(DefinitionRecord(DEFINITION), PROGRESS, SPANS)
+    view.apply(SPANS.key, None)
+    assert (view[FEED].high_water, view[FEED].ahead) == (Timestamp(9), ())
+
+
+def test_an_inverted_span_is_refused() -> None:
+    value = SPANS.to_bytes().replace(b'"f0","f089"', b'"f089","f0"')
+    with pytest.raises(StateError, match=r"spans cannot be read .*inverted"):
+        read_job_record(SPANS.key, value)
 
 
 def test_progress_before_its_definition_shows_nothing_yet() -> None:

@@ -98,6 +98,63 @@ def test_a_restarted_frontier_begins_at_the_persisted_high_water_and_does_not_ma
     assert _both(frontier, 80) == Timestamp(80)
 
 
+def test_a_restart_with_the_spans_ahead_waits_for_the_laggard_alone() -> None:
+    before = _frontier()
+    before.apply(0, 5, [(_LEFT, _resolved(60 * NANOS_PER_SECOND))])
+    before.apply(1, 5, [(_RIGHT, _resolved(20))])
+    restarted = FeedFrontier([_WHOLE], _START, 0, before.high_water, before.ahead())
+    assert restarted.high_water == before.high_water == Timestamp(20)
+    assert restarted.laggard() == before.laggard() == _RIGHT
+    assert restarted.apply(1, 6, [(_RIGHT, _resolved(30 * NANOS_PER_SECOND))])
+    assert restarted.high_water == Timestamp(30 * NANOS_PER_SECOND)
+
+
+def test_a_restart_without_them_waits_for_every_span_and_then_is_as_far() -> None:
+    restarted = _frontier(high_water=20)
+    assert not restarted.apply(1, 6, [(_RIGHT, _resolved(30 * NANOS_PER_SECOND))])
+    assert restarted.high_water == Timestamp(20)
+    assert restarted.apply(0, 5, [(_LEFT, _resolved(60 * NANOS_PER_SECOND))])
+    assert restarted.high_water == Timestamp(30 * NANOS_PER_SECOND)
+
+
+def test_spans_ahead_outside_of_the_targets_and_below_the_high_water_change_nothing() -> None:
+    left = [(Span(b"A", b"b"), _resolved(99)), (_RIGHT, _resolved(30)), (Span(b"z", b"zz"), _resolved(1))]
+    restarted = FeedFrontier([_WHOLE], _START, 0, Timestamp(50), left)
+    assert restarted.high_water == Timestamp(50)
+    assert restarted.laggard() == Span(b"b", b"z")
+
+
+def test_what_is_a_moment_ahead_is_not_stored() -> None:
+    frontier = _frontier()
+    frontier.apply(0, 5, [(_LEFT, _resolved(8 * NANOS_PER_SECOND))])
+    assert frontier.ahead() == ()
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 90)).filter(lambda r: r[0] < r[1]),
+        max_size=9,
+    ),
+    st.integers(0, 9),
+)
+def test_a_restart_at_any_moment_is_never_further_than_without_it(
+    reports: list[tuple[int, int, int]], restart: int
+) -> None:
+    """And as far, to a second, once the spans that hold it back are reported."""
+    spans = [(Span(bytes([97 + a]), bytes([97 + b])), _resolved(s * NANOS_PER_SECOND)) for a, b, s in reports]
+    steady, owner = _frontier(), _frontier()
+    for step, report in enumerate(spans):
+        if step == restart:
+            owner = FeedFrontier([_WHOLE], _START, 0, owner.high_water, owner.ahead())
+        steady.apply(0, step, [report])
+        owner.apply(0, step, [report])
+        assert owner.high_water <= steady.high_water
+    late, wall = [(_WHOLE, _resolved(45 * NANOS_PER_SECOND))], Timestamp(45 * NANOS_PER_SECOND)
+    for frontier in (steady, owner):
+        frontier.apply(0, 99, late)
+    assert wall <= owner.high_water <= steady.high_water
+
+
 def test_positions_are_the_last_that_each_partition_reported() -> None:
     frontier = _frontier()
     frontier.apply(2, 9, [])

@@ -1,0 +1,37 @@
+"""Checkpoints that came before the frontier that they are for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from tidegate.processor.checkpoint import PartitionReport, merged
+
+_REPORTS: Final = 64
+_SPANS_MAX: Final = 200_000
+
+
+class EarlyReports:
+    """The reports for one feed: the newest of each span, whatever time that takes.
+
+    Beyond 200,000 spans all are dropped: partitions publish everything again every 30 s.
+    """
+
+    def __init__(self) -> None:
+        self._reports: list[PartitionReport] = []
+        self._room = _REPORTS
+
+    def add(self, report: PartitionReport) -> None:
+        """Keep it; it must hold for the feed."""
+        self._reports.append(replace(report, feeds=()))
+        if len(self._reports) < self._room:
+            return
+        self._reports = merged(self._reports)
+        if sum(len(kept.starts) for kept in self._reports) > _SPANS_MAX:
+            self._reports = []
+        self._room = 2 * len(self._reports) + _REPORTS
+
+    def take(self) -> list[PartitionReport]:
+        """What is kept, and keep it no longer."""
+        reports, self._reports = self._reports, []
+        return reports
