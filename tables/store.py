@@ -33,6 +33,7 @@ _WRITTEN_KEY: Final = b"\x00written"
 _POSITION_PREFIX: Final = b"\x00position/"
 _PREFIX_OF: Final[Mapping[StateTable, bytes]] = {table.state: table.prefix for table in TABLES}
 
+_ROWS_AT_ONCE: Final = 1_000
 #: What RocksDB's errors say when the disk, and not the database, is at fault.
 _FULL: Final = ("No space left on device", "Disk quota exceeded")
 
@@ -129,18 +130,13 @@ class PartitionStore:
 
     def rows(self) -> Iterator[StateChange]:
         """Every row, one table after the other: open transactions last, for there may be millions of them,
-        and whoever has their ranges by then need not hold them all.
-
-        Rows are read as they are taken. Close the iterator, or take them all, before the store is closed.
+        and whoever has their ranges by then need not hold them all. Rows are read as they are taken.
         """
         for table in sorted(StateTable, key=lambda table: table is StateTable.INTENTS):
-            prefix = _PREFIX_OF[table]
-            rows = self._db.iter()
-            rows.seek(prefix)
-            while rows.valid() and (key := rows.key())[:1] == prefix:
-                yield StateChange(table, key[1:], rows.value())
-                rows.next()
-            rows.status()
+            piece = self._rows_from(table, b"")
+            while piece:
+                yield from piece
+                piece = self._rows_from(table, piece[-1].key + b"\x00")
 
     def write(
         self,
@@ -171,6 +167,18 @@ class PartitionStore:
         self._db.close()
         shutil.rmtree(self._path)
         self._db = self._open()
+
+    def _rows_from(self, table: StateTable, start: bytes) -> list[StateChange]:
+        """Some rows of a table, from a key on. RocksDB's iterator ends here: none is open between two calls,
+        for a database with an open one cannot be closed."""
+        prefix, found = _PREFIX_OF[table], list[StateChange]()
+        rows = self._db.iter()
+        rows.seek(prefix + start)
+        while len(found) < _ROWS_AT_ONCE and rows.valid() and (key := rows.key())[:1] == prefix:
+            found.append(StateChange(table, key[1:], rows.value()))
+            rows.next()
+        rows.status()
+        return found
 
     def close(self) -> None:
         """Release the files; the store cannot be used any more."""

@@ -43,11 +43,11 @@ def test_rows_of_tables_with_equal_keys_stay_apart(store: PartitionStore) -> Non
 
 
 def test_open_transactions_come_last(store: PartitionStore) -> None:
-    changes = [StateChange(table, b"%d" % n, b"value") for table in StateTable for n in range(3)]
+    changes = [StateChange(table, b"%05d" % n, b"value") for table in StateTable for n in range(2_001)]
     store.write(changes, dict.fromkeys(StateTable, ("id", 1)), 1)
     rows = list(store.rows())
     assert sorted(rows, key=str) == sorted(changes, key=str)
-    assert [row.table for row in rows[-3:]] == [StateTable.INTENTS] * 3
+    assert {row.table for row in rows[-2_001:]} == {StateTable.INTENTS}
 
 
 def test_a_store_can_be_closed_while_rows_are_left_to_take(tmp_path: Path) -> None:
@@ -55,7 +55,6 @@ def test_a_store_can_be_closed_while_rows_are_left_to_take(tmp_path: Path) -> No
     store.write([StateChange(StateTable.RANGES, b"%d" % n, b"1") for n in range(10)], {}, 1)
     rows = store.rows()
     next(rows)
-    rows.close()  # type: ignore[attr-defined]  # it is a generator
     store.clear()
     assert list(store.rows()) == []
     store.close()
