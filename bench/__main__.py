@@ -19,6 +19,7 @@ from bench.frontier import forward_costs, frontier_costs
 from bench.idle_ranges import idle_ranges
 from bench.marker_lag import marker_lag
 from bench.open_intents import open_intents
+from bench.rangefeed import range_feed_costs
 from bench.report import Report
 from bench.stages import run_stages, stage_times
 from bench.topics import BenchTopics
@@ -39,12 +40,30 @@ class Sizes:
     faust_s: float
     marker_s: float
     idle_s: float
+    feed_events: int
+    stored_versions: int
 
 
 _FULL: Final = Sizes(
-    stage_rows=100_000, rows=400_000, format_rows=200_000, faust_s=20, marker_s=30, idle_s=30
+    stage_rows=100_000,
+    rows=400_000,
+    format_rows=200_000,
+    faust_s=20,
+    marker_s=30,
+    idle_s=30,
+    feed_events=100_000,
+    stored_versions=1_000_000,
 )
-_QUICK: Final = Sizes(stage_rows=20_000, rows=100_000, format_rows=50_000, faust_s=6, marker_s=10, idle_s=9)
+_QUICK: Final = Sizes(
+    stage_rows=20_000,
+    rows=100_000,
+    format_rows=50_000,
+    faust_s=6,
+    marker_s=10,
+    idle_s=9,
+    feed_events=10_000,
+    stored_versions=100_000,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +117,12 @@ class Bench:
         self.report.frontier += frontier_costs(self.seed)
         self.report.forward += forward_costs(self.seed)
 
+    def rangefeed(self) -> None:
+        """Feeds of one range, and catch-ups."""
+        self.report.range_feed = range_feed_costs(
+            self.sizes.feed_events, self.sizes.stored_versions, self.seed
+        )
+
     def _directory(self, name: str) -> Path:
         directory = self.home / name
         directory.mkdir()
@@ -112,6 +137,7 @@ _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "idle": Bench.idle,
     "intents": Bench.intents,
     "frontier": Bench.frontier,
+    "rangefeed": Bench.rangefeed,
 }
 
 

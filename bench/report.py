@@ -20,6 +20,7 @@ from bench.frontier import ForwardCost, FrontierCost
 from bench.idle_ranges import IdleRanges
 from bench.marker_lag import MarkerLag
 from bench.open_intents import OpenIntents
+from bench.rangefeed import CatchUpCost, FeedCost, RangeFeedCosts, ResolverCost
 from bench.stages import StageTime
 
 _WHOLE: str = "whole step"
@@ -41,6 +42,7 @@ class Report:
     open_intents: OpenIntents | None = None
     frontier: list[FrontierCost] = field(default_factory=list)
     forward: list[ForwardCost] = field(default_factory=list)
+    range_feed: RangeFeedCosts | None = None
     failures: dict[str, str] = field(default_factory=dict)
 
     def limiting_stage(self, workload: str) -> str:
@@ -74,6 +76,7 @@ class Report:
             "open_intents": self.open_intents and self.open_intents._asdict(),
             "frontier": [cost._asdict() for cost in self.frontier],
             "forward": [cost._asdict() for cost in self.forward],
+            "range_feed": self.range_feed and _range_feed_json(self.range_feed),
             "failures": self.failures,
         }
 
@@ -97,6 +100,8 @@ class Report:
             title = "frontier, processor time for each range's checkpoint; core: with one each 3 s"
             console.print(_table(title, FrontierCost._fields, self.frontier))
             console.print(_table("forwards of disjoint spans", ForwardCost._fields, self.forward))
+        if self.range_feed is not None:
+            _print_range_feed(console, self.range_feed)
         for title, result in self._single():
             console.print(_table(title, result._fields, [result]))
         for name, reason in self.failures.items():
@@ -119,6 +124,17 @@ class Report:
                 f"the transaction of a batch: {commit.ms:.1f} ms for {commit.state_rows:.0f} state rows, "
                 f"{commit.us_per_row:.2f} us for each row of the batch, while the next batch is stepped"
             )
+
+
+def _range_feed_json(costs: RangeFeedCosts) -> dict[str, Any]:
+    return {name: [cost._asdict() for cost in found] for name, found in costs._asdict().items()}
+
+
+def _print_range_feed(console: Console, costs: RangeFeedCosts) -> None:
+    title = "feeds of one range, processor time for each event"
+    console.print(_table(title, FeedCost._fields, costs.feeds))
+    console.print(_table("resolver alone, for each op", ResolverCost._fields, costs.resolver))
+    console.print(_table("catch-up, processor time", CatchUpCost._fields, costs.catch_up))
 
 
 def machine() -> str:

@@ -167,23 +167,24 @@ def _with_previous(
 ) -> Iterator[FeedEvent]:
     start, filtering, local_only = request.start, request.with_filtering, request.omit_remote
     awaiting = _Awaiting()
-    for version in versions:
-        if version.inline:
-            raise _inline(version.key)
-        if version.intent_of is not None:
+    for key, timestamp, value, omit, origin_id, intent_of, inline in versions:
+        if inline:
+            raise _inline(key)
+        if intent_of is not None:
             continue
-        if version.key != awaiting.key:
+        if timestamp <= start:
+            if awaiting.events and key == awaiting.key:
+                awaiting.replaced(value, timestamp)
+                yield from reversed(awaiting.events)  # what is older yet, nobody replaced since the start
+                awaiting.events.clear()
+            continue
+        if key != awaiting.key:
             yield from reversed(awaiting.events)
-            awaiting.begin(version.key, covering)
-        if awaiting.events:
-            awaiting.replaced(version.value, version.timestamp)
-        if version.timestamp <= start:
-            yield from reversed(awaiting.events)  # what is older yet, nobody replaced since the start
-            awaiting.events.clear()
-            continue
-        if (version.omit and filtering) or (version.origin_id and local_only):
-            continue
-        awaiting.events.append(_new(ValueEvent, (version.key, version.timestamp, version.value, None)))
+            awaiting.begin(key, covering)
+        elif awaiting.events:
+            awaiting.replaced(value, timestamp)
+        if not ((omit and filtering) or (origin_id and local_only)):
+            awaiting.events.append(_new(ValueEvent, (key, timestamp, value, None)))
     yield from reversed(awaiting.events)
 
 
