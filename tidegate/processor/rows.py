@@ -5,7 +5,7 @@ Batch in, batch out: a columnar kernel may replace ``decode`` as long as it give
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, RowError
@@ -50,8 +50,21 @@ class TableRowError(FeedError):
         self.table_id = table_id
 
 
-#: A row; or why there is none; or ``None`` for a key that no feed looks at.
+#: A row; or why there is none; or ``None`` for a version that no feed looks at.
 Decoded: TypeAlias = Row | TableRowError | None
+
+
+class Starts(NamedTuple):
+    """Per table the lowest start of the feeds that want its rows, and of those that want what they replaced.
+
+    Nobody wants what is at or below it. Of a table that is not named here all versions are wanted.
+    """
+
+    rows: Mapping[int, Timestamp]
+    previous: Mapping[int, Timestamp]
+
+
+_EVERY_VERSION: Final = Starts({}, {})
 
 
 class PartitionRows:
@@ -138,22 +151,29 @@ class PartitionRows:
         versions: Sequence[Version],
         wanted: Container[int],
         wanted_previous: Container[int] = frozenset(),
+        starts: Starts = _EVERY_VERSION,
     ) -> list[Decoded]:
-        """The row of each version of a wanted table, in the place of its version.
+        """The row of each version that a feed wants, in its version's place; nothing else is looked into.
 
-        The rows of the tables in ``wanted_previous`` come with the version that they replaced. One that
-        cannot be read is no fault of the row: feeds that do not need it take the row all the same.
+        Wanted are the tables in ``wanted``, above their ``starts``, but for what the writer wants omitted
+        from feeds. The rows of the tables in ``wanted_previous`` come with the version that they replaced.
+        One that cannot be read is no fault of the row: feeds that do not need it take the row all the same.
         """
-        return [self._decode(version, wanted, wanted_previous) for version in versions]
+        return [
+            None if version.omit_in_rangefeeds else self._decode(version, wanted, wanted_previous, starts)
+            for version in versions
+        ]
 
-    def _decode(self, version: Version, wanted: Container[int], wanted_previous: Container[int]) -> Decoded:
+    def _decode(
+        self, version: Version, wanted: Container[int], wanted_previous: Container[int], starts: Starts
+    ) -> Decoded:
         try:
             table_id = table_id_of(version.key)
         except EncodingError:
             return None  # not a table's key: the store's own data
-        if table_id not in wanted:
-            return None
         timestamp = version.timestamp
+        if table_id not in wanted or timestamp <= starts.rows.get(table_id, ZERO):
+            return None
         if timestamp > self._highs.get(table_id, ZERO):
             self._highs[table_id] = timestamp
             self._changed_highs.add(table_id)
@@ -161,6 +181,8 @@ class PartitionRows:
             codec = self.catalog.at(table_id, timestamp)
             row = codec.decode(version.key, version.value)
             if row is None or table_id not in wanted_previous:
+                return row
+            if timestamp <= starts.previous.get(table_id, ZERO):
                 return row
             return row._replace(previous=_previous(codec, version))
         except FeedError as error:
