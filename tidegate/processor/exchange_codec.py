@@ -9,6 +9,7 @@ from tidegate.processor.stored import pack, unpack
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import RaftIndex, RangeId
 from tidegate.rangefeed.handoff import Claim, Exchange, HandOff
+from tidegate.spans import Span
 
 
 def encode_exchange(message: Exchange) -> tuple[bytes, bytes]:
@@ -35,12 +36,14 @@ def decode_exchange(value: bytes) -> Exchange:
 
 def claim_message(claim: Claim) -> pb.Claim:
     """A claim as its message."""
-    return pb.Claim(child=claim.child, parent=claim.parent, last_index=claim.last_index)
+    start, end = claim.span
+    return pb.Claim(child=claim.child, parent=claim.parent, last_index=claim.last_index, start=start, end=end)
 
 
 def read_claim(message: pb.Claim) -> Claim:
     """The claim of a message."""
-    return Claim(RangeId(message.child), RangeId(message.parent), RaftIndex(message.last_index))
+    span = Span(message.start, message.end)
+    return Claim(RangeId(message.child), RangeId(message.parent), RaftIndex(message.last_index), span)
 
 
 def hand_off_message(hand_off: HandOff) -> pb.HandOff:

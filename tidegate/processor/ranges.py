@@ -15,7 +15,7 @@ from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp
 from tidegate.processor.batch import Incident, LogRecord, RangeCheckpoint, StateChange
 from tidegate.processor.exchange import Exchanges
 from tidegate.processor.state_codec import chunk_rows, intent_rows, range_row
-from tidegate.processor.waiting import Unreachable, Waiting, Watchers, claims_of
+from tidegate.processor.waiting import Unreachable, Waiting, Watchers, claims_of, complete_before
 from tidegate.raftlog.decode import decode_entry, decode_key
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import (
@@ -122,12 +122,12 @@ class PartitionRanges:
         state, backlog = self._touch(range_id), self._backlogs.get(range_id)
         if isinstance(entry, ScanChunk):
             return [] if backlog is None else self._take_scanned(backlog, entry, record)
-        if backlog is not None:
-            if not _begins_anew(backlog, entry):
-                backlog.queue.append(_raw(record))
-                return []
-            self._drop_backlog(range_id)
-        return self._apply(state, entry, record)
+        if backlog is None:
+            return self._apply(state, entry, record)
+        backlog.append(_raw(record), entry)
+        if backlog.scan is not None:
+            self._leave_scan_behind(state, backlog)
+        return []
 
     def refuse(self, record: LogRecord, error: MalformedEntry, *, passed: bool) -> None:
         """A record that could not be read: a hole in its range, or in all when it names none.
@@ -159,7 +159,7 @@ class PartitionRanges:
         if backlog is None:
             self._quarantine(state, record, cause, state.resolved)
         else:
-            backlog.queue.append(_raw(record))
+            backlog.append(_raw(record), None)
 
     def _apply(self, state: RangeState, entry: RangeEntry, record: LogRecord) -> list[Version]:
         if isinstance(entry, ScanChunk):
@@ -191,8 +191,9 @@ class PartitionRanges:
         scan = None if missing else self._waiting.scan_for(state, head, offset)
         if scan is None:
             return False
-        self._backlog_from(state, record).wait_for(head, offset, record.timestamp, frozenset())
-        self._scan(state, scan)
+        backlog = self._backlog_from(state, record)
+        backlog.wait_for(head, offset, record.timestamp, frozenset())
+        self._begin_scan(state, backlog, scan)
         return True
 
     def _quarantine_before(self, state: RangeState, head: Snapshot, record: LogRecord) -> None:
@@ -222,8 +223,22 @@ class PartitionRanges:
         self._backlogs[range_id].clear()
         self._ready[range_id] = None
 
-    def _scan(self, state: RangeState, scan: RangeScan) -> None:
-        state.scan = self._backlogs[state.range_id].scan = scan
+    def _begin_scan(self, state: RangeState, backlog: Backlog, scan: RangeScan) -> None:
+        state.scan = backlog.scan = scan
+        self._leave_scan_behind(state, backlog)
+
+    def _leave_scan_behind(self, state: RangeState, backlog: Backlog) -> None:
+        """A scan of keys that the range has no more is never answered: go on where its span changed.
+
+        What lies between becomes part of the hole.
+        """
+        complete = complete_before(state, backlog.head)
+        if backlog.skip_to_move():
+            state.scan = None
+            if state.status is not RangeStatus.QUARANTINED:
+                cause = "its span changed while rows were scanned for"
+                state.quarantine_at(backlog.start, cause, complete or ZERO_RESOLVED)
+            self._ready[state.range_id] = None
 
     def _receive(self, hand_off: HandOff) -> None:
         claim = hand_off.claim
@@ -242,7 +257,7 @@ class PartitionRanges:
         if scan is None:
             self._clear(state.range_id)
         else:
-            self._scan(state, scan)
+            self._begin_scan(state, backlog, scan)
 
     def _take_scanned(self, backlog: Backlog, chunk: ScanChunk, record: LogRecord) -> list[Version]:
         scan = backlog.scan
@@ -299,11 +314,13 @@ class PartitionRanges:
         state, backlog = self._touch(range_id), self._backlogs[range_id]
         taken = 0
         while backlog.queue and taken < limit:
-            versions += self._apply_raw(state, backlog.queue.first())
+            raw = backlog.queue.first()
+            versions += self._apply_raw(state, raw)
             taken += 1
             if backlog.parked:
                 return taken  # again, before that entry
-            backlog.queue.popleft()
+            if backlog.queue.first().offset == raw.offset:
+                backlog.queue.popleft()
         if not backlog.queue:
             self._drop_backlog(range_id)
         return taken
@@ -414,16 +431,6 @@ class PartitionRanges:
 
     def _report(self, range_id: RangeId, record: LogRecord, cause: str) -> None:
         self._incidents.append(Incident(self.partition, Offset(record.offset), range_id, None, cause))
-
-
-def _begins_anew(backlog: Backlog, entry: RangeEntry) -> bool:
-    """Whether a scan has become one over the wrong keys: the range split or merged meanwhile."""
-    return (
-        backlog.scan is not None
-        and isinstance(entry, Snapshot)
-        and entry.chunk == 0
-        and entry.generation > backlog.head.generation
-    )
 
 
 def _raw(record: LogRecord) -> RawEntry:

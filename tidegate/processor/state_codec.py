@@ -130,7 +130,7 @@ def range_row(state: RangeState, offset: Offset) -> StateChange:
         closed_regressions=state.closed_regressions,
         chunks=len(state.chunks),
         open_transactions=len(resolver.queue),
-        began_at=state.began_at,
+        unseen=state.unseen,
     )
     if span is not None:
         message.start, message.end = span
@@ -155,7 +155,14 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
     message.hand_offs.extend(hand_off_message(state.hand_offs[claim]) for claim in sorted(state.hand_offs))
     message.claims.extend(map(claim_message, sorted(state.claims)))
     for hole in state.holes:
-        message.holes.add(before=hole.before, last_index=hole.last_index, resolved_wall=hole.resolved.wall)
+        start, end = hole.span or (b"", b"")
+        message.holes.add(
+            before=hole.before,
+            last_index=hole.last_index,
+            resolved_wall=hole.resolved.wall,
+            start=start,
+            end=end,
+        )
     for index, resolved in state.promises:
         message.promises.add(index=index, resolved_wall=resolved.wall)
 
@@ -233,20 +240,24 @@ def read_range(key: bytes, value: bytes) -> StoredRange:
 
 
 def _read_waiting(row: pb.Range, state: RangeState) -> None:
-    state.began_at = RaftIndex(row.began_at)
+    state.unseen = RaftIndex(row.unseen)
     if row.HasField("behind"):
         state.behind = Offset(row.behind)
     if row.HasField("scan"):
         state.scan = read_scan(state.range_id, row.scan)
     state.hand_offs = {hand_off.claim: hand_off for hand_off in map(read_hand_off, row.hand_offs)}
     state.claims = set(map(read_claim, row.claims))
-    state.holes = [
-        Hole(RaftIndex(hole.before), RaftIndex(hole.last_index), _resolved(hole.resolved_wall))
-        for hole in row.holes
-    ]
+    state.holes = list(map(_hole, row.holes))
     state.promises = [
         Promise(RaftIndex(promise.index), _resolved(promise.resolved_wall)) for promise in row.promises
     ]
+
+
+def _hole(message: pb.Hole) -> Hole:
+    span = Span(message.start, message.end) if message.end else None
+    return Hole(
+        RaftIndex(message.before), RaftIndex(message.last_index), span, _resolved(message.resolved_wall)
+    )
 
 
 def _resolved(wall: int) -> ResolvedTimestamp:

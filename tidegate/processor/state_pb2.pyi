@@ -33,7 +33,7 @@ class Position(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., control_offset: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., log_time_ms: _Optional[int] = ..., log_id: _Optional[str] = ..., control_id: _Optional[str] = ..., ranges: _Optional[int] = ..., descriptor_rows: _Optional[int] = ..., feed_rows: _Optional[int] = ..., next_hand_off: _Optional[int] = ...) -> None: ...
 
 class Range(_message.Message):
-    __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions", "behind", "hand_offs", "claims", "scan", "holes", "promises", "began_at")
+    __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions", "behind", "hand_offs", "claims", "scan", "holes", "promises", "unseen")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
@@ -60,7 +60,7 @@ class Range(_message.Message):
     SCAN_FIELD_NUMBER: _ClassVar[int]
     HOLES_FIELD_NUMBER: _ClassVar[int]
     PROMISES_FIELD_NUMBER: _ClassVar[int]
-    BEGAN_AT_FIELD_NUMBER: _ClassVar[int]
+    UNSEEN_FIELD_NUMBER: _ClassVar[int]
     offset: int
     generation: int
     applied: int
@@ -87,18 +87,22 @@ class Range(_message.Message):
     scan: Scan
     holes: _containers.RepeatedCompositeFieldContainer[Hole]
     promises: _containers.RepeatedCompositeFieldContainer[Promise]
-    began_at: int
-    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ..., behind: _Optional[int] = ..., hand_offs: _Optional[_Iterable[_Union[HandOff, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., began_at: _Optional[int] = ...) -> None: ...
+    unseen: int
+    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ..., behind: _Optional[int] = ..., hand_offs: _Optional[_Iterable[_Union[HandOff, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., unseen: _Optional[int] = ...) -> None: ...
 
 class Claim(_message.Message):
-    __slots__ = ("child", "parent", "last_index")
+    __slots__ = ("child", "parent", "last_index", "start", "end")
     CHILD_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
     LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
     child: int
     parent: int
     last_index: int
-    def __init__(self, child: _Optional[int] = ..., parent: _Optional[int] = ..., last_index: _Optional[int] = ...) -> None: ...
+    start: bytes
+    end: bytes
+    def __init__(self, child: _Optional[int] = ..., parent: _Optional[int] = ..., last_index: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ...) -> None: ...
 
 class HandOff(_message.Message):
     __slots__ = ("claim", "resolved_wall", "complete")
@@ -145,14 +149,18 @@ class Scan(_message.Message):
     def __init__(self, snapshot_offset: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., after_wall: _Optional[int] = ..., after_logical: _Optional[int] = ..., upto_wall: _Optional[int] = ..., upto_logical: _Optional[int] = ..., with_prev: _Optional[bool] = ..., next_key: _Optional[bytes] = ..., request_id: _Optional[int] = ..., asked_ms: _Optional[int] = ...) -> None: ...
 
 class Hole(_message.Message):
-    __slots__ = ("before", "last_index", "resolved_wall")
+    __slots__ = ("before", "last_index", "resolved_wall", "start", "end")
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
     RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
     before: int
     last_index: int
     resolved_wall: int
-    def __init__(self, before: _Optional[int] = ..., last_index: _Optional[int] = ..., resolved_wall: _Optional[int] = ...) -> None: ...
+    start: bytes
+    end: bytes
+    def __init__(self, before: _Optional[int] = ..., last_index: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ...) -> None: ...
 
 class Promise(_message.Message):
     __slots__ = ("index", "resolved_wall")

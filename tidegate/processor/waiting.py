@@ -51,7 +51,9 @@ def claims_of(state: RangeState, head: Snapshot) -> frozenset[Claim]:
     if state.status is RangeStatus.QUARANTINED:
         return frozenset()
     foreign = (parent for parent in head.parents if parent.range_id != state.range_id)
-    return frozenset(Claim(state.range_id, parent.range_id, parent.last_index) for parent in foreign)
+    return frozenset(
+        Claim(state.range_id, parent.range_id, parent.last_index, head.span) for parent in foreign
+    )
 
 
 def complete_before(state: RangeState, head: Snapshot) -> ResolvedTimestamp | None:

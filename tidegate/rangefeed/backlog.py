@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
 
-from tidegate.raftlog.entry import Offset, RangeId, Snapshot
+from tidegate.raftlog.entry import Entry, Generation, Offset, RangeEnd, RangeId, Snapshot
 from tidegate.rangefeed.handoff import Claim
 from tidegate.rangefeed.scan import RangeScan
 
@@ -70,9 +70,21 @@ class Backlog:
 
     It was parked at the snapshot that begins with ``head``, for the ``missing`` claims or for ``scan``;
     ``since_ms`` is the record time of that. Once cleared, the snapshot at offset ``cleared`` is taken.
+    ``moved_at`` is where the range last changed its span, or ended: what it scans for before that nobody
+    can answer.
     """
 
-    __slots__ = ("cleared", "head", "missing", "queue", "scan", "since_ms", "waits_at")
+    __slots__ = (
+        "_generation",
+        "cleared",
+        "head",
+        "missing",
+        "moved_at",
+        "queue",
+        "scan",
+        "since_ms",
+        "waits_at",
+    )
 
     head: Snapshot
 
@@ -83,15 +95,36 @@ class Backlog:
         self.since_ms = 0
         self.waits_at: Offset | None = None
         self.cleared: Offset | None = None
+        self.moved_at: Offset | None = None
+        self._generation = Generation(0)
 
     def wait_for(self, head: Snapshot, offset: Offset, since_ms: int, missing: frozenset[Claim]) -> None:
         """Wait before the snapshot that begins with ``head`` at ``offset``."""
         self.head, self.waits_at, self.since_ms, self.missing = head, offset, since_ms, missing
+        self._generation = max(self._generation, head.generation)
 
     def clear(self) -> None:
         """Wait for nothing more."""
         self.cleared, self.waits_at = self.waits_at, None
         self.missing, self.scan = frozenset(), None
+
+    def append(self, raw: RawEntry, entry: Entry | None) -> None:
+        """Add an entry, which is ``None`` where it could not be read."""
+        self.queue.append(raw)
+        match entry:
+            case RangeEnd():
+                self.moved_at = Offset(raw.offset)
+            case Snapshot(chunk=0, generation=generation) if generation > self._generation:
+                self.moved_at, self._generation = Offset(raw.offset), generation
+
+    def skip_to_move(self) -> bool:
+        """Leave out what is before the last change of span, when there is one behind the snapshot."""
+        if self.moved_at is None or self.waits_at is None or self.moved_at <= self.waits_at:
+            return False
+        while self.queue.first().offset < self.moved_at:
+            self.queue.popleft()
+        self.missing, self.scan, self.waits_at = frozenset(), None, None
+        return True
 
     @property
     def parked(self) -> bool:

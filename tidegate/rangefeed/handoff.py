@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from tidegate.hlc import ResolvedTimestamp
+from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp
 from tidegate.raftlog.entry import RaftIndex, RangeId
+from tidegate.spans import Span
 
 
 class Claim(NamedTuple):
-    """``child`` goes on where the rows of ``parent`` up to ``last_index`` end."""
+    """``child``, which has ``span``, goes on where the rows of ``parent`` up to ``last_index`` end."""
 
     child: RangeId
     parent: RangeId
     last_index: RaftIndex
+    span: Span
 
 
 class HandOff(NamedTuple):
@@ -41,11 +43,20 @@ def receiver_of(message: Exchange) -> RangeId:
 
 
 class Hole(NamedTuple):
-    """Indexes above ``before`` up to ``last_index`` were not applied; complete up to ``resolved`` only."""
+    """Indexes above ``before`` up to ``last_index`` were not applied.
+
+    The keys of ``span``, which the range had before, are complete up to ``resolved``.
+    """
 
     before: RaftIndex
     last_index: RaftIndex
+    span: Span | None
     resolved: ResolvedTimestamp
+
+    def complete_for(self, span: Span) -> ResolvedTimestamp:
+        """How far all keys of ``span`` are complete."""
+        within = self.span is not None and self.span.intersect(span) == span
+        return self.resolved if within else ZERO_RESOLVED
 
 
 class Promise(NamedTuple):

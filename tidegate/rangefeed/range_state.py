@@ -85,7 +85,6 @@ class RangeState:
     __slots__ = (
         "applied",
         "awaits_snapshot",
-        "began_at",
         "behind",
         "chunks",
         "claims",
@@ -106,6 +105,7 @@ class RangeState:
         "span",
         "status",
         "stored_chunks",
+        "unseen",
     )
 
     def __init__(self, range_id: RangeId) -> None:
@@ -140,8 +140,8 @@ class RangeState:
         self.hand_offs: dict[Claim, HandOff] = {}
         #: Claims on it that have no answer yet.
         self.claims: set[Claim] = set()
-        #: The index of its first snapshot: it never applied what was before.
-        self.began_at = RaftIndex(0)
+        #: Up to this index it never saw what ranges that come from it may go on from.
+        self.unseen = RaftIndex(0)
         self.holes: list[Hole] = []
         self.promises: list[Promise] = []
 
@@ -212,15 +212,20 @@ class RangeState:
         index = claim.last_index
         for hole in self.holes:
             if hole.before < index <= hole.last_index:
-                return HandOff(claim, hole.resolved, complete=False)
-        if index <= self.began_at:
+                return HandOff(claim, hole.complete_for(claim.span), complete=False)
+        if index <= self.unseen:
             return HandOff(claim, ZERO_RESOLVED, complete=False)
         if index <= self.applied:
             promised = (promise.resolved for promise in self.promises if promise.at == index)
             return HandOff(claim, next(promised, ZERO_RESOLVED), complete=True)
         if self.quarantine is not None:
-            return HandOff(claim, self.quarantine.resolved, complete=False)
+            return HandOff(claim, self._hole(index).complete_for(claim.span), complete=False)
         return None
+
+    def _hole(self, last_index: RaftIndex) -> Hole:
+        """The hole that it is in, as it is at ``last_index``."""
+        assert self.quarantine is not None
+        return Hole(self.applied, last_index, self.span, self.quarantine.resolved)
 
     # ---- commands, heartbeats, the end ----
 
@@ -380,7 +385,7 @@ class RangeState:
         head = chunks[0]
         self.require_replaceable(head)
         if self.status is RangeStatus.UNINITIALISED:
-            self.began_at = head.raft_index
+            self.unseen = _unseen_at(head)
         self._keep_promise()
         self._close_hole(head)
         self.generation, self.applied, self.span = head.generation, head.raft_index, head.span
@@ -393,7 +398,7 @@ class RangeState:
     def _close_hole(self, head: Snapshot) -> None:
         """What was missed is not applied any more; who asks for it is told so."""
         if self.quarantine is not None:
-            self.holes.append(Hole(self.applied, head.raft_index, self.quarantine.resolved))
+            self.holes.append(self._hole(head.raft_index))
             self.quarantine = None
 
     def _take_over(self, head: Snapshot) -> None:
@@ -412,6 +417,16 @@ class RangeState:
         resolver.queue.gone |= self.resolver.queue.forget_all()
         self.resolver = resolver
         self.published = ZERO_RESOLVED
+
+
+def _unseen_at(head: Snapshot) -> RaftIndex:
+    """Up to where ranges may have left a range that is first seen by ``head``.
+
+    One that is born at that index has lost no keys; any other may have split just there.
+    """
+    parents = {parent.range_id for parent in head.parents}
+    born = bool(parents) and head.range_id not in parents
+    return RaftIndex(head.raft_index - 1) if born else head.raft_index
 
 
 def _continues(first: Snapshot, chunk: Snapshot) -> bool:

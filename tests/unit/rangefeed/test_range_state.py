@@ -87,7 +87,7 @@ def _live(*entries: Command | Heartbeat | Snapshot | RangeEnd) -> RangeState:
 
 
 def _claim(index: int) -> Claim:
-    return Claim(RangeId(9), _ID, RaftIndex(index))
+    return Claim(RangeId(9), _ID, RaftIndex(index), Span(b"b", b"c"))
 
 
 def test_a_snapshot_opens_the_range_at_its_closed_timestamp() -> None:
