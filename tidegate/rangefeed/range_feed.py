@@ -12,27 +12,29 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
-from tidegate.errors import MalformedEntry, RangeError, StartBelowGC
+from tidegate.errors import RangeError, StartBelowGC
 from tidegate.hlc import ZERO, ClosedTimestamp, Timestamp
-from tidegate.raftlog.entry import CommitIntent, DeleteRange, Op, WriteIntent, WriteValue
-from tidegate.rangefeed.event import (
-    EVENT_BYTES,
-    CheckpointEvent,
-    DeleteRangeEvent,
-    FeedEvent,
-    SSTableEvent,
-    ValueEvent,
-)
+from tidegate.raftlog.entry import Op, WriteIntent
+from tidegate.rangefeed.event import FeedEvent, SSTableEvent
 from tidegate.rangefeed.feed_end import FINISHED, EndReason, FeedEnd
 from tidegate.rangefeed.intent_queue import TrackedTxn
 from tidegate.rangefeed.memory_budget import Charge, MemoryBudget
 from tidegate.rangefeed.push_attempt import PushAnswer, ResolveIntents, ops_of, resolutions_of
+from tidegate.rangefeed.range_outputs import (
+    Init,
+    RangeInput,
+    RangeOutput,
+    RangeOutputs,
+    routed_output,
+    size_bytes,
+    span_text,
+)
 from tidegate.rangefeed.registration import BUFFERED_EVENTS_MAX, FeedRequest, Registration
-from tidegate.rangefeed.registrations import Registrations, Routed
+from tidegate.rangefeed.registrations import Registrations
 from tidegate.rangefeed.resolver import Resolver
 from tidegate.spans import Span
 
@@ -66,21 +68,6 @@ class RangeFeedCounters:
     budget_exhausted: int = 0
     #: Feeds that ended because their readers did not follow.
     slow_consumers: int = 0
-    #: Commits at or below the resolved timestamp: their values came after a checkpoint that covers them.
-    late_commits: int = 0
-
-
-class _Init(NamedTuple):
-    """All intents that predate the log: the resolver is complete with them."""
-
-    intents: tuple[WriteIntent, ...]
-
-
-_Ops: TypeAlias = tuple[Op, ...]
-#: What is taken in, in order; a registration counts from its place on.
-_Input: TypeAlias = _Ops | ClosedTimestamp | _Init | SSTableEvent | Registration
-#: What goes out of it: ops that are values, and the events that are not.
-_Output: TypeAlias = WriteValue | CommitIntent | DeleteRange | SSTableEvent | CheckpointEvent
 
 
 class RangeFeed:
@@ -106,7 +93,6 @@ class RangeFeed:
         gc_threshold: Timestamp = ZERO,
     ) -> None:
         self.span = span
-        self.resolver = resolver or Resolver()
         self.feeds = Registrations()
         self.counters = RangeFeedCounters()
         #: Versions at or below it may be collected; no feed may start there.
@@ -115,27 +101,38 @@ class RangeFeed:
         self.budget = budget
         self._config = config or RangeFeedConfig()
         self._waits = self._config.when_full is WhenFull.REFUSE
-        self._pending: deque[tuple[_Input, Charge | None]] = deque()
+        self._outputs = RangeOutputs(span, resolver or Resolver(), self.feeds)
+        self._pending: deque[tuple[RangeInput, Charge | None]] = deque()
         self._under_way: _UnderWay | None = None
         self._push_in_flight: tuple[TrackedTxn, ...] = ()
+
+    @property
+    def resolver(self) -> Resolver:
+        """What decides the checkpoints."""
+        return self._outputs.resolver
+
+    @property
+    def late_commits(self) -> int:
+        """Commits at or below the resolved timestamp: their values came after a checkpoint over them."""
+        return self._outputs.late_commits
 
     # ---- the log ----
 
     def offer_ops(self, ops: Sequence[Op]) -> bool:
         """Take the logical ops of one command."""
-        return self._offer(tuple(ops), _size_of_ops)
+        return self._offer(tuple(ops))
 
     def offer_closed(self, closed: ClosedTimestamp) -> bool:
         """Take a closed timestamp; behind the ops of the command that carried it. Zero says nothing."""
-        return self.ended is None if closed == ZERO else self._offer(closed, _size_of_nothing)
+        return self.ended is None if closed == ZERO else self._offer(closed)
 
     def offer_sstable(self, file: SSTableEvent) -> bool:
         """Take a file of versions that was added to the range; nothing in it may be at or below resolved."""
-        return self._offer(file, _size_of_file)
+        return self._offer(file)
 
     def initialise(self, intents: Iterable[WriteIntent] = ()) -> bool:
         """Take the intents that predate the log, and let the resolved timestamp begin to move."""
-        return self._offer(_Init(tuple(intents)), _size_of_nothing)
+        return self._offer(Init(tuple(intents)))
 
     def run(self) -> None:
         """Process what is pending as far as there is room; call it when feeds were read."""
@@ -143,7 +140,7 @@ class RangeFeed:
             if not self._pending:
                 return
             taken, charge = self._pending.popleft()
-            self._under_way = _UnderWay(self._outputs(taken), charge)
+            self._under_way = _UnderWay(self._outputs.of(taken), charge)
 
     # ---- feeds ----
 
@@ -184,7 +181,7 @@ class RangeFeed:
             self._under_way = None
         while self._pending:
             _let_go(self._pending.popleft()[1])
-        self.resolver = Resolver()
+        self._outputs.resolver = Resolver()
 
     def needs_value(self, span: Span) -> bool:
         """Whether a feed looks at ``span``. Ops are to be offered in any case: they may be of intents."""
@@ -227,14 +224,14 @@ class RangeFeed:
 
     # ---- inside ----
 
-    def _offer(self, taken: _Input, size_of: Callable[..., int]) -> bool:
+    def _offer(self, taken: RangeInput) -> bool:
         if self._under_way is not None:
             self.run()
         if self.ended is not None or len(self._pending) >= self._config.pending_events_max:
             return False
         charge = None
         if self.budget is not None:
-            charge = self.budget.charge(size_of(taken))
+            charge = self.budget.charge(size_bytes(taken))
             if charge is None:
                 self._on_budget_exhausted()
                 return False
@@ -245,11 +242,11 @@ class RangeFeed:
             self._process(taken, charge)
         return True
 
-    def _process(self, taken: _Input, charge: Charge | None) -> None:
+    def _process(self, taken: RangeInput, charge: Charge | None) -> None:
         """Work the input off at once: without waiting there is always room."""
-        publish = self._publish
+        publish = self._outputs.publish
         try:
-            for output in self._outputs(taken):
+            for output in self._outputs.of(taken):
                 publish(output, charge)
         except RangeError as error:
             self.stop(FeedEnd(EndReason.FAILED, str(error)))
@@ -264,9 +261,9 @@ class RangeFeed:
             return True
         try:
             while (output := way.peek()) is not None:
-                if not self.feeds.have_room(_routed(output)):
+                if not self.feeds.have_room(routed_output(output)):
                     return False
-                self._publish(output, way.charge)
+                self._outputs.publish(output, way.charge)
                 way.held = None
         except RangeError as error:
             self.stop(FeedEnd(EndReason.FAILED, str(error)))
@@ -280,84 +277,10 @@ class RangeFeed:
         if self._config.when_full is WhenFull.END_FEEDS:
             self.stop(FeedEnd(EndReason.SLOW_CONSUMER, _NO_MEMORY))
 
-    def _outputs(self, taken: _Input) -> Iterator[_Output]:
-        """What follows from the input, in order: each is published before the next is worked out."""
-        if isinstance(taken, Timestamp):
-            return self._outputs_of_closed(ClosedTimestamp(taken))
-        if isinstance(taken, Registration):
-            return self._outputs_of_registration(taken)
-        if isinstance(taken, SSTableEvent):
-            return iter((taken,))
-        if isinstance(taken, _Init):
-            return self._outputs_of_init(taken)
-        return self._outputs_of_ops(taken)
-
-    def _outputs_of_ops(self, ops: _Ops) -> Iterator[_Output]:
-        apply = self.resolver.apply
-        for op in ops:
-            if isinstance(op, _PUBLISHED):
-                yield op
-            if apply(op):
-                yield self._checkpoint()
-
-    def _outputs_of_closed(self, closed: ClosedTimestamp) -> Iterator[_Output]:
-        if self.resolver.forward_closed(closed):
-            yield self._checkpoint()
-
-    def _outputs_of_init(self, init: _Init) -> Iterator[_Output]:
-        for intent in init.intents:
-            self.resolver.apply(intent)
-        if self.resolver.initialise():
-            yield self._checkpoint()
-
-    def _outputs_of_registration(self, feed: Registration) -> Iterator[_Output]:
-        """Nothing that is for other feeds: its first checkpoint is for the feed alone."""
-        if feed.ended is None:
-            self.feeds.add(feed)
-            feed.put((CheckpointEvent(feed.request.span, self.resolver.resolved), None))
-        yield from ()
-
-    def _checkpoint(self) -> CheckpointEvent:
-        return CheckpointEvent(self.span, self.resolver.resolved)
-
-    def _publish(self, output: _Output, charge: Charge | None) -> None:
-        if isinstance(output, _VALUES):
-            self._publish_value(output, charge)
-        elif isinstance(output, CheckpointEvent):
-            self.feeds.publish_checkpoint(output.span, output.resolved, charge)
-        else:
-            routed = _routed(output)
-            self._require_inside(routed.span)
-            self.feeds.publish(routed, charge)
-
-    def _publish_value(self, op: WriteValue | CommitIntent, charge: Charge | None) -> None:
-        if not self.span.start <= op.key < self.span.end:
-            self._require_inside(_point(op.key))
-        value = op.value
-        if value is None:
-            if self.needs_value(_point(op.key)):
-                raise MalformedEntry(
-                    f"the version of {op.key.hex()} at {op.timestamp} came without its value. The feeds of "
-                    "the range end; begin them again with a catch-up"
-                )
-            return
-        if op.timestamp <= self.resolver.resolved and isinstance(op, CommitIntent):
-            self.counters.late_commits += 1
-        self.feeds.publish_value(
-            op.key, op.timestamp, value, op.prev_value, op.omit_in_rangefeeds, op.origin_id, charge
-        )
-
-    def _require_inside(self, span: Span) -> None:
-        if not (self.span.start <= span.start and span.end <= self.span.end):
-            raise MalformedEntry(
-                f"an op writes {span.start.hex()}, which is not of the range {_text(self.span)}. The feeds "
-                "of the range end; its log was mixed up with another's"
-            )
-
     def _require_admissible(self, request: FeedRequest) -> None:
         if not (self.span.start <= request.span.start < request.span.end <= self.span.end):
             raise ValueError(
-                f"the feed's span {_text(request.span)} is not within the range {_text(self.span)}"
+                f"the feed's span {span_text(request.span)} is not within the range {span_text(self.span)}"
             )
         if ZERO < request.start <= self.gc_threshold:
             raise StartBelowGC(
@@ -379,62 +302,24 @@ class _UnderWay:
 
     __slots__ = ("charge", "held", "outputs")
 
-    def __init__(self, outputs: Iterator[_Output], charge: Charge | None) -> None:
+    def __init__(self, outputs: Iterator[RangeOutput], charge: Charge | None) -> None:
         self.outputs = outputs
         self.charge = charge
-        self.held: _Output | None = None
+        self.held: RangeOutput | None = None
 
-    def peek(self) -> _Output | None:
+    def peek(self) -> RangeOutput | None:
         """The next output; ``None`` when all of them are published."""
         if self.held is None:
             self.held = next(self.outputs, None)
         return self.held
 
 
-_PUBLISHED: Final = (WriteValue, CommitIntent, DeleteRange)
-_VALUES: Final = (WriteValue, CommitIntent)
 _NO_MEMORY: Final = (
     "the feeds of the range did not follow: what waits for them has used up the memory budget. "
     "Begin the feed again from its last checkpoint"
 )
 
 
-def _routed(output: _Output) -> Routed:
-    if isinstance(output, WriteValue | CommitIntent):
-        event = ValueEvent(output.key, output.timestamp, output.value or b"", output.prev_value)
-        return Routed(_point(output.key), event, output.omit_in_rangefeeds, output.origin_id)
-    if isinstance(output, DeleteRange):
-        span = Span(output.start, output.end)
-        return Routed(span, DeleteRangeEvent(span, output.timestamp))
-    return Routed(output.span, output)
-
-
-def _point(key: bytes) -> Span:
-    """The span that holds the key alone."""
-    return Span(key, key + b"\x00")
-
-
-def _text(span: Span) -> str:
-    return f"[{span.start.hex()}, {span.end.hex()})"
-
-
 def _let_go(charge: Charge | None) -> None:
     if charge is not None:
         charge.release()
-
-
-def _size_of_ops(ops: _Ops) -> int:
-    size = EVENT_BYTES
-    for op in ops:
-        size += EVENT_BYTES
-        if isinstance(op, _VALUES):
-            size += len(op.key) + len(op.value or b"") + len(op.prev_value or b"")
-    return size
-
-
-def _size_of_file(file: SSTableEvent) -> int:
-    return EVENT_BYTES + len(file.data)
-
-
-def _size_of_nothing(_: object) -> int:
-    return EVENT_BYTES

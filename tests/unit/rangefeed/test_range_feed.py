@@ -208,7 +208,7 @@ def test_a_commit_at_or_below_the_resolved_timestamp_is_counted() -> None:
     feeds.offer_closed(closed(10))
     feeds.offer_ops([commit(T1, "k", 10), commit(T1, "k", 11)])
     assert len(taken(feed)) == 3
-    assert feeds.counters.late_commits == 1
+    assert feeds.late_commits == 1
 
 
 # ---- bounds ----
