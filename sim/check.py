@@ -35,6 +35,7 @@ from tidegate.raftlog.entry import (
     WriteValue,
 )
 from tidegate.rows.table_key import table_id_of
+from tidegate.spans import Span
 
 
 def check_log(
@@ -112,6 +113,17 @@ def _same(row: KeyValue, expected: KeyValue | None) -> bool:
     return row == (expected if row.prev_value is not None else expected._replace(prev_value=None))
 
 
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """The same keys in as few spans as possible."""
+    joined: list[Span] = []
+    for span in sorted(spans):
+        if joined and span.start <= joined[-1].end:
+            joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
+        else:
+            joined.append(span)
+    return joined
+
+
 class _LogCheck:
     """What spans ranges; a ``RangeCheck`` for each of them does the rest."""
 
@@ -150,11 +162,19 @@ class _LogCheck:
         for range_id, check in self._ranges.items():
             if check.waits:
                 self._report(Rule.LINEAGE, f"range {range_id} waits for a parent that never came so far")
-        spans = sorted(check.span for check in self._ranges.values() if check.span is not None)
-        for left, right in pairwise(spans):
+        self._check_coverage()
+        return self._breaches
+
+    def _check_coverage(self) -> None:
+        """In the end every key that a first range held is held by one range."""
+        checks = self._ranges.values()
+        held = sorted(check.span for check in checks if check.span is not None)
+        for left, right in pairwise(held):
             if left.end > right.start:
                 self._report(Rule.LINEAGE, f"{left} and {right} overlap")
-        return self._breaches
+        first = (check.first_span for check in checks if check.first_span is not None)
+        if _joined(held) != _joined(first):
+            self._report(Rule.LINEAGE, "the ranges do not hold the keys that the first ones held")
 
     def _is_skipped(self, parent: Parent) -> bool:
         check = self._ranges.get(parent.range_id)

@@ -27,7 +27,8 @@ class Estate:
     """A range at a split or merge trigger, or at its end.
 
     ``newest`` has the newest version of each key; with ``forgotten`` entries were skipped, and it may lack
-    some. ``claims`` are the spans and intents that the ranges after a split have taken over.
+    some. In a ``hole`` that goes on, the intents are not known either, and ``high`` may be too low.
+    ``claims`` are the spans and intents that the ranges after a split have taken over.
     """
 
     span: Span
@@ -37,6 +38,7 @@ class Estate:
     closed: Timestamp
     high: Timestamp
     forgotten: bool
+    hole: bool
     claims: list[tuple[Span, Counter[TxnId]]] = field(default_factory=list)
 
     @property
@@ -44,13 +46,19 @@ class Estate:
         """How many intents each transaction had."""
         return Counter({txn_id: txn.intents for txn_id, txn in self.open.items()})
 
-    def claim(self, span: Span, intents: Counter[TxnId]) -> bool:
+    def claim_intents(self, span: Span, intents: Counter[TxnId]) -> bool:
         """Take over a part; False when all of the span is taken, but not exactly all intents."""
         self.claims.append((span, intents))
-        bounds = sorted(claimed for claimed, _ in self.claims)
-        whole = bounds[0].start == self.span.start and bounds[-1].end == self.span.end
-        claimed: Counter[TxnId] = sum((counts for _, counts in self.claims), Counter())
-        return not whole or self.forgotten or claimed == self.intents
+        if self.hole or sorted(claimed.start for claimed, _ in self.claims)[0] != self.span.start:
+            return True
+        whole = max(claimed.end for claimed, _ in self.claims) == self.span.end
+        total: Counter[TxnId] = sum((counts for _, counts in self.claims), Counter())
+        return not whole or total == self.intents
+
+    def can_be_claimed(self, span: Span) -> bool:
+        """Whether a range after a split may hold ``span``: all of it was here, and nobody has taken it."""
+        within = span.intersect(self.span) == span
+        return within and not any(span.overlaps(claimed) for claimed, _ in self.claims)
 
 
 class Lineage:

@@ -16,6 +16,7 @@ _COUNTS: Final = (
     "request_writes",
     "scan_chunk_rows",
     "scan_chunk_bytes",
+    "trouble_ms",
 )
 _FRACTIONS: Final = ("rejected_fraction", "zombie_fraction")
 
@@ -60,6 +61,32 @@ class StoreOptions:
     scan_chunk_bytes: int = 256 << 10
     #: Longest pause between two chunks of one answer; 0 writes them all at once.
     scan_gap_ms: int = 0
+    #: About how often some range is split at some key of it, two neighbours are merged, and a lease moves to
+    #: another node; 0 is never.
+    split_every_ms: int = 0
+    merge_every_ms: int = 0
+    move_lease_every_ms: int = 0
+    #: A range with more bytes of rows (of all versions) is split in the middle; 0 is never.
+    split_bytes: int = 0
+    #: A range that takes more versions in a second is split amid its last writes; 0 is never.
+    split_rate: float = 0.0
+    #: Two neighbours that have no more bytes together, and do not work hard, are merged; 0 is never.
+    merge_bytes: int = 0
+    #: Versions that were replaced so long ago are collected (gc.ttlseconds); 0 is never.
+    gc_ttl_ms: int = 0
+    #: Longest time that a record takes to its place in the log; those of one range keep their order.
+    ship_delay_ms: int = 0
+    #: About how often entries of some range are left out of the log, until a Raft snapshot; 0 is never.
+    skip_every_ms: int = 0
+    #: About how often some range's commands lack their logical ops, until a periodic snapshot; 0 is never.
+    opless_every_ms: int = 0
+    #: Longest duration of either trouble.
+    trouble_ms: int = 200
+
+    @property
+    def watches_ranges(self) -> bool:
+        """Whether anything depends on the sizes or loads of ranges."""
+        return bool(self.split_bytes or self.split_rate or self.merge_bytes)
 
     def __post_init__(self) -> None:
         if self.write_rate <= 0:
@@ -70,3 +97,8 @@ class StoreOptions:
         for name in _FRACTIONS:
             if not 0 <= getattr(self, name) < 1:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 0 and below 1")
+        if self.split_bytes and self.merge_bytes >= self.split_bytes:
+            raise SettingsError(
+                f"merge_bytes is {self.merge_bytes}; it must be below split_bytes ({self.split_bytes}), else "
+                "what is split is merged again"
+            )

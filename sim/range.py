@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from sim.clock import HybridClock
-from sim.log_writer import LogWriter
+from sim.range_log import RangeLog
 from sim.row_history import RowHistory
 from sim.transaction import Intent, Transaction
 from tidegate.hlc import NANOS_PER_MS, ZERO, ClosedTimestamp, Timestamp
@@ -36,6 +37,7 @@ from tidegate.spans import Span
 
 #: Where Raft logs of CockroachDB start (``pkg/kv/kvserver/stateloader``).
 _INITIAL_INDEX: Final = RaftIndex(10)
+_RECENT_KEYS: Final = 100
 #: Only these snapshots begin a generation, and so say where it came from.
 _BEGINNINGS: Final = frozenset({SnapshotReason.INITIAL, SnapshotReason.SPLIT, SnapshotReason.MERGE})
 
@@ -63,8 +65,8 @@ class Range:
 
     __slots__ = (
         "_lag_ns",
-        "_log",
         "_prev_values",
+        "_recent",
         "applied",
         "clock",
         "closed",
@@ -74,11 +76,13 @@ class Range:
         "high",
         "id",
         "intents",
+        "log",
         "rows",
+        "written",
     )
 
     def __init__(
-        self, descriptor: RangeDescriptor, clock: HybridClock, log: LogWriter, lag_ms: int, prev_values: bool
+        self, descriptor: RangeDescriptor, clock: HybridClock, log: RangeLog, lag_ms: int, prev_values: bool
     ) -> None:
         self.id = descriptor.range_id
         self.descriptor = descriptor
@@ -89,7 +93,10 @@ class Range:
         self.ended = False
         self.intents: dict[bytes, Intent] = {}
         self.rows = RowHistory()
-        self._log = log
+        self.log = log
+        #: Versions that were written here, and the keys of the last of them.
+        self.written = 0
+        self._recent: deque[bytes] = deque(maxlen=_RECENT_KEYS)
         self._lag_ns = lag_ms * NANOS_PER_MS
         self._prev_values = prev_values
         self.closed = self._closable(clock.now())
@@ -101,8 +108,20 @@ class Range:
 
     def split_keys(self) -> list[bytes]:
         """Keys of rows and intents at which the range can be split, in order."""
-        keys = sorted({*self.rows.keys(), *self.intents})
+        keys = sorted({*self.rows.in_order(), *self.intents})
         return [key for key in keys if key > self.span.start]
+
+    def middle_key(self) -> bytes | None:
+        """The key in the middle of the rows, ``None`` for too few."""
+        return self._middle(self.rows.in_order())
+
+    def busy_key(self) -> bytes | None:
+        """The key in the middle of the last writes, ``None`` for too few."""
+        return self._middle(sorted(filter(self.span.contains, self._recent)))
+
+    def _middle(self, keys: list[bytes]) -> bytes | None:
+        key = keys[len(keys) // 2] if keys else self.span.start
+        return key if key > self.span.start else None
 
     # ---- rows and intents ----
 
@@ -155,6 +174,8 @@ class Range:
 
     def _replace(self, key: bytes, timestamp: Timestamp, value: bytes) -> bytes | None:
         replaced = self.rows.add(key, timestamp, value)
+        self.written += 1
+        self._recent.append(key)
         if timestamp > self.high:
             self.high = timestamp
         if not self._prev_values:
@@ -162,7 +183,12 @@ class Range:
         return replaced or b""
 
     def collect(self, threshold: Timestamp) -> None:
-        """Collect garbage: no read below ``threshold`` is answered any more. That is a command, too."""
+        """Collect garbage: no read below ``threshold`` is answered any more. That is a command, too.
+
+        The threshold stays below everything that may still be written or committed.
+        """
+        for intent in self.intents.values():
+            threshold = min(threshold, intent.txn.min_timestamp.prev())
         self.gc_threshold = max(self.gc_threshold, min(threshold, self.closed))
         self.rows.collect(self.gc_threshold)
         self.apply(())
@@ -191,7 +217,7 @@ class Range:
 
     def _sibling(self, descriptor: RangeDescriptor) -> Range:
         lag_ms = self._lag_ns // NANOS_PER_MS
-        right = Range(descriptor, self.clock, self._log, lag_ms, self._prev_values)
+        right = Range(descriptor, self.clock, self.log.sibling(), lag_ms, self._prev_values)
         right.closed, right.high, right.gc_threshold = self.closed, self.high, self.gc_threshold
         return right
 
@@ -239,17 +265,17 @@ class Range:
         now = self.clock.now()
         self._close(now)
         beat = Heartbeat(self.id, self.descriptor.generation, self.closed, self.applied)
-        self._log.append(beat, now.wall_ms)
+        self.log.append(beat, now.wall_ms)
 
     def end(self) -> None:
         """Write the range's last record."""
         self.ended = True
         entry = RangeEnd(self.id, self.descriptor.generation, self.applied)
-        self._log.append(entry, self.clock.now().wall_ms)
+        self.log.append(entry, self.clock.now().wall_ms)
 
     def answer(self, chunk: ScanChunk) -> None:
         """Write a piece of an answer to a scan request."""
-        self._log.append(chunk, self.clock.now().wall_ms)
+        self.log.append(chunk, self.clock.now().wall_ms)
 
     def snapshot(self, reason: SnapshotReason, chunk_intents: int) -> None:
         """Write what the range looks like at its applied index, in chunks of so many intents."""
@@ -272,7 +298,7 @@ class Range:
                 chunk=chunk,
                 chunks=chunks,
             )
-            self._log.append(entry, record_time_ms)
+            self.log.append(entry, record_time_ms)
 
     def _open_intents(self) -> tuple[OpenIntent, ...]:
         """The intents in key order, each at the timestamp below which its transaction cannot commit."""
@@ -290,7 +316,7 @@ class Range:
     ) -> None:
         self.applied = RaftIndex(self.applied + 1)
         entry = Command(self.id, self.descriptor.generation, self.applied, ops, closed, trigger)
-        self._log.append(entry, now.wall_ms)
+        self.log.append(entry, now.wall_ms)
 
     def _close(self, now: Timestamp) -> None:
         """What was closed by the clock of another leaseholder, or by a range that was merged in, stays so."""

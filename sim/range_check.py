@@ -48,6 +48,8 @@ class RangeCheck:
         self._report_to = report
         self._lineage = lineage or Lineage(lambda _: False)
         self._waiting: deque[Entry] = deque()
+        #: The keys that it held from the beginning of time on, ``None`` for a range that came from others.
+        self.first_span: Span | None = None
         self._head: Snapshot | None = None
         self._generation = Generation(0)
         self._applied = RaftIndex(0)
@@ -167,7 +169,7 @@ class RangeCheck:
         elif head.parents:
             self._inherit(head)
         elif self._head is None:
-            self._high = head.high
+            self._high, self.first_span = head.high, head.span
             self._require(head.reason is SnapshotReason.INITIAL, Rule.LINEAGE, "it comes from nowhere")
         else:
             self._require(head.span == self._head.span, Rule.SNAPSHOT, "the span changed")
@@ -200,21 +202,24 @@ class RangeCheck:
         )
         lost = [parent for parent in head.parents if parent.range_id == self._range_id and parent != own]
         self._require(not lost, Rule.LINEAGE, "it comes from another index of its own")
-        held = all(any(estate.span.overlaps(head.span) for estate in known) for _ in known)
-        self._require(held, Rule.LINEAGE, "its parents did not hold its keys")
+        self._require(
+            _holds(known, estates, head.span), Rule.LINEAGE, "its parents did not hold just its keys"
+        )
         self._newest = {
             key: version
             for estate in known
             for key, version in estate.newest.items()
             if head.span.contains(key)
         }
-        self._forgotten = len(known) < len(estates) or any(estate.forgotten for estate in known)
         self._open = {txn_id: txn for estate in known for txn_id, txn in estate.open.items()}
         self._aborted = {txn_id for estate in known for txn_id in estate.aborted}
         self._closed = max([self._closed, *(estate.closed for estate in known)])
-        self._high = max(estate.high for estate in known) if known else head.high
-        if self._forgotten:
-            self._hole, self._high = True, head.high
+        self._high = max([self._high, *(estate.high for estate in known)])
+        self._hole = len(known) < len(estates) or any(estate.hole for estate in known)
+        self._forgotten = self._hole or any(estate.forgotten for estate in known)
+        if self._hole:
+            self._require(head.high >= self._high, Rule.SNAPSHOT, f"high falls to {head.high}")
+            self._high = head.high
 
     def _end_snapshot(self, chunks: list[Snapshot]) -> None:
         """Compare the intents of all chunks, and go on from them."""
@@ -239,7 +244,7 @@ class RangeCheck:
             return counts == {txn_id: txn.intents for txn_id, txn in self._open.items()}
         estates = [estate for estate in map(self._lineage.of, head.parents) if estate is not None]
         if len(estates) == 1:
-            return estates[0].claim(head.span, counts)
+            return estates[0].claim_intents(head.span, counts)
         total: Counter[TxnId] = sum((estate.intents for estate in estates), Counter())
         return counts == total
 
@@ -252,7 +257,8 @@ class RangeCheck:
             frozenset(self._aborted),
             self._closed,
             self._high,
-            self._forgotten or self._hole,
+            self._forgotten,
+            self._hole,
         )
         self._lineage.leave(Parent(self._range_id, self._generation, self._applied), estate)
 
@@ -358,3 +364,13 @@ class RangeCheck:
         )
         knows = op.prev_value is None or op.prev_value == value
         self._require(knows, Rule.VERSION_ORDER, f"{op.timestamp} of {key} replaces another version")
+
+
+def _holds(known: list[Estate], estates: list[Estate | None], span: Span) -> bool:
+    """Whether a range of ``span`` can have come from these: a part of one, or two neighbours."""
+    if len(known) < len(estates):
+        return all(estate.span.overlaps(span) for estate in known)
+    if len(known) == 1:
+        return known[0].can_be_claimed(span)
+    left, right = sorted(estate.span for estate in known)
+    return left.end == right.start and Span(left.start, right.end) == span

@@ -49,7 +49,7 @@ class RowHistory:
         versions.append((timestamp, value))
         return replaced
 
-    def keys(self) -> list[bytes]:
+    def in_order(self) -> list[bytes]:
         """All keys in order; not to be changed."""
         if not self._sorted:
             self._keys.sort()
@@ -58,7 +58,7 @@ class RowHistory:
 
     def scan(self, scan: Scan, span: Span) -> Iterator[tuple[KeyValue, ...]]:
         """What ``scan`` asks for of the keys in ``span``: the versions of each key that has any, in order."""
-        keys = self.keys()
+        keys = self.in_order()
         for at in range(bisect_left(keys, span.start), bisect_left(keys, span.end)):
             found = self._rows(keys[at], scan)
             if found:
@@ -94,7 +94,7 @@ class RowHistory:
 
     def split_off(self, key: bytes) -> RowHistory:
         """Take out everything from ``key`` on."""
-        keys = self.keys()
+        keys = self.in_order()
         at = bisect_left(keys, key)
         right = RowHistory()
         right._keys, self._keys = keys[at:], keys[:at]
@@ -107,6 +107,6 @@ class RowHistory:
 
     def absorb(self, right: RowHistory) -> None:
         """Take in a history of higher keys."""
-        self._keys = [*self.keys(), *right.keys()]
+        self._keys = [*self.in_order(), *right.in_order()]
         self._versions.update(right._versions)
         self.bytes += right.bytes

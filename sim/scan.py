@@ -39,6 +39,8 @@ class RunningScan:
         span = range_.span.intersect(Span(self._start, scan.span.end)) if range_ is not None else None
         if range_ is None or span is None:
             return None
+        if range_.log.silent:
+            return _LOOK_AGAIN_NS
         if self._is_collected(range_):
             self._store.snapshot(range_, SnapshotReason.PERIODIC)
             return None

@@ -21,8 +21,10 @@ from sim.push import answer_push
 from sim.range import Range
 from sim.scan import RunningScan
 from sim.schedule import NEVER_NS, Action, Schedule
+from sim.shipping import DelayedSink
 from sim.sink import LogSink
 from sim.store import RangeStore
+from sim.upkeep import Upkeep
 from tidegate.errors import SettingsError
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, Timestamp
 from tidegate.raftlog.entry import RangeId, SnapshotReason
@@ -32,7 +34,10 @@ _DRAIN_CHECK_NS: Final = 10 * NANOS_PER_MS
 
 
 class Simulation:
-    """Runs a workload. At ``base_ns`` the log gets all descriptors, and a snapshot of every range."""
+    """Runs a workload. At ``base_ns`` the log gets all descriptors, and a snapshot of every range.
+
+    ``history`` takes every version that is committed, ``skipped`` those that the log lacks on purpose.
+    """
 
     def __init__(
         self,
@@ -43,26 +48,29 @@ class Simulation:
         *,
         seed: int,
         base_ns: int,
+        skipped: HistoryLog | None = None,
     ) -> None:
         if base_ns <= (options.closed_lag_ms + options.max_offset_ms) * NANOS_PER_MS:
             raise SettingsError(f"base_ns is {base_ns}: closed timestamps would fall below zero")
         self.options = options
         self.present = Present(base_ns)
-        self.log = LogWriter(sink, options.partitions)
+        self._schedule = Schedule()
+        self._shipping = self._delayed(sink, Random(f"shipping {seed}")) if options.ship_delay_ms else None
+        self.log = LogWriter(self._shipping or sink, options.partitions)
         # Descriptors are older than any reading of the slowest clock, so that they govern every row.
         modified = Timestamp(base_ns - options.max_offset_ms * NANOS_PER_MS - 1)
         rng = Random(seed)
         tables = workload.tables(modified)
-        self.store = RangeStore(options, tables, self.present, rng, self.log, history)
+        self.store = RangeStore(options, tables, self.present, rng, self.log, history, skipped)
         self.drained = False
         self.started = 0
         self._plans = workload.plans()
-        self._schedule = Schedule()
         self._scan_rng = Random(f"scans {seed}")  # what is asked for changes nothing else
         self._around = Surroundings(self.store, options, rng, self._after)
         self._next_plan: Plan | None = next(self._plans, None)
         self._next_start_ns = base_ns
         self._alone: Coordinator | None = None
+        self._upkeep = Upkeep(self.store, options, Random(f"upkeep {seed}"), self.split, self._after)
         self._open_log()
 
     @property
@@ -112,6 +120,7 @@ class Simulation:
     def stop(self) -> None:
         """Start nothing more. As time goes on everything open ends, until ``drained``."""
         self._next_plan = None
+        self._upkeep.calm()
         self._drain()
 
     def finish(self) -> None:
@@ -119,6 +128,11 @@ class Simulation:
         self.stop()
         while not self.drained:
             self.advance_to(self.present.ns + _DRAIN_CHECK_NS)
+
+    def deliver(self) -> None:
+        """Write the records that are late now."""
+        if self._shipping is not None:
+            self._shipping.deliver_all()
 
     # ---- what happens by itself ----
 
@@ -134,6 +148,7 @@ class Simulation:
         for number, range_ in enumerate(ranges):
             smear_ns = number * options.heartbeat_ms * NANOS_PER_MS // len(ranges)
             self._after(smear_ns, partial(self._beat_later, range_))
+        self._upkeep.begin()
 
     def _beat_later(self, range_: Range) -> None:
         def beat() -> None:
@@ -147,6 +162,9 @@ class Simulation:
         wait_ns = scan.step()
         if wait_ns is not None:
             self._after(wait_ns, partial(self._go_on_with, scan))
+
+    def _delayed(self, sink: LogSink, rng: Random) -> DelayedSink:
+        return DelayedSink(sink, self.present, self._after, rng, self.options.ship_delay_ms)
 
     def _repeat(self, interval_ms: int, action: Action) -> None:
         def act() -> None:
@@ -200,6 +218,9 @@ class Simulation:
         store = self.store
         if not store.coordinated():
             store.end_all()
-            self.drained = store.ranges.closed.floor() >= store.ranges.high
+            told = not any(range_.log.silent or range_.log.opless for range_ in store.ranges)
+            self.drained = told and store.ranges.closed.floor() >= store.ranges.high
         if not self.drained:
             self._after(_DRAIN_CHECK_NS, self._drain)
+        else:
+            self.deliver()

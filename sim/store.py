@@ -14,11 +14,12 @@ from random import Random
 from typing import Final
 
 from sim.clock import HybridClock, Present
-from sim.history import HistoryLog, Version
+from sim.history import HistoryLog, NoHistory, Version
 from sim.log_writer import LogWriter
 from sim.options import StoreOptions
 from sim.plan import Alteration, SimTable, Write
 from sim.range import Range, RangeDescriptor
+from sim.range_log import RangeLog
 from sim.range_map import RangeMap
 from sim.transaction import Transaction, TxnStatus
 from tidegate.hlc import NANOS_PER_MS, Timestamp
@@ -31,7 +32,8 @@ _FIRST_GENERATION: Final = Generation(1)
 class RangeStore:
     """Ranges over the tables' key space, the transactions that are open on them, and the true history.
 
-    ``counts`` says what happened: versions by commit, transactions by outcome.
+    ``counts`` says what happened: versions by commit, transactions by outcome. ``skipped`` takes the versions
+    that the log lacks on purpose.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class RangeStore:
         rng: Random,
         log: LogWriter,
         history: HistoryLog,
+        skipped: HistoryLog | None = None,
     ) -> None:
         self.present = present
         self.txns: dict[TxnId, Transaction] = {}
@@ -51,6 +54,7 @@ class RangeStore:
         self._rng = rng
         self._log = log
         self._history = history
+        self._skipped = NoHistory() if skipped is None else skipped
         skew_ns = options.max_offset_ms * NANOS_PER_MS
         self._clocks = [HybridClock(present, rng.randint(0, skew_ns)) for _ in range(options.nodes)]
         self.ranges = RangeMap(self._place(tables))
@@ -61,7 +65,8 @@ class RangeStore:
         for number, (table, span) in enumerate(spans):
             descriptor = RangeDescriptor(RangeId(number + 1), _FIRST_GENERATION, span, (table,))
             clock = self._clocks[number % options.nodes]
-            yield Range(descriptor, clock, self._log, options.closed_lag_ms, options.prev_values)
+            log = RangeLog(self._log, self._skipped)
+            yield Range(descriptor, clock, log, options.closed_lag_ms, options.prev_values)
 
     # ---- what the store writes by itself ----
 
@@ -120,6 +125,8 @@ class RangeStore:
         right = self.ranges.right_of(left)
         if right is None:
             raise ValueError(f"range {left_id} cannot be merged: it is the last one of its table")
+        if right.log.silent:
+            self.end_silence(right)
         right.end()
         left.clock.observe(right.clock.now())
         left.apply((), Trigger.MERGE)
@@ -128,6 +135,12 @@ class RangeStore:
         self.snapshot(left, SnapshotReason.MERGE)
         self.counts["merges"] += 1
         return left
+
+    def end_silence(self, range_: Range) -> None:
+        """Let a range write again: the snapshot that its log goes on with skips what was not written."""
+        range_.log.silent = False
+        self.snapshot(range_, SnapshotReason.RAFT_SNAPSHOT)
+        self.counts["raft snapshots"] += 1
 
     def move_lease(self, range_id: RangeId, node: int) -> None:
         """Make a node the leaseholder of a range."""

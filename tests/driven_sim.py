@@ -2,34 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from random import Random
 
 from sim.history import History
 from sim.options import StoreOptions
-from sim.plan import Workload
+from sim.plan import Plan, SimTable, Workload
 from sim.range import Range
 from sim.simulation import Simulation
 from sim.sink import ListSink, LogRecord
 from tests.logs import BASE_NS, Record
-from tidegate.hlc import NANOS_PER_MS
+from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.raftlog.entry import RangeId, TxnId
 from tidegate.raftlog.request import Push, RangeRequest, Scan
 from tidegate.rows import TableDescriptor, decode_descriptor
 
 
+class Finite:
+    """The first so many transactions of a workload."""
+
+    def __init__(self, workload: Workload, transactions: int) -> None:
+        self._workload = workload
+        self._transactions = transactions
+
+    def tables(self, modified: Timestamp) -> Sequence[SimTable]:
+        """See ``Workload``."""
+        return self._workload.tables(modified)
+
+    def plans(self) -> Iterator[Plan]:
+        """See ``Workload``."""
+        return islice(self._workload.plans(), self._transactions)
+
+
 class DrivenSim:
     """A simulation, and its log by partition as far as it is written.
 
-    ``history`` is what truly happened, ``log`` the records of all partitions in the order in which they were
-    written (for ``sim.check``), ``partitions`` the same records as Kafka would deliver them.
+    ``history`` is what truly happened, ``skipped`` what of it the log lacks on purpose; ``log`` are the
+    records of all partitions in the order in which they were written (for ``sim.check``), ``partitions`` the
+    same records as Kafka would deliver them.
     """
 
     def __init__(self, workload: Workload, options: StoreOptions, *, seed: int) -> None:
-        self.history = History()
+        self.history, self.skipped = History(), History()
         self.pushed: set[TxnId] = set()
         self._sink = ListSink()
-        self.simulation = Simulation(workload, self._sink, self.history, options, seed=seed, base_ns=BASE_NS)
+        self.simulation = Simulation(
+            workload,
+            self._sink,
+            self.history,
+            options,
+            seed=seed,
+            base_ns=BASE_NS,
+            skipped=self.skipped,
+        )
         self.partitions: list[list[Record]] = [[] for _ in range(options.partitions)]
         self._taken = 0
         self._given = [0] * options.partitions
@@ -71,6 +97,10 @@ class DrivenSim:
     def finish(self) -> None:
         """Stop, and let time pass until everything has ended and is closed."""
         self.simulation.finish()
+
+    def deliver(self) -> None:
+        """Let records that are late be written now, so that the log is whole."""
+        self.simulation.deliver()
 
     def push(self, push: Push) -> bool:
         """Ask for transactions to be pushed; false when there is no answer."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ from sim.plan import OutcomeMix
 from sim.simulation import Simulation
 from sim.sink import ListSink, LogRecord
 from sim.workloads.random import RandomOptions, RandomTransactions
-from tests.driven_sim import DrivenSim
+from tests.driven_sim import DrivenSim, Finite
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Command, RangeId, TxnId, WriteIntent
@@ -45,9 +45,11 @@ class SimOutcome:
     history: History
     pushed: frozenset[TxnId]
     simulation: Simulation
+    skipped: History
 
 
 _shares = st.sampled_from((0.0, 0.1, 0.3))
+_intervals = st.sampled_from((0, 20, 200))
 
 
 def store_options() -> st.SearchStrategy[StoreOptions]:
@@ -87,12 +89,51 @@ def random_workloads() -> st.SearchStrategy[RandomOptions]:
     )
 
 
-def sim_cases(max_transactions: int = 60) -> st.SearchStrategy[SimCase]:
-    """Simulated histories, to be run by ``simulate_case``."""
+def restless(options: st.SearchStrategy[StoreOptions]) -> st.SearchStrategy[StoreOptions]:
+    """The same stores, with ranges that split, merge and move by themselves, and records that are late."""
+    return st.builds(
+        replace,
+        options,
+        split_every_ms=_intervals,
+        merge_every_ms=_intervals,
+        move_lease_every_ms=_intervals,
+        split_bytes=st.sampled_from((0, 300)),
+        split_rate=st.sampled_from((0.0, 10.0)),
+        merge_bytes=st.sampled_from((0, 200)),
+        gc_ttl_ms=st.sampled_from((0, 100, 1_000)),
+        ship_delay_ms=st.sampled_from((0, 50, 1_000)),
+        scan_chunk_rows=st.sampled_from((1, 5, 1_000)),
+        scan_gap_ms=st.sampled_from((0, 50)),
+    )
+
+
+def troubled(options: st.SearchStrategy[StoreOptions]) -> st.SearchStrategy[StoreOptions]:
+    """The same stores, with entries that are skipped, and commands without their logical ops."""
+    return st.builds(
+        replace,
+        options,
+        skip_every_ms=_intervals,
+        opless_every_ms=_intervals,
+        trouble_ms=st.sampled_from((1, 50, 500)),
+    )
+
+
+def sim_cases(
+    max_transactions: int = 60, *, splits: bool = False, troubles: bool = False
+) -> st.SearchStrategy[SimCase]:
+    """Simulated histories, to be run by ``simulate_case``.
+
+    ``splits`` lets ranges change by themselves, ``troubles`` makes holes that can be healed.
+    """
+    options = store_options()
+    if splits:
+        options = restless(options)
+    if troubles:
+        options = troubled(options)
     return st.builds(
         SimCase,
         seed=st.integers(0, 2**32),
-        options=store_options(),
+        options=options,
         workload=random_workloads(),
         transactions=st.integers(0, max_transactions),
         push_every=st.sampled_from((1, 5, 20)),
@@ -101,9 +142,11 @@ def sim_cases(max_transactions: int = 60) -> st.SearchStrategy[SimCase]:
 
 def simulate_case(case: SimCase) -> SimOutcome:
     """Run a case to its end. Pushes are made from what the log shows, as tidegate makes them."""
-    sink, history = ListSink(), History()
+    sink, history, skipped = ListSink(), History(), History()
     workload = RandomTransactions(case.workload, case.seed)
-    simulation = Simulation(workload, sink, history, case.options, seed=case.seed, base_ns=BASE_NS)
+    simulation = Simulation(
+        workload, sink, history, case.options, seed=case.seed, base_ns=BASE_NS, skipped=skipped
+    )
     pushed: set[TxnId] = set()
     seen = 0
     while simulation.started < case.transactions:
@@ -113,12 +156,13 @@ def simulate_case(case: SimCase) -> SimOutcome:
             pushed.update(txn.txn_id for txn in push.txns)
         seen = len(sink.records)
     simulation.finish()
-    return SimOutcome(sink.records, history, frozenset(pushed), simulation)
+    return SimOutcome(sink.records, history, frozenset(pushed), simulation, skipped)
 
 
 def drive_case(case: SimCase) -> DrivenSim:
-    """A case to be driven by the test: nothing has happened yet, and ``transactions`` bounds nothing."""
-    return DrivenSim(RandomTransactions(case.workload, case.seed), case.options, seed=case.seed)
+    """A case to be driven by the test: nothing has happened yet. No more transactions start than it names."""
+    workload = Finite(RandomTransactions(case.workload, case.seed), case.transactions)
+    return DrivenSim(workload, case.options, seed=case.seed)
 
 
 def _pushes(records: Sequence[LogRecord], push_to: Timestamp) -> list[Push]:

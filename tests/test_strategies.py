@@ -27,8 +27,11 @@ from tidegate.raftlog.entry import (
     Entry,
     Heartbeat,
     Op,
+    RangeEnd,
     RangeId,
     Snapshot,
+    SnapshotReason,
+    Trigger,
     TxnId,
     UpdateIntent,
     WriteIntent,
@@ -64,6 +67,24 @@ _CROWDED = replace(
     options=replace(_HECTIC.options, zombie_fraction=0.9, request_writes=1),
     workload=replace(_HECTIC.workload, tables=1, ranges=1, keys=10),
     push_every=2,
+)
+
+
+#: Ranges that change by themselves, with records that are late and troubles in the log.
+_RESTLESS = replace(
+    _HECTIC,
+    options=replace(
+        _HECTIC.options,
+        split_every_ms=100,
+        merge_every_ms=150,
+        move_lease_every_ms=300,
+        ship_delay_ms=300,
+        gc_ttl_ms=1_000,
+        skip_every_ms=300,
+        opless_every_ms=1_000,
+        trouble_ms=1_000,
+    ),
+    workload=replace(_HECTIC.workload, outcomes=OutcomeMix(restart=0.1)),
 )
 
 
@@ -142,7 +163,62 @@ def test_snapshots_find_open_intents() -> None:
     assert any(isinstance(entry, Snapshot) and entry.intents for entry in _entries(_HECTIC))
 
 
-@given(sim_cases(max_transactions=5))
+def _snapshots(reason: SnapshotReason) -> list[Snapshot]:
+    return [entry for entry in _entries(_RESTLESS) if isinstance(entry, Snapshot) and entry.reason is reason]
+
+
+def test_restless_ranges_split_and_merge_often_and_into_other_partitions() -> None:
+    born = [
+        entry for entry in _snapshots(SnapshotReason.SPLIT) if entry.parents[0].range_id != entry.range_id
+    ]
+    assert len(born) > 20
+    assert len(_snapshots(SnapshotReason.MERGE)) > 20
+    assert {(entry.range_id - entry.parents[0].range_id) % 3 for entry in born} == {0, 1, 2}
+
+
+def test_split_ranges_split_again_and_are_merged_soon() -> None:
+    born = {entry.range_id: entry for entry in _snapshots(SnapshotReason.SPLIT)}
+    grandchildren = [entry for entry in born.values() if entry.generation > 3]
+    ended = [entry.range_id for entry in _entries(_RESTLESS) if isinstance(entry, RangeEnd)]
+    assert len(grandchildren) > 5
+    assert len(set(ended) & born.keys()) > 5
+
+
+def test_children_come_before_and_after_their_parents_triggers() -> None:
+    seen: set[tuple[RangeId, int]] = set()
+    late = early = 0
+    for entry in _entries(_RESTLESS):
+        if isinstance(entry, Command) and entry.trigger is Trigger.SPLIT:
+            seen.add((entry.range_id, entry.raft_index))
+        elif isinstance(entry, Snapshot) and entry.reason is SnapshotReason.SPLIT:
+            parent = entry.parents[0]
+            if parent.range_id != entry.range_id:
+                known = (parent.range_id, parent.last_index) in seen
+                late, early = late + known, early + (not known)
+    assert min(late, early) > 5
+
+
+def test_splits_and_merges_find_open_intents() -> None:
+    assert sum(bool(entry.intents) for entry in _snapshots(SnapshotReason.SPLIT)) > 10
+    assert sum(bool(entry.intents) for entry in _snapshots(SnapshotReason.MERGE)) > 10
+
+
+def test_troubles_make_holes_of_both_kinds_and_some_hide_a_split_or_merge() -> None:
+    assert sum(isinstance(entry, Command) and entry.ops is None for entry in _entries(_RESTLESS)) > 5
+    applied: dict[RangeId, tuple[int, int]] = {}
+    skips = hidden = 0
+    for entry in _entries(_RESTLESS):
+        if isinstance(entry, Snapshot | Command):
+            index, generation = applied.get(entry.range_id, (entry.raft_index, entry.generation))
+            if isinstance(entry, Snapshot) and entry.reason is SnapshotReason.RAFT_SNAPSHOT:
+                skips += entry.raft_index > index
+                hidden += entry.generation > generation
+            applied[entry.range_id] = entry.raft_index, entry.generation
+    assert skips > 5
+    assert hidden
+
+
+@given(sim_cases(max_transactions=5) | sim_cases(max_transactions=5, splits=True, troubles=True))
 @settings(max_examples=10)
 def test_every_case_runs_to_an_end_with_nothing_open(case: SimCase) -> None:
     simulation = simulate_case(case).simulation

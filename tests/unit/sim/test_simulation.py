@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 import pytest
@@ -17,13 +15,13 @@ from hypothesis import strategies as st
 from sim.check import check_history, check_log
 from sim.history import History
 from sim.options import StoreOptions
-from sim.plan import Plan, SimTable, Workload
 from sim.simulation import Simulation
 from sim.sink import ListSink, LogRecord
 from sim.workloads.bank import Bank, BankOptions
+from tests.driven_sim import Finite
 from tests.strategies import BASE_NS, SimCase, sim_cases, simulate_case
 from tidegate.errors import SettingsError
-from tidegate.hlc import NANOS_PER_MS, Timestamp
+from tidegate.hlc import NANOS_PER_MS
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import DescriptorUpdate, Heartbeat, Snapshot, SnapshotReason
 
@@ -31,23 +29,9 @@ _OPTIONS = StoreOptions(partitions=3, write_rate=500, closed_lag_ms=200, heartbe
 _BANK = BankOptions(accounts=20, ranges=4)
 
 
-class _Finite:
-    """The first so many transactions of a workload."""
-
-    def __init__(self, workload: Workload, transactions: int) -> None:
-        self._workload = workload
-        self._transactions = transactions
-
-    def tables(self, modified: Timestamp) -> Sequence[SimTable]:
-        return self._workload.tables(modified)
-
-    def plans(self) -> Iterator[Plan]:
-        return islice(self._workload.plans(), self._transactions)
-
-
 def _simulation(transactions: int = 100, seed: int = 1) -> tuple[Simulation, ListSink]:
     sink = ListSink()
-    workload = _Finite(Bank(_BANK, seed), transactions)
+    workload = Finite(Bank(_BANK, seed), transactions)
     return Simulation(workload, sink, History(), _OPTIONS, seed=seed, base_ns=BASE_NS), sink
 
 
@@ -59,8 +43,24 @@ def test_the_log_keeps_the_contract_and_tells_the_true_history(case: SimCase) ->
     assert check_history(outcome.records, outcome.history) == []
 
 
+@settings(max_examples=20)
+@given(sim_cases(splits=True))
+def test_ranges_that_change_by_themselves_keep_the_contract(case: SimCase) -> None:
+    outcome = simulate_case(case)
+    assert check_log(outcome.records, case.options.partitions, outcome.pushed) == []
+    assert check_history(outcome.records, outcome.history) == []
+
+
+@settings(max_examples=20)
+@given(sim_cases(splits=True, troubles=True))
+def test_what_troubles_take_from_the_log_is_known(case: SimCase) -> None:
+    outcome = simulate_case(case)
+    assert check_log(outcome.records, case.options.partitions, outcome.pushed) == []
+    assert check_history(outcome.records, outcome.history, outcome.skipped) == []
+
+
 @settings(max_examples=10)
-@given(sim_cases(max_transactions=20))
+@given(sim_cases(max_transactions=20) | sim_cases(max_transactions=20, splits=True, troubles=True))
 def test_the_same_seed_time_and_pushes_give_the_same_bytes(case: SimCase) -> None:
     assert simulate_case(case).records == simulate_case(case).records
 
