@@ -8,16 +8,18 @@ come to equal timestamps and part again all the time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from time import process_time_ns
 from typing import Final, NamedTuple
 
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
+from app.checkpoint_routes import CheckpointRoutes
+from bench.workload import bench_feed
+from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
-from tidegate.processor.checkpoint import decode_report, encode_checkpoint, merged
+from tidegate.processor.checkpoint import PartitionReport, decode_report, encode_checkpoint
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span, SpanFrontier
 
@@ -30,6 +32,7 @@ _CLOSED_EVERY_NS: Final = 200 * NANOS_PER_MS  # stores close timestamps together
 _TABLE: Final = b"\xf0\x89"
 _DISJOINT: Final = (1, 4, 16, 64, 256, 1_024, 4_096, 16_384)
 _FORWARDS: Final = 50_000
+_DEFINITION: Final = bench_feed(()).definition
 
 
 class FrontierCost(NamedTuple):
@@ -110,43 +113,49 @@ def frontier_costs(seed: int, ranges: int = 100_000) -> Iterator[FrontierCost]:
         yield FrontierCost(case, ranges, len(spans), us, us * ranges / _ROUND_S / 1e6)
 
 
+class _BenchFeed:
+    """A feed's publisher but for what it writes."""
+
+    def __init__(self, number: int, span: Span) -> None:
+        self.definition = replace(_DEFINITION, id=FeedId(f"feed-{number}"))
+        self.frontier: FeedFrontier | None = FeedFrontier([span], Timestamp(_BEGIN - NANOS_PER_SECOND), 0)
+
+    def apply(self, report: PartitionReport) -> None:
+        """Step M1."""
+        assert self.frontier is not None
+        columns = (report.starts, report.ends, report.resolved)
+        if self.frontier.apply_columns(report.partition, report.offset, *columns):
+            marker = self.frontier.due_marker()
+            if marker is not None:
+                self.frontier.marked(marker)
+
+
 def _cost(spans: Sequence[Span], ranges: MovingRanges) -> float:
     """Microseconds for each range's checkpoint once every range was seen; the best of several rounds."""
-    frontiers = [FeedFrontier([span], Timestamp(_BEGIN - NANOS_PER_SECOND), 0) for span in spans]
-    feeds = [ActiveFeed(FeedId(f"feed-{number}"), FIRST_EPOCH) for number in range(len(spans))]
+    routes: CheckpointRoutes[_BenchFeed] = CheckpointRoutes(lambda _: False)
+    for number, span in enumerate(spans):
+        routes.begin(_BenchFeed(number, span))
+    feeds = [ActiveFeed(feed.definition.id, feed.definition.epoch) for feed in routes.receivers.values()]
     rounds: list[float] = []
     for number in range(_ROUNDS):
         took = reported = 0
         for tick in range(number * _TICKS, (number + 1) * _TICKS):
             records = ranges.tick(tick, feeds)
             begin = process_time_ns()
-            reported += _take(records, frontiers)
+            reports = [decode_report(record) for record in records]
+            routes.deliver(reports)
             took += process_time_ns() - begin
+            reported += sum(len(report.starts) for report in reports)
         rounds.append(took / reported / 1e3)
     return min(rounds[1:])
 
 
-def _take(records: Sequence[bytes], frontiers: Sequence[FeedFrontier]) -> int:
-    """What the frontier agent and its publishers do with a batch, but for what they write."""
-    reports = merged(map(decode_report, records))
-    for report in reports:
-        for frontier in frontiers:
-            frontier.apply_columns(
-                report.partition, report.offset, report.starts, report.ends, report.resolved
-            )
-    for frontier in frontiers:
-        marker = frontier.due_marker()
-        if marker is not None:
-            frontier.marked(marker)
-    return sum(len(report.starts) for report in reports)
-
-
-def forward_costs(seed: int) -> Iterator[ForwardCost]:
+def forward_costs(seed: int, forwards: int = _FORWARDS) -> Iterator[ForwardCost]:
     """As CockroachDB's ``BenchmarkFrontier``: 1 to 16,384 disjoint spans, random ones forwarded."""
     for count in _DISJOINT:
         rng = Random(seed)
         spans = [Span(_key(4 * number), _key(4 * number + 3)) for number in range(count)]
-        own = [rng.choice(spans) for _ in range(_FORWARDS)]
+        own = [rng.choice(spans) for _ in range(forwards)]
         yield ForwardCost(count, _forward(spans, own), _forward(spans, [_piece(rng, count) for _ in own]))
 
 

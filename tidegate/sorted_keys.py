@@ -22,6 +22,13 @@ class SortedKeys:
     def __iter__(self) -> Iterator[bytes]:
         return (key for block in self._blocks for key in block)
 
+    def copy(self) -> SortedKeys:
+        """The same keys in a set of their own."""
+        copied = SortedKeys(self._block_keys)
+        copied._blocks = [block.copy() for block in self._blocks]
+        copied._heads = self._heads.copy()
+        return copied
+
     def add(self, key: bytes) -> None:
         """Add a key that is not there."""
         if not self._blocks:

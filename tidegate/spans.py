@@ -67,6 +67,18 @@ class SpanFrontier:
         for span in spans:
             self.add(span, start)
 
+    def copy(self) -> SpanFrontier:
+        """The same spans and timestamps in a frontier of their own."""
+        copied = SpanFrontier()
+        copied._ends, copied._timestamps = self._ends.copy(), self._timestamps.copy()
+        copied._starts, copied._queue = self._starts.copy(), LowestFirst(self._timestamps.items())
+        copied._low, copied._high = self._low, self._high
+        return copied
+
+    def same_as(self, other: SpanFrontier) -> bool:
+        """Whether both have the same parts at the same timestamps, so that nobody can tell them apart."""
+        return self._ends == other._ends and self._timestamps == other._timestamps
+
     @property
     def minimum(self) -> Timestamp:
         """The lowest timestamp of any tracked key; zero when nothing is tracked."""

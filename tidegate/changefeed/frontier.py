@@ -22,9 +22,11 @@ class FeedFrontier:
     ``None`` for a feed without markers. ``start`` is exclusive: nothing at or below it belongs to the feed.
     ``high_water`` and ``ahead`` are what an earlier owner of the same epoch has persisted; what is ahead may
     be missing.
+
+    Feeds with the same ``targets`` may have their ``spans`` in common (`share`).
     """
 
-    __slots__ = ("_frontier", "_interval_ns", "_marked", "_positions", "_start")
+    __slots__ = ("_interval_ns", "_marked", "_positions", "_seen", "_start", "spans", "targets")
 
     def __init__(
         self,
@@ -37,14 +39,16 @@ class FeedFrontier:
         self._start = start
         self._interval_ns = resolved_interval_ns
         self._marked: Timestamp | None = high_water
-        self._frontier = SpanFrontier(spans, start if high_water is None else max(start, high_water))
-        self._frontier.forward_all(ahead)
+        self.targets = frozenset(spans)
+        self.spans = SpanFrontier(self.targets, start if high_water is None else max(start, high_water))
+        self.spans.forward_all(ahead)
+        self._seen = self.spans.minimum
         self._positions: dict[int, int] = {}
 
     @property
     def high_water(self) -> Timestamp:
         """Every row of the feed at or below it was acknowledged; the feed's start before any progress."""
-        return max(self._start, self._frontier.minimum)
+        return max(self._start, self.spans.minimum)
 
     @property
     def positions(self) -> Mapping[int, int]:
@@ -54,12 +58,10 @@ class FeedFrontier:
     def apply(self, partition: int, offset: int, ranges: Iterable[tuple[Span, ResolvedTimestamp]]) -> bool:
         """Take a partition's checkpoint; late and repeated ones are harmless.
 
-        Returns whether the high-water rose.
+        Returns whether the minimum rose since this feed was last told something.
         """
-        before = self._frontier.minimum
-        self._frontier.forward_all(ranges)
-        self._note(partition, offset)
-        return self._frontier.minimum > before
+        self.spans.forward_all(ranges)
+        return self._note(partition, offset)
 
     def apply_columns(
         self,
@@ -70,14 +72,14 @@ class FeedFrontier:
         resolved: Sequence[ResolvedTimestamp],
     ) -> bool:
         """`apply` of spans that stand in columns of equal length."""
-        before = self._frontier.minimum
-        self._frontier.forward_columns(starts, ends, resolved)
-        self._note(partition, offset)
-        return self._frontier.minimum > before
+        self.spans.forward_columns(starts, ends, resolved)
+        return self._note(partition, offset)
 
-    def _note(self, partition: int, offset: int) -> None:
+    def _note(self, partition: int, offset: int) -> bool:
         if offset > self._positions.get(partition, -1):
             self._positions[partition] = offset
+        seen, self._seen = self._seen, self.spans.minimum
+        return self._seen > seen
 
     def due_marker(self) -> ResolvedTimestamp | None:
         """The marker to write now: the high-water, when it has come far enough since the last marker."""
@@ -97,11 +99,39 @@ class FeedFrontier:
     def ahead(self) -> tuple[SpanProgress, ...]:
         """The spans that are so far above the high-water that a restart should know of them."""
         high_water = self.high_water
-        if self._frontier.maximum.wall - high_water.wall < AHEAD_NS:
+        if self.spans.maximum.wall - high_water.wall < AHEAD_NS:
             return ()
-        return spans_ahead(self._frontier.entries(), high_water)
+        return spans_ahead(self.spans.entries(), high_water)
 
     def laggard(self) -> Span | None:
         """The span that holds the high-water back; the first of several."""
-        lowest = self._frontier.lowest_entry()
+        lowest = self.spans.lowest_entry()
         return None if lowest is None else lowest[0]
+
+
+def share(frontiers: Iterable[FeedFrontier]) -> None:
+    """Let feeds whose spans are in the same state have them in common: what is reported is applied once.
+
+    From then on nothing may be applied to one of them that does not hold for all.
+    """
+    distinct: dict[frozenset[Span], list[FeedFrontier]] = {}
+    for frontier in frontiers:
+        alike = distinct.setdefault(frontier.targets, [])
+        for other in alike:
+            if frontier.spans is other.spans or frontier.spans.same_as(other.spans):
+                frontier.spans = other.spans
+                break
+        else:
+            alike.append(frontier)
+
+
+def part(frontiers: Iterable[FeedFrontier], others: Iterable[FeedFrontier]) -> None:
+    """Give ``frontiers`` spans that they do not have in common with ``others``; among themselves they may."""
+    shared = {id(other.spans) for other in others}
+    copies: dict[int, SpanFrontier] = {}
+    for frontier in frontiers:
+        known = id(frontier.spans)
+        if known in shared:
+            if known not in copies:
+                copies[known] = frontier.spans.copy()
+            frontier.spans = copies[known]

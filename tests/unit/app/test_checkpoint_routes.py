@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.checkpoint_routes import CheckpointRoutes
 from app.early_reports import EarlyReports
 from tests.feeds import activation
@@ -26,15 +29,21 @@ class Feed:
 
     def __init__(self, feed_id: str, epoch: int = 1) -> None:
         self.definition = replace(_FEED, id=FeedId(feed_id), epoch=FeedEpoch(epoch))
-        self.frontier = FeedFrontier([_LEFT, _RIGHT], _START, 0)
+        self.frontier: FeedFrontier | None = FeedFrontier([_LEFT, _RIGHT], _START, 0)
+        self.rises = 0
 
     def apply(self, report: PartitionReport) -> None:
         columns = (report.starts, report.ends, report.resolved)
-        self.frontier.apply_columns(report.partition, report.offset, *columns)
+        self.rises += self.own.apply_columns(report.partition, report.offset, *columns)
+
+    @property
+    def own(self) -> FeedFrontier:
+        assert self.frontier is not None
+        return self.frontier
 
     @property
     def wall(self) -> int:
-        return self.frontier.high_water.wall
+        return self.own.high_water.wall
 
 
 def _report(wall: int, *feeds: tuple[str, int], spans: tuple[Span, ...] = (_LEFT, _RIGHT)) -> PartitionReport:
@@ -49,8 +58,8 @@ def _report(wall: int, *feeds: tuple[str, int], spans: tuple[Span, ...] = (_LEFT
     )
 
 
-def _routes(*feeds: Feed, unknown: bool = False) -> CheckpointRoutes[Feed]:
-    routes: CheckpointRoutes[Feed] = CheckpointRoutes(lambda _: unknown)
+def _routes(*feeds: Feed, unknown: bool = False, share_reports: int = 500) -> CheckpointRoutes[Feed]:
+    routes: CheckpointRoutes[Feed] = CheckpointRoutes(lambda _: unknown, share_reports)
     for feed in feeds:
         routes.begin(feed)
     return routes
@@ -80,7 +89,7 @@ def test_a_range_whose_checkpoint_does_not_name_the_feed_holds_it_back() -> None
     feed = Feed("a")
     _routes(feed).deliver([_report(9, ("a", 1), spans=(_LEFT,)), _report(9, ("b", 1), spans=(_RIGHT,))])
     assert feed.wall == 1
-    assert feed.frontier.laggard() == _RIGHT
+    assert feed.own.laggard() == _RIGHT
 
 
 def test_what_came_before_the_feed_began_counts_for_its_epoch_only() -> None:
@@ -127,3 +136,81 @@ def test_early_reports_are_as_many_as_there_are_spans() -> None:
     assert feed.wall == 1_000
     assert len(kept) <= 66
     assert early.take() == []
+
+
+_BOTH = (("a", 1), ("b", 1))
+
+
+def test_feeds_that_are_in_the_same_state_share_it_and_both_hear_of_every_rise() -> None:
+    first, second = Feed("a"), Feed("b")
+    routes = _routes(first, second, share_reports=1)
+    routes.deliver([_report(5, *_BOTH)])
+    assert first.own.spans is second.own.spans
+    routes.deliver([_report(9, *_BOTH)])
+    assert (first.wall, second.wall) == (9, 9)
+    assert (first.rises, second.rises) == (2, 2)
+    assert first.own.positions == second.own.positions == {0: 9}
+
+
+def test_a_shared_state_parts_before_a_report_that_does_not_name_all() -> None:
+    first, second = Feed("a"), Feed("b")
+    routes = _routes(first, second, share_reports=1)
+    routes.deliver([_report(5, *_BOTH)])
+    routes.deliver([_report(9, ("a", 1))])
+    assert (first.wall, second.wall) == (9, 5)
+    routes.deliver([_report(7, ("b", 1))])
+    assert (first.wall, second.wall) == (9, 7)
+
+
+def test_feeds_in_different_states_do_not_share() -> None:
+    """What one was told before the other began, nobody has told the other."""
+    first, second = Feed("a"), Feed("b")
+    routes = _routes(first, share_reports=1)
+    routes.deliver([_report(9, ("a", 1))])
+    routes.begin(second)
+    routes.deliver([_report(10, *_BOTH, spans=(_LEFT,))])
+    assert first.own.spans is not second.own.spans
+    assert (first.wall, second.wall) == (9, 1)
+
+
+def test_a_feed_that_ended_hears_of_nothing_more() -> None:
+    """It may be amid a transaction of its last high-water."""
+    first, second = Feed("a"), Feed("b")
+    routes = _routes(first, second, share_reports=1)
+    routes.deliver([_report(5, *_BOTH)])
+    routes.end(second.definition.id)
+    routes.deliver([_report(9, ("a", 1))])
+    assert (first.wall, second.wall) == (9, 5)
+
+
+_deliveries = st.lists(
+    st.tuples(
+        st.sets(st.sampled_from("abc")),
+        st.sampled_from([(_LEFT,), (_RIGHT,), (_LEFT, _RIGHT), (Span(b"c", b"p"),), (Span(b"a", b"z"),)]),
+        st.integers(2, 12),
+    ),
+    max_size=30,
+)
+
+
+@given(_deliveries, st.integers(1, 4), st.sets(st.integers(0, 29)))
+def test_sharing_changes_nothing_for_anybody(
+    deliveries: list[tuple[set[str], tuple[Span, ...], int]], share_reports: int, restarts: set[int]
+) -> None:
+    """Whoever is named when, each feed is where it would be alone."""
+    feeds = {name: Feed(name) for name in "abc"}
+    alone = {name: Feed(name) for name in "abc"}
+    routes = _routes(*feeds.values(), share_reports=share_reports)
+    for number, (named, spans, wall) in enumerate(deliveries):
+        if number in restarts:
+            routes.end(FeedId("c"))
+            for group in (feeds, alone):
+                group["c"] = Feed("c")
+            routes.begin(feeds["c"])
+        report = _report(wall, *((name, 1) for name in sorted(named)), spans=spans)
+        routes.deliver([report])
+        for name in named:
+            alone[name].apply(report)
+        for name, feed in feeds.items():
+            assert list(feed.own.spans.entries()) == list(alone[name].own.spans.entries())
+            assert (feed.wall, feed.rises) == (alone[name].wall, alone[name].rises)
