@@ -154,6 +154,11 @@ class Scenario:
         assert self._producer.flush(60) == 0
         self._written = max(map(len, self.log.partitions)) if end is None else end
 
+    @property
+    def written(self) -> int:
+        """How many records of each log partition are written, where it has as many."""
+        return self._written
+
     def rewind(self) -> None:
         """Let `append` begin with the log's first record again."""
         self._written = 0

@@ -7,13 +7,17 @@ import signal
 import pytest
 
 from tests.e2e.scenario import Scenario
+from tests.e2e.state_rows import wait_until_state_is_that_without_a_crash
 from tidegate.verify import AuditReport
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 
 def crash_and_recover(scenario: Scenario, point: str, nth: int) -> AuditReport:
-    """Let a worker crash at the ``nth`` passing of ``point``, and another one go on; then audit."""
+    """Let a worker crash at the ``nth`` passing of ``point``, and another one go on; then audit.
+
+    In the middle of the log, with transactions open, the state of the other one is compared as well.
+    """
     with scenario.start_worker("w0", instance_id="w0") as first:
         scenario.create_feed(first)
         assert first.stop() == 0, first.text
@@ -21,9 +25,12 @@ def crash_and_recover(scenario: Scenario, point: str, nth: int) -> AuditReport:
         "w0", ("-m", "tests.e2e.crashing_worker", point, str(nth)), instance_id="w0"
     )
     doomed.wait_for("partition restored")
-    scenario.append()
+    scenario.append(max(map(len, scenario.log.partitions)) * 3 // 4)
     assert doomed.wait() == -signal.SIGKILL, doomed.text
     successor = scenario.start_worker("w0", instance_id="w0")
+    successor.wait_for("partition restored")
+    wait_until_state_is_that_without_a_crash(scenario, successor)
+    scenario.append()
     report = scenario.wait_until_covered(successor)
     assert successor.stop() == 0
     return report

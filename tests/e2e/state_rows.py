@@ -1,0 +1,96 @@
+"""The state of a scenario's partitions: as it stands in the changelogs, and as it is without a crash."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from rocksdict import Cache
+
+from app.changelog import Changelog, ChangelogReader
+from app.settings import Settings
+from app.topics import Topics
+from app.topology import TopicAdmin
+from tables.store import PartitionStore
+from tests.e2e.log_ends import wait_until_read
+from tests.e2e.scenario import PARTITIONS, Scenario
+from tests.e2e.worker_process import WorkerProcess
+from tidegate.processor import state_pb2 as pb
+from tidegate.processor.batch import ControlRecord, StateChange, StateTable
+from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.state_codec import POSITION_KEY, read_position
+from tidegate.raftlog.entry import Offset
+
+#: (log partition, table, key) to value.
+Rows: TypeAlias = Mapping[tuple[int, StateTable, bytes], bytes]
+
+_CACHE: Final = Cache(1 << 20)
+_VERSION: Final = 1  # bytes, in front of each row
+#: Not compared: a feed's row says what was negotiated about its start, not what the log says.
+_COMPARED: Final = (StateTable.RANGES, StateTable.INTENTS, StateTable.DESCRIPTORS)
+
+
+def wait_until_state_is_that_without_a_crash(scenario: Scenario, worker: WorkerProcess) -> None:
+    """Return once the committed state is what an undisturbed processor has after as much of the log."""
+    expected = _without_a_crash(scenario)
+    assert any(table is StateTable.INTENTS for _, table, _ in expected), "no transaction is open here"
+    wait_until_read(scenario, worker)
+    worker.wait_until(lambda: _committed(scenario) == expected, "the state of a run without a crash", 30)
+
+
+def _without_a_crash(scenario: Scenario) -> Rows:
+    assert scenario.feed is not None
+    rows: dict[tuple[int, StateTable, bytes], bytes] = {}
+    for number, records in enumerate(scenario.log.partitions):
+        processor = PartitionProcessor(number, PARTITIONS)
+        processor.control([ControlRecord(Offset(0), scenario.feed)])
+        for record in records[: scenario.written]:
+            for table, key, value in processor.step([record]).changes:
+                if value is None:
+                    rows.pop((number, table, key), None)
+                else:
+                    rows[number, table, key] = value
+    return _comparable(
+        (number, StateChange(table, key, value)) for (number, table, key), value in rows.items()
+    )
+
+
+def _committed(scenario: Scenario) -> Rows:
+    settings = Settings(
+        bootstrap_servers=scenario.bootstrap, app_id=scenario.app_id, topic_prefix=scenario.prefix
+    )
+    topics = Topics.of(settings).changelogs()
+    ids = TopicAdmin(settings).ids(list(topics.values()))
+    changelogs = tuple(Changelog(table, topic, ids[topic]) for table, topic in topics.items())
+    rows: list[tuple[int, StateChange]] = []
+    for number in range(PARTITIONS):
+        with tempfile.TemporaryDirectory() as directory:
+            store = PartitionStore(Path(directory) / "copy", _CACHE)
+            reader = ChangelogReader(settings, changelogs, number)
+            reader.catch_up(store)
+            reader.close()
+            rows += [(number, row) for row in store.rows()]
+            store.close()
+    return _comparable(rows)
+
+
+def _comparable(rows: Iterable[tuple[int, StateChange]]) -> Rows:
+    return {
+        (number, table, key): _content(table, key, value)
+        for number, (table, key, value) in rows
+        if table in _COMPARED and value is not None
+    }
+
+
+def _content(table: StateTable, key: bytes, value: bytes) -> bytes:
+    """A row without what depends on where batches ended, or on messages about feeds."""
+    if key == POSITION_KEY:
+        return b"%d" % read_position(value).offset
+    if table is StateTable.DESCRIPTORS:
+        return value
+    row = pb.Range() if table is StateTable.RANGES else pb.Intent()
+    row.ParseFromString(value[_VERSION:])
+    row.ClearField("offset")
+    return row.SerializeToString(deterministic=True)
