@@ -6,8 +6,8 @@ Opening a partition (docs/delivery.md has the reasons, and what each crash leave
     O2  bring the local copy of state up to date with the changelogs
     O3  rebuild the partition processor
     O4  compare its position with the start of the log
-    O5  seek the control topic and the log to the positions in the state; without a state, the log only when
-        the control topic is read
+    O5  seek the control topic, the hand-off topic and the log to the positions in the state; without a state,
+        the log only when the control topic is read
     O6  publish the whole checkpoint with the first transaction
 
 One batch:
@@ -49,7 +49,8 @@ from app.shell import Shell
 from tables.store import LocalStore, OpenStore, rocks_stores
 from tidegate.changefeed.control import read_control
 from tidegate.hlc import NANOS_PER_MS
-from tidegate.processor.batch import ControlRecord, Incident
+from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident
+from tidegate.processor.exchange_codec import decode_exchange
 from tidegate.processor.processor import PartitionProcessor, PartitionStatus, ProcessorConfig
 from tidegate.processor.pushes import PushPolicy
 from tidegate.raftlog.entry import Offset
@@ -80,6 +81,8 @@ class LogPartition:
         self._control_place = TP(names.control, partition)
         self.log = Intake(self._log_place, app.batches, self._take, self._note_cut)
         self.control = Intake(self._control_place, app.batches, self._take_control)
+        hand_offs = TP(names.hand_offs, partition)
+        self.hand_offs = Intake(hand_offs, app.batches, self._take_exchanges)
         self.pipeline: Pipeline | None = None
         self._processor: PartitionProcessor | None = None
         self._writer: PartitionWriter | None = None
@@ -92,6 +95,7 @@ class LogPartition:
         self._released = True
         self.log.close()
         self.control.close()
+        self.hand_offs.close()
         if self._writer is not None and self.pipeline is None:
             self._writer.abandon()
         await self._opening
@@ -176,6 +180,7 @@ class LogPartition:
         )
         self.pipeline.start()
         self.control.open(processor.next_control_offset)
+        self.hand_offs.open(processor.next_hand_off)
         if await self.control.read_to(present.control):
             self.log.open(processor.next_offset or 0)
 
@@ -194,6 +199,16 @@ class LogPartition:
         self.pipeline.control(
             [
                 ControlRecord(Offset(record.offset), read_control(record.value))
+                for record in batch.records
+                if record.value is not None
+            ]
+        )
+
+    def _take_exchanges(self, batch: FetchedBatch) -> None:
+        assert self.pipeline is not None
+        self.pipeline.exchange(
+            [
+                ExchangeRecord(Offset(record.offset), decode_exchange(record.value))
                 for record in batch.records
                 if record.value is not None
             ]
@@ -240,6 +255,12 @@ class LogPartitions:
         held = self.open.get(batch.partition)
         if held is not None:
             held.control.offer(batch)
+
+    def offer_exchanges(self, batch: FetchedBatch) -> None:
+        """The same for claims and hand-offs."""
+        held = self.open.get(batch.partition)
+        if held is not None:
+            held.hand_offs.offer(batch)
 
     def report(self) -> tuple[PartitionReport, ...]:
         """The partitions as they are now."""

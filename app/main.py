@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from agents.control import control_agent
 from agents.frontier import frontier_agent
+from agents.handoff import handoff_agent
 from agents.jobs import jobs_agent
 from agents.rangefeed import rangefeed_agent
 from agents.schema_ids import RegistrySchemaIds
@@ -35,6 +36,7 @@ def add_agents(app: Shell, open_store: OpenStore | None = None) -> None:
     """Register all agents with ``app``; see ``rangefeed_agent`` for ``open_store``."""
     partitions = rangefeed_agent(app, open_store)
     control_agent(app, partitions)
+    handoff_agent(app, partitions)
     frontier_agent(app)
     jobs_agent(app)
 

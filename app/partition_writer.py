@@ -14,7 +14,10 @@ from app.transaction import Record, TransactionalProducer
 from tidegate.changefeed.control import Ack, ack_key
 from tidegate.processor.batch import PartitionCheckpoint, StateChange, StateTable, StepResult
 from tidegate.processor.checkpoint import encode_checkpoint, split_checkpoint
+from tidegate.processor.exchange_codec import encode_exchange
+from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.request import encode_request
+from tidegate.rangefeed.handoff import receiver_of
 
 _PARTITION_BYTES = 4
 
@@ -31,6 +34,7 @@ class PartitionWriter:
         machine: Machine = REAL,
     ) -> None:
         self._partition = partition
+        self._partitions = topology.partitions
         self._copy = copy
         self._checkpoint_partitions = settings.checkpoint_partitions
         self._topics = Topics.of(settings)
@@ -79,6 +83,9 @@ class PartitionWriter:
             yield from self._checkpoint_records(result.checkpoint)
         for ack in result.acks:
             yield self._ack_record(ack)
+        for message in result.exchanges:
+            partition = partition_of(receiver_of(message), self._partitions)
+            yield Record(self._topics.hand_offs, partition, *encode_exchange(message))
         for request in result.requests:
             yield Record(self._topics.requests, self._partition, *encode_request(request))
 

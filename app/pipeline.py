@@ -30,6 +30,7 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.errors import FeedError
 from tidegate.processor.batch import (
     ControlRecord,
+    ExchangeRecord,
     Incident,
     LogRecord,
     OutputRecord,
@@ -57,9 +58,12 @@ class Processor(FeedProcessor, Protocol):
     @property
     def held(self) -> bool: ...
     @property
+    def ready(self) -> bool: ...
+    @property
     def held_for(self) -> frozenset[FeedId]: ...
     def step(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult: ...
     def control(self, records: Sequence[ControlRecord]) -> StepResult: ...
+    def exchange(self, records: Sequence[ExchangeRecord]) -> StepResult: ...
     def give_up(self, held_s: float) -> StepResult: ...
     def missing_below(self, log_start: Offset) -> StepResult: ...
     def full_checkpoint(self) -> PartitionCheckpoint: ...
@@ -135,6 +139,7 @@ class Pipeline:
         self._reported = reported
         self._batches = BatchQueue(valve, limits.batch_records, limits.queued_batches)
         self._controls: list[ControlRecord] = []
+        self._exchanges: list[ExchangeRecord] = []
         self._input = asyncio.Event()
         self.in_flight = InFlightBatches(limits.inflight_batches)
         self._draining = False
@@ -170,6 +175,11 @@ class Pipeline:
         for record in records:
             self._drop_repeated(record.message)
             self._controls.append(record)
+        self._input.set()
+
+    def exchange(self, records: Sequence[ExchangeRecord]) -> None:
+        """Queue claims and hand-offs; they are taken up at the next batch boundary."""
+        self._exchanges += records
         self._input.set()
 
     def _drop_repeated(self, message: ControlMessage) -> None:
@@ -212,8 +222,13 @@ class Pipeline:
                 return await self._step(self.processor.control, controls)
             if self._clock() >= self._hold.due:
                 return await self._step(self.processor.give_up, self._hold.limit_s)
+            if self._exchanges:
+                taken, self._exchanges = self._exchanges, []
+                return await self._step(self.processor.exchange, taken)
             if self._clock() >= self._checkpoint_due:
                 return await self._step_checkpoint()
+            if self.processor.ready:
+                return await self._step(self.processor.step, ())
             if self._batches and not self.processor.held:
                 return await self._step_next(self._batches.take())
             await self._wait_for_input()

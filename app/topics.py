@@ -67,6 +67,11 @@ class Topics:
         return f"{self.app_id}-control-acks"
 
     @property
+    def hand_offs(self) -> str:
+        """What ranges of different partitions tell each other when they split and merge."""
+        return f"{self.app_id}-handoff"
+
+    @property
     def checkpoints(self) -> str:
         """Checkpoints of partitions, for the frontier agents."""
         return f"{self.app_id}-checkpoints"
@@ -82,6 +87,7 @@ class Topics:
             TopicSpec(self.jobs, 1, _COMPACT),
             TopicSpec(self.control, partitions, _COMPACT),
             TopicSpec(self.control_acks, 1, _COMPACT),
+            TopicSpec(self.hand_offs, partitions, _COMPACT),
             TopicSpec(self.checkpoints, checkpoint_partitions, _deleted_after(_CHECKPOINTS_KEPT_MS)),
             *(TopicSpec(changelog, partitions, _COMPACT) for changelog in self.changelogs().values()),
         ]

@@ -20,6 +20,7 @@ from tidegate.errors import FeedError
 from tidegate.hlc import ZERO_RESOLVED
 from tidegate.processor.batch import (
     ControlRecord,
+    ExchangeRecord,
     LogRecord,
     OutputRecord,
     PartitionCheckpoint,
@@ -40,6 +41,7 @@ class Processor:
     """Every record becomes a row and a change."""
 
     held: bool = False
+    ready: bool = False
     held_for: frozenset[FeedId] = frozenset()
     stepped: list[int] = field(default_factory=list)
     failure: Exception | None = None
@@ -54,6 +56,9 @@ class Processor:
         return StepResult(Offset(offsets[-1]), outputs={_FEED: rows}, changes=[change])
 
     def control(self, records: Sequence[ControlRecord]) -> StepResult:
+        return StepResult(None)
+
+    def exchange(self, records: Sequence[ExchangeRecord]) -> StepResult:
         return StepResult(None)
 
     def give_up(self, held_s: float) -> StepResult:

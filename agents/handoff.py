@@ -1,0 +1,19 @@
+"""The hand-off agent: what ranges of other partitions tell those of this worker (docs/ranges.md#hand-off)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents.companions import Companion
+from agents.rangefeed import LogPartitions
+from app.shell import Shell
+
+
+def handoff_agent(app: Shell, partitions: LogPartitions) -> None:
+    """Register the agent with the application."""
+    holder = Companion(partitions.offer_exchanges)
+    app.assignment.hold(app.topic_names.hand_offs, holder)
+
+    @app.agent(app.batch_topic(app.topic_names.hand_offs), name="handoff", concurrency=1)
+    async def handoff(stream: Any) -> None:
+        await app.deliver(stream, holder.offer)
