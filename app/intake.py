@@ -146,14 +146,18 @@ class Intake:
             self._flow.halt_partition(self.tp)
 
     async def _find_place(self) -> None:
-        """Go on from the start of the topic when it was cut above the next offset."""
+        """Go on from the start of the topic when it was cut above the next offset.
+
+        Batches may be taken while the answers are on their way, and be above them.
+        """
+        wanted = self._next
         first = (await self._flow.earliest_offsets(self.tp))[self.tp]
         end = (await self._flow.highwaters(self.tp))[self.tp]
         self.note_end(end)
-        if self._next > max(first, end):
+        if wanted > max(first, end):
             raise StateError(
                 f"{self.tp.topic} ends at offset {end} in partition {self.tp.partition}, where offset "
-                f"{self._next} was to be read next: the topic was deleted and created again, or cut at its "
+                f"{wanted} was to be read next: the topic was deleted and created again, or cut at its "
                 "end. Nothing was written since; bring the old topic back, or start with another app_id"
             )
         if first > self._next:

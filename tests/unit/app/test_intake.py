@@ -93,6 +93,25 @@ def test_a_batch_from_before_the_seek_is_refused() -> None:
     asyncio.run(run())
 
 
+def test_what_is_taken_while_the_end_is_asked_for_may_be_above_it() -> None:
+    """Found by the simulation: the answer was of a time before the batch, and the worker ended itself."""
+
+    async def run() -> None:
+        consumer, got = Consumer(), list[FetchedBatch]()
+        intake = Intake(_TP, consumer, got.append)
+        intake.open(5)
+        await settled()
+        consumer.end = 5
+        intake.offer(FetchedBatch("log", 0, 2, 4, 5, ()))  # does not follow: sends the consumer back
+        await asyncio.sleep(0)  # the question is on its way
+        intake.offer(FetchedBatch("log", 0, 5, 8, 8, ()))
+        await settled()
+        assert taken(got) == [5, 6, 7]
+        assert consumer.position == 8
+
+    asyncio.run(run())
+
+
 def test_a_cut_is_told_and_read_on_behind() -> None:
     async def run() -> None:
         consumer, got, cuts = Consumer(first=10), list[FetchedBatch](), list[int]()
