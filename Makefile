@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 SOURCES := tidegate app agents tables schemas sim stack tests bench examples
 
-.PHONY: help setup demo demo-connect test unit lint format types proto bench stack-up stack-down ci clean
+.PHONY: help setup demo demo-connect test unit soak lint format types proto bench stack-up stack-down ci clean
 
 help: ## list the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -30,6 +30,9 @@ test: setup ## the whole test suite, real-broker tests included
 
 unit: setup ## the tests that need no broker
 	$(PYTEST) -m 'not broker'
+
+soak: setup ## simulated workers under faults, for long (SOAK="--minutes 20")
+	$(BIN)/python -m tests.simulation --profile long $(or $(SOAK),--minutes 20)
 
 lint: setup ## ruff: style and common mistakes
 	$(BIN)/ruff check $(SOURCES)

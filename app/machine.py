@@ -1,4 +1,4 @@
-"""What a worker gets from the machine that it runs on: Kafka clients, and threads that may block.
+"""What a worker gets from the machine that it runs on: Kafka clients, its directory, threads that may block.
 
 There is one of them for a process. A simulation brings its own, with a broker in memory and threads that
 take turns (`tests/simulation`).
@@ -9,10 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
+
+from app.data_dir import DataDirectory
 
 
 class Background(Protocol):
@@ -28,6 +31,7 @@ class Machine(Protocol):
     def producer(self, config: Mapping[str, Any]) -> Producer: ...
     def consumer(self, config: Mapping[str, Any]) -> Consumer: ...
     def admin(self, config: Mapping[str, Any]) -> AdminClient: ...
+    def directory(self, home: Path) -> DataDirectory: ...
     def executor(self, threads: int, name: str) -> Executor: ...
     def background(self, work: Callable[[], None], name: str) -> Background: ...
 
@@ -46,6 +50,10 @@ class RealMachine:
     def admin(self, config: Mapping[str, Any]) -> AdminClient:
         """A client for topics."""
         return AdminClient(config)
+
+    def directory(self, home: Path) -> DataDirectory:
+        """The data directory, locked. Raises ``TopologyError``."""
+        return DataDirectory(home)
 
     def executor(self, threads: int, name: str) -> Executor:
         """A pool of so many threads."""

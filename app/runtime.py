@@ -3,7 +3,6 @@ the cluster."""
 
 from __future__ import annotations
 
-from app.data_dir import DataDirectory
 from app.machine import REAL, Machine
 from app.pipeline import Limits, Threads
 from app.schema_ids import SchemaIds
@@ -24,7 +23,7 @@ class Runtime:
         self.settings = settings
         self.machine = machine
         self.topics = Topics.of(settings)
-        self.directory = DataDirectory(settings.home)
+        self.directory = machine.directory(settings.home)
         self.admin = TopicAdmin(settings, machine)
         self.topology: Topology = self.admin.discover(settings)
         self.sink = Sink(settings, machine)

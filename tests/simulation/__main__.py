@@ -1,0 +1,73 @@
+"""``python -m tests.simulation --seed N``: one run, or many, and what they found.
+
+Exit status 0 when every run was as it should be, 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import warnings
+from contextlib import nullcontext
+
+from tests.simulation.defects import DEFECTS
+from tests.simulation.plan import PROFILES, draw
+from tests.simulation.run import Outcome, Run
+
+
+def main() -> int:
+    """Parse the command line, and run."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, help="the first one; by the clock where it is not given")
+    parser.add_argument("--runs", type=int, default=1, help="so many seeds from --seed on")
+    parser.add_argument("--minutes", type=float, default=0.0, help="seeds from --seed on, for so long")
+    parser.add_argument("--cpu-seconds", type=float, default=0.0, help="the same, by the time computed")
+    parser.add_argument("--profile", choices=sorted(PROFILES), default="fast")
+    parser.add_argument("--defect", choices=sorted(DEFECTS), help="put into the code on purpose")
+    parser.add_argument("--first", action="store_true", help="stop at the first run that finds something")
+    parser.add_argument("--verbose", action="store_true", help="print what everybody says")
+    asked = parser.parse_args()
+    _fix_order_of_sets()
+    warnings.filterwarnings("ignore", message="coroutine .* was never awaited")  # its process was killed
+    begun = time.monotonic()
+    first = time.time_ns() // 10**9 if asked.seed is None else asked.seed
+    seed, found = first, 0
+    while (
+        seed < first + asked.runs
+        or time.monotonic() - begun < 60 * asked.minutes
+        or time.process_time() < asked.cpu_seconds
+    ):
+        with DEFECTS[asked.defect]() if asked.defect else nullcontext():
+            outcome = Run(draw(seed, PROFILES[asked.profile]), print if asked.verbose else None).run()
+        print(_summary(outcome), flush=True)
+        if outcome.faults:
+            found += 1
+            for fault in outcome.faults[:20]:
+                print(f"  {fault}")
+            defect = f" --defect {asked.defect}" if asked.defect else ""
+            print(f"reproduce: python -m tests.simulation --profile {asked.profile} --seed {seed}{defect}")
+            if asked.first:
+                break
+        seed += 1
+    return 1 if found else 0
+
+
+def _fix_order_of_sets() -> None:
+    """Sets of texts are iterated in an order that Python draws for each process, unless it is told."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
+
+
+def _summary(outcome: Outcome) -> str:
+    return (
+        f"seed {outcome.seed}: {'FAILED' if outcome.faults else 'ok'}, {outcome.versions} versions, "
+        f"{outcome.rows} records, {outcome.processes} processes, {outcome.rebalances} rebalances, "
+        f"{outcome.fenced} fenced, {outcome.virtual_s:.0f} s, {outcome.actions} actions, {outcome.digest}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

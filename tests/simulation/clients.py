@@ -1,0 +1,505 @@
+"""Clients of the cluster in memory that behave as librdkafka's do, errors included, and their network.
+
+Everything that a client does by itself belongs to its process: it stops while that is paused, and is over
+when it dies. What was sent before arrives all the same.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from tests.simulation.kafka import Broker, Entry, Fenced, Partition, SentRecord, Verdict
+from tests.simulation.scheduler import Action, Process, Scheduler, SimExecutor
+
+_BEGINNING: Final = -2
+_IDLE_POLL_S: Final = 2.0  # a poll that nobody waits for may take longer than it was asked to
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkOptions:
+    """How the way to the broker is; shares between 0 and 1, times in seconds."""
+
+    usual_s: float = 0.003
+    #: Requests that take up to ``slow_s``.
+    slow: float = 0.02
+    slow_s: float = 0.5
+    #: Records that are refused for good: the process ends.
+    refused: float = 0.0
+    #: Commits that the coordinator wants to be written again.
+    aborted: float = 0.0
+    #: The producer's queue holds so many records.
+    queue_records: int = 200
+    #: A reader gets so many records at once.
+    fetch_records: int = 50
+
+
+class Network:
+    """Draws delays and failures."""
+
+    def __init__(self, options: NetworkOptions, seed: int) -> None:
+        self.options = options
+        self.calm = False
+        self._rng = Random(f"{seed}:network")
+        self._down: dict[tuple[str, int], float] = {}
+
+    def delay(self) -> float:
+        """Of one request or answer."""
+        options, rng = self.options, self._rng
+        if not self.calm and rng.random() < options.slow:
+            return rng.random() * options.slow_s
+        return rng.random() * options.usual_s
+
+    def away(self, partition: Partition, now: float) -> float:
+        """How long the partition has no leader yet, as far as is known."""
+        away = self._down.get((partition.topic, partition.number), 0.0) - now
+        return 0.0 if self.calm else max(0.0, away)
+
+    def take_down(self, partition: Partition, until: float) -> None:
+        """The partition has no leader up to ``until``."""
+        self._down[partition.topic, partition.number] = until
+
+    def happens(self, share: float) -> bool:
+        """Whether a fault of this share strikes now."""
+        return not self.calm and share > 0 and self._rng.random() < share
+
+    def fetch_size(self) -> int:
+        """How many records a reader gets this time."""
+        return self._rng.randint(1, self.options.fetch_records)
+
+
+class Message:
+    """A record, or an error, as librdkafka gives it."""
+
+    __slots__ = ("_entry", "_error", "_offset", "_partition")
+
+    def __init__(
+        self, partition: Partition, offset: int, entry: Entry | None, error: KafkaError | None
+    ) -> None:
+        self._partition, self._offset, self._entry, self._error = partition, offset, entry, error
+
+    def topic(self) -> str:
+        return self._partition.topic
+
+    def partition(self) -> int:
+        return self._partition.number
+
+    def offset(self) -> int:
+        return self._offset
+
+    def key(self) -> bytes | None:
+        return None if self._entry is None else self._entry.key
+
+    def value(self) -> bytes | None:
+        return None if self._entry is None else self._entry.value
+
+    def error(self) -> KafkaError | None:
+        return self._error
+
+
+_Delivered = Callable[[KafkaError | None, Message], None]
+
+
+class SimProducer:
+    """``confluent_kafka.Producer``: idempotent, gapless; with ``transactional.id`` transactional."""
+
+    def __init__(self, machine: SimMachine, config: Mapping[str, Any]) -> None:
+        self._machine = machine
+        self._id: str | None = config.get("transactional.id")
+        self._epoch = -1
+        self._fenced = False
+        self._lanes: dict[tuple[str, int], _Lane] = {}
+        self._reports: deque[tuple[_Delivered, KafkaError | None, Message]] = deque()
+        self._waiting: list[Action] = []
+        self._records = 0
+        self._busy = False  # the last transaction's markers are not all written
+
+    def __len__(self) -> int:
+        return self._records
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        on_delivery: _Delivered,
+        _partitioner: Any,
+        timestamp: int,
+        headers: Sequence[tuple[str, bytes]],
+    ) -> None:
+        self._machine.process.require_alive()
+        if self._fenced:
+            raise KafkaException(_fenced_error())
+        if self._id is None and self._records >= self._machine.network.options.queue_records:
+            raise BufferError
+        place = self._machine.broker.partition(topic, partition)
+        lane = self._lanes.get((topic, partition))
+        if lane is None:
+            lane = self._lanes[topic, partition] = _Lane(self, self._machine, place)
+        self._records += 1
+        lane.add(SentRecord(key, value, timestamp, tuple(headers)), on_delivery)
+
+    def poll(self, timeout: float = 0.0) -> int:
+        """Serve delivery reports; waits for some."""
+        self._machine.process.require_alive()
+        if not self._reports and timeout:
+            self._wait(max(timeout, _IDLE_POLL_S) if self._id is None else timeout)
+        served = 0
+        while self._reports:
+            delivered, error, message = self._reports.popleft()
+            self._records -= 1
+            delivered(error, message)
+            served += 1
+        return served
+
+    def flush(self, timeout: float) -> int:
+        clock = self._machine.scheduler
+        deadline = clock.now + timeout
+        self.poll()
+        while self._records and clock.now < deadline:
+            self.poll(deadline - clock.now)
+        return self._records
+
+    def purge(self) -> None:
+        self._lanes.clear()
+
+    def close(self) -> None:
+        """Give the connections back."""
+
+    # ---- transactions
+
+    def init_transactions(self, _timeout: float) -> None:
+        epochs: list[int] = []
+        assert self._id is not None
+        owner_id = self._id
+
+        def arrive(then: Action) -> None:
+            def taken_over(epoch: int) -> None:
+                epochs.append(epoch)
+                then()
+
+            self._machine.broker.take_over(owner_id, taken_over)
+
+        self._machine.ask(arrive)
+        self._epoch = epochs[0]
+
+    def begin_transaction(self) -> None:
+        self._machine.process.require_alive()
+        if self._fenced:
+            raise KafkaException(_fenced_error())
+
+    def commit_transaction(self, timeout: float) -> None:
+        self.flush(timeout)
+        if self._machine.network.happens(self._machine.network.options.aborted):
+            error = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "told to abort", False, False, True)
+            raise KafkaException(error)
+        self._end(Verdict.COMMITTED)
+
+    def abort_transaction(self, timeout: float) -> None:
+        while self.flush(timeout) and not self._fenced:
+            pass  # what is on its way must not come to the next transaction
+        self._end(Verdict.ABORTED)
+
+    def _end(self, verdict: Verdict) -> None:
+        assert self._id is not None
+        owner_id, epoch, refused = self._id, self._epoch, [self._fenced]
+
+        def ended() -> None:
+            self._busy = False
+            for lane in self._lanes.values():
+                lane.wake()
+
+        def arrive(then: Action) -> None:
+            try:
+                self._busy = True
+                self._machine.process.light("commit")
+                self._machine.broker.end(owner_id, epoch, verdict, ended)
+            except Fenced:
+                refused[0] = True
+            then()  # the answer does not wait for the markers
+
+        if not self._fenced:
+            self._machine.ask(arrive)
+        if refused[0]:
+            self._fenced = True
+            raise KafkaException(_fenced_error())
+
+    @property
+    def may_send(self) -> bool:
+        """Whether the coordinator lets records of the next transaction in."""
+        return not self._busy
+
+    def append(self, place: Partition, records: Sequence[SentRecord]) -> int:
+        """A request has arrived."""
+        broker = self._machine.broker
+        if self._id is None:
+            return broker.append(place, records)
+        return broker.append_in_transaction(self._id, self._epoch, place, records)
+
+    def fence(self) -> None:
+        """An answer says that the epoch is over."""
+        self._fenced = True
+
+    def report(self, delivered: _Delivered, error: KafkaError | None, message: Message) -> None:
+        """A record was delivered, or was not."""
+        self._reports.append((delivered, error, message))
+        waiting, self._waiting = self._waiting, []
+        for resume in waiting:
+            resume()
+
+    def _wait(self, timeout: float) -> None:
+        scheduler = self._machine.scheduler
+        resume = scheduler.park()
+        self._waiting.append(resume)
+        scheduler.after(timeout, resume, self._machine.process)
+        scheduler.wait_parked()
+
+
+class _Lane:
+    """One producer's records for one partition: sent in order, one request at a time."""
+
+    def __init__(self, producer: SimProducer, machine: SimMachine, place: Partition) -> None:
+        self._producer = producer
+        self._machine = machine
+        self._place = place
+        self._queue: deque[tuple[SentRecord, _Delivered]] = deque()
+        self._sending = False
+        self._answered_at = 0.0
+
+    def add(self, record: SentRecord, delivered: _Delivered) -> None:
+        self._queue.append((record, delivered))
+        self.wake()
+
+    def wake(self) -> None:
+        """Send what is queued, unless a request is on its way."""
+        if self._queue and not self._sending and self._producer.may_send:
+            self._sending = True
+            network, scheduler = self._machine.network, self._machine.scheduler
+            scheduler.after(network.delay(), self._send, self._machine.process)
+
+    def _send(self) -> None:
+        """From here on the records are on the wire, whatever becomes of the process."""
+        network, scheduler = self._machine.network, self._machine.scheduler
+        if away := network.away(self._place, scheduler.now):
+            scheduler.after(min(away, 0.5), self._send, self._machine.process)
+            return
+        count = min(len(self._queue), self._machine.network.fetch_size())
+        batch = [self._queue.popleft() for _ in range(count)]
+        scheduler.after(network.delay(), lambda: self._arrive(batch))
+
+    def _arrive(self, batch: list[tuple[SentRecord, _Delivered]]) -> None:
+        network, scheduler, process = self._machine.network, self._machine.scheduler, self._machine.process
+        error: KafkaError | None = None
+        first = -1
+        process.light("rows")
+        if network.happens(network.options.refused):
+            error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed to write any more")
+        else:
+            try:
+                first = self._producer.append(self._place, [record for record, _ in batch])
+            except Fenced:
+                error = _fenced_error()
+        scheduler.after(0.0, self._sent, process)
+        self._answered_at = max(self._answered_at, scheduler.now + network.delay())
+        scheduler.at(self._answered_at, lambda: self._answer(batch, first, error), process)
+
+    def _sent(self) -> None:
+        self._sending = False
+        self.wake()
+
+    def _answer(
+        self, batch: list[tuple[SentRecord, _Delivered]], first: int, error: KafkaError | None
+    ) -> None:
+        if error is not None and error.code() == KafkaError._FENCED:
+            self._producer.fence()
+        for number, (record, delivered) in enumerate(batch):
+            entry = Entry(first + number, record, record.timestamp_ms)
+            self._producer.report(delivered, error, Message(self._place, first + number, entry, error))
+
+
+class SimConsumer:
+    """``confluent_kafka.Consumer`` without a group, telling of ends of partitions."""
+
+    def __init__(self, machine: SimMachine, config: Mapping[str, Any]) -> None:
+        self._machine = machine
+        self._committed = config["isolation.level"] == "read_committed"
+        self._positions: dict[Partition, int] = {}
+        self._told: dict[Partition, int] = {}
+
+    def assign(self, places: Sequence[Any]) -> None:
+        self._machine.process.require_alive()
+        for place in places:
+            partition = self._machine.broker.partition(place.topic, place.partition)
+            self._positions[partition] = partition.start if place.offset == _BEGINNING else place.offset
+
+    def consume(self, most: int, timeout: float) -> list[Message]:
+        """Waits for a part of the timeout, so that ends and records come at any time."""
+        network = self._machine.network
+        self._machine.scheduler.block(min(timeout, network.delay() + timeout * network.delay()))
+        found: list[Message] = []
+        for partition, position in self._positions.items():
+            size = min(most, network.fetch_size() * 10)
+            entries, after = partition.read(position, size, committed=self._committed)
+            found += [Message(partition, entry.offset, entry, None) for entry in entries]
+            self._positions[partition] = after
+            end = partition.stable_end if self._committed else partition.end
+            if after == end and self._told.get(partition) != end:
+                self._told[partition] = end
+                found.append(Message(partition, end, None, KafkaError(KafkaError._PARTITION_EOF)))
+        if not found:
+            self._machine.scheduler.block(timeout * 0.7)
+        return found
+
+    def get_watermark_offsets(self, place: Any, timeout: float) -> tuple[int, int]:
+        self._machine.wait()
+        partition = self._machine.broker.partition(place.topic, place.partition)
+        bounds = partition.start, partition.stable_end if self._committed else partition.end
+        self._machine.wait()
+        return bounds
+
+    def close(self) -> None:
+        """Give the connections back."""
+
+
+class SimAdmin:
+    """``confluent_kafka.admin.AdminClient``."""
+
+    def __init__(self, machine: SimMachine) -> None:
+        self._machine = machine
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        self._machine.wait()
+        found = self._machine.broker.topics.get(topic)
+        if found is None:
+            unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+            answer = SimpleNamespace(error=unknown, partitions={})
+        else:
+            answer = SimpleNamespace(error=None, partitions=dict(enumerate(found.partitions)))
+        return SimpleNamespace(topics={topic: answer})
+
+    def create_topics(self, topics: Sequence[Any], request_timeout: float) -> dict[str, Future[Any]]:
+        self._machine.wait()
+        answers = {}
+        for topic in topics:
+            future: Future[Any] = Future()
+            if self._machine.broker.create(topic.topic, topic.num_partitions, topic.config):
+                future.set_result(None)
+            else:
+                future.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS)))
+            answers[topic.topic] = future
+        return answers
+
+    def describe_configs(self, resources: Sequence[Any], request_timeout: float) -> dict[Any, Future[Any]]:
+        self._machine.wait()
+        topics = self._machine.broker.topics
+        return {
+            resource: _known(
+                {name: SimpleNamespace(value=value) for name, value in topics[resource.name].config.items()}
+            )
+            for resource in resources
+        }
+
+    def describe_topics(self, topics: Any, request_timeout: float) -> dict[str, Future[Any]]:
+        self._machine.wait()
+        known = self._machine.broker.topics
+        return {name: _known(SimpleNamespace(topic_id=known[name].id)) for name in topics.topic_names}
+
+    def list_offsets(
+        self, places: Mapping[Any, Any], isolation_level: Any, request_timeout: float
+    ) -> dict[Any, Future[Any]]:
+        self._machine.wait()
+        broker = self._machine.broker
+        ends = {place: broker.partition(place.topic, place.partition).end for place in places}
+        self._machine.wait()
+        return {place: _known(SimpleNamespace(offset=end)) for place, end in ends.items()}
+
+
+class _Thread:
+    """A background thread of a process, which nobody has to wait for."""
+
+    def join(self) -> None:
+        """See ``app.machine``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """Where state is kept: names only."""
+
+    home: Path
+
+    def partition(self, partition: int) -> Path:
+        return self.home / f"partition-{partition}"
+
+    def announce(self, address: str) -> None:
+        """Nobody asks."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class SimMachine:
+    """See ``app.machine.Machine``: what one process has of the world."""
+
+    def __init__(self, process: Process, broker: Broker, network: Network) -> None:
+        self.process = process
+        self.broker = broker
+        self.network = network
+        self.scheduler: Scheduler = process.scheduler
+
+    def producer(self, config: Mapping[str, Any]) -> Any:
+        return SimProducer(self, config)
+
+    def consumer(self, config: Mapping[str, Any]) -> Any:
+        return SimConsumer(self, config)
+
+    def admin(self, config: Mapping[str, Any]) -> Any:
+        return SimAdmin(self)
+
+    def directory(self, home: Path) -> Any:
+        return _Directory(home)
+
+    def executor(self, threads: int, name: str) -> Any:
+        """Steps compute, and wait for nobody: they need no thread."""
+        return SimExecutor(self.process, threads, blocking=name != "steps")
+
+    def background(self, work: Callable[[], None], name: str) -> _Thread:
+        self.scheduler.after(0.0, lambda: self.scheduler.begin(work, self.process), self.process)
+        return _Thread()
+
+    def wait(self) -> None:
+        """One way over the network."""
+        self.scheduler.block(self.network.delay())
+
+    def ask(self, arrive: Callable[[Action], None]) -> None:
+        """Send a request, and wait for its answer; what happens at the broker calls its argument with it."""
+        self.process.require_alive()
+        scheduler = self.scheduler
+        resume = scheduler.park()
+
+        def answer() -> None:
+            scheduler.after(self.network.delay(), resume, self.process)
+
+        def send() -> None:
+            scheduler.after(self.network.delay(), lambda: arrive(answer))
+
+        scheduler.after(self.network.delay(), send, self.process)
+        scheduler.wait_parked()
+
+
+def _known(value: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(value)
+    return future
+
+
+def _fenced_error() -> KafkaError:
+    return KafkaError(KafkaError._FENCED, "fenced by a newer producer", True)

@@ -1,0 +1,183 @@
+"""Defects that are put into the real code on purpose, to see that the simulation finds them.
+
+Each is a small change of one step, as a slip in a review would let it through. A defect whose step does not
+exist yet is missing here; it comes with the step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+from app.batch_queue import Batch, BatchQueue, Cut
+from app.fetched import FetchedBatch
+from app.in_flight import InFlight, InFlightBatches
+from app.marker_records import MarkersAmongRows
+from app.partition_writer import PartitionWriter
+from app.pipeline import Pipeline
+from app.transaction import Record as SentRecord
+from tests.logs import Record
+from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.processor.batch import LogRecord, StateChange, StepResult
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.encode import encode_entry
+from tidegate.raftlog.entry import AbortTxn, Command, Op
+
+Defect: TypeAlias = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def _patched(owner: Any, name: str, replacement: Any) -> Iterator[None]:
+    original = getattr(owner, name) if not isinstance(owner, type) else owner.__dict__[name]
+    setattr(owner, name, replacement)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+@contextmanager
+def offsets_before_acknowledgements() -> Iterator[None]:
+    """A batch counts as acknowledged as soon as its rows are handed to the producer."""
+
+    async def acknowledged(self: InFlightBatches) -> list[InFlight]:
+        while not self._flights:
+            if self._ended:
+                return []
+            self._changed.clear()
+            await self._changed.wait()
+        return list(self._flights)
+
+    with _patched(InFlightBatches, "acknowledged", acknowledged):
+        yield
+
+
+@contextmanager
+def state_before_rows() -> Iterator[None]:
+    """The state of a batch is committed before its rows are handed to the producer."""
+    original = Pipeline._produce
+
+    async def produce(self: Pipeline, flight: InFlight) -> None:
+        loop = asyncio.get_running_loop()
+        state = replace(flight.result, checkpoint=None, acks=[], requests=[])
+        await loop.run_in_executor(self._threads.commits, self._writer.commit, [state])
+        flight.result.changes.clear()
+        await original(self, flight)
+
+    with _patched(Pipeline, "_produce", produce):
+        yield
+
+
+@contextmanager
+def unfrozen_state() -> Iterator[None]:
+    """What a batch changed is looked up when it is committed: with the changes of the next one in it."""
+    run, write = Pipeline._run, PartitionWriter.commit
+    shared: WeakKeyDictionary[Pipeline, list[StateChange]] = WeakKeyDictionary()
+
+    def patched_run(self: Pipeline, step: Any, argument: Any) -> Any:
+        result, wanted = run(self, step, argument)
+        changes = shared.setdefault(self, [])
+        changes += result.changes
+        result.changes = changes
+        return result, wanted
+
+    def patched_commit(self: PartitionWriter, results: Sequence[StepResult]) -> None:
+        lists = {id(result.changes): result.changes for result in results}
+        changes = [change for each in lists.values() for change in each]
+        for each in lists.values():
+            each.clear()  # one of them is the list of every batch that is not committed
+        rest = [replace(result, changes=[]) for result in results]
+        write(self, [replace(rest[0], changes=changes), *rest[1:]])
+
+    with _patched(Pipeline, "_run", patched_run), _patched(PartitionWriter, "commit", patched_commit):
+        yield
+
+
+@contextmanager
+def abort_before_commits() -> Iterator[None]:
+    """The end of an aborted transaction is taken as soon as it is read, not where it stands in the log."""
+    take = BatchQueue._take
+
+    def patched(self: BatchQueue) -> Batch | Cut:
+        taken = take(self)
+        if isinstance(taken, Cut):
+            return taken
+        coming = [
+            record for batch in self._waiting if isinstance(batch, FetchedBatch) for record in batch.records
+        ]
+        return Batch(list(_with_aborts_of(coming, taken.records)), taken.end)
+
+    with _patched(BatchQueue, "_take", patched):
+        yield
+
+
+def _with_aborts_of(coming: Sequence[LogRecord], records: Sequence[LogRecord]) -> Iterator[LogRecord]:
+    """The records; the first command of each range has the ends of all transactions that are known by now."""
+    aborts: dict[int, tuple[Op, ...]] = {}
+    for record in [*records, *coming]:
+        entry = decode_entry(record.key, record.value)
+        if isinstance(entry, Command):
+            found = tuple(op for op in entry.ops or () if isinstance(op, AbortTxn))
+            aborts[entry.range_id] = aborts.get(entry.range_id, ()) + found
+    for record in records:
+        entry = decode_entry(record.key, record.value)
+        if isinstance(entry, Command) and (early := aborts.pop(entry.range_id, ())):
+            value = encode_entry(entry._replace(ops=early + tuple(entry.ops or ())))
+            yield Record(record.offset, record.key, value, record.timestamp)
+        else:
+            yield record
+
+
+@contextmanager
+def marker_to_all_but_one() -> Iterator[None]:
+    """A marker goes to every partition but the last one."""
+    original = MarkersAmongRows.of
+
+    async def patched(self: MarkersAmongRows, marker: ResolvedTimestamp) -> list[SentRecord]:
+        records = await original(self, marker)
+        return records[:-1]
+
+    with _patched(MarkersAmongRows, "of", patched):
+        yield
+
+
+@contextmanager
+def unreported_span_ignored() -> Iterator[None]:
+    """The frontier is the minimum over the spans that ranges have reported, and not over all of them."""
+    begin, apply = FeedFrontier.__init__, FeedFrontier.apply
+    floors: dict[int, Timestamp] = {}
+
+    def patched_init(self: FeedFrontier, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        floors[id(self)] = self._frontier.minimum
+
+    def high_water(self: FeedFrontier) -> Timestamp:
+        floor = floors[id(self)]
+        reported = [timestamp for _, timestamp in self._frontier.entries() if timestamp > floor]
+        return max(self._start, min(reported, default=floor))
+
+    def patched_apply(self: FeedFrontier, *args: Any) -> bool:
+        apply(self, *args)
+        return True
+
+    with (
+        _patched(FeedFrontier, "__init__", patched_init),
+        _patched(FeedFrontier, "high_water", property(high_water)),
+        _patched(FeedFrontier, "apply", patched_apply),
+    ):
+        yield
+
+
+DEFECTS: Final[dict[str, Defect]] = {
+    "offsets-before-acknowledgements": offsets_before_acknowledgements,
+    "state-before-rows": state_before_rows,
+    "unfrozen-state": unfrozen_state,
+    "abort-before-commits": abort_before_commits,
+    "marker-to-all-but-one": marker_to_all_but_one,
+    "unreported-span-ignored": unreported_span_ignored,
+}

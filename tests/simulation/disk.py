@@ -1,0 +1,92 @@
+"""Stores of partition state on a simulated disk: they outlive processes, and can be lost or set back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tables.store import ChangelogPosition
+from tests.simulation.scheduler import Process
+from tidegate.processor.batch import StateChange, StateTable
+
+
+@dataclass(slots=True)
+class _Content:
+    rows: dict[tuple[StateTable, bytes], bytes] = field(default_factory=dict)
+    positions: dict[StateTable, ChangelogPosition] = field(default_factory=dict)
+    written_ms: int | None = None
+
+    def copy(self) -> _Content:
+        return _Content(dict(self.rows), dict(self.positions), self.written_ms)
+
+
+class Disk:
+    """What one machine keeps over restarts of its processes."""
+
+    def __init__(self) -> None:
+        self._content: dict[Path, _Content] = {}
+        self._older: dict[Path, _Content] = {}
+
+    def content(self, path: Path) -> _Content:
+        """What is kept at ``path``."""
+        return self._content.setdefault(path, _Content())
+
+    def lose(self) -> None:
+        """The machine is another one now."""
+        self._content.clear()
+        self._older.clear()
+
+    def sync(self) -> None:
+        """What is kept now survives a power failure."""
+        self._older = {path: content.copy() for path, content in self._content.items()}
+
+    def fail_power(self) -> None:
+        """What was written since the last sync is gone."""
+        self._content = {path: content.copy() for path, content in self._older.items()}
+
+
+class MemoryStore:
+    """See ``tables.store.LocalStore``; each call is done or not, and nothing of a dead process is."""
+
+    def __init__(self, path: Path, disk: Disk, process: Process) -> None:
+        self._content = disk.content(path)
+        self._process = process
+        process.require_alive()
+
+    def positions(self) -> Mapping[StateTable, ChangelogPosition]:
+        return dict(self._content.positions)
+
+    def written_at_ms(self) -> int | None:
+        return self._content.written_ms
+
+    def rows(self) -> Iterator[StateChange]:
+        for (table, key), value in sorted(
+            self._content.rows.items(), key=lambda row: (row[0][0].value, row[0][1])
+        ):
+            yield StateChange(table, key, value)
+
+    def write(
+        self,
+        changes: Iterable[StateChange],
+        positions: Mapping[StateTable, tuple[str, int]],
+        now_ms: int,
+    ) -> None:
+        self._process.require_alive()
+        for table, key, value in changes:
+            if value is None:
+                self._content.rows.pop((table, key), None)
+            else:
+                self._content.rows[table, key] = value
+        for table, position in positions.items():
+            self._content.positions[table] = ChangelogPosition(*position)
+        self._content.written_ms = now_ms
+
+    def clear(self) -> None:
+        self._process.require_alive()
+        self._content.rows.clear()
+        self._content.positions.clear()
+        self._content.written_ms = None
+
+    def close(self) -> None:
+        """The content stays."""

@@ -1,0 +1,175 @@
+"""What one run is: everything that is drawn from its seed before it begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final, NamedTuple
+
+from sim.options import StoreOptions
+from sim.plan import OutcomeMix, Workload
+from sim.workloads.bank import Bank, BankOptions
+from sim.workloads.random import RandomOptions, RandomTransactions
+from tests.simulation.clients import NetworkOptions
+from tidegate.changefeed.options import FeedOptions
+
+_EVENTFUL: Final = OutcomeMix(restart=0.1, abort=0.08, abandon=0.06)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How much may go wrong. Counts are the most of each kind of fault in one run.
+
+    ``seconds`` are of virtual time, during which the store writes ``rows_per_s``.
+    """
+
+    seconds: tuple[float, float] = (4.0, 10.0)
+    rows_per_s: tuple[float, float] = (20.0, 80.0)
+    workers: int = 3
+    partitions: int = 3
+    feeds: int = 2
+    kills: int = 4
+    pauses: int = 3
+    rebalances: int = 3
+    outages: int = 3
+    disk_faults: int = 1
+    strandings: int = 3
+    network: bool = True
+
+
+PROFILES: Final = {
+    "fast": Profile(),
+    "crashes": Profile(workers=1, feeds=1, pauses=0, rebalances=0, kills=8, strandings=6),
+    "calm": Profile(kills=0, pauses=0, rebalances=0, outages=0, disk_faults=0, strandings=0, network=False),
+    "long": Profile(
+        seconds=(20.0, 90.0), kills=12, pauses=8, rebalances=8, outages=8, disk_faults=3, strandings=8
+    ),
+}
+
+
+class Fault(NamedTuple):
+    """Something that goes wrong at a time; which worker or partition it hits is drawn then."""
+
+    at: float
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """One run."""
+
+    seed: int
+    seconds: float
+    workers: int
+    partitions: int
+    output_partitions: int
+    checkpoint_partitions: int
+    batch_records: int
+    slowness: float
+    store: StoreOptions
+    network: NetworkOptions
+    lost_requests: float
+    late_requests: float
+    duplicates: float
+    slow_markers: float
+    push_age_ms: int
+    push_repeat_ms: int
+    feeds: tuple[tuple[float, FeedOptions], ...]
+    faults: tuple[Fault, ...]
+
+    def workload(self) -> Workload:
+        """A new workload: the same one every time."""
+        rng = Random(f"{self.seed}:workload")
+        if rng.random() < 0.5:
+            return Bank(BankOptions(rng.randint(8, 60), rng.randint(1, 6), _EVENTFUL), self.seed)
+        return RandomTransactions(
+            RandomOptions(rng.randint(1, 2), rng.randint(1, 4), rng.randint(10, 40), outcomes=_EVENTFUL),
+            self.seed,
+        )
+
+
+def draw(seed: int, profile: Profile) -> RunPlan:
+    """The run of a seed."""
+    rng = Random(f"{seed}:plan")
+    seconds = rng.uniform(*profile.seconds)
+    partitions = rng.randint(1, profile.partitions)
+    return RunPlan(
+        seed=seed,
+        seconds=seconds,
+        workers=rng.randint(1, profile.workers),
+        partitions=partitions,
+        output_partitions=rng.randint(1, 4),
+        checkpoint_partitions=rng.randint(1, 2),
+        batch_records=rng.choice((1, 5, 20, 100)),
+        slowness=rng.choice((0.0, 0.02, 0.3)) if profile.network else 0.0,
+        store=_store(rng, partitions, rng.uniform(*profile.rows_per_s)),
+        network=_network(rng) if profile.network else NetworkOptions(slow=0.0),
+        lost_requests=rng.choice((0.0, 0.3)) if profile.network else 0.0,
+        late_requests=rng.choice((0.0, 0.3)) if profile.network else 0.0,
+        duplicates=rng.choice((0.0, 0.05)) if profile.network else 0.0,
+        slow_markers=rng.choice((0.0, 0.0, 0.1)) if profile.network else 0.0,
+        push_age_ms=rng.choice((50, 300, 1_000)),
+        push_repeat_ms=rng.choice((50, 500)),
+        feeds=tuple(_feed(rng, number, seconds) for number in range(rng.randint(1, profile.feeds))),
+        faults=_faults(rng, profile, seconds),
+    )
+
+
+def _store(rng: Random, partitions: int, rows_per_s: float) -> StoreOptions:
+    return StoreOptions(
+        partitions=partitions,
+        write_rate=rows_per_s,
+        nodes=rng.randint(1, 3),
+        closed_lag_ms=rng.choice((50, 200, 1_000)),
+        heartbeat_ms=rng.choice((100, 300, 1_000)),
+        max_offset_ms=rng.choice((0, 50, 250)),
+        descriptor_interval_ms=rng.choice((1_000, 10_000)),
+        snapshot_interval_ms=rng.choice((0, 700)),
+        snapshot_chunk_intents=rng.choice((1, 1_000)),
+        txn_expiry_ms=rng.choice((200, 1_000)),
+        request_gap_ms=rng.choice((0, 5, 50, 150)),
+        resolve_delay_ms=rng.choice((0, 50, 400)),
+        request_writes=rng.choice((1, 4, 64)),
+        rejected_fraction=rng.choice((0.0, 0.1)),
+        zombie_fraction=rng.choice((0.0, 0.3)),
+    )
+
+
+def _network(rng: Random) -> NetworkOptions:
+    return NetworkOptions(
+        usual_s=rng.choice((0.001, 0.005, 0.03)),
+        slow=rng.choice((0.0, 0.02, 0.1)),
+        slow_s=rng.choice((0.1, 1.0)),
+        refused=rng.choice((0.0, 0.0, 0.002)),
+        aborted=rng.choice((0.0, 0.0, 0.03)),
+        queue_records=rng.choice((3, 50, 100_000)),
+        fetch_records=rng.choice((1, 10, 100)),
+    )
+
+
+def _feed(rng: Random, number: int, seconds: float) -> tuple[float, FeedOptions]:
+    begins = 0.0 if number == 0 else rng.uniform(0.0, seconds * 0.6)
+    options = FeedOptions(
+        updated=True,
+        resolved_interval_ns=rng.choice((0, 0, 500_000_000)),
+        diff=rng.random() < 0.3,
+        topic_prefix=f"f{number}-",
+    )
+    return begins, options
+
+
+def _faults(rng: Random, profile: Profile, seconds: float) -> tuple[Fault, ...]:
+    counts = {
+        "kill": profile.kills,
+        "pause": profile.pauses,
+        "rebalance": profile.rebalances,
+        "outage": profile.outages,
+        "disk": profile.disk_faults,
+        "strand": profile.strandings,
+    }
+    found = [
+        Fault(seconds * rng.uniform(0.1, 1.0), kind)
+        for kind, most in counts.items()
+        for _ in range(rng.randint(0, most))
+    ]
+    return tuple(sorted(found))

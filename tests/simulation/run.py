@@ -1,0 +1,369 @@
+"""One run: a store, a cluster, workers and what befalls them, from one seed."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final, NoReturn
+
+import structlog
+
+from app.assignment import Assignment
+from app.ending import leaving_by
+from app.settings import Settings
+from app.topics import Topics
+from tests.simulation.clients import Network, SimMachine
+from tests.simulation.disk import Disk
+from tests.simulation.group import Group, Member
+from tests.simulation.judge import covered, read_jobs, violations
+from tests.simulation.kafka import Broker, SentRecord
+from tests.simulation.plan import Fault, RunPlan
+from tests.simulation.scheduler import Ended, Process, Scheduler
+from tests.simulation.source import Source
+from tests.simulation.worker import SimShell, start_worker
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedState, TableName
+from tidegate.changefeed.job_records import DefinitionRecord
+from tidegate.changefeed.options import FeedOptions
+from tidegate.errors import DeliveryError, FatalError
+from tidegate.hlc import ZERO
+from tidegate.rows import decode_descriptor
+
+_BASE_NS: Final = 1_700_000_000 * 10**9
+_SESSION_S: Final = 1.0
+_DRAIN_S: Final = 2.0
+_PREFIX: Final = "s-"
+_APP_ID: Final = "app"
+_CALM_S: Final = 400.0  # virtual: how long everything may take to come to rest once nothing goes wrong
+_LINES: Final = 400
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a run. ``faults`` are sentences, none for a run that was as it should be."""
+
+    seed: int
+    faults: list[str] = field(default_factory=list)
+    rows: int = 0
+    versions: int = 0
+    processes: int = 0
+    rebalances: int = 0
+    fenced: int = 0
+    virtual_s: float = 0.0
+    actions: int = 0
+    digest: str = ""
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES))
+
+
+class _Host:
+    """A machine that runs one worker after another."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.disk = Disk()
+        self.process: Process | None = None
+        self.member: Member | None = None
+        self.shell: SimShell | None = None
+        self.starts = 0
+
+
+class Run:
+    """Builds everything, lets it run, and judges it."""
+
+    def __init__(self, plan: RunPlan, echo: Callable[[str], None] | None = None) -> None:
+        self.plan = plan
+        self.outcome = Outcome(plan.seed)
+        self._echo = echo
+        self._rng = Random(f"{plan.seed}:faults")
+        self.scheduler = Scheduler(plan.seed)
+        self.broker = Broker(self.scheduler, plan.seed, _BASE_NS // 10**6, plan.slow_markers)
+        self.network = Network(plan.network, plan.seed)
+        self.source = Source(
+            self.scheduler,
+            self.broker,
+            _PREFIX,
+            plan.workload(),
+            plan.store,
+            plan.seed,
+            _BASE_NS,
+            lost=plan.lost_requests,
+            late=plan.late_requests,
+        )
+        self.settings = Settings(
+            bootstrap_servers="127.0.0.1:9092",
+            app_id=_APP_ID,
+            topic_prefix=_PREFIX,
+            data_dir=Path("/nowhere"),
+            batch_records=plan.batch_records,
+            output_partitions=plan.output_partitions,
+            checkpoint_partitions=plan.checkpoint_partitions,
+            push_age_ms=plan.push_age_ms,
+            push_repeat_ms=plan.push_repeat_ms,
+            session_timeout_ms=int(_SESSION_S * 1000),
+            drain_timeout_ms=int(_DRAIN_S * 1000),
+        )
+        self.group = Group(self.scheduler, self.broker, plan.seed, _SESSION_S, _DRAIN_S * 1.5)
+        self.hosts = [_Host(f"w{number}") for number in range(plan.workers)]
+        self._calm = False
+
+    def run(self) -> Outcome:
+        """From the first action to the verdict."""
+        with leaving_by(self._leave), self._lines():
+            self._begin()
+            self.scheduler.run(self.plan.seconds)
+            self._calm_down()
+            self.scheduler.run(self.scheduler.now + _CALM_S, self._at_rest)
+            self._judge()
+            for host in self.hosts:
+                if host.process is not None:
+                    host.process.kill()
+            self.scheduler.run(self.scheduler.now + 0.001)
+        gc.collect()
+        return self.outcome
+
+    # ---- what happens
+
+    def _begin(self) -> None:
+        for host in self.hosts:
+            self.scheduler.after(self._rng.random() * 0.5, lambda host=host: self._start(host))  # type: ignore[misc]
+        for number, (at, options) in enumerate(self.plan.feeds):
+            self.scheduler.at(at, lambda number=number, options=options: self._create_feed(number, options))  # type: ignore[misc]
+        for fault in self.plan.faults:
+            self.scheduler.at(fault.at, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
+
+    def _start(self, host: _Host) -> None:
+        host.starts += 1
+        self.outcome.processes += 1
+        process = Process(self.scheduler, f"{host.name}.{host.starts}", self.plan.slowness)
+        host.process = process
+        process.on_end.append(lambda: self._ended(host, process))
+
+        def member(assignment: Assignment) -> Member:
+            return Member(
+                process,
+                self.broker,
+                self.network,
+                assignment,
+                str(self.plan.seed),
+                self.plan.batch_records,
+                self.plan.duplicates,
+            )
+
+        machine = SimMachine(process, self.broker, self.network)
+        host.shell, host.member = start_worker(process, machine, host.disk, self.settings, self.group, member)
+
+    def _ended(self, host: _Host, process: Process) -> None:
+        self._say(process.name, f"is gone: {process.end}")
+        if process.end is not None and not _expected(process.end[0]):
+            error = process.end[0]
+            self.outcome.faults.append(f"{process.name} ended by itself: {''.join(_trace(error))}")
+        self.scheduler.after(self._rng.random() * 0.5, lambda: self._start(host))
+
+    def _create_feed(self, number: int, options: FeedOptions) -> None:
+        jobs = Topics.of(self.settings).jobs
+        if jobs not in self.broker.topics:
+            self.scheduler.after(0.2, lambda: self._create_feed(number, options))
+            return
+        tables = [decode_descriptor(update.descriptor) for update in self.source.simulation.store.descriptors]
+        definition = FeedDefinition(
+            id=FeedId(f"feed{number}"),
+            epoch=FIRST_EPOCH,
+            description="",
+            sink_uri="kafka://127.0.0.1:9092",
+            tables=tuple(TableName.of(table) for table in tables),
+            options=options,
+            created_ns=0,
+        )
+        record = DefinitionRecord(definition)
+        self.broker.append(self.broker.partition(jobs, 0), [SentRecord(record.key, record.to_bytes(), 0)])
+
+    # ---- what goes wrong
+
+    def _strike(self, fault: Fault) -> None:
+        if self._calm:
+            return
+        running = [host for host in self.hosts if host.process is not None and host.process.alive]
+        host = self._rng.choice(running) if running else None
+        match fault.kind:
+            case "outage":
+                self._take_down_a_partition()
+            case "strand":
+                self._strand()
+            case "rebalance":
+                self.group.rebalance()
+                if self._rng.random() < 0.4:
+                    self.scheduler.after(self._rng.random() * 0.5, self.group.rebalance)
+            case "kill" if host is not None:
+                self._kill(host)
+            case "pause" if host is not None:
+                self._pause(host)
+            case "disk" if host is not None:
+                self._spoil_disk(host)
+
+    def _kill(self, host: _Host) -> None:
+        process = host.process
+        assert process is not None
+        drawn = self._rng.random()
+        if drawn < 0.2:
+            process.kill()
+        elif drawn < 0.4:
+            process.fuse = self._rng.randint(1, 300)
+        else:
+            process.unlit = self._rng.choice(("rows", "commit")), self._rng.randint(1, 60)
+
+    def _pause(self, host: _Host) -> None:
+        process, member = host.process, host.member
+        assert process is not None
+        assert member is not None
+        long = self._rng.random() < 0.5
+        seconds = _SESSION_S * self._rng.uniform(1.2, 4.0) if long else self._rng.random()
+        self._say(process.name, f"stops for {seconds:.1f} s")
+        process.pause()
+        if long:
+            self.scheduler.after(_SESSION_S, lambda: self.group.left_behind(member))
+        self.scheduler.after(seconds, lambda: self._wake(process, member))
+
+    def _wake(self, process: Process, member: Member) -> None:
+        if process.paused:
+            self._say(process.name, "goes on")
+            process.resume()
+            self.scheduler.after(self._rng.random() * 2.0, lambda: self.group.come_back(member))
+
+    def _take_down_a_partition(self) -> None:
+        topics = sorted(self.broker.topics)
+        place = self._rng.choice(self.broker.topics[self._rng.choice(topics)].partitions)
+        self.network.take_down(place, self.scheduler.now + self._rng.uniform(0.1, 6.0))
+
+    def _strand(self) -> None:
+        """Rows for one partition stay where they are, others go on; then workers die with them."""
+        written = [topic for name, topic in sorted(self.broker.topics.items()) if name.startswith("f")]
+        if not written:
+            return
+        place = self._rng.choice(self._rng.choice(written).partitions)
+        self.network.take_down(place, self.scheduler.now + self._rng.uniform(0.5, 3.0))
+        self.scheduler.after(self._rng.random(), self._kill_some)
+
+    def _kill_some(self) -> None:
+        for host in self.hosts:
+            if host.process is not None and not self._calm and self._rng.random() < 0.7:
+                host.process.kill()
+
+    def _spoil_disk(self, host: _Host) -> None:
+        assert host.process is not None
+        host.disk.sync()
+        self.scheduler.after(self._rng.random() * 3.0, lambda: self._lose_disk(host))
+
+    def _lose_disk(self, host: _Host) -> None:
+        if host.process is not None:
+            host.process.kill()
+        if self._rng.random() < 0.5:
+            host.disk.lose()
+        else:
+            host.disk.fail_power()
+
+    # ---- the end
+
+    def _calm_down(self) -> None:
+        self._calm = True
+        self.network.calm = self.source.calm = True
+        self.source.simulation.stop()
+        for host in self.hosts:
+            if host.process is not None and host.process.paused:
+                assert host.member is not None
+                self._wake(host.process, host.member)
+        self._rest_due = self.scheduler.now
+
+    def _at_rest(self) -> bool:
+        """Looked at once a second: whether every feed has come to the end of the history."""
+        if self.scheduler.now < self._rest_due:
+            return False
+        self._rest_due = self.scheduler.now + 1.0
+        if not self.source.simulation.drained:
+            return False
+        last = max((version.timestamp for version in self.source.history), default=ZERO)
+        view = read_jobs(self.broker, Topics.of(self.settings).jobs)
+        feeds = [feed for _, feed in view.feeds()]
+        if len(feeds) < len(self.plan.feeds):
+            return False
+        return any(feed.status is FeedState.FAILED for feed in feeds) or all(
+            feed.status is FeedState.RUNNING and covered(self.broker, feed) >= last for feed in feeds
+        )
+
+    def _judge(self) -> None:
+        outcome = self.outcome
+        view = read_jobs(self.broker, Topics.of(self.settings).jobs)
+        descriptors = self.source.simulation.store.descriptors
+        found = 0
+        for _, feed in view.feeds():
+            found += 1
+            outcome.faults += violations(self.broker, feed, self.source.history, descriptors)
+        if found != len(self.plan.feeds):
+            outcome.faults.append(f"{found} feeds of {len(self.plan.feeds)} are known")
+        for host in self.hosts:
+            if host.process is not None and host.process.alive and host.shell is not None:
+                for report in host.shell.partitions_report():
+                    outcome.faults += [f"quarantined: {hole}" for hole in report.quarantined]
+        outcome.versions = len(self.source.history)
+        outcome.rows = sum(
+            place.end
+            for name, topic in self.broker.topics.items()
+            if name.startswith("f")
+            for place in topic.partitions
+        )
+        outcome.rebalances, outcome.fenced = self.group.rebalances, self.broker.fenced
+        outcome.virtual_s, outcome.actions = self.scheduler.now, self.scheduler.actions
+        outcome.digest = self._digest()
+
+    def _digest(self) -> str:
+        """Of everything that stands in the cluster: two runs of one seed have the same."""
+        digest = hashlib.sha256(str(self.scheduler.actions).encode())
+        for name in sorted(self.broker.topics):
+            for place in self.broker.topics[name].partitions:
+                for entry in place.entries:
+                    digest.update(repr((name, place.number, entry.offset, entry.record)).encode())
+        return digest.hexdigest()[:16]
+
+    # ---- how processes end, and what they say
+
+    def _leave(self, error: Ended, status: int) -> NoReturn:
+        process = self.scheduler.process
+        assert process is not None
+        process.leave(error, status)
+        raise AssertionError("a process that has left goes on")
+
+    @contextmanager
+    def _lines(self) -> Iterator[None]:
+        """Keep the last lines of everybody's log."""
+
+        def keep(_: Any, level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+            process = self.scheduler.process
+            fields = " ".join(f"{name}={value}" for name, value in event.items() if name != "event")
+            self._say("-" if process is None else process.name, f"{level} {event.get('event')} {fields}")
+            raise structlog.DropEvent
+
+        structlog.configure(processors=[keep], cache_logger_on_first_use=False)
+        try:
+            yield
+        finally:
+            structlog.reset_defaults()
+
+    def _say(self, who: str, what: str) -> None:
+        line = f"{self.scheduler.now:10.4f} {who:6} {what}"
+        self.outcome.lines.append(line)
+        if self._echo is not None:
+            self._echo(line)
+
+
+def _expected(error: Ended) -> bool:
+    """Whether a worker may end itself for this."""
+    return error is None or isinstance(error, DeliveryError) or type(error) is FatalError
+
+
+def _trace(error: Ended) -> list[str]:
+    return [] if error is None else traceback.format_exception(error)

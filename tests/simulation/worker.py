@@ -1,0 +1,112 @@
+"""One worker process: the real agents on a simulated machine, put together as ``app.main`` does it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from app.assignment import Assignment
+from app.fetched import FetchedBatch
+from app.jobs_follower import JobsFollower
+from app.main import add_agents
+from app.report import FeedReport, PartitionReport
+from app.runtime import Runtime
+from app.schema_ids import RegistryWait
+from app.settings import Settings
+from app.topics import Topics
+from tables.store import LocalStore
+from tests.simulation.clients import SimMachine
+from tests.simulation.disk import Disk, MemoryStore
+from tests.simulation.group import Group, Member
+from tests.simulation.scheduler import Process
+from tidegate.changefeed.confluent import Schema
+from tidegate.changefeed.feed import FeedId
+
+
+class NoRegistry:
+    """See ``app.schema_ids.SchemaIds``: no feed of the simulation has schemas."""
+
+    def known(self, url: str, schemas: Sequence[Schema]) -> Mapping[Schema, int] | None:
+        return None
+
+    async def ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+        raise NotImplementedError
+
+    async def try_ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+        raise NotImplementedError
+
+    def waiting(self) -> tuple[RegistryWait, ...]:
+        return ()
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class SimShell:
+    """See ``app.shell.Shell``."""
+
+    runtime: Runtime
+    follower: JobsFollower
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.topic_names = Topics.of(settings)
+        self.assignment = Assignment(settings.drain_timeout_ms / 1000)
+        self.partitions_report: Callable[[], tuple[PartitionReport, ...]] = tuple
+        self.feeds_report: Callable[[], tuple[FeedReport, ...]] = tuple
+        self._member: Member | None = None
+
+    @property
+    def batches(self) -> Member:
+        assert self._member is not None
+        return self._member
+
+    def become(self, member: Member) -> None:
+        """The consumer, once there is one."""
+        self._member = member
+
+    def agent(self, *_: Any, **__: Any) -> Callable[[Any], Any]:
+        """Batches come from the group's member, not from Faust's streams."""
+        return lambda work: work
+
+    def batch_topic(self, name: str) -> Any:
+        return name
+
+    async def deliver(self, stream: Any, offer: Callable[[FetchedBatch], None]) -> None:
+        raise NotImplementedError
+
+
+def start_worker(
+    process: Process,
+    machine: SimMachine,
+    disk: Disk,
+    settings: Settings,
+    group: Group,
+    new_member: Callable[[Assignment], Member],
+) -> tuple[SimShell, Member]:
+    """Begin a worker in ``process``."""
+    shell = SimShell(settings)
+
+    def open_store(path: Path) -> LocalStore:
+        return MemoryStore(path, disk, process)
+
+    add_agents(shell, open_store)
+    member = new_member(shell.assignment)
+    shell.become(member)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        shell.runtime = await loop.run_in_executor(None, Runtime, settings, NoRegistry(), machine)
+        shell.follower = JobsFollower(settings, machine)
+        group.join(member)
+
+    async def guarded() -> None:
+        try:
+            await main()
+        except Exception as error:
+            process.failed(error)
+
+    process.loop.run_soon(guarded())
+    return shell, member
