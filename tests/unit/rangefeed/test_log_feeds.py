@@ -223,6 +223,13 @@ def test_a_range_without_a_snapshot_gives_values_and_checkpoints_from_the_next_o
     assert found == ["value 2", "value 4", "checkpoint 5", "steady 5", "checkpoint 7"]
 
 
+def test_entries_that_are_skipped_before_the_first_snapshot_are_told(log: HandLog, range_: HandRange) -> None:
+    range_.apply(TABLE.put(2, 1, "a"))
+    range_.index += 3
+    range_.snapshot(close=5, reason=SnapshotReason.RAFT_SNAPSHOT)
+    assert short(events(log, skip=1)) == ["value 2", "RAFT_SNAPSHOT", "checkpoint 5", "steady 5"]
+
+
 def test_a_snapshot_of_several_chunks_is_taken_when_it_is_whole(log: HandLog) -> None:
     range_ = log.open_range(7, TABLE.span, close=1, chunk=0, chunks=2)
     assert events(log) == []

@@ -229,6 +229,27 @@ def test_a_feed_that_is_not_read_ends_behind_what_had_room_and_harms_no_other() 
     assert (len(feeds.feeds), feeds.counters.slow_consumers) == (1, 1)
 
 
+def test_a_feed_that_lost_an_event_receives_none_behind_it() -> None:
+    feeds = range_feed(buffered=2)
+    slow = register(feeds, WHOLE)
+    register(feeds, WHOLE)
+    feeds.offer_ops([write("k", wall) for wall in (1, 2, 3)])
+    assert slow.take(1) == [value("k", 1)]
+    feeds.offer_ops([write("k", 4)])
+    assert taken(slow) == [value("k", 2)]
+    assert slow.ended is not None
+
+
+def test_a_catch_up_is_read_in_as_many_pieces_as_its_reader_likes() -> None:
+    feeds = range_feed()
+    missed: list[FeedEvent] = [value("b", wall) for wall in range(2, 9)]
+    feed = feeds.register(WHOLE._replace(start=at(1)), missed)
+    assert feed is not None
+    pieces = [feed.take(3) for _ in range(4)]
+    assert [event for piece in pieces for event in piece] == [*missed, checkpoint(RANGE, 0)]
+    assert [len(piece) for piece in pieces] == [3, 3, 2, 0]
+
+
 def test_a_feed_that_overflows_while_it_catches_up_gets_its_catch_up_whole() -> None:
     feeds = range_feed(buffered=2)
     feed = feeds.register(WHOLE._replace(start=at(1)), [value("b", wall) for wall in range(2, 7)])
@@ -286,6 +307,16 @@ def test_a_feed_does_not_see_what_was_taken_in_before_it() -> None:
 
 
 # ---- ends ----
+
+
+def test_a_feed_that_waits_to_begin_ends_with_the_others() -> None:
+    feeds = range_feed(buffered=1, when_full=WhenFull.REFUSE)
+    register(feeds, WHOLE)
+    feeds.offer_ops([write("k", 1), write("k", 2)])
+    waiting = feeds.register(WHOLE)
+    assert waiting is not None
+    feeds.stop(FeedEnd(EndReason.RANGE_SPLIT))
+    assert waiting.ended == FeedEnd(EndReason.RANGE_SPLIT)
 
 
 def test_when_the_last_feed_ends_the_ranges_feeds_are_over() -> None:
