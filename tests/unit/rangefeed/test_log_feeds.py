@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from sim.options import StoreOptions
 from sim.workloads.bank import Bank, BankOptions
 from tests.hand_log import FIRST_INDEX, HandLog, HandRange, HandTable, aborted, at, closed, intent, txn
 from tests.logs import EVENTFUL_MIX, eventful_store, simulate
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.raftlog.entry import DeleteRange, Heartbeat, OpenIntent, RaftIndex, SnapshotReason, Trigger
+from tidegate.raftlog.entry import (
+    DeleteRange,
+    Heartbeat,
+    OpenIntent,
+    RaftIndex,
+    RangeId,
+    SnapshotReason,
+    Trigger,
+)
 from tidegate.rangefeed.event import CheckpointEvent, DeleteRangeEvent, ValueEvent
-from tidegate.rangefeed.feed_end import FeedEnd
+from tidegate.rangefeed.feed_end import EndReason, FeedEnd
 from tidegate.rangefeed.log_feeds import LogEvent, LogFeeds, SteadyState
 from tidegate.rangefeed.registration import FeedRequest
 from tidegate.spans import EVERYTHING, Span
@@ -246,24 +256,38 @@ def test_a_command_with_more_events_than_are_held_at_a_time_comes_whole(
     assert [event.key for event in values] == [TABLE.key(i) for i in range(2_500)]
 
 
-def test_what_a_simulated_store_committed_comes_out_of_its_log_once_and_in_order() -> None:
+_QUIET = eventful_store(2)
+_MOVING = replace(_QUIET, split_every_ms=150, merge_every_ms=200, move_lease_every_ms=300)
+
+
+@pytest.mark.parametrize(
+    ("options", "ends"),
+    [(_QUIET, set()), (_MOVING, {EndReason.RANGE_SPLIT, EndReason.RANGE_MERGED})],
+    ids=["quiet", "moving"],
+)
+def test_what_a_simulated_store_committed_comes_out_once_and_above_what_was_resolved(
+    options: StoreOptions, ends: set[EndReason]
+) -> None:
     bank = Bank(BankOptions(accounts=20, ranges=4, outcomes=EVENTFUL_MIX), seed=3)
-    simulated = simulate(bank, eventful_store(2), seed=3, transactions=150)
+    simulated = simulate(bank, options, seed=3, transactions=100)
     feeds = LogFeeds(WHOLE)
     values: list[tuple[bytes, Timestamp, bytes]] = []
-    checkpoints: dict[Span, Timestamp] = {}
+    resolved: dict[RangeId, Timestamp] = {}
+    reasons: set[EndReason] = set()
     for number, partition in enumerate(simulated.partitions):
         for record in partition:
-            for _, event in feeds.take(number, record.key, record.value):
-                assert not isinstance(event, FeedEnd)
-                if isinstance(event, ValueEvent):
-                    passed = [low for span, low in checkpoints.items() if span.contains(event.key)]
-                    assert event.timestamp > max(passed, default=ZERO)
-                    values.append((event.key, event.timestamp, event.value))
-                elif isinstance(event, CheckpointEvent):
-                    checkpoints[event.span] = event.resolved
-    history = [(version.key, version.timestamp, version.value) for version in simulated.history]
-    assert sorted(values) == sorted(history)
+            for range_id, event in feeds.take(number, record.key, record.value):
+                match event:
+                    case ValueEvent(key, timestamp, value):
+                        assert timestamp > resolved.get(range_id, ZERO)
+                        values.append((key, timestamp, value))
+                    case CheckpointEvent():
+                        resolved[range_id] = event.resolved
+                    case FeedEnd(reason):
+                        reasons.add(reason)
+                        resolved.pop(range_id, None)
+    assert sorted(values) == sorted((v.key, v.timestamp, v.value) for v in simulated.history)
+    assert reasons == ends
 
 
 def test_a_heartbeat_of_another_generation_is_passed_over(log: HandLog, range_: HandRange) -> None:
