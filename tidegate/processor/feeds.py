@@ -37,10 +37,10 @@ from tidegate.hlc import MAX, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import ActiveFeed, Incident, StateChange, StateTable
 from tidegate.processor.emitter import Destination, Emitter
-from tidegate.processor.rows import PartitionRows
+from tidegate.processor.rows import PartitionRows, Starts
 from tidegate.processor.state_codec import NOWHERE
 from tidegate.processor.stored import pack, unpack
-from tidegate.processor.waiting import Reach, Unreachable
+from tidegate.processor.waiting import Mutation, Reach, Unreachable
 from tidegate.raftlog.entry import Offset
 from tidegate.rows import Catalog, TableDescriptor
 from tidegate.spans import Span
@@ -132,6 +132,8 @@ class PartitionFeeds:
         self.wanted_previous = frozenset[int]().union(
             *(feed.table_ids for feed in active if feed.message.definition.options.needs_previous)
         )
+        previous = [feed for feed in active if feed.message.definition.options.needs_previous]
+        self.starts = Starts(_lowest_starts(active), _lowest_starts(previous))
         self.watched_spans: tuple[Span, ...] = tuple({span: None for feed in active for span in feed.spans})
 
     def definition_of(self, feed_id: FeedId) -> FeedDefinition:
@@ -208,6 +210,18 @@ class PartitionFeeds:
                     f"rows of range {lost.range_id} above {max(lost.reach.resolved, feed.start)} were not "
                     f"seen, and the store has removed versions up to its GC threshold {lost.reach.kept}: "
                     "create the feed again"
+                )
+                self.fail(feed.id, error)
+
+    def fail_mutated(self, mutation: Mutation) -> None:
+        """Stop the feeds that watch keys whose rows changed without a record."""
+        range_id, raft_index, span, what = mutation
+        for feed in self.active:
+            if feed.watches(span):
+                error = FeedError(
+                    f"range {range_id} changed rows at raft index {raft_index} outside its op log ({what}, "
+                    f"keys {span.start.hex()} to {span.end.hex()}), so no record says how: create the feed "
+                    "again"
                 )
                 self.fail(feed.id, error)
 
@@ -315,6 +329,15 @@ def _passed_rows(feed: PartitionFeed, start: Timestamp) -> FeedError | None:
         f"{registered.position}, above the start {start} that was fixed for all partitions: the partition's "
         "state was lost after an earlier answer, and the rows between would be missing. Create the feed again"
     )
+
+
+def _lowest_starts(feeds: Iterable[PartitionFeed]) -> dict[int, Timestamp]:
+    """Per table the lowest start of the feeds on it."""
+    lowest: dict[int, Timestamp] = {}
+    for feed in feeds:
+        for table_id in feed.table_ids:
+            lowest[table_id] = min(feed.start, lowest.get(table_id, MAX))
+    return lowest
 
 
 def _known_tables(names: Iterable[TableName], catalog: Catalog) -> list[tuple[TableName, TableDescriptor]]:

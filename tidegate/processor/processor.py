@@ -340,7 +340,7 @@ class PartitionProcessor:
                 self._learn(entry.descriptors, versions, offset, result)
                 self._raise_high(entry.high)
             self._add(self._ranges.take(record, entry), versions)
-            self._fail_unreachable(versions, result)
+            self._fail_feeds(versions, result)
 
     def _counts(self, record: LogRecord) -> bool:
         """Whether a record is new to the partition, or was passed by it and not by its range."""
@@ -365,7 +365,7 @@ class PartitionProcessor:
         while True:
             drained, taken = self._ranges.drain(room)
             self._add(drained, versions)
-            self._fail_unreachable(versions, result)
+            self._fail_feeds(versions, result)
             room -= taken
             if not self._ranges.settle() and not (taken and room):
                 return
@@ -375,11 +375,14 @@ class PartitionProcessor:
             versions += committed
             self._raise_high(max(version.timestamp for version in committed))
 
-    def _fail_unreachable(self, versions: list[Version], result: StepResult) -> None:
-        """Scans have begun that cannot bring everything: a hole for feeds that begin too low."""
+    def _fail_feeds(self, versions: list[Version], result: StepResult) -> None:
+        """Rows that no feed can be given any more, whatever is scanned."""
         for lost in self._ranges.take_unreachable():
             self._emit_before(versions, result)
             self._feeds.fail_unreachable(lost)
+        for mutation in self._ranges.take_mutations():
+            self._emit_before(versions, result)
+            self._feeds.fail_mutated(mutation)
 
     def _learn(
         self,
@@ -407,7 +410,8 @@ class PartitionProcessor:
     def _emit(self, versions: list[Version], result: StepResult) -> None:
         if not versions or not self._feeds.active:
             return
-        rows = self._rows.decode(versions, self._feeds.wanted_tables, self._feeds.wanted_previous)
+        feeds = self._feeds
+        rows = self._rows.decode(versions, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
         for feed in self._feeds.active:
             if feed.emitter is None:
                 continue

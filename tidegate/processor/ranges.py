@@ -15,7 +15,15 @@ from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp
 from tidegate.processor.batch import Incident, LogRecord, RangeCheckpoint, StateChange
 from tidegate.processor.exchange import Exchanges
 from tidegate.processor.state_codec import chunk_rows, intent_rows, range_row
-from tidegate.processor.waiting import Unreachable, Waiting, Watchers, claims_of, complete_before
+from tidegate.processor.waiting import (
+    Mutation,
+    Unreachable,
+    Waiting,
+    Watchers,
+    claims_of,
+    complete_before,
+    mutations_of,
+)
 from tidegate.raftlog.decode import decode_entry, decode_key
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import (
@@ -67,6 +75,7 @@ class PartitionRanges:
         #: Per range the span that its keys were last seen to have, and the same without tenant prefix.
         self._table_spans: dict[RangeId, tuple[Span, Span]] = {}
         self._incidents: list[Incident] = []
+        self._mutations: list[Mutation] = []
 
     def __iter__(self) -> Iterator[RangeState]:
         return iter(self._ranges.values())
@@ -166,12 +175,15 @@ class PartitionRanges:
             return []
         if isinstance(entry, Snapshot) and entry.chunk == 0 and self._parks(state, entry, record):
             return []
-        resolved = state.resolved
+        resolved, applied = state.resolved, state.applied
         try:
-            return state.apply(entry)
+            versions = state.apply(entry)
         except RangeError as error:
             self._quarantine(state, record, str(error), resolved)
             return []
+        if isinstance(entry, Command) and state.applied > applied:
+            self._mutations.extend(mutations_of(state, entry))
+        return versions
 
     # ---- waiting ----
 
@@ -394,6 +406,11 @@ class PartitionRanges:
         """What was reported since the last call."""
         incidents, self._incidents = self._incidents, []
         return incidents
+
+    def take_mutations(self) -> list[Mutation]:
+        """What was changed outside the op log since the last call."""
+        mutations, self._mutations = self._mutations, []
+        return mutations
 
     def take_unreachable(self) -> list[Unreachable]:
         """The scans since the last call that cannot bring everything."""

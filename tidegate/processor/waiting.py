@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from tidegate.hlc import ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
-from tidegate.raftlog.entry import Offset, RangeId, Snapshot
+from tidegate.raftlog.entry import Command, Offset, RaftIndex, RangeId, Snapshot, Trigger
 from tidegate.rangefeed.handoff import Claim
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.rangefeed.scan import RangeScan
@@ -44,6 +45,27 @@ class Unreachable(NamedTuple):
     span: Span
     high: Timestamp
     reach: Reach
+
+
+class Mutation(NamedTuple):
+    """A command changed data of ``span`` outside the op log: rows changed, and no record says how."""
+
+    range_id: RangeId
+    raft_index: RaftIndex
+    span: Span
+    what: str
+
+
+def mutations_of(state: RangeState, command: Command) -> Iterator[Mutation]:
+    """What a command changed that its ops do not tell; it says where, or it may be anywhere in the range.
+
+    Source: CockroachDB ends rangefeeds there (``MVCCHistoryMutationError``, or "unexpected SST ingestion" by
+    the changefeed); docs/log-contract.md#data-that-changes-outside-the-op-log.
+    """
+    if command.trigger in (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION):
+        whole = () if state.span is None else (state.span,)
+        for span in command.mutated or whole:
+            yield Mutation(state.range_id, command.raft_index, without_tenant(span), command.trigger.value)
 
 
 def claims_of(state: RangeState, head: Snapshot) -> frozenset[Claim]:

@@ -16,7 +16,6 @@ from tidegate.hlc import ZERO, ZERO_RESOLVED, ClosedTimestamp, ResolvedTimestamp
 from tidegate.raftlog.entry import (
     Command,
     CommitIntent,
-    DeleteRange,
     Generation,
     Heartbeat,
     Offset,
@@ -249,11 +248,6 @@ class RangeState:
             )
         if command.ops is None:
             raise MalformedEntry(f"the command at index {command.raft_index} has writes but no op log")
-        if command.trigger in (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION):
-            raise MalformedEntry(
-                f"the command at index {command.raft_index} changes data outside the op log "
-                f"({command.trigger.value}), which this version cannot follow"
-            )
         if self.floors:
             self.floors = [floor for floor in self.floors if floor.resolved > self.resolver.resolved]
         versions = self._take_ops(command)
@@ -277,11 +271,6 @@ class RangeState:
                 versions.append(self._version(op, command.raft_index, ordinal))
                 if isinstance(op, WriteValue):
                     continue  # it touches no intent, and stands above the resolved timestamp
-            elif isinstance(op, DeleteRange):
-                raise MalformedEntry(
-                    f"op {ordinal} at index {command.raft_index} is a range deletion, "
-                    "which this version cannot follow"
-                )
             apply_op(op)
         return versions
 

@@ -59,12 +59,8 @@ def _outside(log: HandLog, broken: HandRange) -> None:
     broken.apply(PLAIN.put(8, 500, "the neighbour's"))
 
 
-def _range_deletion(log: HandLog, broken: HandRange) -> None:
-    broken.apply(DeleteRange(_LOW.start, _LOW.end, at(8)))
-
-
-def _sstable(log: HandLog, broken: HandRange) -> None:
-    broken.apply(trigger=Trigger.ADD_SSTABLE)
+def _late_range_deletion(log: HandLog, broken: HandRange) -> None:
+    broken.apply(DeleteRange(_LOW.start, _LOW.end, at(4)))
 
 
 def _new_generation(log: HandLog, broken: HandRange) -> None:
@@ -92,8 +88,7 @@ BREAKAGES: Final[dict[str, tuple[Breakage, str]]] = {
     "intent below resolved": (_intent_below_resolved, "at or below the resolved timestamp"),
     "op without value": (_no_value_in_op, "without its value"),
     "key outside the range": (_outside, "outside the range"),
-    "range deletion": (_range_deletion, "range deletion"),
-    "ingested file": (_sstable, "AddSSTable"),
+    "range deletion below resolved": (_late_range_deletion, "at or below the resolved timestamp"),
     "generation without snapshot": (_new_generation, "without its snapshot"),
     "trigger without snapshot": (_missing_snapshot, "a snapshot must follow"),
     "raft snapshot": (_raft_snapshot, "skipped entries"),

@@ -55,6 +55,13 @@ def run(log: HandLog, *feeds: Activate) -> Driven:
 # ---- in the whole step ----
 
 
+def test_versions_below_every_feeds_start_are_not_decoded(values: list[bytes]) -> None:
+    ops = [PLAIN.put(seconds, 1, str(seconds)) for seconds in (4, 6, 8)]
+    feeds = [activation([PLAIN.descriptor], start=at(start), feed_id=f"from{start}") for start in (5, 7)]
+    run(log_of(*ops), *feeds)
+    assert values == [op.value for op in ops[1:]]
+
+
 def test_the_rows_of_a_table_without_a_feed_are_not_decoded(values: list[bytes]) -> None:
     run(log_of(OTHER.put(2, 1, "a"), OTHER.delete(3, 1), table=OTHER), activation([PLAIN.descriptor]))
     assert values == []
