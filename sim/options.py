@@ -18,7 +18,7 @@ _COUNTS: Final = (
     "scan_chunk_bytes",
     "trouble_ms",
 )
-_FRACTIONS: Final = ("rejected_fraction", "zombie_fraction")
+_FRACTIONS: Final = ("rejected_fraction", "zombie_fraction", "batch_values_fraction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,8 @@ class StoreOptions:
     skip_every_ms: int = 0
     #: About how often some range's commands lack their logical ops, until a periodic snapshot; 0 is never.
     opless_every_ms: int = 0
+    #: Share of commands whose values stand in the write batch alone.
+    batch_values_fraction: float = 0.0
     #: Longest duration of either trouble.
     trouble_ms: int = 200
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from threading import Event
 from typing import Final, NamedTuple, TypeAlias
 
-from sim.requests import PushSource
+from sim.requests import RequestSource
 from sim.simulation import Simulation
 from sim.sink import LogSink
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND
+from tidegate.raftlog.request import Push
 
 #: How long nothing is done between two looks at the clock.
 _TICK_S: Final = 0.005
@@ -44,18 +45,18 @@ class RealTimeRun:
         self,
         simulation: Simulation,
         sink: LogSink,
-        pushes: PushSource,
+        requests: RequestSource,
         *,
         wall_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._simulation = simulation
         self._sink = sink
-        self._pushes = pushes
+        self._requests = requests
         self._wall_ns = wall_ns
         self._sleep = sleep
         self._start_ns = wall_ns()
-        self._answered = 0
+        self._pushes = 0
         self._put_off_ns = 0
 
     def run(self, stop: Event, seconds: float | None, on_progress: OnProgress) -> Progress:
@@ -84,8 +85,9 @@ class RealTimeRun:
         simulation = self._simulation
         self._put_off_ns += simulation.postpone(now - _LONGEST_BACKLOG_NS)
         simulation.advance_to(now)
-        for push in self._pushes.read():
-            self._answered += simulation.push(push)
+        for request in self._requests.read():
+            answered = simulation.answer(request)
+            self._pushes += answered and isinstance(request, Push)
 
     def _progress(self) -> Progress:
         simulation = self._simulation
@@ -96,7 +98,7 @@ class RealTimeRun:
             committed=counts["committed"],
             aborted=counts["aborted"],
             abandoned=counts["abandoned"],
-            pushes=self._answered,
+            pushes=self._pushes,
             records=simulation.log.records,
             bytes=simulation.log.bytes,
             put_off_s=self._put_off_ns / NANOS_PER_SECOND,

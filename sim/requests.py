@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from tidegate.errors import MalformedEntry
-from tidegate.raftlog.request import Push, decode_request
+from tidegate.raftlog.request import AdminRequest, RangeRequest, decode_request
 
 _AT_ONCE: Final = 500
 
 
-class PushSource(Protocol):
-    """Gives the pushes that have come in."""
-
-    def read(self) -> Sequence[Push]:
-        """The pushes since the last call, without waiting for any."""
+Request: TypeAlias = RangeRequest | AdminRequest
 
 
-class NoPushes:
+class RequestSource(Protocol):
+    """Gives the requests that have come in."""
+
+    def read(self) -> Sequence[Request]:
+        """The requests since the last call, without waiting for any."""
+
+
+class NoRequests:
     """A source that nobody writes to."""
 
-    def read(self) -> Sequence[Push]:
-        """See ``PushSource``."""
+    def read(self) -> Sequence[Request]:
+        """See ``RequestSource``."""
         return ()
 
 
 class KafkaRequests:
-    """Reads the requests topic from its start; ``refused`` counts records that are no push."""
+    """Reads the requests topic from its start; ``refused`` counts records that are none."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.refused = 0
@@ -40,26 +43,26 @@ class KafkaRequests:
             [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)]
         )
 
-    def read(self) -> Sequence[Push]:
-        """See ``PushSource``."""
-        pushes = []
+    def read(self) -> Sequence[Request]:
+        """See ``RequestSource``."""
+        requests = []
         for message in self._consumer.consume(_AT_ONCE, timeout=0):
             if message.error() is not None:
-                continue  # librdkafka retries by itself; a push that is lost is sent again
-            push = self._push(message.value())
-            if push is None:
+                continue  # librdkafka retries by itself; a request that is lost is sent again
+            request = _decode(message.value())
+            if request is None:
                 self.refused += 1
             else:
-                pushes.append(push)
-        return pushes
+                requests.append(request)
+        return requests
 
     def close(self) -> None:
         """Stop reading."""
         self._consumer.close()
 
-    def _push(self, value: bytes | None) -> Push | None:
-        try:
-            request = decode_request(value or b"")
-        except MalformedEntry:
-            return None
-        return request if isinstance(request, Push) else None
+
+def _decode(value: bytes | None) -> Request | None:
+    try:
+        return decode_request(value or b"")
+    except MalformedEntry:
+        return None

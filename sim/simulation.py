@@ -28,7 +28,7 @@ from sim.upkeep import Upkeep
 from tidegate.errors import SettingsError
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, Timestamp
 from tidegate.raftlog.entry import RangeId, SnapshotReason
-from tidegate.raftlog.request import Push, Scan
+from tidegate.raftlog.request import AdminRequest, AdminSplit, Push, RangeRequest, Scan
 
 _DRAIN_CHECK_NS: Final = 10 * NANOS_PER_MS
 
@@ -95,6 +95,26 @@ class Simulation:
         by = 0 if self.exhausted else max(0, ns - self._next_start_ns)
         self._next_start_ns += by
         return by
+
+    def answer(self, request: RangeRequest | AdminRequest) -> bool:
+        """Answer a request of any kind. False when it cannot be answered, or asks for what cannot be done."""
+        if isinstance(request, Push):
+            return self.push(request)
+        if isinstance(request, Scan):
+            return self.scan(request)
+        try:
+            if isinstance(request, AdminSplit):
+                self.split(request.range_id, request.key or self._middle_key(request.range_id))
+            else:
+                self.merge(request.range_id)
+        except (KeyError, ValueError):
+            return False
+        return True
+
+    def _middle_key(self, range_id: RangeId) -> bytes:
+        """Where to split a range if nobody says; the start, where it cannot be split, of one without rows."""
+        range_ = self.store.ranges[range_id]
+        return range_.middle_key() or range_.span.start
 
     def push(self, push: Push) -> bool:
         """Answer a push request now. False when it cannot be answered (see ``answer_push``)."""

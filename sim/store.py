@@ -8,7 +8,7 @@ the times at which requests come and what they ask.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Final
@@ -61,12 +61,20 @@ class RangeStore:
 
     def _place(self, tables: Sequence[SimTable]) -> Iterator[Range]:
         options = self._options
+        points = self._choice(options.batch_values_fraction)
         spans = [(table.descriptor, span) for table in tables for span in table.spans]
         for number, (table, span) in enumerate(spans):
             descriptor = RangeDescriptor(RangeId(number + 1), _FIRST_GENERATION, span, (table,))
             clock = self._clocks[number % options.nodes]
-            log = RangeLog(self._log, self._skipped)
+            log = RangeLog(self._log, self._skipped, points)
             yield Range(descriptor, clock, log, options.closed_lag_ms, options.prev_values)
+
+    def _choice(self, fraction: float) -> Callable[[], bool]:
+        """Says yes so often, without a change to other random choices if that is never."""
+        if not fraction:
+            return lambda: False
+        rng = Random(self._rng.getrandbits(64))
+        return lambda: rng.random() < fraction
 
     # ---- what the store writes by itself ----
 

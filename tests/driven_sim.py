@@ -113,7 +113,7 @@ class DrivenSim:
 
     def request(self, request: RangeRequest) -> bool:
         """Send a request of either kind."""
-        return self.push(request) if isinstance(request, Push) else self.scan(request)
+        return self.push(request) if isinstance(request, Push) else self.simulation.answer(request)
 
     def split(self, range_id: RangeId, key: bytes) -> RangeId:
         """Split a range at a key."""

@@ -104,6 +104,7 @@ def restless(options: st.SearchStrategy[StoreOptions]) -> st.SearchStrategy[Stor
         ship_delay_ms=st.sampled_from((0, 50, 1_000)),
         scan_chunk_rows=st.sampled_from((1, 5, 1_000)),
         scan_gap_ms=st.sampled_from((0, 50)),
+        batch_values_fraction=_shares,
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from sim.check import check_history, check_log
+from sim.control import Store, ask
 from sim.history import History
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
@@ -22,12 +23,12 @@ from sim.sink import LogRecord
 from sim.topics import log_topic, prepare_topics, requests_topic
 from sim.workloads.bank import BankOptions
 from stack.kafka import KafkaBroker
-from tidegate.errors import BrokerUnavailable, TopologyError
+from tidegate.errors import BrokerUnavailable, InputError, TopologyError
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import AbortTxn, Command, RangeId, TxnId
-from tidegate.raftlog.request import Push, PushedTxn, encode_request
+from tidegate.raftlog.request import AdminMerge, AdminSplit, Push, PushedTxn, encode_request
 
 pytestmark = pytest.mark.broker
 
@@ -157,3 +158,31 @@ def test_topics_with_another_number_of_partitions_are_refused(broker: KafkaBroke
 def test_a_broker_that_is_not_there_is_named(topic_prefix: str) -> None:
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:9"):
         prepare_topics("127.0.0.1:9", topic_prefix, 1)
+
+
+def test_a_running_store_splits_and_merges_as_it_is_told(
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path
+) -> None:
+    stop, running = threading.Event(), threading.Event()
+    options = _options(broker, topic_prefix, tmp_path / "history", seconds=None)
+    thread = threading.Thread(target=lambda: run(options, lambda _: running.set(), stop))
+    thread.start()
+    assert running.wait(_READ_S)
+    store = Store(broker.bootstrap, topic_prefix)
+    left = ask(store, AdminSplit(RangeId(1)))
+    merged = ask(store, AdminMerge(RangeId(1)))
+    with pytest.raises(InputError, match="range 99"):
+        ask(store, AdminSplit(RangeId(99)), timeout_s=1)
+    stop.set()
+    thread.join(_READ_S)
+    assert left.span.start == merged.span.start
+    assert left.span.end < merged.span.end
+    assert merged.parents[0].range_id == 1
+    records = _read_log(broker, topic_prefix)
+    assert check_log(records, _PARTITIONS, frozenset()) == []
+    assert check_history(records, History.load(tmp_path / "history")) == []
+
+
+def test_a_store_that_is_not_there_cannot_be_told_anything(broker: KafkaBroker, topic_prefix: str) -> None:
+    with pytest.raises(TopologyError, match="sim run"):
+        ask(Store(broker.bootstrap, topic_prefix), AdminMerge(RangeId(1)))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
 from tidegate.cli.connecting import topic_prefix_option
 from tidegate.cli.failure import Commands
 from tidegate.cli.service_tree import service_module
+from tidegate.raftlog.entry import RangeId, Snapshot
+from tidegate.raftlog.request import AdminMerge, AdminRequest, AdminSplit
 
 _LINE_EVERY_S: Final = 10.0
 
@@ -20,8 +24,7 @@ def sim() -> None:
     """A simulated range store, for trying tidegate and for tests."""
 
 
-@sim.command()
-@click.option(
+_bootstrap_option: Final = click.option(
     "--bootstrap-servers",
     "-b",
     envvar="TIDEGATE_BOOTSTRAP_SERVERS",
@@ -30,6 +33,68 @@ def sim() -> None:
     show_envvar=True,
     help="Kafka brokers, without TLS or login.",
 )
+
+
+class _RangeOption(NamedTuple):
+    """An option that sets ``field`` of ``StoreOptions``; in seconds where the field is in milliseconds."""
+
+    name: str
+    field: str
+    text: str
+
+    @property
+    def metavar(self) -> str:
+        return "SECONDS" if self.field.endswith("_ms") else "NUMBER"
+
+
+_RANGE_OPTIONS: Final = (
+    _RangeOption("--split-every", "split_every_ms", "About how often some range is split."),
+    _RangeOption("--merge-every", "merge_every_ms", "About how often two neighbours are merged."),
+    _RangeOption(
+        "--move-lease-every", "move_lease_every_ms", "About how often a lease moves to another node."
+    ),
+    _RangeOption("--split-bytes", "split_bytes", "A range with more bytes of rows is split."),
+    _RangeOption("--split-rate", "split_rate", "A range that takes more versions in a second is split."),
+    _RangeOption("--merge-bytes", "merge_bytes", "Neighbours with no more bytes together are merged."),
+    _RangeOption("--gc-ttl", "gc_ttl_ms", "Versions that were replaced so long ago are collected."),
+    _RangeOption("--snapshot-every", "snapshot_interval_ms", "How often every range writes a snapshot."),
+    _RangeOption("--ship-delay", "ship_delay_ms", "How late a range's records may come, at most."),
+    _RangeOption("--skip-every", "skip_every_ms", "About how often entries of some range are left out."),
+    _RangeOption("--batch-values", "batch_values_fraction", "Share of commands with values in their batch."),
+    _RangeOption(
+        "--opless-every", "opless_every_ms", "About how often some range's commands lack their ops."
+    ),
+)
+
+
+def _range_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Options of what ranges do by themselves; the command gets those that are given as ``ranges``."""
+
+    @functools.wraps(command)
+    def with_ranges(**arguments: Any) -> None:
+        given = {option.field: arguments.pop(option.field) for option in _RANGE_OPTIONS}
+        ranges = {name: _in_ms(name, value) for name, value in given.items() if value is not None}
+        command(ranges=ranges, **arguments)
+
+    for option in reversed(_RANGE_OPTIONS):
+        with_ranges = click.option(
+            option.name,
+            option.field,
+            type=click.FloatRange(min=0),
+            metavar=option.metavar,
+            help=f"{option.text} [default: never]",
+        )(with_ranges)
+    return with_ranges
+
+
+def _in_ms(field: str, value: float) -> float:
+    if field.endswith("_ms"):
+        return round(value * 1_000)
+    return value if field.endswith(("_rate", "_fraction")) else int(value)
+
+
+@sim.command()
+@_bootstrap_option
 @topic_prefix_option
 @click.option(
     "--workload",
@@ -51,6 +116,7 @@ def sim() -> None:
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="Write every committed version to this file, for `tidegate verify --history`.",
 )
+@_range_options
 def run(
     bootstrap_servers: str,
     topic_prefix: str,
@@ -60,8 +126,12 @@ def run(
     seed: int,
     seconds: float | None,
     history: Path | None,
+    ranges: dict[str, float],
 ) -> None:
-    """Run a range store that writes its log to Kafka in real time."""
+    """Run a range store that writes its log to Kafka in real time.
+
+    Its ranges stay as they are unless an option lets them split, merge, move, or write a log with holes.
+    """
     runner = service_module("sim.run")
     given = {"write_rate": rate, "partitions": partitions}
     options = runner.SimOptions(
@@ -69,13 +139,45 @@ def run(
         topic_prefix=topic_prefix,
         workload=_workload_options(workload),
         store=service_module("sim.options").StoreOptions(
-            **{name: value for name, value in given.items() if value is not None}
+            **{name: value for name, value in given.items() if value is not None}, **ranges
         ),
         seed=seed,
         seconds=seconds,
         history=history,
     )
     runner.run(options, _ProgressLine())
+
+
+@sim.command()
+@click.argument("range_id", type=click.IntRange(min=1), metavar="RANGE")
+@click.option("--key", default="", metavar="HEX", help="First key of the new range. [default: in the middle]")
+@_bootstrap_option
+@topic_prefix_option
+def split(range_id: int, key: str, bootstrap_servers: str, topic_prefix: str) -> None:
+    """Tell a running store to split a range."""
+    try:
+        at = bytes.fromhex(key)
+    except ValueError:
+        raise click.BadParameter(f"{key!r} is not hexadecimal", param_hint="--key") from None
+    left = _ask(AdminSplit(RangeId(range_id), at), bootstrap_servers, topic_prefix)
+    click.echo(f"range {range_id} ends at {left.span.end.hex()} now; a new range begins there")
+
+
+@sim.command()
+@click.argument("range_id", type=click.IntRange(min=1), metavar="RANGE")
+@_bootstrap_option
+@topic_prefix_option
+def merge(range_id: int, bootstrap_servers: str, topic_prefix: str) -> None:
+    """Tell a running store to merge a range with the one to its right."""
+    merged = _ask(AdminMerge(RangeId(range_id)), bootstrap_servers, topic_prefix)
+    right = next(parent.range_id for parent in merged.parents if parent.range_id != range_id)
+    click.echo(f"range {right} is part of range {range_id} now, which ends at {merged.span.end.hex()}")
+
+
+def _ask(request: AdminRequest, bootstrap: str, topic_prefix: str) -> Snapshot:
+    control = service_module("sim.control")
+    answer: Snapshot = control.ask(control.Store(bootstrap, topic_prefix), request)
+    return answer
 
 
 def _workload_options(workload: str) -> Any:

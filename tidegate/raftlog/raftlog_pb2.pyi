@@ -352,16 +352,20 @@ class KeyValue(_message.Message):
     def __init__(self, key: _Optional[bytes] = ..., timestamp: _Optional[_Union[Timestamp, _Mapping]] = ..., value: _Optional[bytes] = ..., prev_value: _Optional[bytes] = ..., omit_in_rangefeeds: _Optional[bool] = ...) -> None: ...
 
 class Request(_message.Message):
-    __slots__ = ("version", "range_id", "push", "scan")
+    __slots__ = ("version", "range_id", "push", "scan", "admin_split", "admin_merge")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RANGE_ID_FIELD_NUMBER: _ClassVar[int]
     PUSH_FIELD_NUMBER: _ClassVar[int]
     SCAN_FIELD_NUMBER: _ClassVar[int]
+    ADMIN_SPLIT_FIELD_NUMBER: _ClassVar[int]
+    ADMIN_MERGE_FIELD_NUMBER: _ClassVar[int]
     version: int
     range_id: int
     push: PushRequest
     scan: ScanRequest
-    def __init__(self, version: _Optional[int] = ..., range_id: _Optional[int] = ..., push: _Optional[_Union[PushRequest, _Mapping]] = ..., scan: _Optional[_Union[ScanRequest, _Mapping]] = ...) -> None: ...
+    admin_split: AdminSplitRequest
+    admin_merge: AdminMergeRequest
+    def __init__(self, version: _Optional[int] = ..., range_id: _Optional[int] = ..., push: _Optional[_Union[PushRequest, _Mapping]] = ..., scan: _Optional[_Union[ScanRequest, _Mapping]] = ..., admin_split: _Optional[_Union[AdminSplitRequest, _Mapping]] = ..., admin_merge: _Optional[_Union[AdminMergeRequest, _Mapping]] = ...) -> None: ...
 
 class PushRequest(_message.Message):
     __slots__ = ("txns", "push_to")
@@ -394,3 +398,13 @@ class ScanRequest(_message.Message):
     all_versions: bool
     with_prev: bool
     def __init__(self, request_id: _Optional[int] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., after: _Optional[_Union[Timestamp, _Mapping]] = ..., upto: _Optional[_Union[Timestamp, _Mapping]] = ..., all_versions: _Optional[bool] = ..., with_prev: _Optional[bool] = ...) -> None: ...
+
+class AdminSplitRequest(_message.Message):
+    __slots__ = ("split_key",)
+    SPLIT_KEY_FIELD_NUMBER: _ClassVar[int]
+    split_key: bytes
+    def __init__(self, split_key: _Optional[bytes] = ...) -> None: ...
+
+class AdminMergeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -1,4 +1,7 @@
-"""Requests to the range store: pushes of old transactions, and scans. The answers come back in the log."""
+"""Requests to the range store, which answers in its log.
+
+Workers ask for pushes of old transactions, and for scans; operators for splits and merges.
+"""
 
 from __future__ import annotations
 
@@ -52,16 +55,35 @@ class Scan(NamedTuple):
     with_prev: bool
 
 
+class AdminSplit(NamedTuple):
+    """Asks the source to split a range at ``key``, or with an empty key where it likes."""
+
+    range_id: RangeId
+    key: bytes = b""
+
+
+class AdminMerge(NamedTuple):
+    """Asks the source to merge a range with its right neighbour."""
+
+    range_id: RangeId
+
+
 RangeRequest: TypeAlias = Push | Scan
+AdminRequest: TypeAlias = AdminSplit | AdminMerge
 
 
-def encode_request(request: RangeRequest) -> tuple[bytes, bytes]:
+def encode_request(request: RangeRequest | AdminRequest) -> tuple[bytes, bytes]:
     """(key, value) of the record on the requests topic."""
     message = pb.Request(version=REQUEST_VERSION, range_id=request.range_id)
     if isinstance(request, Push):
         _fill_push(message.push, request)
-    else:
+    elif isinstance(request, Scan):
         _fill_scan(message.scan, request)
+    elif isinstance(request, AdminSplit):
+        message.admin_split.split_key = request.key
+        message.admin_split.SetInParent()
+    else:
+        message.admin_merge.SetInParent()
     return encode_key(request.range_id), message.SerializeToString()
 
 
@@ -80,7 +102,7 @@ def _fill_scan(message: pb.ScanRequest, scan: Scan) -> None:
     message.all_versions, message.with_prev = scan.all_versions, scan.with_prev
 
 
-def decode_request(value: bytes) -> RangeRequest | None:
+def decode_request(value: bytes) -> RangeRequest | AdminRequest | None:
     """The request of a record, or ``None`` for a kind that this version does not know.
 
     Raises ``MalformedEntry`` for bytes that are no request, or one of a newer version.
@@ -96,6 +118,10 @@ def decode_request(value: bytes) -> RangeRequest | None:
             return _push(RangeId(request.range_id), request.push)
         case "scan":
             return _scan(RangeId(request.range_id), request.scan)
+        case "admin_split":
+            return AdminSplit(RangeId(request.range_id), request.admin_split.split_key)
+        case "admin_merge":
+            return AdminMerge(RangeId(request.range_id))
     return None
 
 

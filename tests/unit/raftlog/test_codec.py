@@ -12,7 +12,15 @@ from tidegate.hlc import ClosedTimestamp, Timestamp
 from tidegate.raftlog.decode import decode_batch, decode_entry, decode_key
 from tidegate.raftlog.encode import encode_batch, encode_entry, encode_key, partition_of, range_of
 from tidegate.raftlog.entry import Command, Entry, Generation, RaftIndex, RangeId, Trigger, TxnId, WriteValue
-from tidegate.raftlog.request import Push, PushedTxn, Scan, decode_request, encode_request
+from tidegate.raftlog.request import (
+    AdminMerge,
+    AdminSplit,
+    Push,
+    PushedTxn,
+    Scan,
+    decode_request,
+    encode_request,
+)
 from tidegate.spans import Span
 
 _RANGE = RangeId(7)
@@ -233,6 +241,13 @@ def test_a_scan_round_trips(after: Timestamp | None, all_versions: bool, with_pr
     key, value = encode_request(scan)
     assert decode_request(value) == scan
     assert decode_key(key) == _RANGE
+
+
+def test_requests_of_operators_come_back_as_they_were() -> None:
+    for request in (AdminSplit(RangeId(7), b"k"), AdminSplit(RangeId(7)), AdminMerge(RangeId(7))):
+        key, value = encode_request(request)
+        assert decode_request(value) == request
+        assert key == encode_key(RangeId(7))
 
 
 def test_a_request_of_a_newer_version_is_refused() -> None:

@@ -11,15 +11,15 @@ from sim.history import History
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
 from sim.realtime import Progress, RealTimeRun
-from sim.requests import NoPushes, PushSource
+from sim.requests import NoRequests, Request, RequestSource
 from sim.simulation import Simulation
 from sim.sink import ListSink
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.strategies import BASE_NS
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, Timestamp
 from tidegate.raftlog.decode import decode_entry
-from tidegate.raftlog.entry import AbortTxn, Command
-from tidegate.raftlog.request import Push, PushedTxn
+from tidegate.raftlog.entry import AbortTxn, Command, RangeId, ScanChunk, Trigger
+from tidegate.raftlog.request import AdminMerge, AdminSplit, Push, PushedTxn, Scan
 
 _OPTIONS = StoreOptions(partitions=2, write_rate=300, closed_lag_ms=100, heartbeat_ms=100, txn_expiry_ms=200)
 
@@ -82,11 +82,11 @@ def _run(
     wall: _Wall,
     seconds: float | None = 2.0,
     *,
-    pushes: PushSource | None = None,
+    requests: RequestSource | None = None,
     stop: Event | None = None,
 ) -> tuple[Progress, list[Progress]]:
     seen: list[Progress] = []
-    run = RealTimeRun(simulation, sink, pushes or NoPushes(), wall_ns=wall.now, sleep=wall.sleep)
+    run = RealTimeRun(simulation, sink, requests or NoRequests(), wall_ns=wall.now, sleep=wall.sleep)
     return run.run(stop or Event(), seconds, seen.append), seen
 
 
@@ -149,9 +149,60 @@ def test_pushes_are_answered_in_the_log() -> None:
     wall = _Wall()
     sink = _WatchedSink(wall)
     simulation = _simulation(sink, OutcomeMix(abandon=0.5))
-    progress, _ = _run(simulation, sink, wall, pushes=_PushEverything(simulation))
+    progress, _ = _run(simulation, sink, wall, requests=_PushEverything(simulation))
     entries = [decode_entry(record.key, record.value) for record in sink.records]
     ops = [op for entry in entries if isinstance(entry, Command) for op in entry.ops or ()]
     assert progress.pushes > 0
     assert progress.abandoned > 0
     assert any(isinstance(op, AbortTxn) for op in ops)
+
+
+class _Once:
+    """Gives these requests at the first look."""
+
+    def __init__(self, *requests: Request) -> None:
+        self._requests = list(requests)
+
+    def read(self) -> Sequence[Request]:
+        requests, self._requests = self._requests, []
+        return requests
+
+
+def test_operators_can_ask_for_splits_and_merges() -> None:
+    wall, sink = _Wall(), ListSink()
+    simulation = _simulation(sink)
+    simulation.run(50)
+    wall.ns = simulation.present.ns
+    first = next(iter(simulation.store.ranges))
+    key = first.split_keys()[0]
+    asked = (
+        AdminSplit(first.id, key),
+        AdminSplit(RangeId(2)),
+        AdminMerge(first.id),
+        AdminSplit(RangeId(99), key),
+        AdminSplit(first.id, b"elsewhere"),
+        AdminMerge(RangeId(99)),
+    )
+    progress, _ = _run(simulation, sink, wall, requests=_Once(*asked))
+    entries = [decode_entry(record.key, record.value) for record in sink.records]
+    triggers = [
+        entry for entry in entries if isinstance(entry, Command) and entry.trigger is not Trigger.NONE
+    ]
+    assert [(entry.range_id, entry.trigger) for entry in triggers] == [
+        (first.id, Trigger.SPLIT),
+        (2, Trigger.SPLIT),
+        (first.id, Trigger.MERGE),
+    ]
+    assert progress.pushes == 0
+    assert progress.drained
+
+
+def test_scans_are_answered_in_the_log() -> None:
+    wall = _Wall()
+    sink = _WatchedSink(wall)
+    simulation = _simulation(sink)
+    span = next(iter(simulation.store.ranges)).span
+    scan = Scan(RangeId(1), 5, span, None, Timestamp(BASE_NS), all_versions=True, with_prev=False)
+    _run(simulation, sink, wall, requests=_Once(scan))
+    entries = [decode_entry(record.key, record.value) for record in sink.records]
+    assert [entry.request_id for entry in entries if isinstance(entry, ScanChunk)] == [5]

@@ -1,0 +1,54 @@
+"""``tidegate sim run``: what its options make of the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import sim.run
+from sim.options import StoreOptions
+from tidegate.cli.sim import sim as command
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[StoreOptions]:
+    """The stores that the command would run; none of them is."""
+    stores: list[StoreOptions] = []
+
+    def run(options: Any, _: object) -> None:
+        stores.append(options.store)
+
+    monkeypatch.setattr(sim.run, "run", run)
+    return stores
+
+
+def test_without_options_the_store_is_the_default_one(started: list[StoreOptions]) -> None:
+    assert CliRunner().invoke(command, ["run"]).exit_code == 0
+    assert started == [StoreOptions()]
+
+
+def test_options_of_ranges_are_given_in_seconds_and_numbers(started: list[StoreOptions]) -> None:
+    options = (
+        "--split-every 2 --merge-every 0.5 --split-bytes 1000 --split-rate 2.5 --gc-ttl 60 --batch-values 0.1"
+    )
+    result = CliRunner().invoke(command, ["run", "--rate", "5", *options.split()])
+    assert result.exit_code == 0, result.output
+    assert started == [
+        StoreOptions(
+            write_rate=5,
+            split_every_ms=2_000,
+            merge_every_ms=500,
+            split_bytes=1_000,
+            split_rate=2.5,
+            gc_ttl_ms=60_000,
+            batch_values_fraction=0.1,
+        )
+    ]
+
+
+def test_a_key_that_is_not_hexadecimal_is_refused() -> None:
+    result = CliRunner().invoke(command, ["split", "1", "--key", "zz"])
+    assert result.exit_code == 2
+    assert "hexadecimal" in result.output
