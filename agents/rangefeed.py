@@ -46,6 +46,7 @@ from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
 from app.report import WAITING, PartitionReport, QuarantineReport, RangeReport
 from app.shell import Shell
+from tables.backlogs import BacklogMemory
 from tables.store import LocalStore, OpenStore, rocks_stores
 from tidegate.changefeed.control import read_control
 from tidegate.hlc import NANOS_PER_MS
@@ -72,10 +73,11 @@ class _Present(NamedTuple):
 class LogPartition:
     """One log partition of this worker, from its assignment to its release."""
 
-    def __init__(self, app: Shell, partition: int, open_store: OpenStore) -> None:
+    def __init__(self, app: Shell, partition: int, open_store: OpenStore, backlogs: BacklogMemory) -> None:
         self.partition = partition
         self._app = app
         self._open_store = open_store
+        self._backlogs = backlogs
         names = app.topic_names
         self._log_place = TP(names.log, partition)
         self._control_place = TP(names.control, partition)
@@ -141,7 +143,10 @@ class LogPartition:
             return None
         names, ids = self._app.topic_names, runtime.topology.topic_ids
         config = ProcessorConfig(
-            PushPolicy(settings.push_age_ms, settings.push_repeat_ms), ids[names.log], ids[names.control]
+            PushPolicy(settings.push_age_ms, settings.push_repeat_ms),
+            ids[names.log],
+            ids[names.control],
+            self._backlogs.queue,
         )
         rows = ((table, key, value) for table, key, value in self._store.rows() if value is not None)
         processor = PartitionProcessor.restore(self.partition, runtime.topology.partitions, config, rows)
@@ -234,6 +239,8 @@ class LogPartitions:
     def __init__(self, app: Shell, open_store: OpenStore) -> None:
         self._app = app
         self._open_store = open_store
+        settings = app.settings
+        self._backlogs = BacklogMemory(settings.home / "backlogs", settings.backlog_memory_bytes)
         self.open: dict[int, LogPartition] = {}
         self._ends: asyncio.Task[None] | None = None
 
@@ -242,7 +249,7 @@ class LogPartitions:
         if self._ends is None:
             watch = watch_ends(lambda: [held.log for held in self.open.values()], lambda: self._app.batches)
             self._ends = guarded_task(watch, "log ends")
-        self.open[partition] = LogPartition(self._app, partition, self._open_store)
+        self.open[partition] = LogPartition(self._app, partition, self._open_store, self._backlogs)
 
     def offer(self, batch: FetchedBatch) -> None:
         """Step 1 of a batch of the log."""

@@ -90,6 +90,11 @@ class Settings(BaseSettings):
         default=4,
         description="Fetched batches of a partition that wait for their step before fetching pauses.",
     )
+    backlog_memory_bytes: Annotated[int, Field(ge=0)] = Field(
+        default=64 << 20,
+        description="What ranges of this worker that wait for others may hold back in memory, all together; "
+        "the rest lies in files under data_dir.",
+    )
     commit_threads: PositiveInt = Field(
         default=8, description="Threads for transactions: that many partitions commit at the same time."
     )

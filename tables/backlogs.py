@@ -148,6 +148,6 @@ def _read(file: IO[bytes]) -> RawEntry:
 
 def _unwritable(directory: Path, error: OSError) -> StateError:
     return StateError(
-        f"Entries of parked ranges cannot be kept in {directory}: {error.strerror}. Nothing is lost, they are "
-        "read again from the log; make room or free its quota, and start the worker again"
+        f"Entries of parked ranges cannot be kept in {directory}: {error.strerror}. Nothing is lost, they "
+        "are read again from the log; make room or free its quota, and start the worker again"
     )
