@@ -52,8 +52,9 @@ from tidegate.changefeed.control import read_control
 from tidegate.hlc import NANOS_PER_MS
 from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident
 from tidegate.processor.exchange_codec import decode_exchange
-from tidegate.processor.processor import PartitionProcessor, PartitionStatus, ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Offset
 
 _log = structlog.get_logger("tidegate.rangefeed")
@@ -142,12 +143,8 @@ class LogPartition:
         if self._released:
             return None
         names, ids = self._app.topic_names, runtime.topology.topic_ids
-        config = ProcessorConfig(
-            PushPolicy(settings.push_age_ms, settings.push_repeat_ms),
-            ids[names.log],
-            ids[names.control],
-            self._backlogs.queue,
-        )
+        push = PushPolicy(settings.push_age_ms, settings.push_repeat_ms, settings.push_enabled)
+        config = ProcessorConfig(push, ids[names.log], ids[names.control], self._backlogs.queue)
         rows = ((table, key, value) for table, key, value in self._store.rows() if value is not None)
         processor = PartitionProcessor.restore(self.partition, runtime.topology.partitions, config, rows)
         _log.info(

@@ -37,7 +37,7 @@ from tidegate.processor.batch import (
     PartitionCheckpoint,
     StepResult,
 )
-from tidegate.processor.processor import PartitionStatus
+from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Offset
 
 #: A partition publishes its whole checkpoint this often, for a frontier agent that began anew.

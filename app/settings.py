@@ -124,6 +124,11 @@ class Settings(BaseSettings):
     )
 
     # ---- times
+    push_enabled: bool = Field(
+        default=True,
+        description="Group. Whether old transactions are pushed at all. Danger: without it a transaction "
+        "that its client forgot holds markers back until the source ends it by itself.",
+    )
     push_age_ms: PositiveInt = Field(
         default=10_000, description="Group. A transaction open for longer, by the log's time, is pushed."
     )

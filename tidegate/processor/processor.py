@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import nsmallest
 from typing import Final
 
 from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry, StateError
-from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.hlc import Timestamp
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
@@ -43,12 +42,13 @@ from tidegate.processor.state_codec import (
     position_row,
     read_position,
 )
+from tidegate.processor.status import PartitionStatus, RangesIn, StatusReader
 from tidegate.raftlog.decode import decode_batch
-from tidegate.raftlog.entry import DescriptorUpdate, Entry, Offset, RangeId, Snapshot
+from tidegate.raftlog.entry import DescriptorUpdate, Entry, Offset, Snapshot
 from tidegate.rangefeed.backlog import QueueFactory
-from tidegate.rangefeed.range_state import RangeStatus, Version
+from tidegate.rangefeed.range_state import Version
+from tidegate.spans import Span
 
-_SLOWEST_COUNT: Final = 10
 #: Entries of backlogs that one step applies.
 _DRAIN_MAX: Final = 4_096
 
@@ -67,58 +67,6 @@ class ProcessorConfig:
     queue: QueueFactory | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class QuarantinedRange:
-    """A range that gives nothing any more."""
-
-    range_id: RangeId
-    resolved: ResolvedTimestamp
-    offset: Offset
-    cause: str
-
-
-@dataclass(frozen=True, slots=True)
-class ParkedRange:
-    """A range that waits: for hand-offs of ``parents``, or where there are none for a scan.
-
-    ``offset`` is where its backlog of ``entries`` begins, ``since_ms`` the log's time when it was parked.
-    """
-
-    range_id: RangeId
-    offset: Offset
-    entries: int
-    since_ms: int
-    parents: tuple[RangeId, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RangeProgress:
-    """How far a live range is resolved."""
-
-    range_id: RangeId
-    resolved: ResolvedTimestamp
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionStatus:
-    """What an operator wants to know of a partition.
-
-    ``tracked_intents`` are the open intents of its open transactions. ``slowest`` are its live ranges that
-    are least far resolved, ``resolved`` is the first of them.
-    """
-
-    partition: int
-    offset: Offset
-    ranges: int
-    open_transactions: int
-    tracked_intents: int
-    resolved: ResolvedTimestamp | None
-    slowest: tuple[RangeProgress, ...]
-    closed_regressions: int
-    quarantined: tuple[QuarantinedRange, ...]
-    parked: tuple[ParkedRange, ...]
-
-
 class PartitionProcessor:
     """The state of log partition ``partition`` of ``partitions``, and the steps that move it on."""
 
@@ -133,6 +81,7 @@ class PartitionProcessor:
         self._ranges = PartitionRanges(partition, partitions, self._feeds, config.queue)
         self._watched = self._feeds.active
         self._pusher = Pusher(config.push)
+        self._reader = StatusReader(self._ranges, self._pusher)
 
     @classmethod
     def restore(
@@ -295,35 +244,12 @@ class PartitionProcessor:
     # ---- what an operator sees ----
 
     def status(self) -> PartitionStatus:
-        """Counts and quarantines as of the last step."""
-        live = [state for state in self._ranges if state.status is RangeStatus.LIVE]
-        slowest = nsmallest(_SLOWEST_COUNT, live, key=lambda state: (state.resolved, state.range_id))
-        return PartitionStatus(
-            self.partition,
-            self._position.offset,
-            len(self._ranges),
-            sum(len(state.resolver.queue) for state in live),
-            sum(txn.refs for state in live for txn in state.resolver.queue),
-            slowest[0].resolved if slowest else None,
-            tuple(RangeProgress(state.range_id, state.resolved) for state in slowest),
-            sum(state.closed_regressions for state in self._ranges),
-            tuple(
-                QuarantinedRange(state.range_id, hole.resolved, hole.offset, hole.cause)
-                for state in self._ranges
-                if (hole := state.quarantine) is not None
-            ),
-            tuple(
-                ParkedRange(
-                    state.range_id,
-                    backlog.start,
-                    len(backlog.queue),
-                    backlog.since_ms,
-                    tuple(sorted(claim.parent for claim in backlog.missing)),
-                )
-                for state, backlog in self._ranges.backlogs
-                if backlog.parked
-            ),
-        )
+        """Counts, quarantines and parked ranges as of the last step."""
+        return self._reader.partition(self._position.offset, self._position.log_time_ms)
+
+    def ranges_in(self, span: Span) -> RangesIn:
+        """The ranges that have keys of ``span``, which has no tenant prefix, as of the last step."""
+        return self._reader.ranges_in(span)
 
     # ---- inside a step ----
 

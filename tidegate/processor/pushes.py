@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.raftlog.entry import RangeId, TxnId
 from tidegate.raftlog.request import Push, PushedTxn
+from tidegate.rangefeed.intent_queue import IntentQueue
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 
 _TXNS_PER_PUSH_MAX: Final = 1_000
@@ -23,10 +24,14 @@ _GOLDEN_RATIO_64: Final = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, slots=True)
 class PushPolicy:
-    """When to push: transactions older than ``age_ms``; again after ``repeat_ms`` without an answer."""
+    """When to push: transactions older than ``age_ms``; again after ``repeat_ms`` without an answer.
+
+    Not ``enabled``: never. What clients forgot then holds resolved timestamps back until the source ends it.
+    """
 
     age_ms: int = 10_000
     repeat_ms: int = 5_000
+    enabled: bool = True
 
 
 class _Asked(NamedTuple):
@@ -36,11 +41,50 @@ class _Asked(NamedTuple):
     timestamp: Timestamp
 
 
-class _InFlight(NamedTuple):
-    """The last push of a range; ``unanswered`` loses from its end what was answered."""
+@dataclass(frozen=True, slots=True)
+class LastPush:
+    """The last push of a range, and what the log has answered since.
+
+    Of its ``txns`` transactions so many have ``ended``, or were ``moved`` to a higher timestamp; the others
+    stand where they stood. It was sent at ``asked_ms`` of the log's time, as the last of ``tries`` in a row
+    that named the same oldest transaction, ``oldest``.
+    """
 
     asked_ms: int
-    unanswered: list[_Asked]
+    tries: int
+    oldest: TxnId
+    txns: int
+    ended: int
+    moved: int
+
+
+class _InFlight:
+    """The last push of a range; ``unanswered`` loses from its end what was answered."""
+
+    __slots__ = ("asked_ms", "ended", "moved", "oldest", "tries", "txns", "unanswered")
+
+    def __init__(self, asked_ms: int, asked: list[_Asked], tries: int) -> None:
+        self.asked_ms = asked_ms
+        self.tries = tries
+        self.oldest = asked[0]
+        self.txns = len(asked)
+        self.unanswered = asked
+        self.ended = 0
+        self.moved = 0
+
+    def is_answered(self, queue: IntentQueue) -> bool:
+        """Whether none of its transactions stands where it stood; those answered are not looked at again."""
+        while self.unanswered:
+            asked = self.unanswered[-1]
+            txn = queue.get(asked.txn_id)
+            if txn is not None and txn.timestamp == asked.timestamp:
+                return False
+            self.unanswered.pop()
+            if txn is None:
+                self.ended += 1
+            else:
+                self.moved += 1
+        return True
 
 
 class Pusher:
@@ -56,19 +100,39 @@ class Pusher:
 
     def due(self, ranges: Iterable[RangeState], log_time_ms: int) -> list[Push]:
         """The pushes to send now for those of ``ranges`` whose oldest transactions are too old."""
+        if not self._policy.enabled:
+            return []
         return [push for state in ranges if (push := self._push(state, log_time_ms)) is not None]
 
+    def last(self, state: RangeState) -> LastPush | None:
+        """The last push of a range in this run; ``None`` when there was none, or the range has left since.
+
+        Transactions that a push has in front of one without an answer are counted as they are now.
+        """
+        flight = self._in_flight.get(state.range_id)
+        if flight is None or state.status is not RangeStatus.LIVE:
+            return None
+        ended, moved = flight.ended, flight.moved
+        for asked in flight.unanswered:
+            txn = state.resolver.queue.get(asked.txn_id)
+            ended += txn is None
+            moved += txn is not None and txn.timestamp != asked.timestamp
+        return LastPush(flight.asked_ms, flight.tries, flight.oldest.txn_id, flight.txns, ended, moved)
+
     def _push(self, state: RangeState, log_time_ms: int) -> Push | None:
-        oldest = state.resolver.queue.oldest()
-        if state.status is not RangeStatus.LIVE or oldest is None:
+        if state.status is not RangeStatus.LIVE:
             self._in_flight.pop(state.range_id, None)
+            return None
+        oldest = state.resolver.queue.oldest()
+        if oldest is None:
+            self._note_all_ended(state)
             return None
         horizon_ms = log_time_ms - self._policy.age_ms - self._jitter_ms(state.range_id)
         if oldest.timestamp.wall_ms >= horizon_ms or self._is_waiting(state, log_time_ms):
             return None
         old = state.resolver.queue.below(Timestamp(horizon_ms * NANOS_PER_MS))[:_TXNS_PER_PUSH_MAX]
         asked = [_Asked(txn.txn_id, txn.timestamp) for txn in old]
-        self._in_flight[state.range_id] = _InFlight(log_time_ms, asked)
+        self._in_flight[state.range_id] = _InFlight(log_time_ms, asked, self._tries(state.range_id, asked[0]))
         txns = tuple(PushedTxn(txn.txn_id, txn.anchor_key) for txn in old)
         return Push(state.range_id, txns, Timestamp(log_time_ms * NANOS_PER_MS))
 
@@ -76,13 +140,17 @@ class Pusher:
         flight = self._in_flight.get(state.range_id)
         if flight is None or log_time_ms - flight.asked_ms >= self._policy.repeat_ms:
             return False
-        asked = flight.unanswered
-        while asked:
-            txn = state.resolver.queue.get(asked[-1].txn_id)
-            if txn is not None and txn.timestamp == asked[-1].timestamp:
-                return True
-            asked.pop()  # it moved or ended, and is not looked at again
-        return False
+        return not flight.is_answered(state.resolver.queue)
+
+    def _note_all_ended(self, state: RangeState) -> None:
+        """What is kept of a push for an operator is small once all of it is answered."""
+        flight = self._in_flight.get(state.range_id)
+        if flight is not None and flight.unanswered:
+            flight.is_answered(state.resolver.queue)
+
+    def _tries(self, range_id: RangeId, oldest: _Asked) -> int:
+        flight = self._in_flight.get(range_id)
+        return flight.tries + 1 if flight is not None and flight.oldest == oldest else 1
 
     def _jitter_ms(self, range_id: RangeId) -> int:
         """Up to a sixteenth of the age, fixed per range, so that ranges do not ask all at once."""

@@ -29,7 +29,8 @@ from tidegate.processor.batch import (
     StateTable,
     StepResult,
 )
-from tidegate.processor.processor import PartitionProcessor, PartitionStatus
+from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 from tests.hand_log import HandLog, HandRange, aborted, at, intent, moved, txn
 from tests.unit.processor.driving import Driven
 from tests.unit.processor.logs import PLAIN
+from tidegate.hlc import Timestamp
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.processor.pushes import PushPolicy
-from tidegate.raftlog.entry import Op
+from tidegate.raftlog.entry import AbortTxn, Op
 from tidegate.raftlog.request import Push, PushedTxn
 
 _AGE_S: Final = 10
@@ -25,10 +27,10 @@ _POLICY: Final = PushPolicy(_AGE_S * 1000, _REPEAT_S * 1000)
 class _Pushed:
     """One range whose oldest transaction began at second 1, stepped second by second."""
 
-    def __init__(self, range_id: int = 1) -> None:
+    def __init__(self, range_id: int = 1, policy: PushPolicy = _POLICY) -> None:
         self.log = HandLog(partitions=1)
         self.range: HandRange = self.log.open_range(range_id, PLAIN.span)
-        self.driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(_POLICY)))
+        self.driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(policy)))
         self.range.apply(intent(1, 1))
         self.step()
 
@@ -41,6 +43,12 @@ class _Pushed:
         self.log.wait_for(at(seconds))
         self.range.heartbeat(seconds - 1)
         return self.step()
+
+    @property
+    def resolved(self) -> Timestamp:
+        found = self.driven.processor.status().resolved
+        assert found is not None
+        return found
 
 
 def test_a_young_transaction_is_not_pushed() -> None:
@@ -67,6 +75,50 @@ def test_pushing_stops_once_the_transaction_is_resolved() -> None:
     assert pushed.at(20)
     pushed.range.apply(aborted(1))
     assert pushed.at(40) == []
+
+
+def test_a_push_without_an_answer_is_repeated_for_as_long_as_it_has_none() -> None:
+    pushed = _Pushed()
+    assert all(pushed.at(20 + _REPEAT_S * times) for times in range(5))
+
+
+def test_an_answer_that_comes_late_ends_the_repeating() -> None:
+    pushed = _Pushed()
+    assert pushed.at(20)
+    assert pushed.at(20 + _REPEAT_S)
+    pushed.range.apply(AbortTxn(txn(1)))
+    assert pushed.at(20 + 2 * _REPEAT_S) == []
+    pushed.range.apply(AbortTxn(txn(1)))  # the answer to the second one
+    assert pushed.at(20 + 3 * _REPEAT_S) == []
+    assert pushed.driven.causes == []
+
+
+def test_a_transaction_that_writes_again_after_its_abort_is_pushed_again() -> None:
+    pushed = _Pushed()
+    assert pushed.at(20)
+    pushed.range.apply(AbortTxn(txn(1)))
+    assert pushed.at(21) == []
+    pushed.range.apply(intent(1, 22))
+    assert pushed.at(22 + _AGE_S) == []
+    (again,) = pushed.at(22 + _AGE_S + _JITTER_MAX_S + 0.001)
+    assert [each.txn_id for each in again.txns] == [txn(1)]
+    assert pushed.resolved < at(22)
+
+
+def test_that_a_transaction_was_aborted_is_believed_when_the_log_says_so() -> None:
+    pushed = _Pushed()
+    for times in range(4):
+        pushed.at(20 + _REPEAT_S * times)
+        assert pushed.resolved < at(1)
+    pushed.range.apply(AbortTxn(txn(1)))
+    pushed.at(41)
+    assert pushed.resolved == at(40)
+
+
+def test_nothing_is_pushed_while_pushing_is_switched_off() -> None:
+    pushed = _Pushed(policy=replace(_POLICY, enabled=False))
+    assert pushed.at(20) == []
+    assert pushed.at(2_000) == []
 
 
 @pytest.mark.parametrize("ended", [1, 2, 3])

@@ -1,0 +1,198 @@
+"""One range as an operator looks at it, in the form that goes from a worker to a command as JSON.
+
+Spans have no tenant prefix, as feeds watch keys; timestamps of the form ``<name>_ms`` are the log's record
+times in milliseconds.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tidegate.hlc import Timestamp, parse_decimal
+from tidegate.processor.pushes import LastPush
+from tidegate.raftlog.entry import Generation, Offset, RangeId, TxnId
+from tidegate.spans import Span
+
+Json: TypeAlias = Mapping[str, Any]
+
+
+class Condition(enum.Enum):
+    """What a range does at the moment. The first that holds, in the order of this list."""
+
+    ENDED = "ended"
+    HEALING = "healing"
+    """Parked for a scan that brings back what a hole swallowed."""
+    PARKED = "parked"
+    """Waits for hand-offs of other ranges."""
+    QUARANTINED = "quarantined"
+    """Broken, and no snapshot has come that it could heal from."""
+    CATCHING_UP = "catching up"
+    """Waits for nothing, and has entries that the partition has passed."""
+    STARTING = "starting"
+    """Its first snapshot is not complete."""
+    CHANGING = "changing"
+    """Split or merged, and the snapshot that must follow is not complete."""
+    LIVE = "live"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTxn:
+    """The oldest open transaction of a range: its intents stand at ``timestamp`` or above."""
+
+    txn_id: TxnId
+    anchor_key: bytes
+    began: Timestamp
+    timestamp: Timestamp
+    intents: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScanFacts:
+    """A scan under way: everything of ``span`` below ``next_key`` has come. ``asked_ms``: or went on."""
+
+    span: Span
+    next_key: bytes
+    after: Timestamp
+    upto: Timestamp
+    asked_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeFacts:
+    """``resolved`` is as far as the range's output is complete, ``closed`` what its source has closed.
+
+    ``offset`` is where in the log the ``cause`` of a quarantine stands, else where a backlog begins, of
+    ``entries``; ``since_ms`` is when the range was parked, ``parents`` are those whose hand-offs it lacks.
+    ``txn`` is the oldest of ``open_transactions``, ``push`` the last one that was sent for the range.
+    """
+
+    range_id: RangeId
+    generation: Generation
+    condition: Condition
+    span: Span | None
+    resolved: Timestamp
+    closed: Timestamp
+    open_transactions: int = 0
+    offset: Offset | None = None
+    cause: str = ""
+    entries: int = 0
+    since_ms: int | None = None
+    parents: tuple[RangeId, ...] = ()
+    scan: ScanFacts | None = None
+    txn: OpenTxn | None = None
+    push: LastPush | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Keys and transaction ids in hexadecimal, timestamps as text."""
+        return {
+            "range_id": self.range_id,
+            "generation": self.generation,
+            "state": self.condition.value,
+            "span": None if self.span is None else _span_json(self.span),
+            "resolved": str(self.resolved),
+            "closed": str(self.closed),
+            "open_transactions": self.open_transactions,
+            "offset": self.offset,
+            "cause": self.cause,
+            "backlog_entries": self.entries,
+            "since_ms": self.since_ms,
+            "parents": list(self.parents),
+            "scan": None if self.scan is None else _scan_json(self.scan),
+            "oldest_transaction": None if self.txn is None else _txn_json(self.txn),
+            "last_push": None if self.push is None else _push_json(self.push),
+        }
+
+    @classmethod
+    def from_json(cls, row: Json) -> RangeFacts:
+        """What ``to_json`` made; ``KeyError``, ``TypeError`` or ``ValueError`` when it is anything else."""
+        return cls(
+            RangeId(row["range_id"]),
+            Generation(row["generation"]),
+            Condition(row["state"]),
+            None if row["span"] is None else _span_of(row["span"]),
+            parse_decimal(row["resolved"]),
+            parse_decimal(row["closed"]),
+            row["open_transactions"],
+            None if row["offset"] is None else Offset(row["offset"]),
+            row["cause"],
+            row["backlog_entries"],
+            row["since_ms"],
+            tuple(map(RangeId, row["parents"])),
+            None if row["scan"] is None else _scan_of(row["scan"]),
+            None if row["oldest_transaction"] is None else _txn_of(row["oldest_transaction"]),
+            None if row["last_push"] is None else _push_of(row["last_push"]),
+        )
+
+
+def _span_json(span: Span) -> list[str]:
+    return [span.start.hex(), span.end.hex()]
+
+
+def _span_of(row: list[str]) -> Span:
+    start, end = map(bytes.fromhex, row)
+    return Span(start, end)
+
+
+def _scan_json(scan: ScanFacts) -> dict[str, Any]:
+    return {
+        "span": _span_json(scan.span),
+        "next_key": scan.next_key.hex(),
+        "after": str(scan.after),
+        "upto": str(scan.upto),
+        "asked_ms": scan.asked_ms,
+    }
+
+
+def _scan_of(row: Json) -> ScanFacts:
+    return ScanFacts(
+        _span_of(row["span"]),
+        bytes.fromhex(row["next_key"]),
+        parse_decimal(row["after"]),
+        parse_decimal(row["upto"]),
+        row["asked_ms"],
+    )
+
+
+def _txn_json(txn: OpenTxn) -> dict[str, Any]:
+    return {
+        "id": txn.txn_id.hex(),
+        "anchor_key": txn.anchor_key.hex(),
+        "began": str(txn.began),
+        "timestamp": str(txn.timestamp),
+        "intents": txn.intents,
+    }
+
+
+def _txn_of(row: Json) -> OpenTxn:
+    return OpenTxn(
+        TxnId(bytes.fromhex(row["id"])),
+        bytes.fromhex(row["anchor_key"]),
+        parse_decimal(row["began"]),
+        parse_decimal(row["timestamp"]),
+        row["intents"],
+    )
+
+
+def _push_json(push: LastPush) -> dict[str, Any]:
+    return {
+        "asked_ms": push.asked_ms,
+        "tries": push.tries,
+        "oldest": push.oldest.hex(),
+        "transactions": push.txns,
+        "ended": push.ended,
+        "moved": push.moved,
+    }
+
+
+def _push_of(row: Json) -> LastPush:
+    return LastPush(
+        row["asked_ms"],
+        row["tries"],
+        TxnId(bytes.fromhex(row["oldest"])),
+        row["transactions"],
+        row["ended"],
+        row["moved"],
+    )

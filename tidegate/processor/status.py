@@ -1,0 +1,224 @@
+"""What an operator sees of a log partition and of its ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import Any, Final
+
+from tidegate.hlc import ResolvedTimestamp
+from tidegate.processor.pushes import Pusher
+from tidegate.processor.range_facts import Condition, Json, OpenTxn, RangeFacts, ScanFacts
+from tidegate.processor.ranges import PartitionRanges
+from tidegate.raftlog.entry import Offset, RangeId
+from tidegate.rangefeed.backlog import Backlog
+from tidegate.rangefeed.range_state import RangeState, RangeStatus
+from tidegate.rangefeed.scan import RangeScan
+from tidegate.rows.table_key import without_tenant
+from tidegate.spans import Span
+
+_SLOWEST_COUNT: Final = 10
+#: So many spans of ranges are told of, of those within the one that was asked about.
+_SPANS_MAX: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedRange:
+    """A range that gives nothing any more."""
+
+    range_id: RangeId
+    resolved: ResolvedTimestamp
+    offset: Offset
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedRange:
+    """A range that waits: for hand-offs of ``parents``, or where there are none for a scan.
+
+    ``offset`` is where its backlog of ``entries`` begins, ``since_ms`` the log's time when it was parked.
+    """
+
+    range_id: RangeId
+    offset: Offset
+    entries: int
+    since_ms: int
+    parents: tuple[RangeId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """What an operator wants to know of a partition.
+
+    ``tracked_intents`` are the open intents of its open transactions. ``slowest`` are its live ranges that
+    are least far resolved, ``resolved`` is the first of them. ``backlog_entries`` are the entries of all
+    ranges that are behind, parked or not. ``log_time_ms`` is the highest record time that it has read.
+    """
+
+    partition: int
+    offset: Offset
+    ranges: int
+    open_transactions: int
+    tracked_intents: int
+    resolved: ResolvedTimestamp | None
+    slowest: tuple[RangeFacts, ...]
+    closed_regressions: int
+    quarantined: tuple[QuarantinedRange, ...]
+    parked: tuple[ParkedRange, ...]
+    backlog_entries: int = 0
+    log_time_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RangesIn:
+    """The ranges of a partition that have keys of a span.
+
+    ``slowest`` are those that are least far resolved, ``spans`` the spans of all of them; not ``complete``:
+    of as many as are told of.
+    """
+
+    slowest: tuple[RangeFacts, ...]
+    spans: tuple[tuple[RangeId, Span], ...]
+    complete: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """Keys in hexadecimal."""
+        return {
+            "slowest": [facts.to_json() for facts in self.slowest],
+            "spans": [[range_id, span.start.hex(), span.end.hex()] for range_id, span in self.spans],
+            "complete": self.complete,
+        }
+
+    @classmethod
+    def from_json(cls, row: Json) -> RangesIn:
+        """What ``to_json`` made; ``KeyError``, ``TypeError`` or ``ValueError`` when it is anything else."""
+        spans = (
+            (RangeId(range_id), Span(bytes.fromhex(start), bytes.fromhex(end)))
+            for range_id, start, end in row["spans"]
+        )
+        return cls(tuple(map(RangeFacts.from_json, row["slowest"])), tuple(spans), row["complete"])
+
+
+class StatusReader:
+    """Looks at the ranges of a partition; between two steps, for it changes nothing and locks nothing."""
+
+    def __init__(self, ranges: PartitionRanges, pusher: Pusher) -> None:
+        self._ranges = ranges
+        self._pusher = pusher
+
+    def partition(self, offset: Offset, log_time_ms: int) -> PartitionStatus:
+        """Counts, quarantines and parked ranges, at this position."""
+        live = [state for state in self._ranges if state.status is RangeStatus.LIVE]
+        slowest = nsmallest(_SLOWEST_COUNT, live, key=_progress)
+        backlogs = dict(self._backlogs())
+        return PartitionStatus(
+            self._ranges.partition,
+            offset,
+            len(self._ranges),
+            sum(len(state.resolver.queue) for state in live),
+            sum(state.resolver.queue.intents for state in live),
+            slowest[0].resolved if slowest else None,
+            tuple(self._facts(state, backlogs.get(state.range_id)) for state in slowest),
+            sum(state.closed_regressions for state in self._ranges),
+            tuple(
+                QuarantinedRange(state.range_id, hole.resolved, hole.offset, hole.cause)
+                for state in self._ranges
+                if (hole := state.quarantine) is not None
+            ),
+            tuple(_parked(range_id, backlog) for range_id, backlog in backlogs.items() if backlog.parked),
+            sum(len(backlog.queue) for backlog in backlogs.values()),
+            log_time_ms,
+        )
+
+    def ranges_in(self, span: Span) -> RangesIn:
+        """The ranges that have keys of ``span``, which has no tenant prefix."""
+        backlogs = dict(self._backlogs())
+        found = []
+        for state in self._ranges:
+            own = _span_of(state, backlogs.get(state.range_id))
+            if own is not None and state.status is not RangeStatus.ENDED and own.overlaps(span):
+                found.append((state, own))
+        slowest = nsmallest(_SLOWEST_COUNT, (state for state, _ in found), key=_progress)
+        spans = sorted(((state.range_id, own) for state, own in found[:_SPANS_MAX]), key=lambda item: item[1])
+        return RangesIn(
+            tuple(self._facts(state, backlogs.get(state.range_id)) for state in slowest),
+            tuple(spans),
+            complete=len(found) <= _SPANS_MAX,
+        )
+
+    def _backlogs(self) -> Iterator[tuple[RangeId, Backlog]]:
+        return ((state.range_id, backlog) for state, backlog in self._ranges.backlogs)
+
+    def _facts(self, state: RangeState, backlog: Backlog | None) -> RangeFacts:
+        parked = backlog is not None and backlog.parked
+        hole = state.quarantine
+        oldest = state.resolver.queue.oldest() if state.resolver.initialised else None
+        return RangeFacts(
+            state.range_id,
+            state.generation,
+            _condition(state, backlog),
+            _span_of(state, backlog),
+            state.resolved,
+            state.resolver.closed,
+            len(state.resolver.queue),
+            offset=_offset(state, backlog),
+            cause="" if hole is None else hole.cause,
+            entries=0 if backlog is None else len(backlog.queue),
+            since_ms=backlog.since_ms if backlog is not None and parked else None,
+            parents=() if backlog is None else _parents(backlog),
+            scan=None if backlog is None or backlog.scan is None else _scan(backlog.scan),
+            txn=None
+            if oldest is None
+            else OpenTxn(
+                oldest.txn_id, oldest.anchor_key, oldest.min_timestamp, oldest.timestamp, oldest.refs
+            ),
+            push=self._pusher.last(state),
+        )
+
+
+def _progress(state: RangeState) -> tuple[ResolvedTimestamp, RangeId]:
+    return state.resolved, state.range_id
+
+
+def _condition(state: RangeState, backlog: Backlog | None) -> Condition:
+    if state.status is RangeStatus.ENDED:
+        return Condition.ENDED
+    if backlog is not None and backlog.parked:
+        return Condition.HEALING if backlog.scan is not None else Condition.PARKED
+    if state.status is RangeStatus.QUARANTINED:
+        return Condition.QUARANTINED
+    if backlog is not None or state.behind is not None:
+        return Condition.CATCHING_UP
+    if state.status is RangeStatus.UNINITIALISED:
+        return Condition.STARTING
+    return Condition.LIVE if state.checkpointable else Condition.CHANGING
+
+
+def _span_of(state: RangeState, backlog: Backlog | None) -> Span | None:
+    """The keys that it has, or will have once it takes the snapshot that it waits before."""
+    if backlog is not None and backlog.parked:
+        return without_tenant(backlog.head.span)
+    if state.span is None:
+        return without_tenant(state.chunks[0].span) if state.chunks else None
+    return without_tenant(state.span)
+
+
+def _offset(state: RangeState, backlog: Backlog | None) -> Offset | None:
+    if state.quarantine is not None:
+        return state.quarantine.offset
+    return backlog.start if backlog is not None and len(backlog.queue) else state.behind
+
+
+def _parents(backlog: Backlog) -> tuple[RangeId, ...]:
+    return tuple(sorted(claim.parent for claim in backlog.missing))
+
+
+def _parked(range_id: RangeId, backlog: Backlog) -> ParkedRange:
+    return ParkedRange(range_id, backlog.start, len(backlog.queue), backlog.since_ms, _parents(backlog))
+
+
+def _scan(scan: RangeScan) -> ScanFacts:
+    span = without_tenant(scan.span)
+    next_key = without_tenant(Span(scan.next_key, scan.span.end)).start if not scan.done else span.end
+    return ScanFacts(span, next_key, scan.after, scan.upto, scan.asked_ms)
