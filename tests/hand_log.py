@@ -268,7 +268,9 @@ class HandRange:
         born.snapshot(reason=SnapshotReason.SPLIT, close=close or 0, high=self.high, parents=(parent,))
         return born
 
-    def merge(self, right: HandRange, *, close: float | None = None) -> None:
+    def merge(
+        self, right: HandRange, *, close: float | None = None, intents: Iterable[OpenIntent] = ()
+    ) -> None:
         """Take over the range to the right."""
         right.end()
         self.apply(trigger=Trigger.MERGE, close=close)
@@ -276,7 +278,9 @@ class HandRange:
         self.span = Span(self.span.start, right.span.end)
         self.generation = max(self.generation, right.generation) + 1
         self.high = max((high for high in (self.high, right.high) if high is not None), default=None)
-        self.snapshot(reason=SnapshotReason.MERGE, close=close or 0, high=self.high, parents=parents)
+        self.snapshot(
+            reason=SnapshotReason.MERGE, close=close or 0, high=self.high, parents=parents, intents=intents
+        )
 
     def as_parent(self) -> Parent:
         """What its children's snapshots say of it."""

@@ -48,14 +48,18 @@ def read_claim(message: pb.Claim) -> Claim:
 
 def hand_off_message(hand_off: HandOff) -> pb.HandOff:
     """A hand-off as its message."""
+    start, end = hand_off.span or (b"", b"")
     return pb.HandOff(
         claim=claim_message(hand_off.claim),
         resolved_wall=hand_off.resolved.wall,
         complete=hand_off.complete,
+        start=start,
+        end=end,
     )
 
 
 def read_hand_off(message: pb.HandOff) -> HandOff:
     """The hand-off of a message."""
     resolved = ResolvedTimestamp(Timestamp(message.resolved_wall))
-    return HandOff(read_claim(message.claim), resolved, message.complete)
+    span = Span(message.start, message.end) if message.end else None
+    return HandOff(read_claim(message.claim), resolved, message.complete, span)

@@ -163,8 +163,9 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
             start=start,
             end=end,
         )
-    for index, resolved in state.promises:
-        message.promises.add(index=index, resolved_wall=resolved.wall)
+    for index, resolved, span in state.promises:
+        start, end = span or (b"", b"")
+        message.promises.add(index=index, resolved_wall=resolved.wall, start=start, end=end)
 
 
 class StoredRange(NamedTuple):
@@ -249,15 +250,21 @@ def _read_waiting(row: pb.Range, state: RangeState) -> None:
     state.claims = set(map(read_claim, row.claims))
     state.holes = list(map(_hole, row.holes))
     state.promises = [
-        Promise(RaftIndex(promise.index), _resolved(promise.resolved_wall)) for promise in row.promises
+        Promise(RaftIndex(promise.index), _resolved(promise.resolved_wall), _span(promise.start, promise.end))
+        for promise in row.promises
     ]
 
 
 def _hole(message: pb.Hole) -> Hole:
-    span = Span(message.start, message.end) if message.end else None
+    span = _span(message.start, message.end)
     return Hole(
         RaftIndex(message.before), RaftIndex(message.last_index), span, _resolved(message.resolved_wall)
     )
+
+
+def _span(start: bytes, end: bytes) -> Span | None:
+    """The span of a message, which has an end if it has any."""
+    return Span(start, end) if end else None
 
 
 def _resolved(wall: int) -> ResolvedTimestamp:

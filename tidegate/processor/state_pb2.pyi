@@ -105,14 +105,18 @@ class Claim(_message.Message):
     def __init__(self, child: _Optional[int] = ..., parent: _Optional[int] = ..., last_index: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ...) -> None: ...
 
 class HandOff(_message.Message):
-    __slots__ = ("claim", "resolved_wall", "complete")
+    __slots__ = ("claim", "resolved_wall", "complete", "start", "end")
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
     claim: Claim
     resolved_wall: int
     complete: bool
-    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., resolved_wall: _Optional[int] = ..., complete: _Optional[bool] = ...) -> None: ...
+    start: bytes
+    end: bytes
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., resolved_wall: _Optional[int] = ..., complete: _Optional[bool] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ...) -> None: ...
 
 class Exchange(_message.Message):
     __slots__ = ("claim", "hand_off")
@@ -163,12 +167,16 @@ class Hole(_message.Message):
     def __init__(self, before: _Optional[int] = ..., last_index: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ...) -> None: ...
 
 class Promise(_message.Message):
-    __slots__ = ("index", "resolved_wall")
+    __slots__ = ("index", "resolved_wall", "start", "end")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
     index: int
     resolved_wall: int
-    def __init__(self, index: _Optional[int] = ..., resolved_wall: _Optional[int] = ...) -> None: ...
+    start: bytes
+    end: bytes
+    def __init__(self, index: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ...) -> None: ...
 
 class Floor(_message.Message):
     __slots__ = ("start", "end", "resolved_wall")

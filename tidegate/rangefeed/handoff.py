@@ -23,7 +23,7 @@ class Claim(NamedTuple):
 
 
 class HandOff(NamedTuple):
-    """The answer. ``resolved`` is what the parent had promised for the child's keys.
+    """The answer. ``resolved`` is what the parent had promised for ``span``, the keys that it had then.
 
     A hand-off that is not ``complete`` comes out of a hole: above ``resolved`` rows may be missing, and the
     child has to scan for them.
@@ -32,6 +32,7 @@ class HandOff(NamedTuple):
     claim: Claim
     resolved: ResolvedTimestamp
     complete: bool
+    span: Span | None = None
 
 
 Exchange: TypeAlias = Claim | HandOff
@@ -64,3 +65,4 @@ class Promise(NamedTuple):
 
     at: RaftIndex
     resolved: ResolvedTimestamp
+    span: Span | None

@@ -34,6 +34,7 @@ from tidegate.spans import Span
 
 #: Ops that make a version; a tuple, for `isinstance` with a union builds it anew for every op.
 _COMMITTING: Final = (WriteValue, CommitIntent)
+_NO_PROMISE: Final = Promise(RaftIndex(0), ZERO_RESOLVED, None)
 _PROMISES_MAX: Final = 64  # claims come soon after a split; one that comes later has a lower floor
 
 
@@ -211,14 +212,15 @@ class RangeState:
         index = claim.last_index
         for hole in self.holes:
             if hole.before < index <= hole.last_index:
-                return HandOff(claim, hole.complete_for(claim.span), complete=False)
+                return HandOff(claim, hole.complete_for(claim.span), complete=False, span=hole.span)
         if index <= self.unseen:
             return HandOff(claim, ZERO_RESOLVED, complete=False)
         if index <= self.applied:
-            promised = (promise.resolved for promise in self.promises if promise.at == index)
-            return HandOff(claim, next(promised, ZERO_RESOLVED), complete=True)
+            promised = next((promise for promise in self.promises if promise.at == index), _NO_PROMISE)
+            return HandOff(claim, promised.resolved, complete=True, span=promised.span)
         if self.quarantine is not None:
-            return HandOff(claim, self._hole(index).complete_for(claim.span), complete=False)
+            complete = self._hole(index).complete_for(claim.span)
+            return HandOff(claim, complete, complete=False, span=self.span)
         return None
 
     def _hole(self, last_index: RaftIndex) -> Hole:
@@ -325,7 +327,10 @@ class RangeState:
 
     def _promise(self) -> None:
         """Note what was resolved here, for the ranges that go on from this index."""
-        self.promises = [*self.promises[1 - _PROMISES_MAX :], Promise(self.applied, self.resolver.resolved)]
+        self.promises = [
+            *self.promises[1 - _PROMISES_MAX :],
+            Promise(self.applied, self.resolver.resolved, self.span),
+        ]
 
     # ---- snapshots ----
 
@@ -393,8 +398,9 @@ class RangeState:
     def _take_over(self, head: Snapshot) -> None:
         """What parents had promised binds this range; nothing is waited for any more."""
         for hand_off in self.hand_offs.values():
-            if hand_off.resolved > ZERO_RESOLVED:
-                self.floors.append(Floor(head.span, hand_off.resolved))
+            part = None if hand_off.span is None else hand_off.span.intersect(head.span)
+            if part is not None and hand_off.resolved > ZERO_RESOLVED:
+                self.floors.append(Floor(part, hand_off.resolved))
         self.hand_offs, self.scan = {}, None
 
     def _keep_promise(self) -> None:

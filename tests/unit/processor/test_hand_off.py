@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from tests.feeds import activation
-from tests.hand_log import HandLog, at
+from tests.hand_log import HandLog, at, intent, txn
 from tests.unit.processor.driving import Driven, range_of, timestamp_of
 from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.control import Activate
@@ -17,7 +17,7 @@ from tidegate.processor.batch import ExchangeRecord, OutputRecord
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.processor.ranges import HAND_OFF_LIMIT_MS
 from tidegate.raftlog.encode import partition_of
-from tidegate.raftlog.entry import Offset, RangeId
+from tidegate.raftlog.entry import Offset, OpenIntent, RangeId
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.handoff import Exchange, receiver_of
 
@@ -274,6 +274,22 @@ def test_a_row_of_a_child_below_what_its_parent_had_resolved_is_refused() -> Non
     run.settle()
     assert run.rows()[1] == []
     assert any("an earlier generation" in cause for cause in run.causes())
+
+
+def test_what_one_parent_had_resolved_binds_none_of_the_others_keys() -> None:
+    """The left range has an open intent below what the right one has resolved."""
+    log = HandLog(2)
+    log.describe(PLAIN)
+    low, high = PLAIN.split(100)
+    left, right = log.open_range(2, low), log.open_range(3, high)
+    left.apply(intent(1, 5), close=9)
+    right.apply(PLAIN.put(6, 150, "right"), close=9)
+    left.merge(right, close=9, intents=[OpenIntent(txn(1), b"anchor", PLAIN.key(1), at(5))])
+    left.apply(PLAIN.commit(1, 7, 1, "left"), close=10)
+    run = Partitions(log)
+    run.settle()
+    assert run.rows() == {0: [at(7)], 1: [at(6)]}
+    assert run.causes() == []
 
 
 def test_a_state_that_waits_is_the_same_after_its_restart() -> None:

@@ -261,8 +261,8 @@ def test_a_snapshot_ends_the_quarantine_and_the_hole_is_remembered() -> None:
     assert state.resolved == Timestamp(40)
     assert [state.answer(_claim(index)) for index in (11, 13, 15, 16)] == [
         HandOff(_claim(11), ZERO_RESOLVED, complete=True),
-        HandOff(_claim(13), ResolvedTimestamp(Timestamp(9)), complete=False),
-        HandOff(_claim(15), ResolvedTimestamp(Timestamp(9)), complete=False),
+        HandOff(_claim(13), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN),
+        HandOff(_claim(15), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN),
         None,
     ]
 
@@ -271,15 +271,21 @@ def test_a_range_in_a_hole_tells_how_far_it_came() -> None:
     state = _live(_command(11, closed=9))
     state.quarantine_at(Offset(99), "a hole", ResolvedTimestamp(Timestamp(9)))
     assert state.answer(_claim(11)) == HandOff(_claim(11), ZERO_RESOLVED, complete=True)
-    assert state.answer(_claim(12)) == HandOff(_claim(12), ResolvedTimestamp(Timestamp(9)), complete=False)
+    assert state.answer(_claim(12)) == HandOff(
+        _claim(12), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN
+    )
 
 
 def test_a_hand_off_carries_what_was_resolved_at_the_split() -> None:
     state = _live(_command(11, closed=9), _command(12, closed=20, trigger=Trigger.SPLIT))
-    assert state.answer(_claim(12)) == HandOff(_claim(12), ResolvedTimestamp(Timestamp(9)), complete=True)
+    assert state.answer(_claim(12)) == HandOff(
+        _claim(12), ResolvedTimestamp(Timestamp(9)), complete=True, span=_SPAN
+    )
     state.apply(_snapshot(12, generation=2, closed=20))
     state.apply(_command(13, closed=30, generation=2))
-    assert state.answer(_claim(12)) == HandOff(_claim(12), ResolvedTimestamp(Timestamp(9)), complete=True)
+    assert state.answer(_claim(12)) == HandOff(
+        _claim(12), ResolvedTimestamp(Timestamp(9)), complete=True, span=_SPAN
+    )
 
 
 def test_what_a_range_had_not_seen_when_it_began_it_hands_off_as_a_hole() -> None:
