@@ -395,7 +395,7 @@ class PartitionRanges:
             if backlog is not None:
                 state.behind = backlog.start
             elif state.behind is not None:
-                state.behind = Offset(read + 1) if read < offset else None
+                state.behind = max(state.behind, Offset(read + 1)) if read < offset else None
             changes.append(range_row(state, offset))
             changes.extend(chunk_rows(state))
             changes.extend(intent_rows(state, offset))

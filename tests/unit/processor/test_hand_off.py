@@ -20,6 +20,7 @@ from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset, OpenIntent, RangeId
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.handoff import Exchange, receiver_of
+from tidegate.spans import Span
 
 _FEED = activation([PLAIN.descriptor])
 _MIDDLE, _UPPER = PLAIN.key(100), PLAIN.key(200)
@@ -299,3 +300,28 @@ def test_a_state_that_waits_is_the_same_after_its_restart() -> None:
         1, 2, ProcessorConfig(), ((table, key, value) for (table, key), value in run.driven[1].state.items())
     )
     assert restored.next_hand_off == run.driven[1].processor.next_hand_off
+
+
+def test_a_range_takes_nothing_twice_that_is_touched_while_its_partition_reads_again() -> None:
+    log = HandLog(2)
+    log.describe(PLAIN)
+    other = log.open_range(3, PLAIN.split(50)[0])
+    left, right = log.open_range(5, Span(_MIDDLE, _UPPER)), log.open_range(6, Span(_UPPER, PLAIN.span.end))
+    parent = log.open_range(2, Span(PLAIN.key(50), _MIDDLE))
+    parent.apply(PLAIN.put(4, 60, "parent"), close=4)
+    right.apply(PLAIN.put(4, 250, "right"), close=4)
+    other.merge(parent, close=5)
+    left.heartbeat(5)
+    left.merge(right, close=6)
+    left.apply(PLAIN.put(7, 250, "merged"), close=7)
+    run = Partitions(log)
+    run.read(1)
+    assert run.parked() == [(3, (2,)), (5, (6,))]
+    run.restart(1)
+    run.read(0)
+    run.exchange(0)
+    run.read(1, upto=(run.driven[1].processor.next_offset or 0) + 1)
+    run.exchange(1)
+    run.settle()
+    assert run.causes() == []
+    assert run.resolved(5) == at(7)
