@@ -44,7 +44,14 @@ from app.log_ends import watch_ends
 from app.metrics import BATCHES, INCIDENTS, ROWS
 from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
-from app.report import WAITING, PartitionReport, QuarantineReport, RangeReport
+from app.report import (
+    WAITING,
+    ParkedReport,
+    PartitionReport,
+    QuarantineReport,
+    RangeReport,
+    SpanReport,
+)
 from app.shell import Shell
 from tables.backlogs import BacklogMemory
 from tables.store import LocalStore, OpenStore, rocks_stores
@@ -54,8 +61,10 @@ from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident
 from tidegate.processor.exchange_codec import decode_exchange
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.processor.pushes import PushPolicy
-from tidegate.processor.status import PartitionStatus
+from tidegate.processor.range_facts import RangeFacts
+from tidegate.processor.status import ParkedRange, PartitionStatus
 from tidegate.raftlog.entry import Offset
+from tidegate.spans import Span
 
 _log = structlog.get_logger("tidegate.rangefeed")
 
@@ -118,8 +127,16 @@ class LogPartition:
             lag_records=None if end is None else max(0, end - position),
             inflight_rows=self.pipeline.in_flight.rows,
             oldest_unacknowledged_ms=int(self.pipeline.in_flight.oldest_s * 1000),
+            held_for=tuple(sorted(self._processor.held_for)),
         )
         return _with_status(report, self.pipeline.status)
+
+    async def ranges_in(self, span: Span) -> SpanReport | None:
+        """Its ranges that have keys of ``span``, as of its last step; ``None`` while it is restored."""
+        if self._processor is None:
+            return None
+        loop, steps = asyncio.get_running_loop(), self._app.runtime.threads.steps
+        return SpanReport(self.partition, await loop.run_in_executor(steps, self._processor.ranges_in, span))
 
     def _state(self, pipeline: Pipeline, processor: PartitionProcessor) -> str:
         if pipeline.waiting:
@@ -270,6 +287,11 @@ class LogPartitions:
         """The partitions as they are now."""
         return tuple(held.report() for _, held in sorted(self.open.items()))
 
+    async def ranges_in(self, span: Span) -> tuple[SpanReport, ...]:
+        """The ranges that have keys of ``span``, by partition; those that are restored are left out."""
+        asked = [held.ranges_in(span) for _, held in sorted(self.open.items())]
+        return tuple(report for report in await asyncio.gather(*asked) if report is not None)
+
     async def released(self) -> None:
         """Close every partition."""
         if self._ends is not None:
@@ -286,6 +308,7 @@ def rangefeed_agent(app: Shell, open_store: OpenStore | None = None) -> LogParti
     """
     partitions = LogPartitions(app, open_store or rocks_stores())
     app.partitions_report = partitions.report
+    app.ranges_report = partitions.ranges_in
     app.assignment.hold(app.topic_names.log, partitions)
 
     @app.agent(app.batch_topic(app.topic_names.log), name="rangefeed", concurrency=1)
@@ -306,14 +329,39 @@ def _with_status(report: PartitionReport, status: PartitionStatus) -> PartitionR
         resolved=None if resolved is None else str(resolved),
         resolved_lag_ms=None if resolved is None else now_ms - resolved.wall_ms,
         closed_regressions=status.closed_regressions,
-        slowest=tuple(
-            RangeReport(status.partition, item.range_id, str(item.resolved), now_ms - item.resolved.wall_ms)
-            for item in status.slowest
-        ),
+        backlog_entries=status.backlog_entries,
+        log_time_ms=status.log_time_ms,
+        slowest=tuple(_slow(status.partition, item, now_ms) for item in status.slowest),
+        parked=tuple(_parked(status, item) for item in status.parked),
         quarantined=tuple(
             QuarantineReport(status.partition, hole.range_id, hole.offset, str(hole.resolved), hole.cause)
             for hole in status.quarantined
         ),
+    )
+
+
+def _slow(partition: int, facts: RangeFacts, now_ms: int) -> RangeReport:
+    return RangeReport(
+        partition,
+        facts.range_id,
+        facts.generation,
+        facts.condition.value,
+        str(facts.resolved),
+        now_ms - facts.resolved.wall_ms,
+        now_ms - facts.closed.wall_ms,
+        facts.open_transactions,
+    )
+
+
+def _parked(status: PartitionStatus, item: ParkedRange) -> ParkedReport:
+    return ParkedReport(
+        status.partition,
+        item.range_id,
+        item.condition.value,
+        item.offset,
+        item.entries,
+        status.log_time_ms - item.since_ms,
+        item.parents,
     )
 
 

@@ -16,7 +16,7 @@ from app.clients import broker_urls, faust_credentials
 from app.ending import EXIT_REFUSED, end_process, leave_process
 from app.fetched import FetchedBatch
 from app.jobs_follower import JobsFollower
-from app.report import FeedReport, PartitionReport, RegistryReport, WorkerReport
+from app.report import FeedReport, PartitionReport, RegistryReport, SpanReporter, WorkerReport, no_ranges
 from app.runtime import Runtime
 from app.schema_ids import RegistryWait, SchemaIds
 from app.settings import Settings
@@ -53,6 +53,7 @@ class Application(faust.App):
     #: What the agents say of their parts; set by those that keep them.
     partitions_report: Callable[[], tuple[PartitionReport, ...]] = staticmethod(tuple)
     feeds_report: Callable[[], tuple[FeedReport, ...]] = staticmethod(tuple)
+    ranges_report: SpanReporter = staticmethod(no_ranges)
 
     def __init__(self, settings: Settings, schema_ids: SchemaIds) -> None:
         self.settings = settings
@@ -120,7 +121,7 @@ class Application(faust.App):
         )
         self.follower = JobsFollower(self.settings)
         self._watch = TopicWatch(self.runtime.admin, self.runtime.topology)
-        self._status = StatusServer(self.settings, self.report)
+        self._status = StatusServer(self.settings, self.report, self.ranges_report)
         self.runtime.directory.announce(await self._status.start())
         self._alarm = start_stall_alarm(self.report)
 
@@ -135,6 +136,8 @@ class Application(faust.App):
             self.partitions_report(),
             self.feeds_report(),
             tuple(map(_registry_report, self._schema_ids.waiting())),
+            self.settings.push_enabled,
+            self.settings.push_age_ms,
         )
 
     def _crash(self, reason: BaseException) -> None:

@@ -35,6 +35,7 @@ from tidegate.changefeed.span_progress import SpanProgress
 from tidegate.errors import RetryError
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionReport
+from tidegate.spans import Span
 
 _PROGRESS_S: Final = 1.0  # without a marker due, progress is persisted this often at most
 _SPANS_S: Final = 10.0  # spans above the high-water are looked at, and persisted, this often at most
@@ -75,6 +76,7 @@ class FeedPublisher:
         self._owed: ResolvedTimestamp | None = None  # persisted by the last owner, and maybe not written
         self._markers_failed = BackOff()
         self._markers_rest_until = 0.0  # monotonic; 0 while they do not rest
+        self._markers_wait = ""  # why the last one could not be written
         self.frontier: FeedFrontier | None = None
         self._task = guarded_task(self._publish(), f"feed {definition.id}")
 
@@ -96,14 +98,27 @@ class FeedPublisher:
         """How far it is; ``None`` before it has begun."""
         if self.frontier is None:
             return None
-        high_water, laggard = self.frontier.high_water, self.frontier.laggard()
+        high_water, lowest = self.frontier.high_water, self.frontier.spans.lowest_entry()
+        span, resolved = (Span(b"", b""), high_water) if lowest is None else lowest
+        interval_ns, marker = self.definition.options.resolved_interval_ns, self.frontier.marker
         return FeedReport(
             self.definition.id,
             self.definition.epoch,
             str(high_water),
             time.time_ns() // NANOS_PER_MS - high_water.wall_ms,
-            "" if laggard is None else laggard.start.hex(),
+            span.start.hex(),
+            span.end.hex(),
+            str(max(resolved, high_water)),
+            None if self._persisted is None else str(self._persisted),
+            None if marker is None or not self._marks else str(marker),
+            None if interval_ns is None else interval_ns // NANOS_PER_MS,
+            self._why_markers_wait(),
         )
+
+    def _why_markers_wait(self) -> str:
+        if self._marks and not self._markers.ready:
+            return "what they need is not there yet: the ids of their schemas from the feed's registry"
+        return self._markers_wait
 
     async def close(self) -> None:
         """Finish the transaction that is open, and write no more."""
@@ -222,9 +237,11 @@ class FeedPublisher:
         except RetryError as error:
             pause_s = self._markers_failed.failed()
             self._markers_rest_until = self._now() + pause_s
+            self._markers_wait = str(error)
             _log.error("markers wait", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
             return False
         self._markers_failed.succeeded()
+        self._markers_wait = ""
         await self._commit(records)
         MARKERS.labels(self.definition.id).inc()
         return True

@@ -43,6 +43,9 @@ _PARTITION_GAUGES: Final = {
     "inflight_rows": "Rows that wait for their acknowledgement",
     "oldest_unacknowledged_ms": "Age of the oldest batch with such rows",
     "closed_regressions": "Closed timestamps below an earlier one, ignored",
+    "backlog_entries": "Entries of the log that ranges have not applied, parked or catching up",
+    "oldest_parked_seconds": "Age of the oldest parked range by the log's time; 0 without one",
+    "scans": "Scans under way, for ranges that heal",
     "spill_bytes": "Bytes of parked records on disk; always 0: nothing is spilled by this version",
     "resolved_lag_ms": "Wall clock less the lowest resolved timestamp; absent without a live range",
 }
@@ -64,6 +67,7 @@ class ReportCollector(Collector):
                 if value is not None:
                     gauge.add_metric([str(partition.partition)], value)
             yield gauge
+        yield _parked(report.partitions)
         yield _quarantined(report.partitions)
         yield _holes(report.quarantined)
         feeds = GaugeMetricFamily(
@@ -80,6 +84,15 @@ class ReportCollector(Collector):
             "Partitions with a batch that waits for a schema registry",
             value=len(report.waiting),
         )
+
+
+def _parked(partitions: Iterable[PartitionReport]) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(
+        "tidegate_parked_ranges", "Ranges that wait for a hand-off or a scan", labels=["partition"]
+    )
+    for partition in partitions:
+        gauge.add_metric([str(partition.partition)], len(partition.parked))
+    return gauge
 
 
 def _quarantined(partitions: Iterable[PartitionReport]) -> GaugeMetricFamily:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
+
+from tidegate.processor.range_facts import Condition
+from tidegate.processor.status import RangesIn
+from tidegate.spans import Span
 
 #: The state of a partition whose rows wait for the ids of their schemas.
 WAITING: Final = "waiting"
 _SLOWEST_COUNT: Final = 10
+_PARKED_COUNT: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +28,33 @@ class QuarantineReport:
 
 
 @dataclass(frozen=True, slots=True)
-class RangeReport:
-    """A live range that is among the least far resolved of its partition."""
+class ParkedReport:
+    """A range that waits: for hand-offs of its ``parents``, or (``state`` healing) for a scan.
+
+    Its backlog of ``entries`` begins at ``offset`` of the log; ``age_ms`` is by the log's time.
+    """
 
     partition: int
     range_id: int
+    state: str
+    offset: int
+    entries: int
+    age_ms: int
+    parents: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RangeReport:
+    """A live range that is among the least far resolved of its partition; lags are by the wall clock."""
+
+    partition: int
+    range_id: int
+    generation: int
+    state: str
     resolved: str
     resolved_lag_ms: int
+    closed_lag_ms: int
+    open_transactions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +65,9 @@ class PartitionReport:
     last step; ``lag_records`` are the offsets from there to the end of the log, which is a few seconds old at
     most, and ``None`` before that end is known. ``tracked_intents`` are the open intents of
     ``open_transactions``. ``resolved_lag_ms`` is the wall clock less the lowest resolved timestamp of its
-    live ranges; ``None`` while it has none.
+    live ranges; ``None`` while it has none. ``log_time_ms`` is the highest record time that was read, 0 for
+    none. ``held_for`` are the feeds for whose starts it is held. ``backlog_entries`` are the entries that
+    ranges have not applied, those ``parked`` and those that catch up.
     """
 
     partition: int
@@ -56,19 +83,45 @@ class PartitionReport:
     oldest_unacknowledged_ms: int = 0
     closed_regressions: int = 0
     spill_bytes: int = 0
+    backlog_entries: int = 0
+    log_time_ms: int = 0
+    held_for: tuple[str, ...] = ()
     slowest: tuple[RangeReport, ...] = ()
     quarantined: tuple[QuarantineReport, ...] = ()
+    parked: tuple[ParkedReport, ...] = ()
+
+    @property
+    def scans(self) -> int:
+        """The scans that are under way."""
+        return sum(item.state == Condition.HEALING.value for item in self.parked)
+
+    @property
+    def oldest_parked_seconds(self) -> float:
+        """Age of the range that has been parked for longest, by the log's time; 0 while none is parked."""
+        return max((item.age_ms for item in self.parked), default=0) / 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class FeedReport:
-    """A feed whose frontier is kept here. ``laggard`` is where the span begins that holds it back."""
+    """A feed whose frontier is kept here.
+
+    ``laggard`` and ``laggard_end`` are the keys of the span that holds it back, at ``laggard_resolved``.
+    ``persisted`` is the high-water that is durable, ``marker`` the last marker that was written, or has to
+    be written again, ``resolved_interval_ms`` their least distance: ``None`` for a feed without any.
+    ``markers_wait`` is why they wait, empty while they do not.
+    """
 
     feed: str
     epoch: int
     high_water: str
     resolved_lag_ms: int
     laggard: str
+    laggard_end: str = ""
+    laggard_resolved: str = ""
+    persisted: str | None = None
+    marker: str | None = None
+    resolved_interval_ms: int | None = None
+    markers_wait: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +147,14 @@ class WorkerReport:
     partitions: tuple[PartitionReport, ...] = ()
     feeds: tuple[FeedReport, ...] = ()
     registry_waits: tuple[RegistryReport, ...] = ()
+    push_enabled: bool = True
+    push_age_ms: int = 0
+
+    @property
+    def parked(self) -> tuple[ParkedReport, ...]:
+        """The ranges that have been parked for longest, the oldest first."""
+        ranges = (item for partition in self.partitions for item in partition.parked)
+        return tuple(sorted(ranges, key=lambda item: -item.age_ms)[:_PARKED_COUNT])
 
     @property
     def slowest(self) -> tuple[RangeReport, ...]:
@@ -116,11 +177,21 @@ class WorkerReport:
         """Partitions with a row that waits for its acknowledgement for longer than the alarm allows."""
         return tuple(p for p in self.partitions if p.oldest_unacknowledged_ms > self.stall_alarm_ms)
 
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """Those that explain what is shown."""
+        return {
+            "push_enabled": self.push_enabled,
+            "push_age_ms": self.push_age_ms,
+            "stall_alarm_ms": self.stall_alarm_ms,
+        }
+
     def as_json(self) -> dict[str, Any]:
         """For ``/status``: fields, then one list of objects per kind of thing."""
         partitions = [asdict(partition) for partition in self.partitions]
-        for row in partitions:
-            row["quarantined"] = len(row["quarantined"])
+        for row, partition in zip(partitions, self.partitions, strict=True):
+            row["quarantined"], row["parked"] = len(partition.quarantined), len(partition.parked)
+            row["scans"], row["held_for"] = partition.scans, list(partition.held_for)
             del row["slowest"]
         return {
             "app_id": self.app_id,
@@ -130,10 +201,33 @@ class WorkerReport:
             "stalled_partitions": [partition.partition for partition in self.stalled],
             "partitions": partitions,
             "slowest_ranges": [asdict(item) for item in self.slowest],
+            "parked_ranges": [{**asdict(item), "parents": list(item.parents)} for item in self.parked],
             "quarantined_ranges": [asdict(hole) for hole in self.quarantined],
             "feeds": [asdict(feed) for feed in self.feeds],
             "schema_registry_waits": [asdict(wait) for wait in self.registry_waits],
+            "settings": [self._settings],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class SpanReport:
+    """The ranges of one log partition that have keys of a span."""
+
+    partition: int
+    ranges: RangesIn
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``/ranges``."""
+        return {"partition": self.partition, **self.ranges.to_json()}
+
+
+#: Looks for the ranges of a span, without tenant prefix, in the partitions of this worker.
+SpanReporter = Callable[[Span], Awaitable[tuple[SpanReport, ...]]]
+
+
+async def no_ranges(span: Span) -> tuple[SpanReport, ...]:  # noqa: ARG001 - the same for every span
+    """What a worker says that has no partitions."""
+    return ()
 
 
 #: Makes the report of this moment; called by the loop.

@@ -92,6 +92,11 @@ class FeedFrontier:
             return None
         return ResolvedTimestamp(high_water)
 
+    @property
+    def marker(self) -> Timestamp | None:
+        """The last marker that was written, by an earlier owner's account too; ``None`` before the first."""
+        return self._marked
+
     def marked(self, marker: ResolvedTimestamp) -> None:
         """Note that ``marker`` was written to every output partition."""
         self._marked = marker

@@ -38,6 +38,7 @@ class ParkedRange:
     """A range that waits: for hand-offs of ``parents``, or where there are none for a scan.
 
     ``offset`` is where its backlog of ``entries`` begins, ``since_ms`` the log's time when it was parked.
+    ``condition`` says which of both: PARKED or HEALING.
     """
 
     range_id: RangeId
@@ -45,6 +46,7 @@ class ParkedRange:
     entries: int
     since_ms: int
     parents: tuple[RangeId, ...]
+    condition: Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ class StatusReader:
                 for state in self._ranges
                 if (hole := state.quarantine) is not None
             ),
-            tuple(_parked(range_id, backlog) for range_id, backlog in backlogs.items() if backlog.parked),
+            tuple(_parked(state, backlog) for state, backlog in self._ranges.backlogs if backlog.parked),
             sum(len(backlog.queue) for backlog in backlogs.values()),
             log_time_ms,
         )
@@ -214,8 +216,15 @@ def _parents(backlog: Backlog) -> tuple[RangeId, ...]:
     return tuple(sorted(claim.parent for claim in backlog.missing))
 
 
-def _parked(range_id: RangeId, backlog: Backlog) -> ParkedRange:
-    return ParkedRange(range_id, backlog.start, len(backlog.queue), backlog.since_ms, _parents(backlog))
+def _parked(state: RangeState, backlog: Backlog) -> ParkedRange:
+    return ParkedRange(
+        state.range_id,
+        backlog.start,
+        len(backlog.queue),
+        backlog.since_ms,
+        _parents(backlog),
+        _condition(state, backlog),
+    )
 
 
 def _scan(scan: RangeScan) -> ScanFacts:

@@ -6,9 +6,11 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from app.metrics import ReportCollector
-from app.report import FeedReport, PartitionReport, QuarantineReport, WorkerReport
+from app.report import FeedReport, ParkedReport, PartitionReport, QuarantineReport, WorkerReport
 
 _HOLE = QuarantineReport(1, 42, 1_000, "5.0000000000", "an index is missing")
+_PARKED = ParkedReport(0, 7, "parked", 90, 3, 4_500, parents=(5,))
+_HEALING = ParkedReport(0, 8, "healing", 80, 2, 61_000)
 _REPORT = WorkerReport(
     "app",
     None,
@@ -24,6 +26,8 @@ _REPORT = WorkerReport(
             tracked_intents=9,
             resolved_lag_ms=12,
             oldest_unacknowledged_ms=1_001,
+            backlog_entries=6,
+            parked=(_PARKED, _HEALING),
         ),
         PartitionReport(1, "restoring", quarantined=(_HOLE,)),
     ),
@@ -46,6 +50,24 @@ def test_each_partition_has_its_gauges() -> None:
         'tidegate_resolved_lag_ms{partition="0"} 12.0',
         'tidegate_quarantined_ranges{partition="1"} 1.0',
     } <= samples()
+
+
+def test_ranges_that_wait_are_counted_with_the_age_of_the_oldest() -> None:
+    assert {
+        'tidegate_parked_ranges{partition="0"} 2.0',
+        'tidegate_oldest_parked_seconds{partition="0"} 61.0',
+        'tidegate_backlog_entries{partition="0"} 6.0',
+        'tidegate_scans{partition="0"} 1.0',
+        'tidegate_parked_ranges{partition="1"} 0.0',
+        'tidegate_oldest_parked_seconds{partition="1"} 0.0',
+    } <= samples()
+
+
+def test_status_lists_parked_ranges_the_oldest_first() -> None:
+    shown = _REPORT.as_json()
+    parked = [(row["range_id"], row["state"], row["parents"]) for row in shown["parked_ranges"]]
+    assert parked == [(8, "healing", []), (7, "parked", [5])]
+    assert (shown["partitions"][0]["parked"], shown["partitions"][0]["scans"]) == (2, 1)
 
 
 def test_each_quarantined_range_is_named() -> None:

@@ -9,10 +9,21 @@ from collections.abc import Awaitable, Callable
 import aiohttp
 import pytest
 
-from app.report import WAITING, PartitionReport, RegistryReport, WorkerReport
+from app.report import (
+    WAITING,
+    PartitionReport,
+    RegistryReport,
+    SpanReport,
+    SpanReporter,
+    WorkerReport,
+    no_ranges,
+)
 from app.settings import Settings
 from app.status_server import StatusServer
 from tidegate.errors import TopologyError
+from tidegate.processor.status import RangesIn
+from tidegate.raftlog.entry import RangeId
+from tidegate.spans import Span
 
 
 def report(oldest_ms: int) -> WorkerReport:
@@ -22,12 +33,15 @@ def report(oldest_ms: int) -> WorkerReport:
 
 
 def serve(
-    question: Callable[[aiohttp.ClientSession], Awaitable[None]], current: WorkerReport, port: int = 0
+    question: Callable[[aiohttp.ClientSession], Awaitable[None]],
+    current: WorkerReport,
+    port: int = 0,
+    ranges_in: SpanReporter = no_ranges,
 ) -> None:
     """Ask a server of ``current`` something; it is gone afterwards."""
 
     async def scenario() -> None:
-        server = StatusServer(Settings(metrics_port=port), lambda: current)
+        server = StatusServer(Settings(metrics_port=port), lambda: current, ranges_in)
         try:
             address = await server.start()
             async with aiohttp.ClientSession(f"http://{address}") as session:
@@ -52,6 +66,32 @@ def test_status_is_the_report() -> None:
     async def ask(session: aiohttp.ClientSession) -> None:
         answer = await session.get("/status")
         assert (answer.status, await answer.json()) == (200, report(0).as_json())
+
+    serve(ask, report(0))
+
+
+def test_the_ranges_of_a_span_are_told_by_partition() -> None:
+    found = RangesIn((), ((RangeId(7), Span(b"a", b"m")),))
+
+    async def ranges_in(span: Span) -> tuple[SpanReport, ...]:
+        return (SpanReport(3, found),) if span == Span(b"a", b"z") else ()
+
+    async def ask(session: aiohttp.ClientSession) -> None:
+        answer = await session.get("/ranges", params={"start": b"a".hex(), "end": b"z".hex()})
+        (part,) = (await answer.json())["partitions"]
+        assert (part["partition"], RangesIn.from_json(part)) == (3, found)
+
+    serve(ask, report(0), ranges_in=ranges_in)
+
+
+@pytest.mark.parametrize(
+    "query", [{}, {"start": "61"}, {"start": "xx", "end": "62"}, {"start": "62", "end": "61"}]
+)
+def test_a_span_that_is_none_is_refused(query: dict[str, str]) -> None:
+    async def ask(session: aiohttp.ClientSession) -> None:
+        answer = await session.get("/ranges", params=query)
+        assert answer.status == 400
+        assert "two rising keys in hex" in (await answer.json())["error"]
 
     serve(ask, report(0))
 
