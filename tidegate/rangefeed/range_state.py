@@ -223,6 +223,13 @@ class RangeState:
             return HandOff(claim, complete, complete=False, span=self.span)
         return None
 
+    def give_up(self, heir: Span) -> None:
+        """A range with the keys of ``heir`` has taken over from this one: when all of its keys are among
+        them it was merged away, in a hole if nothing else said so."""
+        gone = self.span is not None and heir.intersect(self.span) == self.span
+        if gone and self.status is RangeStatus.QUARANTINED:
+            self.status = RangeStatus.ENDED
+
     def _hole(self, last_index: RaftIndex) -> Hole:
         """The hole that it is in, as it is at ``last_index``."""
         assert self.quarantine is not None

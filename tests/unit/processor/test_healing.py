@@ -309,6 +309,23 @@ def test_a_merge_into_a_hole_scans_the_keys_that_came_in_from_the_start() -> Non
     assert (scan.after, scan.upto, scan.span) == (_FEED.start, at(5), PLAIN.span)
 
 
+def test_a_range_that_was_merged_away_in_a_hole_is_quarantined_no_more() -> None:
+    log = HandLog(partitions=2)
+    log.describe(PLAIN)
+    low, high = PLAIN.split(100)
+    left, right = log.open_range(2, low), log.open_range(3, high)
+    right.apply(PLAIN.put(3, 150, "right"), close=3)
+    log.write_bytes(1, encode_key(RangeId(3)), b"\xff\xff\xff")
+    shadow = HandLog(partitions=2)
+    lost_end = HandRange(shadow, RangeId(3), high)
+    lost_end.index, lost_end.high = right.index + 2, right.high
+    left.merge(lost_end, close=7)
+    run = Partitions(log)
+    run.settle()
+    assert [len(driven.processor.status().quarantined) for driven in run.driven] == [0, 0]
+    assert [scan.span for scan in _scans(run.driven[0])] == [PLAIN.span]
+
+
 def test_a_cut_log_is_healed_by_the_next_snapshots() -> None:
     broken = _Broken(lambda log, broken: None)
     broken.run()
