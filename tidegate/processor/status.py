@@ -126,7 +126,7 @@ class StatusReader:
             tuple(
                 QuarantinedRange(state.range_id, hole.resolved, hole.offset, hole.cause)
                 for state in self._ranges
-                if (hole := state.quarantine) is not None
+                if (hole := state.quarantine) is not None and state.status is RangeStatus.QUARANTINED
             ),
             tuple(_parked(state, backlog) for state, backlog in self._ranges.backlogs if backlog.parked),
             sum(len(backlog.queue) for backlog in backlogs.values()),
