@@ -8,6 +8,7 @@
     ├── FatalError                   end this process: the next one starts from what is durable
     │   ├── DeliveryError            a record was refused or lost its acknowledgement
     │   ├── StateError               stored state that cannot be trusted or read
+    │   │   └── StateMismatch        its rows are damaged, or not those that were written
     │   └── TopologyError            topics, partitions or directories that do not fit together
     ├── InputError                   reject this input; everything else goes on
     │   ├── RangeError               one range is at fault: it is quarantined
@@ -68,6 +69,10 @@ class DeliveryError(FatalError):
 
 class StateError(FatalError):
     """Stored state is damaged, newer than this version, or contradicts the log position."""
+
+
+class StateMismatch(StateError):
+    """Rows of state are damaged, or not those that were written: maybe only in the copy they came from."""
 
 
 class TopologyError(FatalError):

@@ -48,8 +48,10 @@ class RowDigests:
         self._sums = dict.fromkeys(StateTable, 0)
 
     def take(self, changes: Iterable[StateChange]) -> None:
-        """Follow changes, in their order."""
+        """Follow changes, in their order; those of ``intents`` are passed over."""
         for table, key, value in changes:
+            if table is StateTable.INTENTS:
+                continue
             new = 0 if value is None else row_hash(table, key, value)
             old = self._hashes.pop((table, key), 0)
             if value is not None:

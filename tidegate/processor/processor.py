@@ -11,6 +11,7 @@ partitions' ranges, between batches. All are pure: no clock, no randomness, no I
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -28,11 +29,12 @@ from tidegate.processor.batch import (
     StateTable,
     StepResult,
 )
+from tidegate.processor.digest import RowDigests
 from tidegate.processor.emitter import Emission
 from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.pushes import Pusher, PushPolicy
 from tidegate.processor.ranges import PartitionRanges
-from tidegate.processor.restore import require_sizes, restore_ranges
+from tidegate.processor.restore import RangeRows, require_digests, require_sizes
 from tidegate.processor.rows import PartitionRows
 from tidegate.processor.state_codec import (
     NOWHERE,
@@ -46,6 +48,7 @@ from tidegate.processor.status import PartitionStatus, RangesIn, StatusReader
 from tidegate.raftlog.decode import decode_batch
 from tidegate.raftlog.entry import DescriptorUpdate, Entry, Offset, Snapshot
 from tidegate.rangefeed.backlog import QueueFactory
+from tidegate.rangefeed.intent_budget import PartitionSpill
 from tidegate.rangefeed.range_state import Version
 from tidegate.spans import Span
 
@@ -58,13 +61,15 @@ class ProcessorConfig:
     """What an engine may choose; none of it changes what rows come out.
 
     ``log_id`` and ``control_id`` name the very topics that are read, not just their names; a state that was
-    built from others is refused. ``queue`` makes the queues of ranges that fall behind (in memory if absent).
+    built from others is refused. ``queue`` makes the queues of ranges that fall behind (in memory if absent),
+    ``spill`` has room for open transactions beyond memory (all are in memory if absent).
     """
 
     push: PushPolicy = field(default_factory=PushPolicy)
     log_id: str = ""
     control_id: str = ""
     queue: QueueFactory | None = None
+    spill: PartitionSpill | None = None
 
 
 class PartitionProcessor:
@@ -78,7 +83,8 @@ class PartitionProcessor:
         self._read = NOWHERE
         self._rows = PartitionRows()
         self._feeds = PartitionFeeds(partition)
-        self._ranges = PartitionRanges(partition, partitions, self._feeds, config.queue)
+        self._ranges = PartitionRanges(partition, partitions, self._feeds, config.queue, config.spill)
+        self._digests = RowDigests()
         self._watched = self._feeds.active
         self._pusher = Pusher(config.push)
         self._reader = StatusReader(self._ranges, self._pusher)
@@ -97,10 +103,7 @@ class PartitionProcessor:
         from other topics.
         """
         processor = cls(partition, partitions, config)
-        tables: dict[StateTable, list[tuple[bytes, bytes]]] = {table: [] for table in StateTable}
-        for table, key, value in rows:
-            tables[table].append((key, value))
-        processor._restore(tables, config)
+        processor._restore(rows, config)
         return processor
 
     # ---- position ----
@@ -373,24 +376,39 @@ class PartitionProcessor:
         changes = self._ranges.freeze(self._position.offset, self._read)
         changes.extend(self._rows.freeze())
         changes.extend(self._feeds.freeze())
+        self._digests.take(changes)
         self._position.sizes = self._sizes()
+        self._position.digests = self._digests.digests(self._ranges.intents_hash)
         changes.append(position_row(self._position))
         return changes
 
     def _sizes(self) -> TableSizes:
         return TableSizes(len(self._ranges), len(self._rows), len(self._feeds))
 
-    def _restore(self, tables: dict[StateTable, list[tuple[bytes, bytes]]], config: ProcessorConfig) -> None:
-        rows = tables[StateTable.RANGES]
-        stored = next((read_position(value) for key, value in rows if key == POSITION_KEY), None)
+    def _restore(self, rows: Iterable[tuple[StateTable, bytes, bytes]], config: ProcessorConfig) -> None:
+        restoring, stored = RangeRows(self._ranges), None
+        others: dict[StateTable, list[tuple[bytes, bytes]]] = defaultdict(list)
+        for table, key, value in rows:
+            if table is StateTable.INTENTS:
+                restoring.take_intent(key, value)
+                continue
+            if key == POSITION_KEY:
+                stored = read_position(value)
+                continue
+            self._digests.take((StateChange(table, key, value),))
+            if table is StateTable.RANGES:
+                restoring.take_range(key, value)
+            else:
+                others[table].append((key, value))
         if stored is not None:
             self._position = _position_for(config, self.partition, stored)
-        restore_ranges(self._ranges, rows, tables[StateTable.INTENTS], self._position.offset)
+        restoring.finish(self._position.offset)
         behind = self._ranges.lowest_behind
         self._read = self._position.offset if behind is None else Offset(behind - 1)
-        self._rows.restore(tables[StateTable.DESCRIPTORS])
-        self._feeds.restore(value for _, value in tables[StateTable.FEEDS])
+        self._rows.restore(others[StateTable.DESCRIPTORS])
+        self._feeds.restore(value for _, value in others[StateTable.FEEDS])
         require_sizes(self.partition, stored, self._sizes())
+        require_digests(self.partition, stored, self._digests.digests(self._ranges.intents_hash))
 
 
 def _position_for(config: ProcessorConfig, partition: int, stored: Position) -> Position:

@@ -42,6 +42,7 @@ from tidegate.raftlog.entry import (
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.backlog import Backlog, MemoryQueue, QueueFactory, RawEntry
 from tidegate.rangefeed.handoff import Exchange, HandOff
+from tidegate.rangefeed.intent_budget import PartitionSpill
 from tidegate.rangefeed.range_state import RangeState, RangeStatus, Version
 from tidegate.rangefeed.scan import RangeScan
 from tidegate.rows.table_key import without_tenant
@@ -60,11 +61,22 @@ class PartitionRanges:
     """All ranges of log partition ``partition`` of ``partitions``, for the feeds that ``watchers`` knows."""
 
     def __init__(
-        self, partition: int, partitions: int, watchers: Watchers, queue: QueueFactory | None = None
+        self,
+        partition: int,
+        partitions: int,
+        watchers: Watchers,
+        queue: QueueFactory | None = None,
+        spill: PartitionSpill | None = None,
     ) -> None:
         self.partition = partition
         self.partitions = partitions
         self._new_queue: QueueFactory = queue or (lambda _: MemoryQueue())
+        #: Where open transactions go that are more than memory is to hold.
+        self.spill = spill
+        #: Per range the sum over the stored rows of its transactions, as of the last freeze.
+        self._intents_hashes: dict[RangeId, int] = {}
+        #: The same over all ranges; the caller takes it modulo 2^64.
+        self.intents_hash = 0
         self._ranges: dict[RangeId, RangeState] = {}
         self._touched: dict[RangeId, RangeState] = {}
         self._waiting = Waiting(watchers)
@@ -87,6 +99,7 @@ class PartitionRanges:
         """Put back a range as it was stored."""
         self._ranges[state.range_id] = state
         self._exchanges.restore(state)
+        self._note_intents(state)
 
     @property
     def touched(self) -> Iterable[RangeState]:
@@ -399,8 +412,16 @@ class PartitionRanges:
             changes.append(range_row(state, offset))
             changes.extend(chunk_rows(state))
             changes.extend(intent_rows(state, offset))
+            self._note_intents(state)
+        if self.spill is not None:
+            self.spill.settle((state.range_id, state.resolver.queue) for state in self._touched.values())
         self._touched = {}
         return changes
+
+    def _note_intents(self, state: RangeState) -> None:
+        now = state.resolver.queue.rows_hash
+        self.intents_hash += now - self._intents_hashes.get(state.range_id, 0)
+        self._intents_hashes[state.range_id] = now
 
     def take_incidents(self) -> list[Incident]:
         """What was reported since the last call."""

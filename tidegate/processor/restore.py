@@ -6,15 +6,14 @@ timestamps would run ahead, and a marker would lie. Nor for a partition without 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
 from typing import Final
 
-from tidegate.errors import StateError
+from tidegate.errors import StateMismatch
+from tidegate.processor.digest import TableDigests
 from tidegate.processor.ranges import PartitionRanges
 from tidegate.processor.state_codec import (
     EMPTY,
-    POSITION_KEY,
     Position,
     StoredRange,
     TableSizes,
@@ -24,8 +23,11 @@ from tidegate.processor.state_codec import (
     read_range,
 )
 from tidegate.raftlog.entry import Offset, RangeId, Snapshot
-from tidegate.rangefeed.intent_queue import TrackedTxn
 from tidegate.rangefeed.range_state import RangeStatus
+from tidegate.rangefeed.tracked_txn import TrackedTxn
+
+#: After so many of a range's transactions some of them may leave memory.
+_SETTLED_TXNS: Final = 1_000
 
 _ADVICE: Final = (
     "A changelog of the application was deleted or cut, so the state cannot be read as a whole. Nothing was "
@@ -35,40 +37,65 @@ _ADVICE: Final = (
 )
 
 
-def restore_ranges(
-    ranges: PartitionRanges,
-    range_rows: Iterable[tuple[bytes, bytes]],
-    intent_rows: Iterable[tuple[bytes, bytes]],
-    position: Offset,
-) -> None:
-    """Put the ranges of ``range_rows`` into ``ranges``; the position's row among them is passed over.
+class RangeRows:
+    """Puts ranges back from rows of the tables ``ranges`` and ``intents``, in any order.
 
-    Raises ``StateError`` for rows that cannot be read or do not belong together.
+    Transactions whose range came before them are put into it at once, and may leave memory again; so a store
+    that gives ranges first can have more of them than memory holds. Raises ``StateError`` for rows that
+    cannot be read, and ``StateMismatch`` for those that do not belong together.
     """
-    stored: list[StoredRange] = []
-    chunks: dict[RangeId, dict[int, Snapshot]] = defaultdict(dict)
-    for key, value in range_rows:
+
+    def __init__(self, ranges: PartitionRanges) -> None:
+        self._ranges = ranges
+        self._stored: dict[RangeId, StoredRange] = {}
+        self._chunks: dict[RangeId, dict[int, Snapshot]] = defaultdict(dict)
+        self._early: dict[RangeId, list[TrackedTxn]] = defaultdict(list)
+        self._found: Counter[RangeId] = Counter()
+
+    def take_range(self, key: bytes, value: bytes) -> None:
+        """Take a row of ``ranges``, but the position's."""
         if is_chunk_key(key):
             range_id, number, chunk = read_chunk(key, value)
-            chunks[range_id][number] = chunk
-        elif key != POSITION_KEY:
-            stored.append(read_range(key, value))
-    transactions = _by_range(intent_rows)
-    for item in stored:
-        state = item.state
-        _require_position(item, position)
-        _put_chunks(item, chunks.pop(state.range_id, {}))
-        _put_transactions(item, transactions.pop(state.range_id, []))
-        ranges.restore(state)
-    for range_id in (*chunks, *transactions):
-        raise StateError(f"Rows of range {range_id} are stored, but not the range itself. {_ADVICE}")
+            self._chunks[range_id][number] = chunk
+        else:
+            item = read_range(key, value)
+            self._stored[item.state.range_id] = item
+
+    def take_intent(self, key: bytes, value: bytes) -> None:
+        """Take a row of ``intents``."""
+        range_id, txn = read_intent(key, value)
+        item = self._stored.get(range_id)
+        if item is None:
+            self._early[range_id].append(txn)
+        else:
+            self._put(item, txn)
+
+    def finish(self, position: Offset) -> None:
+        """Every row was taken, and the partition came to ``position``."""
+        for item in self._stored.values():
+            range_id = item.state.range_id
+            for txn in self._early.pop(range_id, ()):
+                self._put(item, txn)
+            _require_position(item, position)
+            _put_chunks(item, self._chunks.pop(range_id, {}))
+            _require_transactions(item, self._found[range_id])
+            self._ranges.restore(item.state)
+        for range_id in (*self._chunks, *self._early):
+            raise StateMismatch(f"Rows of range {range_id} are stored, but not the range itself. {_ADVICE}")
+
+    def _put(self, item: StoredRange, txn: TrackedTxn) -> None:
+        state, spill = item.state, self._ranges.spill
+        state.resolver.queue.restore(txn)
+        self._found[state.range_id] += 1
+        if spill is not None and self._found[state.range_id] % _SETTLED_TXNS == 0:
+            spill.settle([(state.range_id, state.resolver.queue)])
 
 
 def require_sizes(partition: int, position: Position | None, found: TableSizes) -> None:
     """Refuse a restored state that has more or less than stood beside its ``position``, if that is there."""
     if position is None and any(found):
         tables = " and ".join(name for name, count in zip(found._fields, found, strict=True) if count)
-        raise StateError(
+        raise StateMismatch(
             f"The ranges table of log partition {partition} lacks the partition's position, but rows of "
             f"{tables} are stored. {_ADVICE}"
         )
@@ -76,23 +103,27 @@ def require_sizes(partition: int, position: Position | None, found: TableSizes) 
     for name, had, has in zip(found._fields, stored, found, strict=True):
         if has != had:
             wrong = "rows are missing" if has < had else "rows that were removed are back"
-            raise StateError(
+            raise StateMismatch(
                 f"The {name} table of log partition {partition} has {has} rows, but had {had} when the "
                 f"partition's position was stored: {wrong}. {_ADVICE}"
             )
 
 
-def _by_range(intent_rows: Iterable[tuple[bytes, bytes]]) -> dict[RangeId, list[TrackedTxn]]:
-    found: dict[RangeId, list[TrackedTxn]] = defaultdict(list)
-    for key, value in intent_rows:
-        range_id, txn = read_intent(key, value)
-        found[range_id].append(txn)
-    return found
+def require_digests(partition: int, position: Position | None, found: TableDigests) -> None:
+    """Refuse a restored state whose rows are others than those that its ``position`` was stored with."""
+    if position is None or position.digests is None:
+        return
+    for name, had, has in zip(found._fields, position.digests, found, strict=True):
+        if has != had:
+            raise StateMismatch(
+                f"The {name} table of log partition {partition} has other rows than it had when the "
+                f"partition's position was stored: their digest is {has:016x}, and was {had:016x}. {_ADVICE}"
+            )
 
 
 def _require_position(item: StoredRange, position: Offset) -> None:
     if item.offset > position:
-        raise StateError(
+        raise StateMismatch(
             f"Range {item.state.range_id} is stored as of log offset {item.offset}, but its partition only "
             f"came to {position}. {_ADVICE}"
         )
@@ -100,7 +131,7 @@ def _require_position(item: StoredRange, position: Offset) -> None:
 
 def _put_chunks(item: StoredRange, chunks: dict[int, Snapshot]) -> None:
     if sorted(chunks) != list(range(item.chunks)):
-        raise StateError(
+        raise StateMismatch(
             f"Range {item.state.range_id} has {item.chunks} chunks of a snapshot, but {len(chunks)} of them "
             f"are stored. {_ADVICE}"
         )
@@ -108,12 +139,10 @@ def _put_chunks(item: StoredRange, chunks: dict[int, Snapshot]) -> None:
     item.state.stored_chunks = tuple(item.state.chunks)
 
 
-def _put_transactions(item: StoredRange, transactions: list[TrackedTxn]) -> None:
+def _require_transactions(item: StoredRange, found: int) -> None:
     state = item.state
-    if len(transactions) != item.open_transactions or (transactions and state.status is not RangeStatus.LIVE):
-        raise StateError(
+    if found != item.open_transactions or (found and state.status is not RangeStatus.LIVE):
+        raise StateMismatch(
             f"Range {state.range_id} has {item.open_transactions} open transactions, but "
-            f"{len(transactions)} are stored. {_ADVICE}"
+            f"{found} are stored. {_ADVICE}"
         )
-    for txn in transactions:
-        state.resolver.queue.restore(txn)

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tidegate.errors import MalformedEntry, StateError
+from tidegate.errors import MalformedEntry, StateMismatch
 from tidegate.hlc import ZERO, ClosedTimestamp, ResolvedTimestamp, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateChange, StateTable
+from tidegate.processor.digest import TableDigests, row_hash
 from tidegate.processor.exchange_codec import claim_message, hand_off_message, read_claim, read_hand_off
 from tidegate.processor.scan_codec import read_scan, scan_message
 from tidegate.processor.stored import STATE_VERSION, is_readable, pack, unpack
@@ -32,9 +33,9 @@ from tidegate.raftlog.entry import (
     TxnId,
 )
 from tidegate.rangefeed.handoff import Hole, Promise
-from tidegate.rangefeed.intent_queue import TrackedTxn
 from tidegate.rangefeed.range_state import Floor, Quarantine, RangeState, RangeStatus
 from tidegate.rangefeed.resolver import Resolver
+from tidegate.rangefeed.tracked_txn import TrackedTxn
 from tidegate.spans import Span
 
 POSITION_KEY: Final = b"\x00position"
@@ -42,6 +43,8 @@ NOWHERE: Final = Offset(-1)
 _RANGE_ID_BYTES: Final = 8
 _CHUNK_BYTES: Final = 4
 _VERSION: Final = bytes([STATE_VERSION])
+#: A field of 64 bits with a number above 15.
+_OWN_HASH_BYTES: Final = 2 + 8
 _RESTORE: Final = "Wipe the data directory to restore the state from its changelogs"
 
 
@@ -65,7 +68,8 @@ class Position:
     """How far a partition has come in its log and in its control topic; ``NOWHERE`` before the first.
 
     ``log_id`` and ``control_id`` name the topics that the offsets belong to; empty where nobody said.
-    ``sizes`` are those of the state that was stored with it.
+    ``sizes`` and ``digests`` are those of the state that was stored with it; earlier versions stored no
+    digests.
     """
 
     offset: Offset = NOWHERE
@@ -76,6 +80,7 @@ class Position:
     control_id: str = ""
     sizes: TableSizes = EMPTY
     next_hand_off: Offset = _START
+    digests: TableDigests | None = None
 
 
 def position_row(position: Position) -> StateChange:
@@ -93,12 +98,26 @@ def position_row(position: Position) -> StateChange:
         feed_rows=position.sizes.feeds,
         next_hand_off=position.next_hand_off,
     )
-    return StateChange(StateTable.RANGES, POSITION_KEY, pack(message))
+    if position.digests is None:
+        return StateChange(StateTable.RANGES, POSITION_KEY, pack(message))
+    message.ranges_digest, message.intents_digest, message.descriptors_digest, message.feeds_digest = (
+        position.digests
+    )
+    stored = pack(message)
+    own = pb.Position(own_hash=row_hash(StateTable.RANGES, POSITION_KEY, stored))
+    return StateChange(StateTable.RANGES, POSITION_KEY, stored + own.SerializeToString())
 
 
 def read_position(value: bytes) -> Position:
     """The position of its row's value."""
     row = unpack(pb.Position, value, "a partition's position")
+    digests = None
+    if row.HasField("own_hash"):
+        if row.own_hash != row_hash(StateTable.RANGES, POSITION_KEY, value[:-_OWN_HASH_BYTES]):
+            raise StateMismatch(f"a partition's position is damaged: its hash is another. {_RESTORE}")
+        digests = TableDigests(
+            row.ranges_digest, row.intents_digest, row.descriptors_digest, row.feeds_digest
+        )
     return Position(
         Offset(row.offset),
         Offset(row.control_offset),
@@ -108,6 +127,7 @@ def read_position(value: bytes) -> Position:
         row.control_id,
         TableSizes(row.ranges, row.descriptor_rows, row.feed_rows),
         Offset(row.next_hand_off),
+        digests,
     )
 
 
@@ -198,7 +218,7 @@ def read_chunk(key: bytes, value: bytes) -> tuple[RangeId, int, Snapshot]:
     range_key, number = key[:_RANGE_ID_BYTES], int.from_bytes(key[_RANGE_ID_BYTES:], "big")
     entry = _entry(range_key, value[len(_VERSION) :])
     if not is_readable(value) or not isinstance(entry, Snapshot):
-        raise StateError(f"a snapshot chunk of range {entry_range(range_key)} is damaged. {_RESTORE}")
+        raise StateMismatch(f"a snapshot chunk of range {entry_range(range_key)} is damaged. {_RESTORE}")
     return entry_range(range_key), number, entry
 
 
@@ -275,7 +295,7 @@ def _entry(key: bytes, stored: bytes) -> Entry:
     try:
         return decode_entry(key, stored)
     except MalformedEntry as error:
-        raise StateError(f"range {int.from_bytes(key, 'big')} is damaged: {error}") from None
+        raise StateMismatch(f"range {int.from_bytes(key, 'big')} is damaged: {error}") from None
 
 
 def intent_rows(state: RangeState, offset: Offset) -> Iterator[StateChange]:
@@ -286,8 +306,9 @@ def intent_rows(state: RangeState, offset: Offset) -> Iterator[StateChange]:
     for txn_id in queue.changed:
         txn = queue.get(txn_id)
         if txn is not None:
-            txn.stored = True
-            yield StateChange(StateTable.INTENTS, prefix + txn_id, _intent(txn, offset))
+            key, value = prefix + txn_id, _intent(txn, offset)
+            queue.stored_as(txn, row_hash(StateTable.INTENTS, key, value))
+            yield StateChange(StateTable.INTENTS, key, value)
     queue.changed.clear()
     queue.gone.clear()
 
@@ -316,4 +337,5 @@ def read_intent(key: bytes, value: bytes) -> tuple[RangeId, TrackedTxn]:
         Timestamp(row.wall, row.logical),
         row.refs,
     )
+    txn.row_hash = row_hash(StateTable.INTENTS, key, value)
     return RangeId(int.from_bytes(key[:_RANGE_ID_BYTES], "big")), txn

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Position(_message.Message):
-    __slots__ = ("offset", "control_offset", "high_wall", "high_logical", "log_time_ms", "log_id", "control_id", "ranges", "descriptor_rows", "feed_rows", "next_hand_off")
+    __slots__ = ("offset", "control_offset", "high_wall", "high_logical", "log_time_ms", "log_id", "control_id", "ranges", "descriptor_rows", "feed_rows", "next_hand_off", "ranges_digest", "intents_digest", "descriptors_digest", "feeds_digest", "own_hash")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     CONTROL_OFFSET_FIELD_NUMBER: _ClassVar[int]
     HIGH_WALL_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,11 @@ class Position(_message.Message):
     DESCRIPTOR_ROWS_FIELD_NUMBER: _ClassVar[int]
     FEED_ROWS_FIELD_NUMBER: _ClassVar[int]
     NEXT_HAND_OFF_FIELD_NUMBER: _ClassVar[int]
+    RANGES_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    INTENTS_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTORS_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FEEDS_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    OWN_HASH_FIELD_NUMBER: _ClassVar[int]
     offset: int
     control_offset: int
     high_wall: int
@@ -30,7 +35,12 @@ class Position(_message.Message):
     descriptor_rows: int
     feed_rows: int
     next_hand_off: int
-    def __init__(self, offset: _Optional[int] = ..., control_offset: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., log_time_ms: _Optional[int] = ..., log_id: _Optional[str] = ..., control_id: _Optional[str] = ..., ranges: _Optional[int] = ..., descriptor_rows: _Optional[int] = ..., feed_rows: _Optional[int] = ..., next_hand_off: _Optional[int] = ...) -> None: ...
+    ranges_digest: int
+    intents_digest: int
+    descriptors_digest: int
+    feeds_digest: int
+    own_hash: int
+    def __init__(self, offset: _Optional[int] = ..., control_offset: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., log_time_ms: _Optional[int] = ..., log_id: _Optional[str] = ..., control_id: _Optional[str] = ..., ranges: _Optional[int] = ..., descriptor_rows: _Optional[int] = ..., feed_rows: _Optional[int] = ..., next_hand_off: _Optional[int] = ..., ranges_digest: _Optional[int] = ..., intents_digest: _Optional[int] = ..., descriptors_digest: _Optional[int] = ..., feeds_digest: _Optional[int] = ..., own_hash: _Optional[int] = ...) -> None: ...
 
 class Range(_message.Message):
     __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions", "behind", "hand_offs", "claims", "scan", "holes", "promises", "unseen")

@@ -13,12 +13,14 @@ from tidegate.processor.range_facts import Condition, Json, OpenTxn, RangeFacts,
 from tidegate.processor.ranges import PartitionRanges
 from tidegate.raftlog.entry import Offset, RangeId
 from tidegate.rangefeed.backlog import Backlog
+from tidegate.rangefeed.intent_budget import SpillCounts
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.rangefeed.scan import RangeScan
 from tidegate.rows.table_key import without_tenant
 from tidegate.spans import Span
 
 _SLOWEST_COUNT: Final = 10
+_NONE: Final = SpillCounts()
 #: So many spans of ranges are told of, of those within the one that was asked about.
 _SPANS_MAX: Final = 10_000
 
@@ -56,6 +58,7 @@ class PartitionStatus:
     ``tracked_intents`` are the open intents of its open transactions. ``slowest`` are its live ranges that
     are least far resolved, ``resolved`` is the first of them. ``backlog_entries`` are the entries of all
     ranges that are behind, parked or not. ``log_time_ms`` is the highest record time that it has read.
+    ``spilled`` are those of the open transactions that are beyond memory.
     """
 
     partition: int
@@ -70,6 +73,7 @@ class PartitionStatus:
     parked: tuple[ParkedRange, ...]
     backlog_entries: int = 0
     log_time_ms: int = 0
+    spilled: SpillCounts = _NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,7 @@ class StatusReader:
             tuple(_parked(state, backlog) for state, backlog in self._ranges.backlogs if backlog.parked),
             sum(len(backlog.queue) for backlog in backlogs.values()),
             log_time_ms,
+            _NONE if self._ranges.spill is None else self._ranges.spill.counts,
         )
 
     def ranges_in(self, span: Span) -> RangesIn:

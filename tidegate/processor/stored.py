@@ -6,7 +6,7 @@ from typing import Final, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from tidegate.errors import StateError
+from tidegate.errors import StateError, StateMismatch
 
 STATE_VERSION: Final = 2
 _OLDEST_VERSION: Final = 1  # it lacks what ranges wait for, so it has none that waits
@@ -38,7 +38,8 @@ def pack(message: Message) -> bytes:
 def unpack(kind: type[MessageT], stored: bytes, what: str) -> MessageT:
     """The message of a stored value.
 
-    Raises ``StateError``, naming ``what``, for a value of a newer version or one that does not parse.
+    Raises ``StateError``, naming ``what``, for a value of a newer version, ``StateMismatch`` for one that
+    does not parse.
     """
     if not is_readable(stored):
         version = stored[0] if stored else "none"
@@ -49,4 +50,4 @@ def unpack(kind: type[MessageT], stored: bytes, what: str) -> MessageT:
     try:
         return kind.FromString(stored[1:])
     except DecodeError as error:
-        raise StateError(f"{what} is damaged: {error}. Wipe the data directory to restore it") from None
+        raise StateMismatch(f"{what} is damaged: {error}. Wipe the data directory to restore it") from None
