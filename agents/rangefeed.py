@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 import structlog
 from faust.types import TP
 
+from agents.standby import Standby
 from app.ending import guarded_task
 from app.fetched import FetchedBatch
 from app.in_flight import InFlight
@@ -54,8 +55,10 @@ from app.report import (
 )
 from app.shell import Shell
 from tables.backlogs import BacklogMemory
+from tables.spill import RocksSpill
 from tables.store import LocalStore, OpenStore, rocks_stores
 from tidegate.changefeed.control import read_control
+from tidegate.errors import StateMismatch
 from tidegate.hlc import NANOS_PER_MS
 from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident
 from tidegate.processor.exchange_codec import decode_exchange
@@ -64,6 +67,7 @@ from tidegate.processor.pushes import PushPolicy
 from tidegate.processor.range_facts import RangeFacts
 from tidegate.processor.status import ParkedRange, PartitionStatus
 from tidegate.raftlog.entry import Offset
+from tidegate.rangefeed.intent_budget import IntentBudget, PartitionSpill
 from tidegate.spans import Span
 
 _log = structlog.get_logger("tidegate.rangefeed")
@@ -83,9 +87,21 @@ class _Present(NamedTuple):
 class LogPartition:
     """One log partition of this worker, from its assignment to its release."""
 
-    def __init__(self, app: Shell, partition: int, open_store: OpenStore, backlogs: BacklogMemory) -> None:
+    def __init__(
+        self,
+        app: Shell,
+        partition: int,
+        open_store: OpenStore,
+        backlogs: BacklogMemory,
+        budget: IntentBudget,
+        standby: Standby | None = None,
+    ) -> None:
         self.partition = partition
         self._app = app
+        self._standby = standby
+        self._budget = budget
+        self._spill: PartitionSpill | None = None
+        self._restore_ms: int | None = None
         self._open_store = open_store
         self._backlogs = backlogs
         names = app.topic_names
@@ -128,6 +144,7 @@ class LogPartition:
             inflight_rows=self.pipeline.in_flight.rows,
             oldest_unacknowledged_ms=int(self.pipeline.in_flight.oldest_s * 1000),
             held_for=tuple(sorted(self._processor.held_for)),
+            restore_ms=self._restore_ms,
         )
         return _with_status(report, self.pipeline.status)
 
@@ -151,26 +168,57 @@ class LogPartition:
 
     def _restore(self) -> PartitionProcessor | None:
         """Steps O1 to O3; ``None`` when the partition was released meanwhile."""
+        began = time.monotonic()
+        if self._standby is not None:
+            self._standby.yielded()
         runtime, settings = self._app.runtime, self._app.settings
         self._store = self._open_store(runtime.directory.partition(self.partition))
         self._writer = PartitionWriter(
             settings, runtime.topology, self.partition, self._store, runtime.machine
         )
+        copied = self._store.written_at_ms() is not None
         restored = self._writer.open()
-        if self._released:
+        try:
+            processor = self._rebuild(self._store)
+        except StateMismatch as mismatch:
+            if not copied:
+                raise  # the changelogs were read from their beginning just now
+            _log.warning(
+                "the local copy of state is not what was written; it is read again from the changelogs",
+                partition=self.partition,
+                cause=str(mismatch),
+            )
+            restored = self._writer.reopen()
+            processor = self._rebuild(self._store)
+        if processor is None:
             return None
-        names, ids = self._app.topic_names, runtime.topology.topic_ids
-        push = PushPolicy(settings.push_age_ms, settings.push_repeat_ms, settings.push_enabled)
-        config = ProcessorConfig(push, ids[names.log], ids[names.control], self._backlogs.queue)
-        rows = ((table, key, value) for table, key, value in self._store.rows() if value is not None)
-        processor = PartitionProcessor.restore(self.partition, runtime.topology.partitions, config, rows)
+        self._restore_ms = round((time.monotonic() - began) * 1000)
         _log.info(
             "partition restored",
             partition=self.partition,
             changelog_records=restored,
             next_offset=processor.next_offset,
+            open_transactions=processor.status().open_transactions,
+            restore_ms=self._restore_ms,
         )
         return processor
+
+    def _rebuild(self, store: LocalStore) -> PartitionProcessor | None:
+        """Step O3; ``None`` when the partition was released, for then the store may be incomplete.
+
+        Raises ``StateMismatch`` where the rows of the store are not those that were written.
+        """
+        if self._released:
+            return None
+        if self._spill is not None:
+            self._spill.close()
+        self._spill = self._budget.partition()
+        settings, topology = self._app.settings, self._app.runtime.topology
+        names, ids = self._app.topic_names, topology.topic_ids
+        push = PushPolicy(settings.push_age_ms, settings.push_repeat_ms, settings.push_enabled)
+        config = ProcessorConfig(push, ids[names.log], ids[names.control], self._backlogs.queue, self._spill)
+        rows = ((table, key, value) for table, key, value in store.rows() if value is not None)
+        return PartitionProcessor.restore(self.partition, topology.partitions, config, rows)
 
     async def _present(self, processor: PartitionProcessor) -> _Present:
         """Where log and control topic end now, for a partition that has read nothing of them."""
@@ -208,6 +256,8 @@ class LogPartition:
             self._writer.close()
         if self._store is not None:
             self._store.close()
+        if self._spill is not None:
+            self._spill.close()
 
     def _take(self, batch: FetchedBatch) -> None:
         assert self.pipeline is not None
@@ -255,7 +305,11 @@ class LogPartitions:
         self._open_store = open_store
         settings = app.settings
         self._backlogs = BacklogMemory(settings.home / "backlogs", settings.backlog_memory_bytes)
+        self._spill = RocksSpill(settings.home / "intents-spill")
+        self._budget = IntentBudget(settings.intent_memory_bytes, self._spill)
+        self._standby: Standby | None = None
         self.open: dict[int, LogPartition] = {}
+        self._leaving: dict[int, LogPartition] = {}
         self._ends: asyncio.Task[None] | None = None
 
     def assigned(self, partition: int) -> None:
@@ -263,7 +317,9 @@ class LogPartitions:
         if self._ends is None:
             watch = watch_ends(lambda: [held.log for held in self.open.values()], lambda: self._app.batches)
             self._ends = guarded_task(watch, "log ends")
-        self.open[partition] = LogPartition(self._app, partition, self._open_store, self._backlogs)
+        self.open[partition] = LogPartition(
+            self._app, partition, self._open_store, self._backlogs, self._budget, self._standby
+        )
 
     def offer(self, batch: FetchedBatch) -> None:
         """Step 1 of a batch of the log."""
@@ -292,13 +348,26 @@ class LogPartitions:
         asked = [held.ranges_in(span) for _, held in sorted(self.open.items())]
         return tuple(report for report in await asyncio.gather(*asked) if report is not None)
 
+    async def _pause_standby(self) -> None:
+        settings, runtime = self._app.settings, self._app.runtime
+        if self._standby is not None:
+            await asyncio.get_running_loop().run_in_executor(runtime.threads.commits, self._standby.pause)
+        elif settings.standby_refresh_ms:
+            self._standby = Standby(settings, runtime, self._open_store, self._is_held)
+
+    def _is_held(self, partition: int) -> bool:
+        return partition in self.open or partition in self._leaving
+
     async def released(self) -> None:
-        """Close every partition."""
+        """Close every partition. Called before each assignment, the first one as well."""
+        await self._pause_standby()
         if self._ends is not None:
             self._ends.cancel()
             self._ends = None
-        leaving, self.open = self.open, {}
-        await asyncio.gather(*(held.release() for held in leaving.values()))
+        self._leaving, self.open = self.open, {}
+        await asyncio.gather(*(held.release() for held in self._leaving.values()))
+        self._leaving = {}
+        self._spill.close()
 
 
 def rangefeed_agent(app: Shell, open_store: OpenStore | None = None) -> LogPartitions:
@@ -331,6 +400,8 @@ def _with_status(report: PartitionReport, status: PartitionStatus) -> PartitionR
         closed_regressions=status.closed_regressions,
         backlog_entries=status.backlog_entries,
         log_time_ms=status.log_time_ms,
+        spilled_transactions=status.spilled.transactions,
+        spill_bytes=status.spilled.bytes,
         slowest=tuple(_slow(status.partition, item, now_ms) for item in status.slowest),
         parked=tuple(_parked(status, item) for item in status.parked),
         quarantined=tuple(

@@ -46,7 +46,9 @@ _PARTITION_GAUGES: Final = {
     "backlog_entries": "Entries of the log that ranges have not applied, parked or catching up",
     "oldest_parked_seconds": "Age of the oldest parked range by the log's time; 0 without one",
     "scans": "Scans under way, for ranges that heal",
-    "spill_bytes": "Bytes of parked records on disk; always 0: nothing is spilled by this version",
+    "spilled_transactions": "Open transactions beyond memory, on disk",
+    "spill_bytes": "What was written to disk for those, before compression",
+    "restore_ms": "How long the partition took to open, its state restored; absent while it is restoring",
     "resolved_lag_ms": "Wall clock less the lowest resolved timestamp; absent without a live range",
 }
 

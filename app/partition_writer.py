@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from app.changelog import Changelog, ChangelogReader, LocalCopy
 from app.machine import REAL, Machine
@@ -42,7 +43,10 @@ class PartitionWriter:
             table: Changelog(table, topic, topology.topic_ids[topic])
             for table, topic in self._topics.changelogs().items()
         }
-        self._reader = ChangelogReader(settings, tuple(self._changelogs.values()), partition, machine)
+        self._open_reader = partial(
+            ChangelogReader, settings, tuple(self._changelogs.values()), partition, machine
+        )
+        self._reader = self._open_reader()
         self._producer = TransactionalProducer(settings, f"{settings.app_id}-{partition}", machine)
 
     def open(self) -> int:
@@ -51,10 +55,16 @@ class PartitionWriter:
         Returns how many changelog records that took. Raises ``DeliveryError`` or ``StateError``.
         """
         self._producer.open()
-        try:
-            return self._reader.catch_up(self._copy)
-        finally:
-            self._reader.close()
+        return self._catch_up()
+
+    def reopen(self) -> int:
+        """Throw the local copy away, and read the changelogs from their beginning (O2 again).
+
+        Nothing may be committed before. Returns and raises as ``open``.
+        """
+        self._copy.clear()
+        self._reader = self._open_reader()
+        return self._catch_up()
 
     def abandon(self) -> None:
         """Give up opening; nothing may be committed then. May be called by another thread."""
@@ -75,6 +85,12 @@ class PartitionWriter:
     def close(self) -> None:
         """Give the connections back."""
         self._producer.close()
+
+    def _catch_up(self) -> int:
+        try:
+            return self._reader.catch_up(self._copy)
+        finally:
+            self._reader.close()
 
     def _records(self, result: StepResult) -> Iterator[Record]:
         for change in result.changes:

@@ -64,10 +64,12 @@ class PartitionReport:
     ``state`` is restoring, running, held, or waiting: for a schema registry. ``next_offset`` is behind its
     last step; ``lag_records`` are the offsets from there to the end of the log, which is a few seconds old at
     most, and ``None`` before that end is known. ``tracked_intents`` are the open intents of
-    ``open_transactions``. ``resolved_lag_ms`` is the wall clock less the lowest resolved timestamp of its
-    live ranges; ``None`` while it has none. ``log_time_ms`` is the highest record time that was read, 0 for
-    none. ``held_for`` are the feeds for whose starts it is held. ``backlog_entries`` are the entries that
-    ranges have not applied, those ``parked`` and those that catch up.
+    ``open_transactions``; ``spilled_transactions`` of these are beyond memory, and ``spill_bytes`` what was
+    written for them, before compression. ``restore_ms`` is how long its opening took; ``None`` while it is
+    restoring. ``resolved_lag_ms`` is the wall clock less the lowest resolved timestamp of its live ranges;
+    ``None`` while it has none. ``log_time_ms`` is the highest record time that was read, 0 for none.
+    ``held_for`` are the feeds for whose starts it is held. ``backlog_entries`` are the entries that ranges
+    have not applied, those ``parked`` and those that catch up.
     """
 
     partition: int
@@ -82,7 +84,9 @@ class PartitionReport:
     inflight_rows: int = 0
     oldest_unacknowledged_ms: int = 0
     closed_regressions: int = 0
+    spilled_transactions: int = 0
     spill_bytes: int = 0
+    restore_ms: int | None = None
     backlog_entries: int = 0
     log_time_ms: int = 0
     held_for: tuple[str, ...] = ()

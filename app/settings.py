@@ -103,6 +103,11 @@ class Settings(BaseSettings):
         description="Largest record that is produced. A larger row ends the worker with a sentence naming "
         "it. Not above the broker's message.max.bytes.",
     )
+    intent_memory_bytes: PositiveInt = Field(
+        default=128 << 20,
+        description="Memory for open transactions of all partitions, about; those beyond it go to disk, "
+        "<data_dir>/<app_id>/intents-spill, 70 bytes each. Danger: an op on one of these takes 20 us more.",
+    )
     linger_ms: Annotated[int, Field(ge=0)] = Field(
         default=5, description="How long a row may wait for others to share a request."
     )
@@ -139,6 +144,12 @@ class Settings(BaseSettings):
     stall_alarm_ms: PositiveInt = Field(
         default=60_000,
         description="Alarm when a row has waited longer for its acknowledgement; rows never expire.",
+    )
+    standby_refresh_ms: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description="How often local copies of partitions that other workers have are brought up to date, "
+        "so that taking one over reads little; 0: there are none. Danger: this worker then reads all state "
+        "and keeps it on its disk.",
     )
     session_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] = Field(
         default=10_000, description="A worker that is silent for longer loses its partitions to the others."

@@ -42,6 +42,7 @@ class Sizes:
     idle_s: float
     feed_events: int
     stored_versions: int
+    intents: int
 
 
 _FULL: Final = Sizes(
@@ -53,6 +54,7 @@ _FULL: Final = Sizes(
     idle_s=30,
     feed_events=100_000,
     stored_versions=1_000_000,
+    intents=5_000_000,
 )
 _QUICK: Final = Sizes(
     stage_rows=20_000,
@@ -63,6 +65,7 @@ _QUICK: Final = Sizes(
     idle_s=9,
     feed_events=10_000,
     stored_versions=100_000,
+    intents=100_000,
 )
 
 
@@ -109,8 +112,10 @@ class Bench:
         )
 
     def intents(self) -> None:
-        """100,000 open intents."""
-        self.report.open_intents = open_intents(self.topics, self._directory("intents"), self.seed)
+        """Open intents beyond memory."""
+        self.report.open_intents = open_intents(
+            self.topics, self._directory("intents"), self.seed, self.sizes.intents
+        )
 
     def frontier(self) -> None:
         """Checkpoints of 100,000 ranges."""

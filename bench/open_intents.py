@@ -1,7 +1,8 @@
-"""What open transactions cost: memory of a worker that keeps account of them."""
+"""What open transactions cost: memory of a worker that keeps account of them, and how fast it takes them."""
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -11,45 +12,74 @@ from bench.store import BenchStore
 from bench.topics import BenchTopics
 from bench.worker import BenchApplication
 from tidegate.errors import RetryError
-from tidegate.processor.batch import StateTable
 
 _PARTITIONS: Final = 4
 _RANGES: Final = 16
-_STORED_S: Final = 120.0
+_TAKEN_US: Final = 1_000  # of each transaction at most, or something is wrong
+_LEAST_S: Final = 120.0
 _LOOK_AGAIN_S: Final = 0.5
 
 
 class OpenIntents(NamedTuple):
-    """Memory of the worker process before and with the intents, and of one that restored them."""
+    """Memory of the worker process before and with the intents, and of one that restored them; the highest
+    that was seen. ``intents_per_s`` from the worker's first assignment on, its state on disk included."""
 
     intents: int
     before_mib: float
     with_mib: float
+    intents_per_s: float
+    spilled: int
     restored_mib: float
+    restore_s: float
 
 
 def open_intents(topics: BenchTopics, directory: Path, seed: int, intents: int = 100_000) -> OpenIntents:
-    """``intents`` transactions with one intent each stay open, under a feed."""
+    """``intents`` transactions with one intent each stay open, under a feed.
+
+    Raises ``RetryError`` when the worker does not take them in time.
+    """
     store = BenchStore(partitions=_PARTITIONS, ranges=_RANGES, seed=seed)
     application = BenchApplication(topics, directory, _PARTITIONS, [store.table])
     application.write(store.head(time.time_ns()))
-    stored = application.changelog(StateTable.INTENTS)
     with application.start_worker() as worker:
         application.create_feed(worker)
         before = worker.rss_mib
-        application.write(store.open_intents(intents, time.time_ns()))
-        _wait_until_stored(topics, stored, intents, worker)
-        with_intents = worker.rss_mib
+    application.write(store.open_intents(intents, time.time_ns()))
     with application.start_worker() as worker:
         worker.wait_for("partition restored", _PARTITIONS)
-        time.sleep(_LOOK_AGAIN_S)
-        return OpenIntents(intents, before, with_intents, worker.rss_mib)
+        began = time.monotonic()
+        with_intents = _wait_until_open(application, worker, intents)
+        taken_s = time.monotonic() - began
+        spilled = _sum_of(application, "tidegate_spilled_transactions")
+    with application.start_worker() as worker:
+        restored = _wait_until_open(application, worker, intents)
+        restore_s = _highest_of(application, "tidegate_restore_ms") / 1000
+    return OpenIntents(intents, before, with_intents, intents / taken_s, spilled, restored, restore_s)
 
 
-def _wait_until_stored(topics: BenchTopics, changelog: str, rows: int, worker: MeasuredProcess) -> None:
-    deadline = time.monotonic() + _STORED_S
-    while sum(1 for _ in topics.messages([changelog])) < rows:
+def _wait_until_open(application: BenchApplication, worker: MeasuredProcess, intents: int) -> float:
+    """Until the worker has that many open transactions; the most memory that it had meanwhile, in MiB."""
+    deadline = time.monotonic() + max(_LEAST_S, intents * _TAKEN_US / 1_000_000)
+    worker.wait_for("partitions assigned")
+    highest = worker.rss_mib
+    while _sum_of(application, "tidegate_open_transactions") < intents:
         worker.require_running()
         if time.monotonic() > deadline:
-            raise RetryError(f"{rows} intents were not stored within {_STORED_S:.0f} s; see {worker.log}")
+            raise RetryError(f"{intents} intents were not taken in time; see {worker.log}")
         time.sleep(_LOOK_AGAIN_S)
+        highest = max(highest, worker.rss_mib)
+    return highest
+
+
+def _sum_of(application: BenchApplication, metric: str) -> int:
+    return round(sum(_values(application, metric)))
+
+
+def _highest_of(application: BenchApplication, metric: str) -> float:
+    return max(_values(application, metric), default=0.0)
+
+
+def _values(application: BenchApplication, metric: str) -> list[float]:
+    """A metric of each partition."""
+    found = re.findall(rf"^{metric}{{.*}} (\S+)$", application.metrics(), re.MULTILINE)
+    return [float(value) for value in found]

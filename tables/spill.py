@@ -1,7 +1,7 @@
 """Where open transactions go that are more than a worker's memory is to hold: a RocksDB database of its own.
 
-It is a swap file, not a copy of anything: deleted when the worker starts and when it ends, and written
-without a log. One for all partitions, since a database's write buffers are memory too; opened by the first
+It is a swap file, not a copy of anything: written without a log, and deleted when the worker lets its
+partitions go. One for all partitions, since a database's write buffers are memory too; opened by the first
 write, for most workers never need it.
 """
 
@@ -64,7 +64,7 @@ class SpillOptions:
 class RocksSpill:
     """An ordered store of bytes beyond memory; see ``tidegate.rangefeed.spilled_txns.SpillStore``.
 
-    ``path`` belongs to it: what was there from a former worker is deleted.
+    ``path`` belongs to it: what a former worker left there is deleted by the first write.
     """
 
     def __init__(self, path: Path, options: SpillOptions | None = None) -> None:
@@ -74,7 +74,6 @@ class RocksSpill:
         self._db: Rdict | None = None
         self._write = WriteOptions()
         self._write.disable_wal = True  # type: ignore[method-assign,assignment]  # an attribute; its stub is wrong
-        shutil.rmtree(path, ignore_errors=True)
 
     @property
     def disk_bytes(self) -> int:
@@ -124,7 +123,7 @@ class RocksSpill:
             self._db.delete_range(start, end, self._write)
 
     def close(self) -> None:
-        """Delete everything; the store cannot be used any more."""
+        """Delete everything. The next write begins anew."""
         with self._opening:
             db, self._db = self._db, None
         if db is not None:
@@ -134,6 +133,7 @@ class RocksSpill:
     def _opened(self) -> Rdict:
         with self._opening:
             if self._db is None:
+                shutil.rmtree(self._path, ignore_errors=True)
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._db = Rdict(str(self._path), self._options.build())
             return self._db

@@ -5,7 +5,14 @@ from __future__ import annotations
 import time
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from tests.e2e.scenario import PARTITIONS, Scenario
 
@@ -31,3 +38,11 @@ def create(admin: AdminClient, topic: str) -> None:
             time.sleep(0.1)
         else:
             return
+
+
+def alter(scenario: Scenario, topic: str, name: str, value: str) -> None:
+    """Change a setting of the topic."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(30)

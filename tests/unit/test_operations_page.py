@@ -21,7 +21,9 @@ _REPORT = WorkerReport(
     "raftlog",
     1,
     stall_alarm_ms=1,
-    partitions=(PartitionReport(0, "running", lag_records=7, resolved_lag_ms=1, quarantined=(_HOLE,)),),
+    partitions=(
+        PartitionReport(0, "running", lag_records=7, resolved_lag_ms=1, restore_ms=1, quarantined=(_HOLE,)),
+    ),
     feeds=(FeedReport("bank", 1, "5.0", 34, ""),),
 )
 

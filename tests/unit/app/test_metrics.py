@@ -28,6 +28,9 @@ _REPORT = WorkerReport(
             oldest_unacknowledged_ms=1_001,
             backlog_entries=6,
             parked=(_PARKED, _HEALING),
+            spilled_transactions=5,
+            spill_bytes=900,
+            restore_ms=250,
         ),
         PartitionReport(1, "restoring", quarantined=(_HOLE,)),
     ),
@@ -81,10 +84,17 @@ def test_a_lag_that_is_not_known_is_absent_and_not_zero(lag: str) -> None:
     assert _REPORT.as_json()["partitions"][1][lag] is None
 
 
-def test_a_figure_that_never_moves_says_so() -> None:
-    assert 'tidegate_spill_bytes{partition="0"} 0.0' in samples()
-    (meaning,) = [line for line in samples() if line.startswith("# HELP tidegate_spill_bytes")]
-    assert "nothing is spilled by this version" in meaning
+def test_what_is_beyond_memory_has_its_gauges() -> None:
+    assert {
+        'tidegate_spilled_transactions{partition="0"} 5.0',
+        'tidegate_spill_bytes{partition="0"} 900.0',
+        'tidegate_spill_bytes{partition="1"} 0.0',
+    } <= samples()
+
+
+def test_the_time_to_restore_is_absent_until_it_is_known() -> None:
+    found = [line for line in samples() if line.startswith("tidegate_restore_ms{")]
+    assert found == ['tidegate_restore_ms{partition="0"} 250.0']
 
 
 def test_a_stalled_partition_is_counted_and_named() -> None:

@@ -28,7 +28,7 @@ def _report() -> Report:
         Throughput("tidegate worker", "orders", 100, 5.0, 20.0, 50.0),
         Throughput("stock Faust agent", "orders", 20, 5.0, 4.0, None),
     ]
-    report.open_intents = OpenIntents(10, 100.0, 110.0, 105.0)
+    report.open_intents = OpenIntents(10, 100.0, 110.0, 5.0, 0, 105.0, 1.0)
     return report
 
 

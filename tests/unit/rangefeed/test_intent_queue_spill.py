@@ -287,15 +287,18 @@ def test_the_store_beyond_memory_is_made_by_the_first_write_and_deleted_at_the_e
     path.mkdir()
     (path / "left by a worker that was killed").write_text("")
     store = RocksSpill(path)
-    assert not path.exists()
     assert (store.get(b"a"), list(store.scan(b"", b"z")), store.disk_bytes) == (None, [], 0)
     store.write([(b"a", b"1"), (b"b", b"2"), (b"c", b"3")], [b"b"])
     assert list(store.scan(b"a", b"c")) == [(b"a", b"1")]
     assert store.disk_bytes > 0
     store.delete_range(b"a", b"c")
     assert list(store.scan(b"", b"z")) == [(b"c", b"3")]
+    assert not (path / "left by a worker that was killed").exists()
     store.close()
     assert not path.exists()
+    store.write([(b"d", b"4")], [])
+    assert list(store.scan(b"", b"z")) == [(b"d", b"4")]
+    store.close()
 
 
 def test_a_store_that_cannot_be_written_says_where_and_what_to_do(tmp_path: Path) -> None:
