@@ -21,6 +21,7 @@ from tests.simulation.kafka import Broker, Entry, Fenced, Partition, SentRecord,
 from tests.simulation.scheduler import Action, Process, Scheduler, SimExecutor
 
 _BEGINNING: Final = -2
+_CALM_S: Final = 0.002
 _IDLE_POLL_S: Final = 2.0  # a poll that nobody waits for may take longer than it was asked to
 
 
@@ -54,7 +55,9 @@ class Network:
     def delay(self) -> float:
         """Of one request or answer."""
         options, rng = self.options, self._rng
-        if not self.calm and rng.random() < options.slow:
+        if self.calm:
+            return rng.random() * _CALM_S
+        if rng.random() < options.slow:
             return rng.random() * options.slow_s
         return rng.random() * options.usual_s
 

@@ -24,9 +24,12 @@ from tests.logs import Record
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import LogRecord, StateChange, StepResult
+from tidegate.processor.waiting import Waiting
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry
-from tidegate.raftlog.entry import AbortTxn, Command, Op
+from tidegate.raftlog.entry import AbortTxn, Command, Offset, Op, Snapshot
+from tidegate.rangefeed.range_state import RangeState
+from tidegate.rangefeed.scan import RangeScan
 
 Defect: TypeAlias = Callable[[], AbstractContextManager[None]]
 
@@ -149,27 +152,49 @@ def marker_to_all_but_one() -> Iterator[None]:
 @contextmanager
 def unreported_span_ignored() -> Iterator[None]:
     """The frontier is the minimum over the spans that ranges have reported, and not over all of them."""
-    begin, apply = FeedFrontier.__init__, FeedFrontier.apply
+    begin, note = FeedFrontier.__init__, FeedFrontier._note
     floors: dict[int, Timestamp] = {}
 
     def patched_init(self: FeedFrontier, *args: Any, **kwargs: Any) -> None:
         begin(self, *args, **kwargs)
-        floors[id(self)] = self._frontier.minimum
+        floors[id(self)] = self.spans.minimum
 
     def high_water(self: FeedFrontier) -> Timestamp:
         floor = floors[id(self)]
-        reported = [timestamp for _, timestamp in self._frontier.entries() if timestamp > floor]
+        reported = [timestamp for _, timestamp in self.spans.entries() if timestamp > floor]
         return max(self._start, min(reported, default=floor))
 
-    def patched_apply(self: FeedFrontier, *args: Any) -> bool:
-        apply(self, *args)
+    def patched_note(self: FeedFrontier, partition: int, offset: int) -> bool:
+        note(self, partition, offset)
         return True
 
     with (
         _patched(FeedFrontier, "__init__", patched_init),
         _patched(FeedFrontier, "high_water", property(high_water)),
-        _patched(FeedFrontier, "apply", patched_apply),
+        _patched(FeedFrontier, "_note", patched_note),
     ):
+        yield
+
+
+@contextmanager
+def child_before_hand_off() -> Iterator[None]:
+    """A range with parents takes its snapshot at once, and waits for no hand-off."""
+
+    def is_needed(self: Waiting, head: Snapshot) -> bool:
+        return False
+
+    with _patched(Waiting, "is_needed", is_needed):
+        yield
+
+
+@contextmanager
+def healing_without_scan() -> Iterator[None]:
+    """A range leaves its hole with the next snapshot, and what it missed is not asked for."""
+
+    def scan_for(self: Waiting, state: RangeState, head: Snapshot, offset: Offset) -> RangeScan | None:
+        return None
+
+    with _patched(Waiting, "scan_for", scan_for):
         yield
 
 
@@ -180,4 +205,6 @@ DEFECTS: Final[dict[str, Defect]] = {
     "abort-before-commits": abort_before_commits,
     "marker-to-all-but-one": marker_to_all_but_one,
     "unreported-span-ignored": unreported_span_ignored,
+    "child-before-hand-off": child_before_hand_off,
+    "healing-without-scan": healing_without_scan,
 }

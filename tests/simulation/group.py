@@ -54,6 +54,7 @@ class Member:
         self.process = process
         self.assignment = assignment
         self.generation = -1
+        self.joined = False
         self._broker = broker
         self._network = network
         self._scheduler = process.scheduler
@@ -196,6 +197,7 @@ class Group:
 
     def join(self, member: Member) -> None:
         """A process wants to be a member."""
+        member.joined = True
         self.members.append(member)
         member.process.on_end.append(lambda: self._gone(member))
         self.rebalance()
@@ -210,7 +212,7 @@ class Group:
 
     def come_back(self, member: Member) -> None:
         """A member that was left behind is told so, and joins again."""
-        if member.process.alive and member not in self.members:
+        if member.process.alive and member.joined and member not in self.members:
             self.members.append(member)
             self.rebalance(late=member)
 

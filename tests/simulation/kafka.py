@@ -156,6 +156,7 @@ class Broker:
         self.topics: dict[str, Topic] = {}
         self.group: dict[tuple[str, int], int] = {}
         self.fenced = 0
+        self.calm = False
         self._scheduler = scheduler
         self._rng = Random(f"{seed}:broker")
         self._base_ms = base_ms
@@ -251,7 +252,7 @@ class Broker:
         places = sorted(transaction.unmarked, key=lambda place: (place.topic, place.number))
         self._rng.shuffle(places)
         for place in places:
-            slow = self._rng.random() < self._slow_markers
+            slow = not self.calm and self._rng.random() < self._slow_markers
             delay = self._rng.uniform(0.05, 2.0) if slow else self._rng.random() * 0.004
             self._scheduler.after(delay, lambda place=place: self._mark(transaction, place))  # type: ignore[misc]
         if not places:

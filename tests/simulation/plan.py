@@ -34,13 +34,27 @@ class Profile:
     outages: int = 3
     disk_faults: int = 1
     strandings: int = 3
+    moves: bool = True
+    holes: bool = True
     network: bool = True
 
 
 PROFILES: Final = {
     "fast": Profile(),
     "crashes": Profile(workers=1, feeds=1, pauses=0, rebalances=0, kills=8, strandings=6),
-    "calm": Profile(kills=0, pauses=0, rebalances=0, outages=0, disk_faults=0, strandings=0, network=False),
+    "still": Profile(moves=False, holes=False),
+    "moves": Profile(holes=False),
+    "calm": Profile(
+        kills=0,
+        pauses=0,
+        rebalances=0,
+        outages=0,
+        disk_faults=0,
+        strandings=0,
+        network=False,
+        moves=False,
+        holes=False,
+    ),
     "long": Profile(
         seconds=(20.0, 90.0), kills=12, pauses=8, rebalances=8, outages=8, disk_faults=3, strandings=8
     ),
@@ -56,10 +70,11 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """One run."""
+    """One run. ``waits_for_feed``: the store writes nothing, and nothing goes wrong, before a feed runs."""
 
     seed: int
     seconds: float
+    waits_for_feed: bool
     workers: int
     partitions: int
     output_partitions: int
@@ -76,6 +91,11 @@ class RunPlan:
     push_repeat_ms: int
     feeds: tuple[tuple[float, FeedOptions], ...]
     faults: tuple[Fault, ...]
+
+    @property
+    def holes(self) -> bool:
+        """Whether the log lacks something on purpose."""
+        return bool(self.store.skip_every_ms or self.store.opless_every_ms)
 
     def workload(self) -> Workload:
         """A new workload: the same one every time."""
@@ -96,13 +116,14 @@ def draw(seed: int, profile: Profile) -> RunPlan:
     return RunPlan(
         seed=seed,
         seconds=seconds,
+        waits_for_feed=rng.random() < 0.7,
         workers=rng.randint(1, profile.workers),
         partitions=partitions,
         output_partitions=rng.randint(1, 4),
         checkpoint_partitions=rng.randint(1, 2),
         batch_records=rng.choice((1, 5, 20, 100)),
         slowness=rng.choice((0.0, 0.02, 0.3)) if profile.network else 0.0,
-        store=_store(rng, partitions, rng.uniform(*profile.rows_per_s)),
+        store=_store(rng, profile, partitions, rng.uniform(*profile.rows_per_s)),
         network=_network(rng) if profile.network else NetworkOptions(slow=0.0),
         lost_requests=rng.choice((0.0, 0.3)) if profile.network else 0.0,
         late_requests=rng.choice((0.0, 0.3)) if profile.network else 0.0,
@@ -115,7 +136,9 @@ def draw(seed: int, profile: Profile) -> RunPlan:
     )
 
 
-def _store(rng: Random, partitions: int, rows_per_s: float) -> StoreOptions:
+def _store(rng: Random, profile: Profile, partitions: int, rows_per_s: float) -> StoreOptions:
+    moves = profile.moves and rng.random() < 0.7
+    holes = profile.holes and rng.random() < 0.4
     return StoreOptions(
         partitions=partitions,
         write_rate=rows_per_s,
@@ -124,7 +147,7 @@ def _store(rng: Random, partitions: int, rows_per_s: float) -> StoreOptions:
         heartbeat_ms=rng.choice((100, 300, 1_000)),
         max_offset_ms=rng.choice((0, 50, 250)),
         descriptor_interval_ms=rng.choice((1_000, 10_000)),
-        snapshot_interval_ms=rng.choice((0, 700)),
+        snapshot_interval_ms=700 if holes else rng.choice((0, 700)),
         snapshot_chunk_intents=rng.choice((1, 1_000)),
         txn_expiry_ms=rng.choice((200, 1_000)),
         request_gap_ms=rng.choice((0, 5, 50, 150)),
@@ -132,6 +155,14 @@ def _store(rng: Random, partitions: int, rows_per_s: float) -> StoreOptions:
         request_writes=rng.choice((1, 4, 64)),
         rejected_fraction=rng.choice((0.0, 0.1)),
         zombie_fraction=rng.choice((0.0, 0.3)),
+        scan_chunk_rows=rng.choice((1, 5, 1_000)),
+        scan_gap_ms=rng.choice((0, 30)),
+        split_every_ms=rng.choice((300, 1_500)) if moves else 0,
+        merge_every_ms=rng.choice((0, 300, 1_500)) if moves else 0,
+        move_lease_every_ms=rng.choice((0, 500)) if moves else 0,
+        ship_delay_ms=rng.choice((0, 0, 50)),
+        skip_every_ms=rng.choice((0, 700, 3_000)) if holes else 0,
+        opless_every_ms=rng.choice((0, 700, 3_000)) if holes else 0,
     )
 
 

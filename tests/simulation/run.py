@@ -42,6 +42,7 @@ _PREFIX: Final = "s-"
 _APP_ID: Final = "app"
 _CALM_S: Final = 400.0  # virtual: how long everything may take to come to rest once nothing goes wrong
 _LINES: Final = 400
+_FIRST_FEED_S: Final = 15.0
 
 
 @dataclass(slots=True)
@@ -116,7 +117,10 @@ class Run:
         """From the first action to the verdict."""
         with leaving_by(self._leave), self._lines():
             self._begin()
-            self.scheduler.run(self.plan.seconds)
+            if self.plan.waits_for_feed:
+                self._wait_for_feed()
+            self._plan_faults()
+            self.scheduler.run(self.scheduler.now + self.plan.seconds)
             self._calm_down()
             self.scheduler.run(self.scheduler.now + _CALM_S, self._at_rest)
             self._judge()
@@ -134,8 +138,23 @@ class Run:
             self.scheduler.after(self._rng.random() * 0.5, lambda host=host: self._start(host))  # type: ignore[misc]
         for number, (at, options) in enumerate(self.plan.feeds):
             self.scheduler.at(at, lambda number=number, options=options: self._create_feed(number, options))  # type: ignore[misc]
+
+    def _wait_for_feed(self) -> None:
+        self.source.waits = True
+        self._rest_due = 0.0
+        self.scheduler.run(_FIRST_FEED_S, self._feed_runs)
+        self.source.waits = False
+
+    def _feed_runs(self) -> bool:
+        if self.scheduler.now < self._rest_due:
+            return False
+        self._rest_due = self.scheduler.now + 0.1
+        view = read_jobs(self.broker, Topics.of(self.settings).jobs)
+        return any(feed.status is FeedState.RUNNING for _, feed in view.feeds())
+
+    def _plan_faults(self) -> None:
         for fault in self.plan.faults:
-            self.scheduler.at(fault.at, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
+            self.scheduler.after(fault.at, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
 
     def _start(self, host: _Host) -> None:
         host.starts += 1
@@ -271,7 +290,7 @@ class Run:
 
     def _calm_down(self) -> None:
         self._calm = True
-        self.network.calm = self.source.calm = True
+        self.network.calm = self.source.calm = self.broker.calm = True
         self.source.simulation.stop()
         for host in self.hosts:
             if host.process is not None and host.process.paused:
@@ -305,10 +324,13 @@ class Run:
             outcome.faults += violations(self.broker, feed, self.source.history, descriptors)
         if found != len(self.plan.feeds):
             outcome.faults.append(f"{found} feeds of {len(self.plan.feeds)} are known")
+        quarantined: list[str] = []
         for host in self.hosts:
             if host.process is not None and host.process.alive and host.shell is not None:
                 for report in host.shell.partitions_report():
-                    outcome.faults += [f"quarantined: {hole}" for hole in report.quarantined]
+                    quarantined += [f"quarantined: {hole}" for hole in report.quarantined]
+        if outcome.faults or not self.plan.holes:  # holes heal where rows are needed, and only there
+            outcome.faults += quarantined
         outcome.versions = len(self.source.history)
         outcome.rows = sum(
             place.end

@@ -12,7 +12,7 @@ from sim.simulation import Simulation
 from tests.simulation.kafka import Broker, SentRecord
 from tests.simulation.scheduler import Scheduler
 from tidegate.errors import MalformedEntry
-from tidegate.raftlog.request import Push, decode_request
+from tidegate.raftlog.request import AdminRequest, Push, RangeRequest, Scan, decode_request
 
 _TICK_S: Final = 0.03
 
@@ -63,11 +63,16 @@ class Source:
         self._read = [0] * options.partitions
         self._lost, self._late = lost, late
         self.calm = False
-        self.pushes = 0
+        #: While it is set, no transaction starts.
+        self.waits = False
+        self.pushes = self.scans = 0
         self._tick()
 
     def _tick(self) -> None:
-        self.simulation.advance_to(self._base_ns + int(self._scheduler.now * 1e9))
+        now_ns = self._base_ns + int(self._scheduler.now * 1e9)
+        if self.waits:
+            self.simulation.postpone(now_ns + 10**9)
+        self.simulation.advance_to(now_ns)
         for number in range(len(self._read)):
             place = self._broker.partition(self._requests, number)
             records, self._read[number] = place.read(self._read[number], 1_000)
@@ -80,7 +85,7 @@ class Source:
             request = decode_request(value or b"")
         except MalformedEntry:
             return
-        if not isinstance(request, Push):
+        if request is None:
             return
         drawn = self._rng.random()
         if not self.calm and drawn < self._lost:
@@ -91,5 +96,8 @@ class Source:
         if late:
             self._scheduler.after(delay + self._rng.random(), lambda: self._answer(request))
 
-    def _answer(self, push: Push) -> None:
-        self.pushes += self.simulation.push(push)
+    def _answer(self, request: RangeRequest | AdminRequest) -> None:
+        if isinstance(request, Push):
+            self.pushes += self.simulation.push(request)
+        elif isinstance(request, Scan):
+            self.scans += self.simulation.scan(request)
