@@ -227,10 +227,10 @@ class Pipeline:
                 return await self._step(self.processor.exchange, taken)
             if self._clock() >= self._checkpoint_due:
                 return await self._step_checkpoint()
-            if self.processor.ready:
-                return await self._step(self.processor.step, ())
             if self._batches and not self.processor.held:
                 return await self._step_next(self._batches.take())
+            if self.processor.ready:
+                return await self._step(self.processor.step, ())
             await self._wait_for_input()
         return None
 

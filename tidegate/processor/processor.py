@@ -165,7 +165,7 @@ class PartitionProcessor:
             self._advance(Offset(end - 1))
         self._settle(versions, result)
         self._emit(versions, result)
-        result.requests += self._ranges.due(position.offset, position.log_time_ms)
+        self._ask(result)
         result.requests += self._pusher.due(self._ranges.touched, position.log_time_ms)
         return self._finish(result, everything=False)
 
@@ -180,7 +180,7 @@ class PartitionProcessor:
                 self._position.next_hand_off = Offset(record.offset + 1)
         self._ranges.settle()
         result = StepResult(None)
-        result.requests += self._ranges.due(self._position.offset, self._position.log_time_ms)
+        self._ask(result)
         return self._finish(result, everything=False)
 
     def control(self, records: Sequence[ControlRecord]) -> StepResult:
@@ -298,6 +298,11 @@ class PartitionProcessor:
             room -= taken
             if not self._ranges.settle() and not (taken and room):
                 return
+
+    def _ask(self, result: StepResult) -> None:
+        """Ask for scans; what no scan can bring is told in the step that begins it."""
+        result.requests += self._ranges.due(self._position.offset, self._position.log_time_ms)
+        self._fail_feeds([], result)
 
     def _add(self, committed: list[Version], versions: list[Version]) -> None:
         if committed:

@@ -159,7 +159,7 @@ class PartitionRanges:
         range_id = decode_key(record.key)
         if range_id is None or range_id == BROADCAST:
             cause = f"an unreadable record that names no range: {error}"
-            for state in [state for state in self if not passed or state.behind is not None]:
+            for state in self._not_past(Offset(record.offset + 1), passed=passed):
                 self._hole(state, record, cause)
         elif self._is_here(range_id):
             self._hole(self._touch(range_id), record, str(error))
@@ -172,8 +172,14 @@ class PartitionRanges:
         ``passed``: the partition had passed them, and only ranges that are behind had not.
         """
         gap = RawEntry(log_start, None, None, 0)
-        for state in [state for state in self if not passed or state.behind is not None]:
+        for state in self._not_past(log_start, passed=passed):
             self._hole(state, gap, cause)
+
+    def _not_past(self, offset: Offset, *, passed: bool) -> list[RangeState]:
+        """The ranges that have not applied everything below ``offset``."""
+        if not passed:
+            return list(self)
+        return [state for state in self if state.behind is not None and state.behind < offset]
 
     def _hole(self, state: RangeState, record: LogRecord, cause: str) -> None:
         """A hole here, or where the range comes to it when it applies its backlog."""
@@ -193,6 +199,8 @@ class PartitionRanges:
             versions = state.apply(entry)
         except RangeError as error:
             self._quarantine(state, record, str(error), resolved)
+            if isinstance(entry, RangeEnd):
+                state.apply(entry)  # there will be nothing to heal it
             return []
         if isinstance(entry, Command) and state.applied > applied:
             self._mutations.extend(mutations_of(state, entry))

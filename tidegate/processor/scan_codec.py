@@ -23,6 +23,8 @@ def scan_message(scan: RangeScan) -> pb.Scan:
         next_key=scan.next_key,
         request_id=scan.request_id,
         asked_ms=scan.asked_ms,
+        first_request_id=scan.first_request_id,
+        lacking=scan.lacking,
     )
 
 
@@ -37,4 +39,5 @@ def read_scan(range_id: RangeId, message: pb.Scan) -> RangeScan:
         with_prev=message.with_prev,
     )
     scan.next_key, scan.request_id, scan.asked_ms = message.next_key, message.request_id, message.asked_ms
+    scan.first_request_id, scan.lacking = message.first_request_id, message.lacking
     return scan

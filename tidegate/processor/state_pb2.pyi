@@ -137,7 +137,7 @@ class Exchange(_message.Message):
     def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., hand_off: _Optional[_Union[HandOff, _Mapping]] = ...) -> None: ...
 
 class Scan(_message.Message):
-    __slots__ = ("snapshot_offset", "start", "end", "after_wall", "after_logical", "upto_wall", "upto_logical", "with_prev", "next_key", "request_id", "asked_ms")
+    __slots__ = ("snapshot_offset", "start", "end", "after_wall", "after_logical", "upto_wall", "upto_logical", "with_prev", "next_key", "request_id", "asked_ms", "first_request_id", "lacking")
     SNAPSHOT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
@@ -149,6 +149,8 @@ class Scan(_message.Message):
     NEXT_KEY_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ASKED_MS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    LACKING_FIELD_NUMBER: _ClassVar[int]
     snapshot_offset: int
     start: bytes
     end: bytes
@@ -160,7 +162,9 @@ class Scan(_message.Message):
     next_key: bytes
     request_id: int
     asked_ms: int
-    def __init__(self, snapshot_offset: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., after_wall: _Optional[int] = ..., after_logical: _Optional[int] = ..., upto_wall: _Optional[int] = ..., upto_logical: _Optional[int] = ..., with_prev: _Optional[bool] = ..., next_key: _Optional[bytes] = ..., request_id: _Optional[int] = ..., asked_ms: _Optional[int] = ...) -> None: ...
+    first_request_id: int
+    lacking: bool
+    def __init__(self, snapshot_offset: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., after_wall: _Optional[int] = ..., after_logical: _Optional[int] = ..., upto_wall: _Optional[int] = ..., upto_logical: _Optional[int] = ..., with_prev: _Optional[bool] = ..., next_key: _Optional[bytes] = ..., request_id: _Optional[int] = ..., asked_ms: _Optional[int] = ..., first_request_id: _Optional[int] = ..., lacking: _Optional[bool] = ...) -> None: ...
 
 class Hole(_message.Message):
     __slots__ = ("before", "last_index", "resolved_wall", "start", "end")

@@ -117,7 +117,9 @@ class Waiting:
         if begun is not None and begun.snapshot_offset == offset:
             return None if begun.done else begun
         complete = complete_before(state, head)
-        return None if complete is None else self._scan(state.range_id, head, offset, complete)
+        if complete is None or complete >= head.high:
+            return None
+        return self._scan(state.range_id, head, offset, complete)
 
     def _scan(
         self, range_id: RangeId, head: Snapshot, offset: Offset, complete: ResolvedTimestamp
@@ -125,7 +127,7 @@ class Waiting:
         span, reach = without_tenant(head.span), Reach(complete, head.gc_threshold)
         self.unreachable.append(Unreachable(range_id, span, head.high, reach))
         start = self._watchers.lowest_start(span, head.high, reach)
-        if start is None or complete >= head.high:
+        if start is None:
             return None
         previous = self._watchers.want_previous(span)
         return RangeScan(range_id, offset, head.span, max(start, complete), head.high, with_prev=previous)

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
 
+from tidegate.hlc import ZERO
 from tidegate.raftlog.entry import Entry, Generation, Offset, RangeEnd, RangeId, Snapshot
 from tidegate.rangefeed.handoff import Claim
 from tidegate.rangefeed.scan import RangeScan
@@ -76,6 +77,7 @@ class Backlog:
 
     __slots__ = (
         "_generation",
+        "_kept",
         "cleared",
         "head",
         "missing",
@@ -97,6 +99,8 @@ class Backlog:
         self.cleared: Offset | None = None
         self.moved_at: Offset | None = None
         self._generation = Generation(0)
+        #: The highest GC threshold that a snapshot has told, and where.
+        self._kept = ZERO, Offset(0)
 
     def wait_for(self, head: Snapshot, offset: Offset, since_ms: int, missing: frozenset[Claim]) -> None:
         """Wait before the snapshot that begins with ``head`` at ``offset``."""
@@ -116,15 +120,24 @@ class Backlog:
                 self.moved_at = Offset(raw.offset)
             case Snapshot(chunk=0, generation=generation) if generation > self._generation:
                 self.moved_at, self._generation = Offset(raw.offset), generation
+        if isinstance(entry, Snapshot) and entry.chunk == 0 and entry.gc_threshold > self._kept[0]:
+            self._kept = entry.gc_threshold, Offset(raw.offset)
 
     def skip_to_move(self) -> bool:
-        """Leave out what is before the last change of span, when there is one behind the snapshot."""
-        if self.moved_at is None or self.waits_at is None or self.moved_at <= self.waits_at:
+        """Leave out what is before the last snapshot that the scan does not fit, when there is one."""
+        move = self._move()
+        if move is None or self.waits_at is None or move <= self.waits_at:
             return False
-        while self.queue.first().offset < self.moved_at:
+        while self.queue.first().offset < move:
             self.queue.popleft()
         self.missing, self.scan, self.waits_at = frozenset(), None, None
         return True
+
+    def _move(self) -> Offset | None:
+        """Where the span changed, or where the store had removed what is scanned for."""
+        kept, told_at = self._kept
+        removed = told_at if self.scan is not None and kept > self.scan.after else None
+        return max((offset for offset in (self.moved_at, removed) if offset is not None), default=None)
 
     @property
     def parked(self) -> bool:

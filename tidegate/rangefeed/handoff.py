@@ -6,11 +6,13 @@ once every row up to there is acknowledged, or says how far it is complete when 
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp
 from tidegate.raftlog.entry import RaftIndex, RangeId
 from tidegate.spans import Span
+
+_HOLES_MAX: Final = 64
 
 
 class Claim(NamedTuple):
@@ -58,6 +60,14 @@ class Hole(NamedTuple):
         """How far all keys of ``span`` are complete."""
         within = self.span is not None and self.span.intersect(span) == span
         return self.resolved if within else ZERO_RESOLVED
+
+
+def bounded(holes: list[Hole]) -> list[Hole]:
+    """The holes, of very many the first two as one about which nothing is known."""
+    if len(holes) <= _HOLES_MAX:
+        return holes
+    first, second, *rest = holes
+    return [Hole(first.before, second.last_index, None, ZERO_RESOLVED), *rest]
 
 
 class Promise(NamedTuple):

@@ -27,7 +27,7 @@ from tidegate.raftlog.entry import (
     WriteIntent,
     WriteValue,
 )
-from tidegate.rangefeed.handoff import Claim, HandOff, Hole, Promise
+from tidegate.rangefeed.handoff import Claim, HandOff, Hole, Promise, bounded
 from tidegate.rangefeed.resolver import Resolver
 from tidegate.rangefeed.scan import RangeScan
 from tidegate.spans import Span
@@ -399,7 +399,7 @@ class RangeState:
     def _close_hole(self, head: Snapshot) -> None:
         """What was missed is not applied any more; who asks for it is told so."""
         if self.quarantine is not None:
-            self.holes.append(self._hole(head.raft_index))
+            self.holes = bounded([*self.holes, self._hole(head.raft_index)])
             self.quarantine = None
 
     def _take_over(self, head: Snapshot) -> None:
@@ -407,18 +407,27 @@ class RangeState:
         for hand_off in self.hand_offs.values():
             part = None if hand_off.span is None else hand_off.span.intersect(head.span)
             if part is not None and hand_off.resolved > ZERO_RESOLVED:
-                self.floors.append(Floor(part, hand_off.resolved))
+                self._add_floor(Floor(part, hand_off.resolved))
         self.hand_offs, self.scan = {}, None
 
     def _keep_promise(self) -> None:
         """Before the resolver goes: what it resolved stays resolved, whatever the next one says."""
         if self.span is not None and self.resolved > ZERO_RESOLVED:
-            self.floors.append(Floor(self.span, self.resolved))
+            self._add_floor(Floor(self.span, self.resolved))
+
+    def _add_floor(self, new: Floor) -> None:
+        """Keep a promise, unless others say as much; those that it covers are kept no more."""
+        if not any(_covers(floor, new) for floor in self.floors):
+            self.floors = [*(floor for floor in self.floors if not _covers(new, floor)), new]
 
     def _replace_resolver(self, resolver: Resolver) -> None:
         resolver.queue.gone |= self.resolver.queue.forget_all()
         self.resolver = resolver
         self.published = ZERO_RESOLVED
+
+
+def _covers(floor: Floor, other: Floor) -> bool:
+    return floor.resolved >= other.resolved and floor.span.intersect(other.span) == other.span
 
 
 def _unseen_at(head: Snapshot) -> RaftIndex:

@@ -26,6 +26,8 @@ class RangeScan:
     __slots__ = (
         "after",
         "asked_ms",
+        "first_request_id",
+        "lacking",
         "next_key",
         "range_id",
         "request_id",
@@ -52,8 +54,10 @@ class RangeScan:
         self.upto = upto
         self.with_prev = with_prev
         self.next_key = span.start
-        self.request_id = _NOT_ASKED
+        self.first_request_id = self.request_id = _NOT_ASKED
         self.asked_ms = 0
+        #: A part was left out by the last answer.
+        self.lacking = False
 
     @property
     def done(self) -> bool:
@@ -62,7 +66,8 @@ class RangeScan:
 
     def request(self, offset: int, log_time_ms: int) -> Scan:
         """Ask for what is missing, at log position ``offset``, which gives the request its id."""
-        self.request_id, self.asked_ms = offset + 1, log_time_ms
+        self.request_id, self.asked_ms, self.lacking = offset + 1, log_time_ms, False
+        self.first_request_id = self.first_request_id or self.request_id
         rest = Span(self.next_key, self.span.end)
         return Scan(
             self.range_id,
@@ -76,21 +81,26 @@ class RangeScan:
 
     def is_due(self, before_ms: int) -> bool:
         """Whether to ask: never asked, a part was left out, or nothing has come since ``before_ms``."""
-        return self.request_id == _NOT_ASKED or self.asked_ms <= before_ms
+        return self.request_id == _NOT_ASKED or self.lacking or self.asked_ms <= before_ms
 
     def take(self, chunk: ScanChunk, log_time_ms: int) -> list[KeyValue]:
         """The rows of ``chunk`` that were missing, in the order of keys and then timestamps."""
-        if chunk.request_id != self.request_id or self.done or chunk.span.end <= self.next_key:
+        if not self._is_answered_by(chunk) or self.done or chunk.span.end <= self.next_key:
             return []
         if chunk.span.start > self.next_key:
-            self.request_id = _NOT_ASKED
+            self.lacking = True
             return []
         wanted = (row for row in chunk.rows if self._wants(row, chunk.span))
         rows = sorted(wanted, key=lambda row: (row.key, row.timestamp))
         self.next_key, self.asked_ms = min(chunk.span.end, self.span.end), log_time_ms
-        if chunk.last and not self.done:
-            self.request_id = _NOT_ASKED
+        self.lacking = chunk.last and chunk.request_id == self.request_id and not self.done
         return rows
+
+    def _is_answered_by(self, chunk: ScanChunk) -> bool:
+        """An answer to any of its requests counts, or one that takes long would never be taken."""
+        if not self.first_request_id <= chunk.request_id <= self.request_id:
+            return False
+        return chunk.request_id != _NOT_ASKED and (chunk.after, chunk.upto) == (self.after, self.upto)
 
     def _wants(self, row: KeyValue, covered: Span) -> bool:
         in_place = row.key >= self.next_key and covered.contains(row.key) and self.span.contains(row.key)

@@ -126,9 +126,6 @@ def test_chunks_out_of_order_are_asked_for_again() -> None:
     assert again.request_id != scan.request_id
     assert again.span == PLAIN.span
     assert broken.times == [at(5)]
-    broken.range.scanned(scan, _row(7, 100, "of the first request"))
-    broken.run()
-    assert broken.times == [at(5)]
     broken.range.scanned(again, _row(8, 1, "missed"), _row(7, 100, "missed too"))
     broken.run()
     assert broken.times == [at(5), at(8), at(7), at(10)]
@@ -172,6 +169,58 @@ def test_a_scan_without_an_answer_is_asked_for_again() -> None:
     assert again.request_id != scan.request_id
 
 
+def test_an_answer_to_an_earlier_request_counts_however_late_it_comes() -> None:
+    broken = _Broken()
+    scan = broken.heal()
+    for minutes in (1, 2, 3):
+        broken.log.wait_for(at(60 * minutes))
+        broken.range.heartbeat(10)
+        broken.run()
+    assert len(_scans(broken.driven)) > 2
+    broken.range.scanned(scan, _row(8, 1, "missed"))
+    broken.run()
+    assert broken.times == [at(5), at(8), at(10)]
+
+
+def test_an_answer_to_another_scan_does_not_count() -> None:
+    broken = _Broken()
+    scan = broken.heal()
+    broken.range.scanned(scan._replace(request_id=scan.request_id + 1), _row(8, 1, "of another"))
+    broken.range.scanned(scan._replace(after=at(7)), _row(8, 1, "of a later one"))
+    broken.run()
+    assert broken.times == [at(5)]
+
+
+def test_what_the_store_removes_while_it_is_scanned_for_fails_the_feeds_that_miss_it() -> None:
+    broken = _Broken()
+    broken.heal()
+    broken.range.snapshot(close=20, high=10, gc=15)
+    broken.run()
+    assert any(f"GC threshold {at(15)}" in cause for cause in broken.driven.causes)
+    assert broken.driven.processor.status().parked == ()
+
+
+def test_a_scan_that_begins_with_a_hand_off_fails_the_feeds_that_it_comes_too_late_for() -> None:
+    """In the very step: what it says has to be durable together with the scan."""
+    log = HandLog(partitions=2)
+    log.describe(PLAIN)
+    parent = log.open_range(2, PLAIN.span)
+    parent.apply(PLAIN.put(5, 150, "lost"), close=4)
+    parent.index += 1
+    parent.apply(PLAIN.put(6, 150, "lost"), close=4)
+    child = HandRange(log, RangeId(3), Span(_MIDDLE, PLAIN.span.end))
+    child.generation = 2
+    child.snapshot(close=9, high=8, gc=7, parents=(parent.as_parent(),))
+    run = Partitions(log)
+    run.read(1)
+    run.read(0)
+    run.exchange(0)
+    exchanged = len(run.driven[1].results)
+    run.exchange(1)
+    result = run.driven[1].results[exchanged]
+    assert [ack.feed_id for ack in result.acks] == [_FEED.feed_id]
+
+
 def test_rows_outside_what_was_asked_for_are_left_out() -> None:
     broken = _Broken()
     scan = broken.heal()
@@ -197,6 +246,29 @@ def test_what_no_feed_misses_is_not_scanned() -> None:
     assert _scans(broken.driven) == []
     assert broken.times == [at(10)]
     assert not broken.quarantined
+
+
+def test_a_hole_in_which_nothing_was_written_loses_nothing_whatever_the_store_has_removed() -> None:
+    broken = _Broken()
+    broken.range.snapshot(close=90, high=5, gc=50)
+    broken.range.heartbeat(95)
+    broken.run()
+    assert _scans(broken.driven) == []
+    assert broken.driven.causes == broken.driven.causes[:1], "the feed goes on"
+    assert broken.driven.checkpoints[RangeId(1)].resolved == at(95)
+
+
+def test_a_hole_whose_versions_the_store_has_removed_fails_the_feeds_that_miss_them() -> None:
+    broken = _Broken()
+    broken.driven.control(activation([PLAIN.descriptor], start=at(50), feed_id="later"))
+    broken.range.snapshot(close=90, high=80, gc=50)
+    broken.run()
+    (scan,) = _scans(broken.driven)
+    assert scan.after == at(50)
+    _, cause = broken.driven.causes
+    assert "feed feed failed" in cause
+    assert f"above {at(6)}" in cause
+    assert f"GC threshold {at(50)}" in cause
 
 
 def test_a_feed_that_shows_previous_values_has_them_scanned_too() -> None:

@@ -288,6 +288,18 @@ def test_a_hand_off_carries_what_was_resolved_at_the_split() -> None:
     )
 
 
+def test_of_very_many_holes_the_oldest_are_told_as_one_of_which_nothing_is_known() -> None:
+    state = _live()
+    for number in range(70):
+        state.quarantine_at(Offset(number), "a hole", ResolvedTimestamp(Timestamp(9)))
+        state.apply(_snapshot(20 + 10 * number, closed=40))
+    assert len(state.holes) == 64
+    assert state.answer(_claim(15)) == HandOff(_claim(15), ZERO_RESOLVED, complete=False)
+    assert state.answer(_claim(705)) == HandOff(
+        _claim(705), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN
+    )
+
+
 def test_what_a_range_had_not_seen_when_it_began_it_hands_off_as_a_hole() -> None:
     state = _live()
     assert state.answer(_claim(10)) == HandOff(_claim(10), ZERO_RESOLVED, complete=False)
