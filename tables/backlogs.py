@@ -18,7 +18,7 @@ from tidegate.rangefeed.backlog import RawEntry
 
 _HEAD: Final = struct.Struct("<qqii")  # offset, record time, bytes of key and value; -1 for none
 _ENTRY_BYTES: Final = 200  # of an entry in memory, without key and value
-_AT_ONCE: Final = 1_000
+_AT_ONCE_BYTES: Final = 64 << 10  # read at once, beyond the limit
 
 
 class BacklogMemory:
@@ -117,11 +117,13 @@ class SpillingQueue:
         if self._oldest or self._file is None or not self._on_disk:
             return
         self._file.seek(self._read_at)
-        for _ in range(min(_AT_ONCE, self._on_disk)):
+        room = _AT_ONCE_BYTES
+        while room > 0 and self._on_disk:
             entry = _read(self._file)
             self._oldest.append(entry)
             self._memory.hold(_size(entry))
             self._on_disk -= 1
+            room -= _size(entry)
         self._read_at = self._file.tell()
         if not self._on_disk:
             self._memory.disk_bytes -= self._written_to

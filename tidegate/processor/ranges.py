@@ -52,6 +52,8 @@ RangeEntry: TypeAlias = Command | Heartbeat | Snapshot | RangeEnd | ScanChunk
 
 #: A hand-off that has not come after so much log time is not waited for any more.
 HAND_OFF_LIMIT_MS: Final = 600_000
+#: A range that waits, and whose log has been silent for so much log time, is gone.
+SILENT_MS: Final = 900_000
 #: A scan without progress for so much log time is asked for again.
 SCAN_REPEAT_MS: Final = 30_000
 _OPLESS: Final = RaftIndex(0)
@@ -312,6 +314,9 @@ class PartitionRanges:
         """The scans to ask for now. Hand-offs that did not come are waited for no more."""
         requests = []
         for state, backlog in list(self.backlogs):
+            if backlog.parked and log_time_ms - backlog.heard_ms >= SILENT_MS:
+                self._leave(state, offset)
+                continue
             if backlog.missing and log_time_ms - backlog.since_ms >= HAND_OFF_LIMIT_MS:
                 self._touch(state.range_id)
                 for claim in backlog.missing:
@@ -320,6 +325,17 @@ class PartitionRanges:
                 self._touch(state.range_id)
                 requests.append(backlog.scan.request(offset, log_time_ms))
         return requests
+
+    def _leave(self, state: RangeState, offset: Offset) -> None:
+        """A range that waits and has written nothing for so long has ended, and its end was not seen.
+
+        Its next snapshot, should there be one, heals it.
+        """
+        if state.status is not RangeStatus.QUARANTINED:
+            state.quarantine_at(offset, "it fell silent while it waited", state.resolved)
+        self._touch(state.range_id).scan = None
+        state.behind = None
+        self._drop_backlog(state.range_id)
 
     # ---- claims and hand-offs, backlogs that are applied ----
 

@@ -72,7 +72,7 @@ class Backlog:
     It was parked at the snapshot that begins with ``head``, for the ``missing`` claims or for ``scan``;
     ``since_ms`` is the record time of that. Once cleared, the snapshot at offset ``cleared`` is taken.
     ``moved_at`` is where the range last changed its span, or ended: what it scans for before that nobody
-    can answer.
+    can answer. ``heard_ms`` is the record time of the last entry.
     """
 
     __slots__ = (
@@ -80,6 +80,7 @@ class Backlog:
         "_kept",
         "cleared",
         "head",
+        "heard_ms",
         "missing",
         "moved_at",
         "queue",
@@ -94,7 +95,7 @@ class Backlog:
         self.queue = queue
         self.missing: frozenset[Claim] = frozenset()
         self.scan: RangeScan | None = None
-        self.since_ms = 0
+        self.since_ms = self.heard_ms = 0
         self.waits_at: Offset | None = None
         self.cleared: Offset | None = None
         self.moved_at: Offset | None = None
@@ -105,6 +106,7 @@ class Backlog:
     def wait_for(self, head: Snapshot, offset: Offset, since_ms: int, missing: frozenset[Claim]) -> None:
         """Wait before the snapshot that begins with ``head`` at ``offset``."""
         self.head, self.waits_at, self.since_ms, self.missing = head, offset, since_ms, missing
+        self.heard_ms = max(self.heard_ms, since_ms)
         self._generation = max(self._generation, head.generation)
 
     def clear(self) -> None:
@@ -115,6 +117,7 @@ class Backlog:
     def append(self, raw: RawEntry, entry: Entry | None) -> None:
         """Add an entry, which is ``None`` where it could not be read."""
         self.queue.append(raw)
+        self.heard_ms = max(self.heard_ms, raw.timestamp)
         match entry:
             case RangeEnd():
                 self.moved_at = Offset(raw.offset)

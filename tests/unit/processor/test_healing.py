@@ -9,7 +9,7 @@ import pytest
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandRange, at
 from tests.unit.processor.driving import Driven, active, timestamp_of
-from tests.unit.processor.logs import PLAIN
+from tests.unit.processor.logs import OTHER, PLAIN
 from tests.unit.processor.test_hand_off import Partitions
 from tests.unit.processor.test_quarantine import BREAKAGES, Breakage
 from tidegate.changefeed.control import Remove
@@ -219,6 +219,27 @@ def test_a_scan_that_begins_with_a_hand_off_fails_the_feeds_that_it_comes_too_la
     run.exchange(1)
     result = run.driven[1].results[exchanged]
     assert [ack.feed_id for ack in result.acks] == [_FEED.feed_id]
+
+
+def test_a_range_that_falls_silent_while_it_waits_is_left() -> None:
+    """Its end was not seen; nobody shall read the log again from where it stands, for ever."""
+    broken = _Broken()
+    broken.heal()
+    other = broken.log.open_range(9, OTHER.span)
+    for minutes in range(1, 18):
+        broken.log.wait_for(at(60 * minutes))
+        other.heartbeat(60 * minutes)
+        broken.run()
+    asked = len(_scans(broken.driven))
+    assert broken.driven.processor.status().parked == ()
+    restored = Driven.restored(broken.driven.state).processor
+    assert restored.next_offset == broken.driven.processor.next_offset == len(broken.log.partitions[0])
+    broken.run()
+    assert len(_scans(broken.driven)) == asked
+    scan = broken.heal()
+    broken.range.scanned(scan, _row(8, 1, "missed"))
+    broken.run()
+    assert broken.times == [at(5), at(8), at(10)]
 
 
 def test_rows_outside_what_was_asked_for_are_left_out() -> None:
