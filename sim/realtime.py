@@ -59,13 +59,19 @@ class RealTimeRun:
         self._pushes = 0
         self._put_off_ns = 0
 
-    def run(self, stop: Event, seconds: float | None, on_progress: OnProgress) -> Progress:
-        """Run, calling ``on_progress`` every second and at the end. When it returns, all is durable."""
+    def run(
+        self, stop: Event, seconds: float | None, on_progress: OnProgress, end: Event | None = None
+    ) -> Progress:
+        """Run, calling ``on_progress`` every second and at the end. When it returns, all is durable.
+
+        With an ``end``, a store that is drained goes on answering requests and closing timestamps until it
+        is set: ranges that heal need what they ask for.
+        """
         self._simulation.postpone(self._start_ns)  # what setting up took is nobody's backlog
         end_ns = None if seconds is None else self._start_ns + int(seconds * NANOS_PER_SECOND)
         stopped = False
         report_ns = self._start_ns + _PROGRESS_EVERY_NS
-        while not self._simulation.drained:
+        while not self._simulation.drained or (end is not None and not end.is_set()):
             now = self._wall_ns()
             self._catch_up(now)
             over = stop.is_set() or self._simulation.exhausted or (end_ns is not None and now >= end_ns)

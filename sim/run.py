@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,10 @@ WorkloadOptions: TypeAlias = FlightsOptions | BankOptions
 
 @dataclass(frozen=True, slots=True)
 class SimOptions:
-    """A run. ``seconds`` ``None`` runs until SIGTERM or Ctrl-C; ``history`` names the file to keep it in."""
+    """A run. ``seconds`` ``None`` runs until SIGTERM or Ctrl-C; ``history`` names the file to keep it in.
+
+    With ``answer_on`` such a signal stops the writing only, and it takes another one to end the run.
+    """
 
     bootstrap: str
     topic_prefix: str = ""
@@ -39,6 +42,7 @@ class SimOptions:
     seed: int = 0
     seconds: float | None = None
     history: Path | None = None
+    answer_on: bool = False
 
 
 def run(options: SimOptions, on_progress: OnProgress, stop: threading.Event | None = None) -> Progress:
@@ -58,8 +62,9 @@ def run(options: SimOptions, on_progress: OnProgress, stop: threading.Event | No
         simulation = Simulation(
             workload, sink, history, options.store, seed=options.seed, base_ns=time.time_ns()
         )
-        signalled = stack.enter_context(_signals(stop or threading.Event()))
-        return RealTimeRun(simulation, sink, requests).run(signalled, options.seconds, on_progress)
+        stop, end = stop or threading.Event(), threading.Event() if options.answer_on else None
+        stack.enter_context(_signals([stop] if end is None else [stop, end]))
+        return RealTimeRun(simulation, sink, requests).run(stop, options.seconds, on_progress, end)
 
 
 def _workload(options: SimOptions) -> Workload:
@@ -75,21 +80,30 @@ def _history(options: SimOptions, stack: ExitStack) -> HistoryLog:
 
 
 @contextmanager
-def _signals(stop: threading.Event) -> Iterator[threading.Event]:
-    """Let SIGTERM and SIGINT set ``stop`` while the context lasts; other threads cannot have signals."""
+def _signals(stops: Sequence[threading.Event]) -> Iterator[None]:
+    """Let each SIGTERM or SIGINT set the next of ``stops`` while the context lasts.
+
+    Other threads than the main one cannot have signals.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield stop
+        yield
         return
+    waiting = list(stops)
     kept = {number: signal.getsignal(number) for number in _STOPPING}
 
+    def put_back() -> None:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
     def on_signal(number: int, _: FrameType | None) -> None:
-        stop.set()
-        signal.signal(number, kept[signal.Signals(number)])  # a second one ends the process at once
+        if waiting:
+            waiting.pop(0).set()
+        if not waiting:
+            put_back()  # another one ends the process at once
 
     for number in _STOPPING:
         signal.signal(number, on_signal)
     try:
-        yield stop
+        yield
     finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
+        put_back()

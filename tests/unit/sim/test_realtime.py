@@ -18,7 +18,7 @@ from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.strategies import BASE_NS
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, Timestamp
 from tidegate.raftlog.decode import decode_entry
-from tidegate.raftlog.entry import AbortTxn, Command, RangeId, ScanChunk, Trigger
+from tidegate.raftlog.entry import AbortTxn, Command, Heartbeat, RangeId, ScanChunk, Trigger
 from tidegate.raftlog.request import AdminMerge, AdminSplit, Push, PushedTxn, Scan
 
 _OPTIONS = StoreOptions(partitions=2, write_rate=300, closed_lag_ms=100, heartbeat_ms=100, txn_expiry_ms=200)
@@ -71,6 +71,27 @@ class _PushEverything:
         ]
 
 
+class _Late:
+    """Asks when everything is drained, and ends the store a while later."""
+
+    def __init__(self, simulation: Simulation, scan: Scan, end: Event) -> None:
+        self._simulation = simulation
+        self._scan = scan
+        self._end = end
+        self._asked_ns = 0
+
+    def read(self) -> Sequence[Scan]:
+        now = self._simulation.present.ns
+        if not self._simulation.drained:
+            return ()
+        if not self._asked_ns:
+            self._asked_ns = now
+            return (self._scan,)
+        if now > self._asked_ns + 2 * NANOS_PER_SECOND:
+            self._end.set()
+        return ()
+
+
 def _simulation(sink: ListSink, mix: OutcomeMix | None = None) -> Simulation:
     workload = RandomTransactions(RandomOptions(outcomes=mix or OutcomeMix()), seed=1)
     return Simulation(workload, sink, History(), _OPTIONS, seed=1, base_ns=BASE_NS)
@@ -84,10 +105,11 @@ def _run(
     *,
     requests: RequestSource | None = None,
     stop: Event | None = None,
+    end: Event | None = None,
 ) -> tuple[Progress, list[Progress]]:
     seen: list[Progress] = []
     run = RealTimeRun(simulation, sink, requests or NoRequests(), wall_ns=wall.now, sleep=wall.sleep)
-    return run.run(stop or Event(), seconds, seen.append), seen
+    return run.run(stop or Event(), seconds, seen.append, end), seen
 
 
 def test_a_run_ends_with_everything_closed_and_flushed() -> None:
@@ -206,3 +228,20 @@ def test_scans_are_answered_in_the_log() -> None:
     _run(simulation, sink, wall, requests=_Once(scan))
     entries = [decode_entry(record.key, record.value) for record in sink.records]
     assert [entry.request_id for entry in entries if isinstance(entry, ScanChunk)] == [5]
+
+
+def test_a_drained_store_answers_until_its_end() -> None:
+    wall = _Wall()
+    sink = _WatchedSink(wall)
+    simulation = _simulation(sink)
+    span = next(iter(simulation.store.ranges)).span
+    scan = Scan(RangeId(1), 5, span, None, Timestamp(BASE_NS), all_versions=True, with_prev=False)
+    end = Event()
+    late = _Late(simulation, scan, end)
+    progress, _ = _run(simulation, sink, wall, requests=late, end=end)
+    entries = [decode_entry(record.key, record.value) for record in sink.records]
+    assert [entry.request_id for entry in entries if isinstance(entry, ScanChunk)] == [5]
+    closed = max(entry.closed.wall for entry in entries if isinstance(entry, Heartbeat))
+    assert closed > simulation.store.ranges.high.wall + NANOS_PER_SECOND
+    assert progress.drained
+    assert sink.flushed == len(sink.records)
