@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -20,6 +22,7 @@ _CLOSED_LAG_MS: Final = 200
 _HEARTBEAT_MS: Final = 200
 #: Some transactions fail, so that there is something to resolve: abandoned ones hold markers until pushed.
 _OUTCOMES: Final = OutcomeMix(restart=0.01, abort=0.01, abandon=0.0002)
+_OPTIONS: Final = [option.name for option in fields(StoreOptions)]
 
 
 @click.command()
@@ -29,13 +32,29 @@ _OUTCOMES: Final = OutcomeMix(restart=0.01, abort=0.01, abandon=0.0002)
 @click.option("--rate", type=float, required=True)
 @click.option("--seed", type=int, required=True)
 @click.option("--history", type=click.Path(path_type=Path), required=True)
-def main(bootstrap: str, topic_prefix: str, partitions: int, rate: float, seed: int, history: Path) -> None:
+@click.option(
+    "--set",
+    "chosen",
+    type=(click.Choice(_OPTIONS), int),
+    multiple=True,
+    help="A field of sim.options.StoreOptions, and its value; repeatable.",
+)
+@click.option("--answer-on", is_flag=True, help="Answer requests after SIGTERM until another SIGTERM.")
+def main(
+    bootstrap: str,
+    topic_prefix: str,
+    partitions: int,
+    rate: float,
+    seed: int,
+    history: Path,
+    chosen: Sequence[tuple[str, int]],
+    answer_on: bool,
+) -> None:
     """Run the flights workload until SIGTERM, then until all of it is in the log and closed."""
-    store = StoreOptions(
-        partitions=partitions, write_rate=rate, closed_lag_ms=_CLOSED_LAG_MS, heartbeat_ms=_HEARTBEAT_MS
-    )
+    given: dict[str, Any] = {"closed_lag_ms": _CLOSED_LAG_MS, "heartbeat_ms": _HEARTBEAT_MS, **dict(chosen)}
+    store = StoreOptions(partitions=partitions, write_rate=rate, **given)
     workload = FlightsOptions(outcomes=_OUTCOMES)
-    options = SimOptions(bootstrap, topic_prefix, workload, store, seed, None, history)
+    options = SimOptions(bootstrap, topic_prefix, workload, store, seed, None, history, answer_on)
     try:
         _report(run(options, _report))
     except TidegateError as error:

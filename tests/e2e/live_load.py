@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.client.tail import TailFrom, tail_topics
+from tidegate.hlc import Timestamp
 from tidegate.verify import AuditOptions, AuditReport, audit
 
 PARTITIONS: Final = 3
@@ -31,7 +32,9 @@ _LOOK_AGAIN_S: Final = 0.1
 class LiveLoad:
     """A running store with the flights workload, and a feed on it once it is created."""
 
-    def __init__(self, bootstrap: str, prefix: str, directory: Path, seed: int) -> None:
+    def __init__(
+        self, bootstrap: str, prefix: str, directory: Path, seed: int, store: Mapping[str, int]
+    ) -> None:
         self.prefix = prefix
         self.app_id = f"{prefix}app"
         self._directory = directory
@@ -41,7 +44,16 @@ class LiveLoad:
         self._feed: FeedTopics | None = None
         self._workers: list[WorkerProcess] = []
         arguments = ["examples.demo.store", "--bootstrap", bootstrap, "--topic-prefix", prefix]
-        arguments += ["--partitions", str(PARTITIONS), "--rate", str(_ROWS_PER_S), "--seed", str(seed)]
+        arguments += [
+            "--partitions",
+            str(PARTITIONS),
+            "--rate",
+            str(_ROWS_PER_S),
+            "--seed",
+            str(seed),
+            "--answer-on",
+        ]
+        arguments += [part for name, value in store.items() for part in ("--set", name, str(value))]
         self.store = Child(
             "range store", [*arguments, "--history", str(self._history)], directory / "store.log"
         )
@@ -82,15 +94,23 @@ class LiveLoad:
         records = tail_topics(self._connection, self._feed.topics, TailFrom.BEGINNING, follow=True)
         in_background(self._board.follow_topics, records, self._feed.decoders())
 
+    def values_of(self, topic: str) -> list[bytes]:
+        """The values of all records that a topic has now."""
+        records = OutputTopics.now(self._connection, [topic]).records()
+        return [record.value for record in records if record.value is not None]
+
     def finish(self) -> AuditReport:
-        """End the store, wait until a marker covers its last version everywhere, and audit it all."""
+        """Stop the writes, wait until markers have passed the last of them everywhere, and audit it all."""
         assert self._feed is not None
         self.store.require_running()
+        self.store.ask_to_stop()
+        self._wait_until(lambda: '"drained": true' in self.store.log.read_text(), "the store to close it all")
+        now = Timestamp(time.time_ns())
+        self._wait_until(lambda: self._board.resolved >= now, f"a marker at {now}")
         self.store.ask_to_stop()
         self.store.wait()
         history = History.load(self._history)
         last = max(version.timestamp for version in history)
-        self._wait_until(lambda: self._board.resolved >= last, f"a marker at {last}")
         topics = OutputTopics.now(self._connection, self._feed.topics)
         expected = expected_versions(
             history,
@@ -121,9 +141,11 @@ class LiveLoad:
 
 
 @contextmanager
-def live_load(bootstrap: str, prefix: str, directory: Path, seed: int) -> Iterator[LiveLoad]:
-    """A load that ends with the context."""
-    load = LiveLoad(bootstrap, prefix, directory, seed)
+def live_load(
+    bootstrap: str, prefix: str, directory: Path, seed: int, store: Mapping[str, int] | None = None
+) -> Iterator[LiveLoad]:
+    """A load that ends with the context. ``store`` has fields of ``StoreOptions`` that differ."""
+    load = LiveLoad(bootstrap, prefix, directory, seed, store or {})
     try:
         yield load
     finally:
