@@ -327,11 +327,11 @@ class PartitionRanges:
         return requests
 
     def _leave(self, state: RangeState, offset: Offset) -> None:
-        """A range that waits and has written nothing for so long has ended, and its end was not seen.
+        """A range that waits has ended: another has taken over its keys, or it has been silent for too long.
 
         Its next snapshot, should there be one, heals it.
         """
-        if state.status is not RangeStatus.QUARANTINED:
+        if state.status not in (RangeStatus.QUARANTINED, RangeStatus.ENDED):
             state.quarantine_at(offset, "it fell silent while it waited", state.resolved)
         self._touch(state.range_id).scan = None
         state.behind = None
@@ -345,7 +345,12 @@ class PartitionRanges:
 
     def settle(self) -> bool:
         """Answer the claims that can be answered; returns whether any was."""
-        return self._exchanges.settle()
+        answered = self._exchanges.settle()
+        if answered:
+            for state, backlog in list(self.backlogs):
+                if state.status is RangeStatus.ENDED and backlog.parked:
+                    self._leave(state, self._backlogs[state.range_id].start)
+        return answered
 
     def take_exchanges(self) -> list[Exchange]:
         """Claims and hand-offs for other partitions since the last call."""

@@ -221,6 +221,33 @@ def test_a_scan_that_begins_with_a_hand_off_fails_the_feeds_that_it_comes_too_la
     assert [ack.feed_id for ack in result.acks] == [_FEED.feed_id]
 
 
+def test_a_range_that_was_merged_away_while_it_waits_is_left() -> None:
+    """Its end cannot be read; the range that took it over says so by its claim."""
+    log = HandLog(partitions=2)
+    log.describe(PLAIN)
+    low, high = PLAIN.split(100)
+    left, right = log.open_range(2, low), log.open_range(3, high)
+    right.apply(PLAIN.put(3, 150, "right"), close=3)
+    log.write_bytes(1, encode_key(RangeId(3)), b"\xff\xff\xff")
+    right.index += 1
+    right.snapshot(close=6, high=5)
+    run = Partitions(log)
+    run.settle()
+    assert run.parked() == [(3, ())]
+    log.write_bytes(1, encode_key(RangeId(3)), b"\xff\xff\xff")
+    shadow = HandLog(partitions=2)
+    lost_end = HandRange(shadow, RangeId(3), high)
+    lost_end.index, lost_end.high = right.index, 5
+    left.merge(lost_end, close=7)
+    run.settle()
+    assert [number for number, _ in run.parked()] == [2]
+    (scan, *_) = _scans(run.driven[0])
+    left.scanned(scan, _row(3, 150, "right"), _row(5, 150, "lost"))
+    run.settle()
+    assert run.parked() == []
+    assert run.rows() == {0: [at(3), at(5)], 1: [at(3)]}
+
+
 def test_a_range_that_falls_silent_while_it_waits_is_left() -> None:
     """Its end was not seen; nobody shall read the log again from where it stands, for ever."""
     broken = _Broken()
