@@ -92,11 +92,6 @@ class RunPlan:
     feeds: tuple[tuple[float, FeedOptions], ...]
     faults: tuple[Fault, ...]
 
-    @property
-    def holes(self) -> bool:
-        """Whether the log lacks something on purpose."""
-        return bool(self.store.skip_every_ms or self.store.opless_every_ms)
-
     def workload(self) -> Workload:
         """A new workload: the same one every time."""
         rng = Random(f"{self.seed}:workload")

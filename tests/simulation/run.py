@@ -42,6 +42,7 @@ _PREFIX: Final = "s-"
 _APP_ID: Final = "app"
 _CALM_S: Final = 400.0  # virtual: how long everything may take to come to rest once nothing goes wrong
 _LINES: Final = 400
+_REST_FIRST_S: Final = 1.0
 _FIRST_FEED_S: Final = 15.0
 
 
@@ -296,13 +297,14 @@ class Run:
             if host.process is not None and host.process.paused:
                 assert host.member is not None
                 self._wake(host.process, host.member)
-        self._rest_due = self.scheduler.now
+        self._rest_due, self._rest_pause = self.scheduler.now, _REST_FIRST_S
 
     def _at_rest(self) -> bool:
-        """Looked at once a second: whether every feed has come to the end of the history."""
+        """Looked at ever more seldom: whether every feed has come to the end of the history."""
         if self.scheduler.now < self._rest_due:
             return False
-        self._rest_due = self.scheduler.now + 1.0
+        self._rest_due = self.scheduler.now + self._rest_pause
+        self._rest_pause *= 1.3
         if not self.source.simulation.drained:
             return False
         last = max((version.timestamp for version in self.source.history), default=ZERO)
@@ -329,7 +331,7 @@ class Run:
             if host.process is not None and host.process.alive and host.shell is not None:
                 for report in host.shell.partitions_report():
                     quarantined += [f"quarantined: {hole}" for hole in report.quarantined]
-        if outcome.faults or not self.plan.holes:  # holes heal where rows are needed, and only there
+        if outcome.faults:  # by itself it is none: holes heal where rows are needed, with the next snapshot
             outcome.faults += quarantined
         outcome.versions = len(self.source.history)
         outcome.rows = sum(

@@ -15,10 +15,10 @@ import pytest
 from tests.simulation.defects import DEFECTS
 
 _ROOT = Path(__file__).parents[2]
-_RUNS = 6  # of one test; about a second of computing each
+_RUNS = 5  # of one test; about a second of computing each
 _PROFILE = "fast"
 #: Where a defect is looked for: what nothing else disturbs is found sooner.
-_PROFILES = {"child-before-hand-off": "moves"}
+_PROFILES = {"child-before-hand-off": "moves", "abort-before-commits": "still"}
 
 
 def _simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
