@@ -95,7 +95,7 @@ def _signals(stops: Sequence[threading.Event]) -> Iterator[None]:
         for number, handler in kept.items():
             signal.signal(number, handler)
 
-    def on_signal(number: int, _: FrameType | None) -> None:
+    def on_signal(_: int, __: FrameType | None) -> None:
         if waiting:
             waiting.pop(0).set()
         if not waiting:

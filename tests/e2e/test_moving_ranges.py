@@ -1,4 +1,4 @@
-"""Ranges that split, merge, move and break under load, on a real broker: the audit against the true history."""
+"""Ranges that split, merge, move and break under load, on a real broker: the audit passes."""
 
 from __future__ import annotations
 
