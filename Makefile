@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 SOURCES := tidegate app agents tables schemas sim stack tests bench examples
 
-.PHONY: help setup demo demo-connect test unit soak lint format types proto bench stack-up stack-down ci clean
+.PHONY: help setup demo demo-connect demo-chaos test unit soak lint format types proto bench stack-up stack-down ci clean
 
 help: ## list the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ demo: setup ## real flights through a real broker, audited (DEMO="--seconds 60 -
 
 demo-connect: setup ## flights into PostgreSQL by Kafka Connect, compared and audited
 	$(BIN)/python -m examples.demo.connect $(DEMO)
+
+demo-chaos: setup ## splits, merges, killed workers, a broker that restarts, audited
+	$(BIN)/python -m examples.demo.chaos $(DEMO)
 
 test: setup ## the whole test suite, real-broker tests included
 	$(PYTEST)

@@ -33,6 +33,8 @@ class Progress(NamedTuple):
     bytes: int
     put_off_s: float
     drained: bool
+    splits: int = 0
+    merges: int = 0
 
 
 OnProgress: TypeAlias = Callable[[Progress], None]
@@ -109,4 +111,6 @@ class RealTimeRun:
             bytes=simulation.log.bytes,
             put_off_s=self._put_off_ns / NANOS_PER_SECOND,
             drained=simulation.drained,
+            splits=counts["splits"],
+            merges=counts["merges"],
         )

@@ -33,6 +33,8 @@ class Board:
     aborted: int = 0
     abandoned: int = 0
     pushes: int = 0
+    splits: int = 0
+    merges: int = 0
     rows: int = 0
     markers: int = 0
     last_rows: deque[str] = field(default_factory=lambda: deque(maxlen=_SHOWN_ROWS))
@@ -47,6 +49,7 @@ class Board:
             self.versions, self.committed = progress["versions"], progress["committed"]
             self.aborted, self.abandoned = progress["aborted"], progress["abandoned"]
             self.pushes = progress["pushes"]
+            self.splits, self.merges = progress["splits"], progress["merges"]
 
     def follow_topics(
         self, records: Iterable[TopicRecord], decoder_of: Callable[[str], RecordDecoder]

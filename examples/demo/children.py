@@ -65,6 +65,11 @@ class Child:
         if self.running:
             self._process.send_signal(signal.SIGTERM)
 
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._process.kill()
+        self._process.wait()
+
     def wait(self) -> None:
         """Wait for its end. Raises ``FatalError`` when it did not end well."""
         status = self._process.wait()

@@ -6,9 +6,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
@@ -36,6 +36,7 @@ _START_TIMEOUT_S: Final = 60.0
 _FEED_TIMEOUT_S: Final = 60.0
 _CATCH_UP_TIMEOUT_S: Final = 120.0
 _PUSH_AGE_MS: Final = 1_000  # ten times as eager as usual, so that a short demo shows pushes at work
+_SESSION_TIMEOUT_MS: Final = 6_000  # others take over what a killed worker had after so long
 _LOOK_EVERY_S: Final = 0.25
 
 
@@ -70,22 +71,28 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """One run: its names and places."""
+    """One run: its names and places. ``store`` has what differs from the demo's ``StoreOptions``."""
 
     options: Options
     bootstrap: str
     name: str
     directory: Path
     statement: str
+    workers: Sequence[str] = ("worker",)
+    store: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What the worker is told."""
+    def data(self, worker: str) -> Path:
+        """Where a worker keeps its copy of the state."""
+        return self.directory / f"{worker}-data"
+
+    def environment(self, worker: str) -> dict[str, str]:
+        """What a worker is told."""
         return {
             "TIDEGATE_BOOTSTRAP_SERVERS": self.bootstrap,
             "TIDEGATE_APP_ID": self.name,
             "TIDEGATE_TOPIC_PREFIX": f"{self.name}_",
-            "TIDEGATE_DATA_DIR": str(self.directory / "data"),
+            "TIDEGATE_DATA_DIR": str(self.data(worker)),
+            "TIDEGATE_SESSION_TIMEOUT_MS": str(_SESSION_TIMEOUT_MS),
             "TIDEGATE_PUSH_AGE_MS": str(_PUSH_AGE_MS),
             "TIDEGATE_PUSH_REPEAT_MS": str(_PUSH_AGE_MS),
         }
@@ -94,6 +101,52 @@ class Demo:
     def history(self) -> Path:
         """Where the store writes down what it truly committed."""
         return self.directory / "history"
+
+
+class Workers:
+    """The demo's workers, by their names; a log file for each name."""
+
+    def __init__(self, demo: Demo, stack: ExitStack) -> None:
+        self._demo = demo
+        self._running: dict[str, Child] = {}
+        stack.callback(self._end)
+
+    def start(self, name: str) -> None:
+        """Start a worker, or start it again."""
+        self._running[name] = Child(
+            name,
+            ["faust", "-A", "app.main", "worker"],
+            self._demo.directory / f"{name}.log",
+            environment=self._demo.environment(name),
+        )
+
+    def kill(self, name: str) -> None:
+        """End one as a crash would."""
+        self._running.pop(name).kill()
+
+    def require_running(self) -> None:
+        """Raises ``FatalError`` with the end of its log when one has ended by itself."""
+        for child in self._running.values():
+            child.require_running()
+
+    def stop(self) -> None:
+        """Stop them all, and wait. Raises ``FatalError`` when one does not end well."""
+        for child in self._running.values():
+            child.ask_to_stop()
+        for child in self._running.values():
+            child.wait()
+
+    def _end(self) -> None:
+        for child in self._running.values():
+            child.end()
+
+
+class Disturbance(NamedTuple):
+    """What happens ``at`` so much of the demo's time, between 0 and 1; ``what`` is said when it does."""
+
+    at: float
+    what: str
+    act: Callable[[Workers], None]
 
 
 class Shown(NamedTuple):
@@ -105,24 +158,30 @@ class Shown(NamedTuple):
     marker_lag_s: float | None
 
 
-def show(demo: Demo, stack: ExitStack, created: Callable[[FeedView], None] = lambda _: None) -> Shown:
-    """Run store, worker and feed for the demo's time, on a screen, until the feed has caught up.
+def show(
+    demo: Demo,
+    stack: ExitStack,
+    created: Callable[[FeedView], None] = lambda _: None,
+    disturbances: Sequence[Disturbance] = (),
+) -> Shown:
+    """Run store, workers and feed for the demo's time, on a screen, until the feed has caught up.
 
     ``created`` is called when the feed runs and has rows to come. Everything is stopped on return.
     """
     store = _start_store(demo, stack)
-    worker = _start_worker(demo, store, stack)
+    workers = _start_workers(demo, store, stack)
     board = Board(f"{demo.name}_")
     in_background(board.follow_store, store.output)
-    feed_id, feed = _create_feed(demo, worker)
+    feed_id, feed = _create_feed(demo, workers)
     created(feed)
     topics = FeedTopics.of(feed_id, feed)
     records = tail_topics(KafkaConnection(demo.bootstrap), topics.all_topics, TailFrom.BEGINNING, follow=True)
     in_background(board.follow_topics, records, topics.decoders())
     with Screen(board, demo.options.seconds, partial(_range_lag, demo)) as screen:
-        marker_lag_s = _watch(demo, board, screen, store, worker)
-    worker.ask_to_stop()
-    worker.wait()
+        _watch(demo, screen, store, workers, disturbances)
+        marker_lag_s = board.lag_s
+        _catch_up(demo, board, screen, store, workers)
+    workers.stop()
     return Shown(feed_id, feed, board, marker_lag_s)
 
 
@@ -131,26 +190,23 @@ def _start_store(demo: Demo, stack: ExitStack) -> Child:
     arguments = ["examples.demo.store", "--bootstrap", demo.bootstrap, "--topic-prefix", f"{demo.name}_"]
     arguments += ["--partitions", str(options.partitions), "--rate", str(options.rate)]
     arguments += ["--seed", str(options.seed), "--history", str(demo.history)]
+    arguments += [part for name, value in demo.store.items() for part in ("--set", name, str(value))]
     started = Child("range store", arguments, demo.directory / "store.log", read_output=True)
     stack.callback(started.end)
     return started
 
 
-def _start_worker(demo: Demo, store: Child, stack: ExitStack) -> Child:
-    """Start the worker once the store has made the log topic."""
+def _start_workers(demo: Demo, store: Child, stack: ExitStack) -> Workers:
+    """Start the workers once the store has made the log topic."""
     connection = KafkaConnection(demo.bootstrap)
     for _ in within(_START_TIMEOUT_S, "the range store did not create its log topic"):
         store.require_running()
         if _has_topic(connection, f"{demo.name}_raftlog"):
             break
-    worker = Child(
-        "worker",
-        ["faust", "-A", "app.main", "worker"],
-        demo.directory / "worker.log",
-        environment=demo.environment,
-    )
-    stack.callback(worker.end)
-    return worker
+    workers = Workers(demo, stack)
+    for name in demo.workers:
+        workers.start(name)
+    return workers
 
 
 def _has_topic(connection: KafkaConnection, topic: str) -> bool:
@@ -160,15 +216,15 @@ def _has_topic(connection: KafkaConnection, topic: str) -> bool:
         return False
 
 
-def _create_feed(demo: Demo, worker: Child) -> tuple[FeedId, FeedView]:
-    """Create the feed as soon as the worker is there to take it up."""
-    worker.require_running()
+def _create_feed(demo: Demo, workers: Workers) -> tuple[FeedId, FeedView]:
+    """Create the feed as soon as the workers are there to take it up."""
+    workers.require_running()
     jobs = Jobs(KafkaConnection(demo.bootstrap), demo.name, appear_s=_START_TIMEOUT_S)
     now_ns = time.time_ns()
     definition = define_feed(demo.statement, new_feed_id(now_ns), now_ns).definition
     jobs.create(definition)
     feed = jobs.wait(definition.id, _FEED_TIMEOUT_S)
-    worker.require_running()
+    workers.require_running()
     if feed.status is not FeedState.RUNNING:
         reason = "" if feed.current_state is None else f": {feed.current_state.error}"
         raise FatalError(f"The feed is {feed.status.value}{reason}")
@@ -176,19 +232,27 @@ def _create_feed(demo: Demo, worker: Child) -> tuple[FeedId, FeedView]:
     return definition.id, feed
 
 
-def _watch(demo: Demo, board: Board, screen: Screen, store: Child, worker: Child) -> float | None:
-    """Show the board until the store has run its time and the feed has caught up with it.
-
-    Returns how far the markers were behind when the store was told to stop, seconds: later there is nothing
-    more to mark, and what the clock adds is nobody's lag.
-    """
-    end = time.monotonic() + demo.options.seconds
-    while time.monotonic() < end:
+def _watch(
+    demo: Demo, screen: Screen, store: Child, workers: Workers, disturbances: Sequence[Disturbance]
+) -> None:
+    """Show the board for the demo's time, and disturb it when that is due."""
+    begin, due = time.monotonic(), sorted(disturbances, key=lambda disturbance: disturbance.at)
+    while (now := time.monotonic() - begin) < demo.options.seconds:
+        if due and now >= due[0].at * demo.options.seconds:
+            screen.say(f"{now:5.0f} s  {due[0].what}")
+            due.pop(0).act(workers)
         store.require_running()
-        worker.require_running()
+        workers.require_running()
         screen.refresh("running")
         time.sleep(_LOOK_EVERY_S)
-    marker_lag_s = board.lag_s
+
+
+def _catch_up(demo: Demo, board: Board, screen: Screen, store: Child, workers: Workers) -> None:
+    """Stop the store, and show the board until the feed has caught up with it.
+
+    How far the markers are behind is not counted any more: there is nothing more to mark, and what the
+    clock adds is nobody's lag.
+    """
     store.ask_to_stop()
     while store.running:
         screen.refresh("the store closes what is open")
@@ -196,18 +260,22 @@ def _watch(demo: Demo, board: Board, screen: Screen, store: Child, worker: Child
     store.wait()
     last = max(version.timestamp for version in History.load(demo.history))
     for _ in within(_CATCH_UP_TIMEOUT_S, f"no marker reached {last}"):
-        worker.require_running()
+        workers.require_running()
         screen.refresh("the feed catches up")
         if board.resolved >= last:
             break
     screen.say(f"The feed is complete up to {board.resolved}.")
-    return marker_lag_s
 
 
 def _range_lag(demo: Demo) -> list[tuple[int, float]]:
     """(range id, resolved lag in seconds) of the ranges that are furthest behind."""
+    found = [item for name in demo.workers for item in _range_lag_of(demo, name)]
+    return sorted(found, key=lambda item: -item[1])
+
+
+def _range_lag_of(demo: Demo, worker: str) -> list[tuple[int, float]]:
     try:
-        status = fetch_status(worker_url(demo.directory / "data", demo.name), 1.0)
+        status = fetch_status(worker_url(demo.data(worker), demo.name), 1.0)
     except (InputError, RetryError):
         return []
     return [(item["range_id"], item["resolved_lag_ms"] / 1000) for item in status["slowest_ranges"]]
@@ -227,6 +295,8 @@ def audit(demo: Demo, shown: Shown) -> int:
         f"and {board.markers:,} markers came out; {board.pushes:,} transactions were pushed. When the store "
         f"was stopped, the markers were {lag_text(shown.marker_lag_s)} behind the clock."
     )
+    if board.splits:
+        click.echo(f"The store split ranges {board.splits:,} times, and merged some {board.merges:,} times.")
     if demo.options.keep:
         click.echo(f"The broker stays up at {demo.bootstrap}; `python -m stack down kafka` stops it.")
     return verdict.returncode
