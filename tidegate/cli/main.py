@@ -14,6 +14,7 @@ from tidegate.cli.stack import stack
 from tidegate.cli.status import status
 from tidegate.cli.tail import tail
 from tidegate.cli.verify import verify
+from tidegate.cli.why import why
 from tidegate.cli.worker import worker
 
 
@@ -28,7 +29,7 @@ def version() -> None:
     click.echo(metadata.version("tidegate"))
 
 
-for command in (feed, tail, verify, status, debug, worker, sim, stack):
+for command in (feed, tail, verify, status, why, debug, worker, sim, stack):
     cli.add_command(command)
 
 

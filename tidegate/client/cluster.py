@@ -30,6 +30,17 @@ class Bounds(NamedTuple):
     end: int
 
 
+class GroupMember(NamedTuple):
+    """A process in a consumer group: its name, the host it calls from, and the partitions that it has."""
+
+    name: str
+    host: str
+    partitions: frozenset[TopicPartition]
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.host}"
+
+
 class Cluster:
     """Asks a cluster about topics. Every method raises ``BrokerUnavailable`` after a bounded wait."""
 
@@ -64,6 +75,20 @@ class Cluster:
             policies = {resource.name: each.result()["cleanup.policy"] for resource, each in answers.items()}
         return frozenset(topic for topic, policy in policies.items() if "compact" in policy.value)
 
+    def members(self, group: str) -> tuple[GroupMember, ...]:
+        """The members of a consumer group, with what each one has; none for a group that does not exist."""
+        with self._connection.asking(f"asking who is in the group {group}"):
+            asked = self._admin.describe_consumer_groups([group], request_timeout=self._connection.timeout_s)
+            found = asked[group].result()
+        return tuple(
+            GroupMember(
+                member.group_instance_id or member.client_id,
+                member.host.lstrip("/"),
+                frozenset(TopicPartition(each.topic, each.partition) for each in _assigned(member)),
+            )
+            for member in found.members
+        )
+
     def _offsets(self, places: Iterable[TopicPartition], spec: Any) -> Mapping[TopicPartition, int]:
         asked = {confluent_kafka.TopicPartition(*place): spec for place in places}
         attempts = Retrying(
@@ -83,6 +108,10 @@ class Cluster:
             TopicPartition(place.topic, place.partition): answer.result().offset
             for place, answer in answers.items()
         }
+
+
+def _assigned(member: Any) -> Iterable[confluent_kafka.TopicPartition]:
+    return () if member.assignment is None else member.assignment.topic_partitions
 
 
 def _leader_is_moving(error: BaseException) -> bool:

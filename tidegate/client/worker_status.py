@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from tidegate.errors import InputError, RetryError
+from tidegate.processor.status import RangesIn
+from tidegate.spans import Span
 
 
 def worker_url(data_dir: Path, app_id: str) -> str:
@@ -32,9 +34,25 @@ def worker_url(data_dir: Path, app_id: str) -> str:
 
 def fetch_status(url: str, timeout_s: float) -> dict[str, Any]:
     """The worker's ``/status``. Raises ``RetryError`` for no answer, ``InputError`` for another program's."""
+    return _fetch(url, "/status", timeout_s)
+
+
+def fetch_ranges(url: str, span: Span, timeout_s: float) -> dict[int, RangesIn]:
+    """The worker's ranges that have keys of ``span``, by log partition; errors as ``fetch_status``."""
+    found = _fetch(url, f"/ranges?start={span.start.hex()}&end={span.end.hex()}", timeout_s)
+    try:
+        return {int(row["partition"]): RangesIn.from_json(row) for row in found["partitions"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"What the worker at {url} says of its ranges cannot be read ({error!r}): it is of another "
+            "version than this command."
+        ) from None
+
+
+def _fetch(url: str, path: str, timeout_s: float) -> dict[str, Any]:
     if urlsplit(url).scheme not in ("http", "https"):
         raise InputError(f"{url} is not the address of a worker; it begins with http:// or https://.")
-    where = f"{url.rstrip('/')}/status"
+    where = f"{url.rstrip('/')}{path}"
     try:
         with urlopen(where, timeout=timeout_s) as answer:  # noqa: S310 - http or https, as checked above
             status = json.load(answer)

@@ -47,12 +47,13 @@ class LastPush:
 
     Of its ``txns`` transactions so many have ``ended``, or were ``moved`` to a higher timestamp; the others
     stand where they stood. It was sent at ``asked_ms`` of the log's time, as the last of ``tries`` in a row
-    that named the same oldest transaction, ``oldest``.
+    that named the same oldest transaction, ``oldest``, which was at ``oldest_at`` then.
     """
 
     asked_ms: int
     tries: int
     oldest: TxnId
+    oldest_at: Timestamp
     txns: int
     ended: int
     moved: int
@@ -117,7 +118,7 @@ class Pusher:
             txn = state.resolver.queue.get(asked.txn_id)
             ended += txn is None
             moved += txn is not None and txn.timestamp != asked.timestamp
-        return LastPush(flight.asked_ms, flight.tries, flight.oldest.txn_id, flight.txns, ended, moved)
+        return LastPush(flight.asked_ms, flight.tries, *flight.oldest, flight.txns, ended, moved)
 
     def _push(self, state: RangeState, log_time_ms: int) -> Push | None:
         if state.status is not RangeStatus.LIVE:

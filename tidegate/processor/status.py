@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.pushes import Pusher
 from tidegate.processor.range_facts import Condition, Json, OpenTxn, RangeFacts, ScanFacts
 from tidegate.processor.ranges import PartitionRanges
-from tidegate.raftlog.entry import Offset, RangeId
+from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.rangefeed.backlog import Backlog
 from tidegate.rangefeed.intent_budget import SpillCounts
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
@@ -76,6 +76,15 @@ class PartitionStatus:
     spilled: SpillCounts = _NONE
 
 
+class RangeSpan(NamedTuple):
+    """The keys of a range; not ``live``: those that it had, or will have."""
+
+    range_id: RangeId
+    generation: Generation
+    live: bool
+    span: Span
+
+
 @dataclass(frozen=True, slots=True)
 class RangesIn:
     """The ranges of a partition that have keys of a span.
@@ -85,14 +94,14 @@ class RangesIn:
     """
 
     slowest: tuple[RangeFacts, ...]
-    spans: tuple[tuple[RangeId, Span], ...]
+    spans: tuple[RangeSpan, ...]
     complete: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Keys in hexadecimal."""
         return {
             "slowest": [facts.to_json() for facts in self.slowest],
-            "spans": [[range_id, span.start.hex(), span.end.hex()] for range_id, span in self.spans],
+            "spans": [[*item[:3], item.span.start.hex(), item.span.end.hex()] for item in self.spans],
             "complete": self.complete,
         }
 
@@ -100,8 +109,8 @@ class RangesIn:
     def from_json(cls, row: Json) -> RangesIn:
         """What ``to_json`` made; ``KeyError``, ``TypeError`` or ``ValueError`` when it is anything else."""
         spans = (
-            (RangeId(range_id), Span(bytes.fromhex(start), bytes.fromhex(end)))
-            for range_id, start, end in row["spans"]
+            RangeSpan(range_id, generation, live, Span(bytes.fromhex(start), bytes.fromhex(end)))
+            for range_id, generation, live, start, end in row["spans"]
         )
         return cls(tuple(map(RangeFacts.from_json, row["slowest"])), tuple(spans), row["complete"])
 
@@ -147,12 +156,18 @@ class StatusReader:
             if own is not None and state.status is not RangeStatus.ENDED and own.overlaps(span):
                 found.append((state, own))
         slowest = nsmallest(_SLOWEST_COUNT, (state for state, _ in found), key=_progress)
-        spans = sorted(((state.range_id, own) for state, own in found[:_SPANS_MAX]), key=lambda item: item[1])
+        spans = (
+            RangeSpan(state.range_id, state.generation, self._is_live(state, backlogs), own)
+            for state, own in found[:_SPANS_MAX]
+        )
         return RangesIn(
             tuple(self._facts(state, backlogs.get(state.range_id)) for state in slowest),
-            tuple(spans),
+            tuple(sorted(spans, key=lambda item: item.span)),
             complete=len(found) <= _SPANS_MAX,
         )
+
+    def _is_live(self, state: RangeState, backlogs: Mapping[RangeId, Backlog]) -> bool:
+        return _condition(state, backlogs.get(state.range_id)) is Condition.LIVE
 
     def _backlogs(self) -> Iterator[tuple[RangeId, Backlog]]:
         return ((state.range_id, backlog) for state, backlog in self._ranges.backlogs)

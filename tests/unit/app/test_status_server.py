@@ -21,8 +21,8 @@ from app.report import (
 from app.settings import Settings
 from app.status_server import StatusServer
 from tidegate.errors import TopologyError
-from tidegate.processor.status import RangesIn
-from tidegate.raftlog.entry import RangeId
+from tidegate.processor.status import RangesIn, RangeSpan
+from tidegate.raftlog.entry import Generation, RangeId
 from tidegate.spans import Span
 
 
@@ -71,7 +71,7 @@ def test_status_is_the_report() -> None:
 
 
 def test_the_ranges_of_a_span_are_told_by_partition() -> None:
-    found = RangesIn((), ((RangeId(7), Span(b"a", b"m")),))
+    found = RangesIn((), (RangeSpan(RangeId(7), Generation(1), True, Span(b"a", b"m")),))
 
     async def ranges_in(span: Span) -> tuple[SpanReport, ...]:
         return (SpanReport(3, found),) if span == Span(b"a", b"z") else ()

@@ -161,6 +161,6 @@ def test_the_ranges_of_a_span_are_those_that_have_its_keys(span: Span, ranges: l
     driven = Driven()
     driven.run(log.partitions[0])
     found = driven.processor.ranges_in(span)
-    assert [range_id for range_id, _ in found.spans] == ranges
+    assert [item.range_id for item in found.spans] == ranges
     assert {each.range_id for each in found.slowest} == set(ranges)
     assert found.complete

@@ -1,0 +1,102 @@
+"""A transaction that nobody ends is named by ``tidegate why``, for as long as it holds the markers back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from tests.e2e.log_ends import wait_until_read
+from tests.e2e.scenario import HEAD_RECORDS, PARTITIONS, Scenario
+from tests.e2e.worker_process import WorkerProcess
+from tests.logs import SimulatedLog
+from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.range_facts import Condition, OpenTxn, RangeFacts
+from tidegate.spans import EVERYTHING
+
+pytestmark = pytest.mark.broker
+
+_STEP: Final = 10
+
+
+class Stuck(NamedTuple):
+    """After so many records of each partition ``facts`` is the least far range, and ``txn`` holds it."""
+
+    records: int
+    partition: int
+    facts: RangeFacts
+    txn: OpenTxn
+
+
+def stuck_in(log: SimulatedLog) -> Stuck:
+    """A place amid the log where an open transaction is all that holds time back."""
+    config = ProcessorConfig(PushPolicy(enabled=False))
+    processors = [PartitionProcessor(number, PARTITIONS, config) for number in range(PARTITIONS)]
+    read = HEAD_RECORDS
+    for processor, records in zip(processors, log.partitions, strict=True):
+        processor.step(records[:read])
+    while read + _STEP < min(map(len, log.partitions)):
+        for processor, records in zip(processors, log.partitions, strict=True):
+            processor.step(records[read : read + _STEP])
+        read += _STEP
+        slowest = (
+            (facts.resolved, facts.range_id, processor.partition, facts)
+            for processor in processors
+            for facts in processor.ranges_in(EVERYTHING).slowest
+        )
+        resolved, _, partition, facts = min(slowest, key=lambda item: item[:2])
+        txn = facts.txn
+        if facts.condition is Condition.LIVE and txn is not None and resolved < txn.timestamp < facts.closed:
+            return Stuck(read, partition, facts, txn)
+    raise AssertionError("no transaction of the log is open for long enough")
+
+
+def why(scenario: Scenario, *more: str) -> str:
+    """What the command prints, as an operator calls it beside the worker."""
+    arguments = ["-m", "tidegate.cli", "why", "bank", "--app-id", scenario.app_id, "-b", scenario.bootstrap]
+    arguments += ["--data-dir", str(scenario.directory / "w0"), *more]
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def answer(scenario: Scenario) -> dict[str, Any]:
+    """The answer for programs."""
+    found: dict[str, Any] = json.loads(why(scenario, "--format", "json"))["answer"]
+    return found
+
+
+def wait_until_acknowledged(worker: WorkerProcess) -> None:
+    """Return once nothing is in flight any more."""
+    worker.wait_until(
+        lambda: not any(each["inflight_rows"] for each in worker.ask("/status")["partitions"]), "all rows"
+    )
+
+
+def test_a_stuck_transaction_is_named_and_then_the_source_that_closes_nothing(scenario: Scenario) -> None:
+    stuck = stuck_in(scenario.log)
+    worker = scenario.start_worker(push_enabled=False)
+    scenario.create_feed(worker)
+    scenario.append(stuck.records - scenario.written)
+    wait_until_read(scenario, worker)
+    wait_until_acknowledged(worker)
+    worker.wait_until(lambda: answer(scenario)["cause"] == "transaction", "the frontier to come as far")
+    found = answer(scenario)
+    assert (found["partition"], found["range_id"]) == (stuck.partition, stuck.facts.range_id)
+    assert found["transaction"]["id"] == stuck.txn.txn_id.hex()
+    assert found["transaction"]["intents"] == stuck.txn.intents
+    assert found["offset"] == stuck.records
+    text = why(scenario)
+    assert f"Transaction {stuck.txn.txn_id.hex()} has been open for " in text
+    assert "Its anchor is accounts/1/" in text
+    assert "Pushing is switched off (push_enabled)" in text
+    scenario.append()
+    scenario.wait_until_covered(worker)
+    assert answer(scenario)["cause"] == "closed_timestamp"
+    assert "the source has not closed a timestamp since" in why(scenario)

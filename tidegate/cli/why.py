@@ -1,0 +1,100 @@
+"""``tidegate why``: what holds a feed's resolved timestamp back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tidegate.changefeed.feed import feed_id
+from tidegate.cli.connecting import app_id_option, kafka_options
+from tidegate.cli.tables import print_fields
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.evidence import gather
+from tidegate.client.explanation import Explanation, explain
+from tidegate.client.feed_rows import readable
+from tidegate.client.finding import duration
+from tidegate.client.worker_status import worker_url
+from tidegate.errors import InputError
+from tidegate.hlc import NANOS_PER_MS
+
+
+@click.command()
+@click.argument("feed_name", metavar="ID")
+@click.option("--url", "urls", multiple=True, help="Address of a worker; name all that there are.")
+@click.option(
+    "--data-dir",
+    "data_dirs",
+    envvar="TIDEGATE_DATA_DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    multiple=True,
+    default=[Path("data")],
+    show_default=True,
+    show_envvar=True,
+    help="Data directory of a worker on this machine, where no --url is given.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "text"]),
+    default="text",
+    show_default=True,
+    help="Of the answer.",
+)
+@app_id_option
+@kafka_options
+def why(
+    connection: KafkaConnection,
+    app_id: str,
+    feed_name: str,
+    urls: tuple[str, ...],
+    data_dirs: tuple[Path, ...],
+    form: str,
+) -> None:
+    """Say why a feed's resolved timestamp stands where it stands, and what to do.
+
+    Each worker knows of its own ranges and feeds: where there are several, name them all by --url.
+    """
+    now_ms = time.time_ns() // NANOS_PER_MS
+    silent: list[str] = []
+    found = list(urls) or _urls(data_dirs, app_id, silent)
+    explanation = explain(gather(connection, app_id, feed_id(feed_name), found, now_ms, silent))
+    if form == "json":
+        click.echo(json.dumps(explanation.to_json(), indent=2))
+    else:
+        _print(explanation)
+
+
+def _urls(data_dirs: tuple[Path, ...], app_id: str, silent: list[str]) -> list[str]:
+    found = []
+    for data_dir in data_dirs:
+        try:
+            found.append(worker_url(data_dir, app_id))
+        except InputError as error:
+            silent.append(str(error))
+    return found
+
+
+def _print(explanation: Explanation) -> None:
+    facts, high_water, lag_ms = explanation.answer.facts, explanation.high_water, explanation.lag_ms
+    print_fields(
+        (
+            ("feed", f"{explanation.feed_id}, {explanation.status}"),
+            ("high-water", "" if high_water is None else f"{high_water} ({readable(high_water)})"),
+            ("lag", "" if lag_ms is None else f"{duration(lag_ms)} behind the present"),
+            ("lowest span", explanation.span_text),
+            ("range", _range(facts) if "range_id" in facts else ""),
+            ("log", f"partition {facts['partition']}, offset {facts['offset']}" if "offset" in facts else ""),
+        )
+    )
+    click.echo(f"\n{explanation.answer.sentence}")
+    for finding in explanation.findings[1:]:
+        click.echo(f"\nAlso: {finding.sentence}")
+
+
+def _range(facts: Mapping[str, Any]) -> str:
+    return f"{facts['range_id']}, generation {facts['generation']}, {facts['state']}"

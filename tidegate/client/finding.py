@@ -1,0 +1,86 @@
+"""One thing that holds a feed's resolved timestamp back, in a sentence that a person can act on."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.changefeed.feed import FeedTarget
+from tidegate.errors import EncodingError
+from tidegate.rows.pretty import pretty_key
+from tidegate.rows.table_key import table_id_of
+from tidegate.spans import Span
+
+
+class Cause(enum.Enum):
+    """What it is; the values are for programs and stay."""
+
+    NOTHING = "nothing"
+    FEED = "feed"
+    """It does not run: pending, failed or dropped."""
+    WORKERS = "workers"
+    """No worker answers, or none of those that answer has what would have to be looked at."""
+    RESTORING = "restoring"
+    HELD = "held"
+    REGISTRY = "schema_registry"
+    SINK = "sink"
+    READING = "reading"
+    """The worker is behind with the log."""
+    UNCOVERED = "uncovered"
+    OVERLAP = "overlap"
+    QUARANTINED = "quarantined"
+    HEALING = "healing"
+    PARKED = "parked"
+    CATCHING_UP = "catching_up"
+    SNAPSHOT = "snapshot"
+    """A snapshot that has begun, or must follow, is not complete."""
+    TRANSACTION = "transaction"
+    CLOSED = "closed_timestamp"
+    FRONTIER = "frontier"
+    MARKERS = "markers"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``facts`` are the figures of the sentence, for programs."""
+
+    cause: Cause
+    sentence: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``--format json``."""
+        return {"cause": self.cause.value, "sentence": self.sentence, **self.facts}
+
+
+class Keys:
+    """Keys for people, with the names of the feed's tables."""
+
+    def __init__(self, targets: tuple[FeedTarget, ...]) -> None:
+        self._names = {target.table_id: target.table.name for target in targets}
+
+    def key(self, key: bytes) -> str:
+        """``accounts/1/17/0`` for a key of the feed's tables, ``/Table/104/1/17/0`` for any other."""
+        text = pretty_key(key)
+        try:
+            table_id = table_id_of(key)
+        except EncodingError:
+            return text
+        head = f"/Table/{table_id}"
+        name = self._names.get(table_id)
+        return text if name is None or not text.startswith(head) else f"{name}{text.removeprefix(head)}"
+
+    def span(self, span: Span) -> str:
+        """``from accounts/1/17 to accounts/1/21``; the upper key does not belong to it."""
+        return f"from {self.key(span.start)} to {self.key(span.end)}"
+
+
+def duration(ms: int) -> str:
+    """``480 ms``, ``12.3 s``, ``14 min``, ``5.2 h``."""
+    if abs(ms) < 1_000:
+        return f"{ms} ms"
+    if abs(ms) < 120_000:
+        return f"{ms / 1_000:.1f} s"
+    return f"{ms / 60_000:.0f} min" if abs(ms) < 7_200_000 else f"{ms / 3_600_000:.1f} h"
