@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from app.metrics import REGISTRY, ReportCollector
 from app.report import FeedReport, PartitionReport, QuarantineReport, WorkerReport
+from tidegate.client.finding import Cause
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 _ROW = re.compile(r"^\| `(tidegate_\w+)` \| ([\w, ]*?) ?\| ", re.MULTILINE)
@@ -28,9 +29,13 @@ _REPORT = WorkerReport(
 )
 
 
+def _text() -> str:
+    return PAGE.read_text(encoding="utf-8")
+
+
 def written() -> dict[str, set[str]]:
     """Each metric of the page, with its labels."""
-    rows = _ROW.findall(PAGE.read_text(encoding="utf-8"))
+    rows = _ROW.findall(_text())
     return {name: set(labels.split(", ")) if labels else set() for name, labels in rows}
 
 
@@ -41,6 +46,11 @@ def test_every_gauge_is_on_the_page_with_its_labels() -> None:
     gauges = {name: set(_LABEL.findall(labels)) for name, labels in samples}
     assert len(gauges) > 10
     assert {name: written().get(name) for name in gauges} == gauges
+
+
+def test_every_cause_that_why_may_find_is_on_the_page() -> None:
+    named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[\w`, ]+) \| ", _text(), re.MULTILINE))))
+    assert {cause.value for cause in Cause} <= named
 
 
 def test_every_counter_is_on_the_page() -> None:
