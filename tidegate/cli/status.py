@@ -14,7 +14,12 @@ from tidegate.client.worker_status import fetch_status, worker_url
 
 
 @click.command()
-@click.option("--url", help="Address of the worker; else of the one on this machine.")
+@click.option(
+    "--url",
+    "urls",
+    multiple=True,
+    help="Address of a worker, several times for several; else of this machine's.",
+)
 @click.option(
     "--data-dir",
     envvar="TIDEGATE_DATA_DIR",
@@ -35,12 +40,24 @@ from tidegate.client.worker_status import fetch_status, worker_url
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the worker's JSON as it is.")
 @app_id_option
-def status(app_id: str, url: str | None, data_dir: Path, timeout_s: float, as_json: bool) -> None:
-    """Show a worker's partitions, quarantined ranges and feeds."""
-    found = fetch_status(url or worker_url(data_dir, app_id), timeout_s)
+def status(app_id: str, urls: tuple[str, ...], data_dir: Path, timeout_s: float, as_json: bool) -> None:
+    """Show a worker's partitions and feeds, and its slowest, parked and quarantined ranges.
+
+    Of several workers each comes with its own: a range is where its log partition is.
+    """
+    places = urls or (worker_url(data_dir, app_id),)
+    found = {url: fetch_status(url, timeout_s) for url in places}
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        shown = list(found.values())
+        click.echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2))
         return
+    for number, (url, worker) in enumerate(found.items()):
+        if len(found) > 1:
+            click.echo(f"{'' if number == 0 else chr(10)}worker  {url}")
+        _print(worker)
+
+
+def _print(found: dict[str, Any]) -> None:
     tables = {name: value for name, value in found.items() if _is_table(value)}
     print_fields((name, _cell(value)) for name, value in found.items() if name not in tables)
     for name, rows in tables.items():

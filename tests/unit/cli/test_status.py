@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from app.report import PartitionReport, QuarantineReport, RegistryReport, WorkerReport
+from app.report import (
+    ParkedReport,
+    PartitionReport,
+    QuarantineReport,
+    RangeReport,
+    RegistryReport,
+    WorkerReport,
+)
 from tests.unit.cli.running import run
 
 STATUS = WorkerReport(
@@ -20,7 +27,14 @@ STATUS = WorkerReport(
     log_partitions=2,
     stall_alarm_ms=1_000,
     partitions=(
-        PartitionReport(0, "running", next_offset=17, ranges=4),
+        PartitionReport(
+            0,
+            "running",
+            next_offset=17,
+            ranges=4,
+            slowest=(RangeReport(0, 3, 2, "live", "5.0000000000", 9_000, 3_000, 1),),
+            parked=(ParkedReport(0, 7, "healing", 12, 3, 4_500, (5,)),),
+        ),
         PartitionReport(
             1, "held", quarantined=(QuarantineReport(1, 9, 70, "5.0000000000", "raft index 5 is missing"),)
         ),
@@ -66,6 +80,23 @@ def test_a_feed_that_waits_for_its_schema_registry_is_shown_with_the_cause(url: 
     waits = lines.index(["schema", "registry", "waits"])
     assert lines[waits + 1] == ["FEED", "REGISTRY", "WAITING", "MS", "TRIES", "CAUSE"]
     assert lines[waits + 2] == ["bank", "http://registry:8081", "1500", "3", "it", "does", "not", "answer"]
+
+
+def test_ranges_are_shown_with_their_states(url: str) -> None:
+    lines = [line.split() for line in run("status", "--url", url).stdout.splitlines()]
+    parked = lines.index(["parked", "ranges"])
+    assert lines[parked + 1][:5] == ["PARTITION", "RANGE", "ID", "STATE", "OFFSET"]
+    assert lines[parked + 2] == ["0", "7", "healing", "12", "3", "4500", "[5]"]
+    slowest = lines.index(["slowest", "ranges"])
+    assert lines[slowest + 2][:4] == ["0", "3", "2", "live"]
+
+
+def test_several_workers_are_shown_each_with_its_own(url: str) -> None:
+    shown = run("status", "--url", url, "--url", f"{url}/").stdout
+    one = run("status", "--url", url).stdout
+    assert shown == f"worker  {url}\n{one}\nworker  {url}/\n{one}"
+    both = json.loads(run("status", "--url", url, "--url", f"{url}/", "--json").stdout)
+    assert both == [STATUS, STATUS]
 
 
 def test_json_is_passed_on(url: str) -> None:
