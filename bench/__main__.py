@@ -21,6 +21,7 @@ from bench.marker_lag import marker_lag
 from bench.open_intents import open_intents
 from bench.rangefeed import range_feed_costs
 from bench.report import Report
+from bench.splits import split_lag
 from bench.stages import run_stages, stage_times
 from bench.topics import BenchTopics
 from bench.workload import MakeLog, flights_log, orders_log, updates_log
@@ -105,6 +106,12 @@ class Bench:
             self.topics, self._directory("markers"), self.sizes.marker_s, self.seed
         )
 
+    def splits(self) -> None:
+        """Marker lag at 5,000 rows/s while every range splits once."""
+        self.report.split_lag = split_lag(
+            self.topics, self._directory("splits"), self.sizes.marker_s, self.seed
+        )
+
     def idle(self) -> None:
         """10,000 idle ranges."""
         self.report.idle_ranges = idle_ranges(
@@ -139,6 +146,7 @@ _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "endtoend": Bench.endtoend,
     "formats": Bench.formats,
     "markers": Bench.markers,
+    "splits": Bench.splits,
     "idle": Bench.idle,
     "intents": Bench.intents,
     "frontier": Bench.frontier,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -21,6 +21,7 @@ from bench.topics import BenchTopics
 from bench.worker import BenchApplication
 from bench.workload import OUTPUT_PARTITIONS
 from sim.kafka_sink import KafkaSink
+from sim.sink import LogRecord
 from tidegate.changefeed.options import Envelope
 from tidegate.changefeed.record import JsonDecoder, MarkerRecord
 from tidegate.errors import RetryError
@@ -29,11 +30,11 @@ from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Heartbeat, RangeId
 
 ROWS_PER_S: Final = 2_000
-_ROUNDS_PER_S: Final = 10
+ROUNDS_PER_S: Final = 10
 _PARTITIONS: Final = 4
 _RANGES: Final = 16
 _CLOSED_LAG_MS: Final = 3_000
-_WARM_UP_S: Final = 5.0
+WARM_UP_S: Final = 5.0
 _COVERED_S: Final = 30.0
 
 
@@ -50,10 +51,14 @@ class MarkerLag(NamedTuple):
 
 @dataclass(slots=True)
 class LagMeter:
-    """Told of heartbeats and markers as they are read, with the monotonic time of it."""
+    """Told of heartbeats and markers as they are read, with the monotonic time of it.
+
+    ``ranges`` is how many ranges a round has, ``ranges_of`` of those with another number.
+    """
 
     ranges: int
     partitions: int
+    ranges_of: dict[Timestamp, int] = field(default_factory=dict)
     closed_at: dict[Timestamp, float] = field(default_factory=dict)
     lags_s: dict[Timestamp, float] = field(default_factory=dict)
     _heard: dict[Timestamp, set[RangeId]] = field(default_factory=dict)
@@ -63,7 +68,7 @@ class LagMeter:
         """A range has closed ``closed``; the round is closed with the last of them."""
         heard = self._heard.setdefault(closed, set())
         heard.add(range_id)
-        if len(heard) == self.ranges:
+        if len(heard) == self.ranges_of.get(closed, self.ranges):
             self.closed_at[closed] = now
             del self._heard[closed]
             self._cover(now)
@@ -72,6 +77,11 @@ class LagMeter:
         """A marker of an output partition; rounds that all partitions cover now are done."""
         self._covered[partition] = max(resolved, self._covered.get(partition, resolved))
         self._cover(now)
+
+    def take_lags_ms(self) -> list[float]:
+        """The lags of the rounds since the last call, the smallest first."""
+        lags_s, self.lags_s = self.lags_s, {}
+        return sorted(1e3 * lag for lag in lags_s.values())
 
     def _cover(self, now: float) -> None:
         """Account for rounds that are closed and covered; what was read in the wrong order has no lag."""
@@ -90,34 +100,55 @@ def marker_lag(topics: BenchTopics, directory: Path, seconds: float, seed: int) 
     application.write(store.head(time.time_ns()))
     with application.start_worker() as worker:
         application.create_feed(worker)
-        reader = _Reader(topics, application, meter)
-        reader.start()
-        try:
-            _write(store, topics, application, _WARM_UP_S)
-            meter.closed_at.clear()
-            meter.lags_s.clear()
+        with lag_reader(topics, application, meter):
+            write_rows(store, application, ROWS_PER_S, WARM_UP_S)
+            wait_until_covered(meter, worker.require_running)
+            meter.take_lags_ms()
             cpu, begin = worker.cpu_s, time.monotonic()
-            written = _write(store, topics, application, seconds)
+            written = write_rows(store, application, ROWS_PER_S, seconds)
             took = time.monotonic() - begin
             used = worker.cpu_s - cpu
-            _wait_until_covered(meter, worker.require_running)
-        finally:
-            reader.stop()
-    return _summary(meter, written / took, used / took)
+            wait_until_covered(meter, worker.require_running)
+    lags_ms = meter.take_lags_ms()
+    p50, p99 = percentile(lags_ms, 0.5), percentile(lags_ms, 0.99)
+    return MarkerLag(written / took, len(lags_ms), p50, p99, lags_ms[-1], used / took)
 
 
-def _write(store: BenchStore, topics: BenchTopics, application: BenchApplication, seconds: float) -> int:
-    """Rows in real time, and a round of heartbeats at each step; returns how many rows."""
-    with closing(KafkaSink(topics.bootstrap, application.log_topic)) as sink:
+def write_rows(
+    store: BenchStore,
+    application: BenchApplication,
+    rows_per_s: int,
+    seconds: float,
+    between: Callable[[int, int], Iterable[LogRecord]] = lambda _, __: (),
+) -> int:
+    """Rows in real time, and a round of heartbeats at each step; returns how many rows.
+
+    ``between`` the rows and the heartbeats of a step gives more records, for its number and the present in
+    nanoseconds.
+    """
+    with closing(KafkaSink(application.bootstrap, application.log_topic)) as sink:
         begin, written = time.monotonic(), 0
-        for step in range(int(seconds * _ROUNDS_PER_S)):
-            time.sleep(max(0.0, begin + step / _ROUNDS_PER_S - time.monotonic()))
-            rows, now_ns = ROWS_PER_S // _ROUNDS_PER_S, time.time_ns()
-            for record in [*store.rows(rows, now_ns), *store.settle(now_ns), *store.heartbeats(now_ns)]:
+        for step in range(int(seconds * ROUNDS_PER_S)):
+            time.sleep(max(0.0, begin + step / ROUNDS_PER_S - time.monotonic()))
+            rows, now_ns = rows_per_s // ROUNDS_PER_S, time.time_ns()
+            for record in [*store.rows(rows, now_ns), *store.settle(now_ns), *between(step, now_ns)]:
+                sink.append(*record)
+            for record in store.heartbeats(now_ns):
                 sink.append(*record)
             written += rows
         sink.flush()
     return written
+
+
+@contextmanager
+def lag_reader(topics: BenchTopics, application: BenchApplication, meter: LagMeter) -> Iterator[None]:
+    """Tell the meter what is read while the context lasts."""
+    reader = _Reader(topics, application, meter)
+    reader.start()
+    try:
+        yield
+    finally:
+        reader.stop()
 
 
 class _Reader(threading.Thread):
@@ -155,7 +186,8 @@ class _Reader(threading.Thread):
                 self._meter.marker(message.partition(), marker.resolved, now)
 
 
-def _wait_until_covered(meter: LagMeter, look: Callable[[], None]) -> None:
+def wait_until_covered(meter: LagMeter, look: Callable[[], None]) -> None:
+    """Return once every closed timestamp is covered. Raises ``RetryError`` when that takes too long."""
     deadline = time.monotonic() + _COVERED_S
     time.sleep(1.0)
     while meter.closed_at:
@@ -163,13 +195,6 @@ def _wait_until_covered(meter: LagMeter, look: Callable[[], None]) -> None:
         if time.monotonic() > deadline:
             raise RetryError(f"{len(meter.closed_at)} closed timestamps got no marker in {_COVERED_S:.0f} s")
         time.sleep(0.1)
-
-
-def _summary(meter: LagMeter, rows_per_s: float, cpu: float) -> MarkerLag:
-    lags_ms = sorted(1e3 * lag for lag in meter.lags_s.values())
-    return MarkerLag(
-        rows_per_s, len(lags_ms), percentile(lags_ms, 0.5), percentile(lags_ms, 0.99), lags_ms[-1], cpu
-    )
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

@@ -21,6 +21,7 @@ from bench.idle_ranges import IdleRanges
 from bench.marker_lag import MarkerLag
 from bench.open_intents import OpenIntents
 from bench.rangefeed import CatchUpCost, FeedCost, RangeFeedCosts, ResolverCost
+from bench.splits import SplitLag
 from bench.stages import StageTime
 
 _WHOLE: str = "whole step"
@@ -38,6 +39,7 @@ class Report:
     throughput: list[Throughput] = field(default_factory=list)
     formats: list[FormatResult] = field(default_factory=list)
     marker_lag: MarkerLag | None = None
+    split_lag: SplitLag | None = None
     idle_ranges: IdleRanges | None = None
     open_intents: OpenIntents | None = None
     frontier: list[FrontierCost] = field(default_factory=list)
@@ -72,6 +74,7 @@ class Report:
             "ratios": self.ratios(),
             "formats": [done._asdict() for done in self.formats],
             "marker_lag": self.marker_lag and self.marker_lag._asdict(),
+            "split_lag": self.split_lag and self.split_lag._asdict(),
             "idle_ranges": self.idle_ranges and self.idle_ranges._asdict(),
             "open_intents": self.open_intents and self.open_intents._asdict(),
             "frontier": [cost._asdict() for cost in self.frontier],
@@ -107,9 +110,10 @@ class Report:
         for name, reason in self.failures.items():
             console.print(f"[bold red]{name} was not measured[/]: {reason}", highlight=False)
 
-    def _single(self) -> Iterable[tuple[str, MarkerLag | IdleRanges | OpenIntents]]:
+    def _single(self) -> Iterable[tuple[str, MarkerLag | SplitLag | IdleRanges | OpenIntents]]:
         found = (
             ("marker lag", self.marker_lag),
+            ("marker lag while every range splits once", self.split_lag),
             ("idle ranges", self.idle_ranges),
             ("open intents", self.open_intents),
         )

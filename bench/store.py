@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Final, NamedTuple
 
@@ -26,9 +26,12 @@ from tidegate.raftlog.entry import (
     Generation,
     Heartbeat,
     Op,
+    Parent,
     RaftIndex,
     RangeId,
     Snapshot,
+    SnapshotReason,
+    Trigger,
     TxnId,
     WriteIntent,
     WriteValue,
@@ -54,13 +57,16 @@ class OpenTxn(NamedTuple):
 
 @dataclass(slots=True)
 class BenchRange:
-    """One range: what its next command needs to know."""
+    """One range: what its next command needs to know. Its keys are ``keys`` orders from ``first`` on."""
 
     id: RangeId
-    number: int
     span: Span
-    open: deque[OpenTxn]
+    first: int
+    keys: int
+    open: deque[OpenTxn] = field(default_factory=deque)
+    generation: Generation = _FIRST_GENERATION
     applied: RaftIndex = _FIRST_INDEX
+    high: Timestamp = ZERO
     written: int = 0
 
 
@@ -86,7 +92,6 @@ class BenchStore:
         self._rng = Random(seed)
         self._lag_ns = closed_lag_ms * NANOS_PER_MS
         self._now = ZERO
-        self._keys_per_range = keys_per_range
         self._newest: dict[bytes, bytes] | None = {} if previous else None
         self.table: TableDescriptor = orders_table(Timestamp(1))
         self._codec = TableCodec(self.table)
@@ -94,7 +99,8 @@ class BenchStore:
         placed = place_table(self.table, splits)
         self.descriptor: DescriptorUpdate = placed.descriptor
         self.ranges = [
-            BenchRange(RangeId(number + 1), number, span, deque()) for number, span in enumerate(placed.spans)
+            BenchRange(RangeId(number + 1), span, number * keys_per_range, keys_per_range)
+            for number, span in enumerate(placed.spans)
         ]
 
     def head(self, now_ns: int) -> list[LogRecord]:
@@ -132,6 +138,34 @@ class BenchStore:
             while range_.open:
                 yield self._commit(range_)
 
+    def split(self, range_: BenchRange, now_ns: int) -> Iterator[LogRecord]:
+        """Records that split a range amid its keys, once its open transactions are committed."""
+        self._advance(now_ns)
+        while range_.open:
+            yield self._commit(range_)
+        yield self._command(range_, (), Trigger.SPLIT)
+        parent = Parent(range_.id, range_.generation, range_.applied)
+        child = self._split_off(range_)
+        for side in (range_, child):
+            yield self._record(self._snapshot(side, (parent,), SnapshotReason.SPLIT))
+
+    def _split_off(self, range_: BenchRange) -> BenchRange:
+        """Give the upper half of its keys to a new range; both are of the next generation."""
+        kept, middle = range_.keys // 2, range_.first + range_.keys // 2
+        key = self._codec.encode_key({"id": middle})
+        range_.generation = Generation(range_.generation + 1)
+        child = BenchRange(
+            RangeId(max(other.id for other in self.ranges) + 1),
+            Span(key, range_.span.end),
+            middle,
+            range_.keys - kept,
+            generation=range_.generation,
+            high=range_.high,
+        )
+        range_.span, range_.keys = Span(range_.span.start, key), kept
+        self.ranges.append(child)
+        return child
+
     def open_intents(self, count: int, now_ns: int) -> Iterator[LogRecord]:
         """Records of ``count`` transactions with one intent each, in commands of eight, that stay open."""
         self._advance(now_ns)
@@ -158,10 +192,12 @@ class BenchStore:
     # ---- ops ----
 
     def _writes(self, range_: BenchRange, size: int) -> list[Op]:
-        return [
+        writes: list[Op] = [
             WriteValue(key, self._tick(), value, self._replace(key, value))
             for key, value in self._fresh(range_, size)
         ]
+        range_.high = self._now
+        return writes
 
     def _intents(self, range_: BenchRange, size: int) -> list[Op]:
         txn = OpenTxn(self._txn_id(), self._tick(), tuple(self._fresh(range_, size)))
@@ -173,6 +209,7 @@ class BenchStore:
 
     def _commit(self, range_: BenchRange) -> LogRecord:
         txn = range_.open.popleft()
+        range_.high = max(range_.high, txn.timestamp)
         ops = [
             CommitIntent(txn.txn_id, key, txn.timestamp, value, self._replace(key, value))
             for key, value in txn.rows
@@ -190,29 +227,38 @@ class BenchStore:
     def _fresh(self, range_: BenchRange, size: int) -> Iterator[tuple[bytes, bytes]]:
         """Keys of a range in turn, so that none is written while an intent stands on it."""
         for _ in range(size):
-            order = range_.number * self._keys_per_range + range_.written % self._keys_per_range
+            order = range_.first + range_.written % range_.keys
             range_.written += 1
             yield self._codec.encode(order_row(self._rng, order))
 
     # ---- entries ----
 
-    def _command(self, range_: BenchRange, ops: Iterable[Op]) -> LogRecord:
+    def _command(self, range_: BenchRange, ops: Iterable[Op], trigger: Trigger = Trigger.NONE) -> LogRecord:
         range_.applied = RaftIndex(range_.applied + 1)
-        return self._record(Command(range_.id, _FIRST_GENERATION, range_.applied, tuple(ops), self.closed))
+        return self._record(
+            Command(range_.id, range_.generation, range_.applied, tuple(ops), self.closed, trigger)
+        )
 
     def _heartbeat(self, range_: BenchRange) -> Heartbeat:
-        return Heartbeat(range_.id, _FIRST_GENERATION, self.closed, range_.applied)
+        return Heartbeat(range_.id, range_.generation, self.closed, range_.applied)
 
-    def _snapshot(self, range_: BenchRange) -> Snapshot:
+    def _snapshot(
+        self,
+        range_: BenchRange,
+        parents: tuple[Parent, ...] = (),
+        reason: SnapshotReason = SnapshotReason.INITIAL,
+    ) -> Snapshot:
         return Snapshot(
             range_.id,
-            _FIRST_GENERATION,
+            range_.generation,
             range_.applied,
             range_.span,
             self.closed,
-            high=ZERO,
+            high=range_.high,
             gc_threshold=ZERO,
             descriptors=(self.descriptor,),
+            parents=parents,
+            reason=reason,
         )
 
     def _record(self, entry: Entry) -> LogRecord:

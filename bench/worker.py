@@ -41,6 +41,7 @@ class BenchApplication:
         self.prefix = f"bench-{uuid.uuid4().hex[:8]}-"
         self.log_topic = f"{self.prefix}raftlog"
         self.outputs = [f"{self.prefix}{table.name}" for table in tables]
+        self.bootstrap = topics.bootstrap
         self._topics = topics
         self._directory = directory
         self._partitions = partitions
