@@ -212,7 +212,7 @@ class PartitionRanges:
 
     def _parks(self, state: RangeState, head: Snapshot, record: LogRecord) -> bool:
         """Park the range before the snapshot that begins here, if it has to wait for anything."""
-        if state.passes_over(head):
+        if state.passes_over(head) or state.status is RangeStatus.ENDED:
             return False
         self._quarantine_before(state, head, record)
         offset, backlog = Offset(record.offset), self._backlogs.get(state.range_id)

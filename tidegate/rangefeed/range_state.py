@@ -215,20 +215,34 @@ class RangeState:
                 return HandOff(claim, hole.complete_for(claim.span), complete=False, span=hole.span)
         if index <= self.unseen:
             return HandOff(claim, ZERO_RESOLVED, complete=False)
+        if self.awaits_snapshot and index == self.applied:
+            # The trigger may be that of a merge, whose other side has not handed off yet.
+            return None if self.quarantine is None else self._hand_off_of_a_hole(claim)
         if index <= self.applied:
             promised = next((promise for promise in self.promises if promise.at == index), _NO_PROMISE)
             return HandOff(claim, promised.resolved, complete=True, span=promised.span)
         if self.quarantine is not None:
-            complete = self._hole(index).complete_for(claim.span)
-            return HandOff(claim, complete, complete=False, span=self.span)
+            return self._hand_off_of_a_hole(claim)
+        if self.status is RangeStatus.ENDED or self._is_taken_over_by(claim.span):
+            return HandOff(claim, ZERO_RESOLVED, complete=False)
         return None
 
+    def _hand_off_of_a_hole(self, claim: Claim) -> HandOff:
+        complete = self._hole(claim.last_index).complete_for(claim.span)
+        return HandOff(claim, complete, complete=False, span=self.span)
+
     def give_up(self, heir: Span) -> None:
-        """A range with the keys of ``heir`` has taken over from this one: when all of its keys are among
-        them it was merged away, in a hole if nothing else said so."""
-        gone = self.span is not None and heir.intersect(self.span) == self.span
-        if gone and self.status is RangeStatus.QUARANTINED:
+        """A range with the keys of ``heir`` goes on from this one: it has ended when its keys are among them,
+        and its log will bring nothing that says so to a range in a hole."""
+        if self._is_taken_over_by(heir):
             self.status = RangeStatus.ENDED
+
+    def _is_taken_over_by(self, heir: Span) -> bool:
+        """Whether it is in a hole, or waits for a scan, and all of its keys are those of ``heir``."""
+        if self.scan is None and self.status is not RangeStatus.QUARANTINED:
+            return False
+        span = self.span if self.scan is None else self.scan.span
+        return span is not None and heir.intersect(span) == span
 
     def _hole(self, last_index: RaftIndex) -> Hole:
         """The hole that it is in, as it is at ``last_index``."""

@@ -277,6 +277,30 @@ def test_a_row_of_a_child_below_what_its_parent_had_resolved_is_refused() -> Non
     assert any("an earlier generation" in cause for cause in run.causes())
 
 
+def test_a_range_that_waits_for_a_merge_hands_nothing_off_itself() -> None:
+    """4 takes 5 over, and 3 takes 4 over with no command between: 3 has to wait for the rows of 5 as well."""
+    log = HandLog(3)
+    log.describe(PLAIN)
+    first, rest = PLAIN.split(100)
+    last = PLAIN.split(200)[1]
+    heir, middle = log.open_range(3, first), log.open_range(4, Span(rest.start, last.start))
+    right = log.open_range(5, last)
+    right.apply(PLAIN.put(5, 250, "right"), close=4)
+    middle.merge(right, close=6)
+    heir.merge(middle, close=7)
+    heir.apply(PLAIN.put(9, 250, "heir"), close=9)
+    run = Partitions(log)
+    for _ in range(3):
+        for number in (0, 1):
+            run.read(number)
+            run.exchange(number)
+    assert run.rows() == {0: [], 1: [], 2: []}
+    assert run.resolved(3) is None
+    run.settle()
+    assert run.rows() == {0: [at(9)], 1: [], 2: [at(5)]}
+    assert run.resolved(3) == at(9)
+
+
 def test_what_one_parent_had_resolved_binds_none_of_the_others_keys() -> None:
     """The left range has an open intent below what the right one has resolved."""
     log = HandLog(2)
