@@ -36,10 +36,6 @@ def _broken_off(world: World, broken: HandRange, table: HandTable) -> None:
     broken.apply(table.commit(1, 7, 2, "lost"), table.put(2, 1, "late"))
 
 
-def _ingestion(world: World, broken: HandRange, table: HandTable) -> None:
-    broken.apply(trigger=Trigger.ADD_SSTABLE)
-
-
 def _fallen_generation(world: World, broken: HandRange, table: HandTable) -> None:
     broken.generation = 0
     broken.apply()
@@ -141,7 +137,6 @@ _BREAKAGES: Final[dict[str, Breakage]] = {
     "no op log": _no_op_log,
     "a write below resolved": _late_write,
     "a command that breaks off": _broken_off,
-    "an ingested file": _ingestion,
     "a fallen generation": _fallen_generation,
     "a raft snapshot": _raft_snapshot,
 }
