@@ -15,6 +15,7 @@ from faust.types import TP
 
 from agents.frontier import FrontierPartition
 from app.jobs_follower import JobsFollower
+from app.machine import REAL
 from app.report import FeedReport
 from app.settings import Settings
 from app.topics import Topics
@@ -186,6 +187,7 @@ def test_feeds_whose_owners_died_in_transactions_begin_at_what_was_persisted(
                 threads=SimpleNamespace(commits=threads),
                 schema_ids=None,  # feeds without markers ask for nothing
                 admin=SimpleNamespace(ends=None),
+                machine=REAL,
             ),
         )
         held = FrontierPartition(app, 0)
