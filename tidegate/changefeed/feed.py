@@ -40,6 +40,8 @@ class FeedState(enum.Enum):
     STARTING = "starting"
     """Its start timestamp and targets are stored; not every log partition emits yet."""
     RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    """Stopped for good: everything that it was to emit is emitted."""
     FAILED = "failed"
     """Stopped for good, with a reason."""
     DROPPED = "dropped"

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from tidegate.hlc import Timestamp, parse_decimal
+
 
 class Format(enum.Enum):
     """How keys and values are encoded."""
@@ -46,6 +48,15 @@ class VirtualColumns(enum.Enum):
     NULL = "null"
 
 
+class InitialScan(enum.Enum):
+    """Whether a feed begins with the rows that its tables have at its start."""
+
+    NO = "no"
+    YES = "yes"
+    ONLY = "only"
+    """These rows and nothing after them: then the feed has succeeded."""
+
+
 #: Envelopes that tell a new row from a changed one, so that they need the previous value.
 _TELL_INSERTS: Final = frozenset({Envelope.ENRICHED, Envelope.DEBEZIUM})
 #: Envelopes that show the previous row where ``diff`` asks for it.
@@ -58,7 +69,8 @@ CONNECT_ENVELOPES: Final = frozenset({Envelope.UPSERT, Envelope.DEBEZIUM})
 
 @dataclass(frozen=True, slots=True)
 class FeedOptions:
-    """What one feed emits. The defaults are CockroachDB's, but for scans, which do not exist yet.
+    """What one feed emits. The defaults are CockroachDB's, but for the initial scan: definitions that were
+    stored before there were scans do not name it and began without one. Statements say what they want.
 
     ``resolved_interval_ns`` is the least distance of two markers in HLC nanoseconds: 0 for a marker at
     every advance, ``None`` for no markers; ``resolved_topic`` is the topic that they go to, empty for the
@@ -67,6 +79,7 @@ class FeedOptions:
     values as ``{"schema": ..., "payload": ...}``. ``enriched_properties`` is ``schema``, ``source``, or both
     with a comma between. ``confluent_schema_registry`` is a URL, ``extra_headers`` the standard form that
     ``extra_headers.py`` reads; both may hold secrets and stay out of ``repr``.
+    ``cursor`` is where a feed that starts in the past does: versions above it are emitted.
     """
 
     format: Format = Format.JSON
@@ -90,6 +103,8 @@ class FeedOptions:
     encode_json_value_null_as_object: bool = False
     extra_headers: str = field(default="", repr=False)
     enriched_properties: str = ""
+    initial_scan: InitialScan = InitialScan.NO
+    cursor: Timestamp | None = None
 
     @property
     def enriched_source(self) -> bool:
@@ -112,9 +127,8 @@ class FeedOptions:
         return self.shows_previous or self.envelope in _TELL_INSERTS
 
     def to_json(self) -> dict[str, Any]:
-        """The stored form."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: each.value if isinstance(each, enum.Enum) else each for name, each in values.items()}
+        """The stored form; the cursor is an HLC decimal."""
+        return {each.name: _stored(getattr(self, each.name)) for each in fields(self)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> FeedOptions:
@@ -127,8 +141,16 @@ class FeedOptions:
             "format": Format(stored["format"]),
             "envelope": Envelope(stored["envelope"]),
             "virtual_columns": VirtualColumns(stored.get("virtual_columns", VirtualColumns.OMITTED.value)),
+            "initial_scan": InitialScan(stored.get("initial_scan", InitialScan.NO.value)),
+            "cursor": None if stored.get("cursor") is None else parse_decimal(stored["cursor"]),
         }
         return cls(**{**values, **named})
+
+
+def _stored(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.value
+    return value.decimal() if isinstance(value, Timestamp) else value
 
 
 DEFAULT_OPTIONS: Final = FeedOptions()

@@ -4,7 +4,8 @@ The version is the format's, one for all kinds. A reader takes its own version a
 newer ones, because a field that it does not know may change what the others mean.
 
 Version 2 has more options in a feed's definition: an older worker would write other records than were asked
-for. A definition of version 1 has none of them, and is read as what it meant: their defaults.
+for. A definition of version 1 has none of them, and is read as what it meant: their defaults. Version 3 has
+starts in the past and initial scans, which an older worker would leave out, and feeds that have succeeded.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from tidegate.errors import StateError
 
-STORED_VERSION: Final = 2
+STORED_VERSION: Final = 3
 
 _T = TypeVar("_T")
 

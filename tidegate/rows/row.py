@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.types import Datum
 
@@ -26,10 +27,12 @@ class Row(NamedTuple):
     columns in table order, hidden ones included and virtual ones left out; ``None`` says that the row was
     deleted. ``previous`` holds the same datums of the version that this one replaced, read by the same table
     version; it is empty when there was no row, ``Unreadable`` when that version cannot be read, and ``None``
-    when the log does not say or nobody asked.
+    when the log does not say or nobody asked. ``scanned_at`` is the timestamp that an initial scan read the
+    table at; ``None`` says that the row is a change, as all rows are that come live or by a catch-up.
     """
 
     table: TableDescriptor
     key: tuple[Datum, ...]
     values: tuple[Datum, ...] | None
     previous: tuple[Datum, ...] | Unreadable | None = None
+    scanned_at: Timestamp | None = None

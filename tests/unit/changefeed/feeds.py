@@ -33,7 +33,7 @@ from tidegate.changefeed.job_records import (
     SpansRecord,
     StateRecord,
 )
-from tidegate.changefeed.options import Envelope, FeedOptions, Format, VirtualColumns
+from tidegate.changefeed.options import Envelope, FeedOptions, Format, InitialScan, VirtualColumns
 from tidegate.hlc import MAX_LOGICAL, ResolvedTimestamp, Timestamp
 from tidegate.spans import Span
 
@@ -78,6 +78,8 @@ options = st.builds(
     encode_json_value_null_as_object=st.booleans(),
     extra_headers=st.text(max_size=5),
     enriched_properties=st.sampled_from(["", "schema", "source", "schema,source"]),
+    initial_scan=st.sampled_from(InitialScan),
+    cursor=st.none() | timestamps,
 )
 definitions = st.builds(
     FeedDefinition,

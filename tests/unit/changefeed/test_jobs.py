@@ -33,6 +33,47 @@ GOLDEN = [
     (
         DefinitionRecord(DEFINITION),
         b"0001-orders/definition",
+        b'{"v":3,"kind":"definition","definition":{"id":"0001-orders","epoch":1,'
+        b'"description":"CREATE CHANGEFEED FOR TABLE orders INTO '
+        b"'kafka://k:9092?sasl_password=redacted'\","
+        b'"sink_uri":"kafka://k:9092?sasl_password=hush","tables":[["defaultdb","public","orders"]],'
+        b'"options":{"format":"json","envelope":"wrapped","updated":true,"mvcc_timestamp":false,'
+        b'"resolved_interval_ns":10000000000,"topic_prefix":"","diff":false,"key_in_value":false,'
+        b'"topic_in_value":false,"full_table_name":false,"key_column":"","unordered":false,'
+        b'"headers_json_column_name":"","connect_schema":false,"resolved_topic":"","avro_schema_prefix":"",'
+        b'"confluent_schema_registry":"","virtual_columns":"omitted",'
+        b'"encode_json_value_null_as_object":false,"extra_headers":"",'
+        b'"enriched_properties":"","initial_scan":"no","cursor":null},"created_ns":1700000000000000000}}',
+    ),
+    (
+        DropRecord(FEED, 12),
+        b"0001-orders/drop",
+        b'{"v":3,"kind":"drop","feed_id":"0001-orders","requested_ns":12}',
+    ),
+    (
+        STATE,
+        b"0001-orders/state",
+        b'{"v":3,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":"7.0000000001",'
+        b'"targets":[{"table":["defaultdb","public","orders"],"table_id":104,"topic":"orders",'
+        b'"partitions":3,"spans":[["f0","f1"]]}],"positions":{"0":3,"1":5},"error":""}',
+    ),
+    (
+        PROGRESS,
+        b"0001-orders/progress",
+        b'{"v":3,"kind":"progress","feed_id":"0001-orders","epoch":1,"high_water":"9.0000000000",'
+        b'"positions":{"0":4,"1":6}}',
+    ),
+    (
+        SPANS,
+        b"0001-orders/spans",
+        b'{"v":3,"kind":"spans","feed_id":"0001-orders","epoch":1,"spans":[["f0","f089","12.0000000000"]]}',
+    ),
+]
+#: The same as version 2 wrote what has changed since, and version 1 all of it.
+OLD_GOLDEN = [
+    (
+        DefinitionRecord(DEFINITION),
+        b"0001-orders/definition",
         b'{"v":2,"kind":"definition","definition":{"id":"0001-orders","epoch":1,'
         b'"description":"CREATE CHANGEFEED FOR TABLE orders INTO '
         b"'kafka://k:9092?sasl_password=redacted'\","
@@ -45,32 +86,6 @@ GOLDEN = [
         b'"encode_json_value_null_as_object":false,"extra_headers":"",'
         b'"enriched_properties":""},"created_ns":1700000000000000000}}',
     ),
-    (
-        DropRecord(FEED, 12),
-        b"0001-orders/drop",
-        b'{"v":2,"kind":"drop","feed_id":"0001-orders","requested_ns":12}',
-    ),
-    (
-        STATE,
-        b"0001-orders/state",
-        b'{"v":2,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":"7.0000000001",'
-        b'"targets":[{"table":["defaultdb","public","orders"],"table_id":104,"topic":"orders",'
-        b'"partitions":3,"spans":[["f0","f1"]]}],"positions":{"0":3,"1":5},"error":""}',
-    ),
-    (
-        PROGRESS,
-        b"0001-orders/progress",
-        b'{"v":2,"kind":"progress","feed_id":"0001-orders","epoch":1,"high_water":"9.0000000000",'
-        b'"positions":{"0":4,"1":6}}',
-    ),
-    (
-        SPANS,
-        b"0001-orders/spans",
-        b'{"v":2,"kind":"spans","feed_id":"0001-orders","epoch":1,"spans":[["f0","f089","12.0000000000"]]}',
-    ),
-]
-#: The same as version 1 wrote them.
-OLD_GOLDEN = [
     (
         DefinitionRecord(DEFINITION),
         b"0001-orders/definition",
@@ -109,7 +124,7 @@ def test_stored_bytes_do_not_change(record: JobRecord, key: bytes, value: bytes)
 
 
 @pytest.mark.parametrize(("record", "key", "value"), OLD_GOLDEN)
-def test_bytes_of_version_1_are_read_as_what_they_meant(record: JobRecord, key: bytes, value: bytes) -> None:
+def test_bytes_of_older_versions_are_read_as_what_they_meant(record: JobRecord, key: bytes, value: bytes) -> None:
     assert read_job_record(key, value) == record
 
 

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import pytest
+
 from tests.feeds import activation
 from tests.hand_log import at, txn
 from tests.unit.processor.driving import Driven, StoredState, active
@@ -42,6 +44,9 @@ from tidegate.raftlog.request import Push, PushedTxn, encode_request
 GOLDEN: Final = Path(__file__).parent / "golden" / "stored.tsv"
 #: The same records while a definition had fewer options.
 GOLDEN_V1: Final = GOLDEN.with_name("stored_v1.tsv")
+#: The same records before feeds could start in the past or with a scan.
+GOLDEN_V2: Final = GOLDEN.with_name("stored_v2.tsv")
+_OLDER: Final = pytest.mark.parametrize("file", [GOLDEN_V1, GOLDEN_V2], ids=["version 1", "version 2"])
 _FEED: Final = activation([PLAIN.descriptor, OTHER.descriptor])
 _ID: Final = FeedId(_FEED.feed_id)
 _LOG: Final = eventful_log()
@@ -134,18 +139,20 @@ def test_a_state_that_was_stored_is_taken_up_where_it_was() -> None:
     assert restored.state == run.state
 
 
-def test_a_state_of_version_1_is_taken_up_where_it_was() -> None:
+@_OLDER
+def test_a_state_of_an_older_version_is_taken_up_where_it_was(file: Path) -> None:
     """Rows are not written anew for their form alone, so some stay as they are stored."""
-    run, restored = _amid_a_snapshot(), Driven.restored(_golden_state("amid", GOLDEN_V1))
+    run, restored = _amid_a_snapshot(), Driven.restored(_golden_state("amid", file))
     assert restored.processor.status() == run.processor.status()
     rest = _LOG[int(run.processor.next_offset or 0) :]
     assert [result.outputs for result in restored.run(rest)] == [result.outputs for result in run.run(rest)]
     assert Driven.restored(restored.state).processor.status() == run.processor.status()
 
 
-def test_messages_of_version_1_say_the_same() -> None:
+@_OLDER
+def test_messages_of_an_older_version_say_the_same(file: Path) -> None:
     readers: dict[str, Callable[[bytes], object]] = {"control": read_control, "control-acks": read_ack}
-    old = [line for line in _lines(GOLDEN_V1) if line.place in readers]
+    old = [line for line in _lines(file) if line.place in readers]
     assert [readers[line.place](line.value) for line in old] == [
         readers[line.place](line.value) for line in _messages()
     ]
