@@ -124,7 +124,9 @@ def test_stored_bytes_do_not_change(record: JobRecord, key: bytes, value: bytes)
 
 
 @pytest.mark.parametrize(("record", "key", "value"), OLD_GOLDEN)
-def test_bytes_of_older_versions_are_read_as_what_they_meant(record: JobRecord, key: bytes, value: bytes) -> None:
+def test_bytes_of_older_versions_are_read_as_what_they_meant(
+    record: JobRecord, key: bytes, value: bytes
+) -> None:
     assert read_job_record(key, value) == record
 
 
