@@ -117,8 +117,9 @@ class LiveLoad:
             read_catalog(self._connection, f"{self.prefix}raftlog"),
             self._feed.options,
             {target.table_id: target.topic for target in self._feed.targets},
+            start=self._feed.start,
         )
-        options = AuditOptions(start=self._feed.start)
+        options = AuditOptions(start=self._feed.start, initial_scan=self._feed.options.initial_scan)
         report = audit(topics.records(), topics.counts, options, self._feed.decoder, expected)
         assert report.covered >= last, str(report)
         return report

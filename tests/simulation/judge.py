@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from sim.history import History
 from tests.simulation.kafka import Broker
@@ -16,6 +17,8 @@ from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.rows import Catalog, decode_descriptor
 from tidegate.verify import AuditOptions, TopicRecord, Verdict, audit
+
+_COMPLETE: Final = (FeedState.RUNNING, FeedState.SUCCEEDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ def violations(
     state = feed.current_state
     assert feed.definition is not None
     name = feed.definition.id
-    if state is None or state.state is not FeedState.RUNNING or state.start is None:
+    if state is None or state.state not in _COMPLETE or state.start is None:
         yield f"feed {name} is {feed.status.value}: {'' if state is None else state.error}"
         return
     output = read_output(broker, feed)
@@ -99,8 +102,10 @@ def violations(
     for update in descriptors:
         catalog.add(decode_descriptor(update.descriptor))
     topics = {target.table_id: target.topic for target in state.targets}
-    expected = list(expected_versions(history, catalog, output.options, topics))
-    report = audit(output.records, output.topics, AuditOptions(start=state.start), output.decoder, expected)
+    expected = list(expected_versions(history, catalog, output.options, topics, start=state.start))
+    succeeded = state.state is FeedState.SUCCEEDED
+    options = AuditOptions(start=state.start, initial_scan=output.options.initial_scan, succeeded=succeeded)
+    report = audit(output.records, output.topics, options, output.decoder, expected)
     if report.verdict is Verdict.VIOLATED:
         yield f"feed {name}: {report}"
     yield from (f"feed {name}: {fault}" for fault in _own_rules(output))

@@ -82,12 +82,15 @@ def _audit(
     expected: Iterable[ExpectedVersion] | None,
 ) -> AuditReport:
     output = OutputTopics.now(connection, chosen.topics, chosen.resolved_topic)
+    feed = chosen.feed
     options = AuditOptions(
-        start=None if chosen.feed is None else chosen.feed.start,
+        start=None if feed is None else feed.start,
+        initial_scan=None if feed is None else feed.options.initial_scan,
+        succeeded=feed is not None and feed.succeeded,
         horizon_ns=horizon_ns,
         truncated=output.truncated,
         compacted=output.compacted,
-        row_keys=chosen.feed is None or not chosen.feed.options.key_column,
+        row_keys=feed is None or not feed.options.key_column,
         resolved_topic=output.resolved_topic,
         ends=output.ends if output.resolved_topic else {},
     )
@@ -99,13 +102,12 @@ def _audit(
 def _expected(
     connection: KafkaConnection, topic_prefix: str, chosen: Reading, history: Path
 ) -> Iterable[ExpectedVersion]:
-    assert chosen.feed is not None
+    feed = chosen.feed
+    assert feed is not None
     versions = service_module("sim.history").History.load(history)
     catalog = read_catalog(connection, f"{topic_prefix}raftlog")
-    topics = {
-        target.table_id: target.topic for target in chosen.feed.targets if target.topic in chosen.topics
-    }
-    return expected_versions(versions, catalog, chosen.feed.options, topics, chosen.feed.schema_ids)
+    topics = {target.table_id: target.topic for target in feed.targets if target.topic in chosen.topics}
+    return expected_versions(versions, catalog, feed.options, topics, feed.schema_ids, start=feed.start)
 
 
 def _shown(output: OutputTopics) -> Iterator[TopicRecord]:

@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 
 from tidegate.changefeed.confluent import RecordSchemas, Schema, frame_prefix
 from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.options import FeedOptions, InitialScan
 from tidegate.changefeed.record_encoder import RecordEncoder
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
@@ -51,29 +51,59 @@ def expected_versions(
     options: FeedOptions,
     topics: dict[int, str],
     schema_ids: SchemaIds = _no_registry,
+    *,
+    start: Timestamp | None = None,
 ) -> Iterator[ExpectedVersion]:
     """The records that a feed owes for these versions; ``topics`` are those of its tables, by table id.
 
+    ``start`` is the feed's: of the versions at or below it an initial scan shows, of each key, the newest
+    that is no deletion. ``None`` gives a record of every version, for a feed that scans nothing.
     ``schema_ids`` is asked for the ids of schemas, where the feed's format has them.
 
     The versions of a key come in the order of their timestamps, the first one ever included: from them it is
     known what each one replaced. A deletion's tombstone is not listed, for the audit holds the two to each
     other. Raises ``RowError`` for a version that cannot be decoded, ``UnsupportedTable``.
     """
-    encoders: dict[tuple[int, int], RecordEncoder] = {}
+    encoding = _Encoding(catalog, options, schema_ids)
+    scanned: dict[tuple[int, bytes], CommittedVersion] = {}
     for version, replaced in _with_replaced(versions, topics, keep=options.needs_previous):
-        codec = catalog.at(version.table_id, version.timestamp)
+        if start is not None and version.timestamp <= start:
+            scanned[version.table_id, version.key] = version
+        elif options.initial_scan is not InitialScan.ONLY:
+            yield from encoding.expected(version, topics[version.table_id], replaced)
+    if start is not None and options.initial_scan is not InitialScan.NO:
+        for version in scanned.values():
+            if version.value:
+                yield from encoding.expected(version, topics[version.table_id], b"", start)
+
+
+class _Encoding:
+    """Turns versions into the records of one feed."""
+
+    def __init__(self, catalog: Catalog, options: FeedOptions, schema_ids: SchemaIds) -> None:
+        self._catalog = catalog
+        self._options = options
+        self._schema_ids = schema_ids
+        self._encoders: dict[tuple[int, int], RecordEncoder] = {}
+
+    def expected(
+        self, version: CommittedVersion, topic: str, replaced: bytes, scanned_at: Timestamp | None = None
+    ) -> Iterator[ExpectedVersion]:
+        """The record of a version, unless it has none; ``replaced`` is the value from before it."""
+        options = self._options
+        codec = self._catalog.at(version.table_id, version.timestamp)
         row = codec.decode(version.key, version.value)
         if row is None:
-            continue
+            return
         if options.needs_previous:
             row = row._replace(previous=_previous(codec, version.key, replaced))
-        encoder = _encoder(encoders, codec, options)
+        row = row._replace(scanned_at=scanned_at)
+        encoder = _encoder(self._encoders, codec, options)
         key, value = encoder.encode(row, version.timestamp)
         if encoder.schemas is not None:
-            key, value = _framed(encoder.schemas, key, value, schema_ids)
+            key, value = _framed(encoder.schemas, key, value, self._schema_ids)
         headers = () if encoder.headers is None else tuple(encoder.headers(row))
-        yield ExpectedVersion(topics[version.table_id], key, version.timestamp, value, headers)
+        yield ExpectedVersion(topic, key, version.timestamp, value, headers, scanned_at)
 
 
 def _with_replaced(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.feed import FeedId, FeedTarget
+from tidegate.changefeed.feed import FeedId, FeedState, FeedTarget
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions, Format
 from tidegate.changefeed.record import RecordDecoder
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FeedTopics:
-    """A feed that has started: where it writes, how, and above which timestamp."""
+    """A feed that has started: where it writes, how, and above which timestamp; whether it has succeeded,
+    so that it writes no more."""
 
     options: FeedOptions
     start: Timestamp
     targets: tuple[FeedTarget, ...]
+    succeeded: bool = False
 
     @classmethod
     def of(cls, feed_id: FeedId, feed: FeedView) -> FeedTopics:
@@ -37,7 +39,8 @@ class FeedTopics:
             raise InputError(
                 f"Feed {feed_id} is {feed.status.value} and has no topics yet; try again once it runs."
             )
-        return cls(feed.definition.options, state.start, state.targets)
+        succeeded = feed.status is FeedState.SUCCEEDED
+        return cls(feed.definition.options, state.start, state.targets, succeeded)
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tidegate.changefeed.options import Envelope
+from tidegate.changefeed.options import Envelope, InitialScan
 from tidegate.changefeed.partition import partition_of
 from tidegate.changefeed.record import JsonDecoder, MarkerRecord, RecordDecoder
 from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder
@@ -28,8 +28,9 @@ from tidegate.verify.partition import PartitionAudit
 from tidegate.verify.record import TopicPartition, TopicRecord
 from tidegate.verify.report import AuditCounts, AuditReport, Unchecked, Verdict
 from tidegate.verify.resolved_topic import ResolvedTopic
+from tidegate.verify.start_rules import StartRules
 from tidegate.verify.tombstones import Tombstones
-from tidegate.verify.unchecked import Losses, unchecked_rules
+from tidegate.verify.unchecked import Audited, Losses, unchecked_rules
 from tidegate.verify.violation import Findings, ViolationKind, key_text
 
 #: Reads feeds that are created without a format or an envelope.
@@ -42,7 +43,9 @@ OFFSET_MARKERS: Final[RecordDecoder] = OffsetMarkerDecoder()
 class AuditOptions:
     """What is known about the topics besides their records.
 
-    ``start`` is the feed's start: its rows stand above it. ``horizon_ns`` bounds memory: versions that
+    ``start`` is the feed's start: its rows stand above it, but for those of an ``initial_scan``, which tell
+    the start itself; ``None`` for either of them says that it is not known. ``succeeded`` says that the feed
+    has written all that it will: no marker need cover that. ``horizon_ns`` bounds memory: versions that
     far below their partition's marker are forgotten (``memory.py`` says what that costs); ``None``
     remembers all. ``truncated`` names the partitions whose beginning has been deleted, ``compacted`` the
     topics that lose a key's older rows. ``violation_limit`` bounds how many violations are kept; all are
@@ -53,6 +56,8 @@ class AuditOptions:
     """
 
     start: Timestamp | None = None
+    initial_scan: InitialScan | None = InitialScan.NO
+    succeeded: bool = False
     horizon_ns: int | None = None
     truncated: frozenset[TopicPartition] = frozenset()
     compacted: frozenset[str] = frozenset()
@@ -88,6 +93,7 @@ class Auditor:
         self._options = options
         self._decoder = decoder
         self._findings = Findings(options.violation_limit)
+        self._start_rules = StartRules(options.start, options.initial_scan, self._findings)
         self._compared = expected is not None
         # Two rows may share a key then, and a timestamp: their versions cannot be told apart.
         known = None if not options.row_keys else expected
@@ -114,18 +120,18 @@ class Auditor:
         """Look for what is absent, and give the outcome. Nothing can be fed afterwards."""
         if self._aside is not None:
             self._pass_last_markers(self._aside)
+        self._start_rules.finish()
         self._find_absent_markers()
         self._find_missing_rows()
         counts = self._counts()
-        row_keys = self._options.row_keys
-        unchecked = tuple(unchecked_rules(counts, self._losses(), compared=self._compared, row_keys=row_keys))
+        unchecked = tuple(unchecked_rules(counts, self._losses(), self._audited()))
         return AuditReport(
             verdict=self._verdict(unchecked),
             counts=counts,
             violations=tuple(self._findings.kept),
             violation_counts=dict(self._findings.counts),
             unchecked=unchecked,
-            covered=min(partition.marker for partition in self._partitions.values()),
+            covered=self._covered(),
         )
 
     def _partition(self, place: TopicPartition) -> PartitionAudit:
@@ -139,8 +145,8 @@ class Auditor:
             partition_count=self._topics[place.topic],
             memory=VersionMemory(self._options.horizon_ns, truncated=truncated),
             findings=self._findings,
+            start_rules=self._start_rules,
             expected=self._expected,
-            start=self._options.start,
             tombstones=tombstones,
             row_keys=self._options.row_keys,
         )
@@ -198,7 +204,7 @@ class Auditor:
             home = self._home(version)
             sentence = (
                 f"{home.place} lacks key {key_text(version.key)} at {version.timestamp}, which was committed"
-                f" and which its marker at {home.marker} covers."
+                f" and which {self._promise(version, home)}."
             )
             self._findings.absent(
                 ViolationKind.MISSING_ROW, home.place, version.key, version.timestamp, sentence
@@ -206,7 +212,27 @@ class Auditor:
 
     def _promised(self, version: VersionId) -> bool:
         home = self._home(version)
-        return version.timestamp <= home.marker and not self._options.lost_rows(home.place)
+        covered = self._options.succeeded or version.timestamp <= home.marker
+        return covered and not self._options.lost_rows(home.place)
+
+    def _promise(self, version: VersionId, home: PartitionAudit) -> str:
+        """What says that a version is there."""
+        if version.timestamp <= home.marker:
+            return f"its marker at {home.marker} covers"
+        return "the feed, which has succeeded, has to hold"
+
+    def _covered(self) -> Timestamp:
+        marked = min(partition.marker for partition in self._partitions.values())
+        return max(marked, self._options.start or marked) if self._options.succeeded else marked
+
+    def _audited(self) -> Audited:
+        options = self._options
+        return Audited(
+            compared=self._compared,
+            row_keys=options.row_keys,
+            initial_scan=options.initial_scan,
+            succeeded=options.succeeded,
+        )
 
     def _home(self, version: VersionId) -> PartitionAudit:
         topic = version.topic

@@ -15,8 +15,9 @@ class ExpectedVersion(NamedTuple):
     """A version that the source committed, as the feed has to write it.
 
     ``key``, ``value`` and ``headers`` are the record's exact bytes; ``value`` ``None`` is a record without a
-    value. Provenance headers and tombstones are not listed: they follow from the rest. Rows of an initial
-    scan are expected at the scan's timestamp.
+    value. Provenance headers and tombstones are not listed: they follow from the rest. ``timestamp`` is the
+    version's own. ``scanned_at`` is that of the initial scan that shows it: its row tells this one, and keeps
+    the record time of the other.
     """
 
     topic: str
@@ -24,10 +25,11 @@ class ExpectedVersion(NamedTuple):
     timestamp: Timestamp
     value: bytes | None
     headers: Headers = ()
+    scanned_at: Timestamp | None = None
 
 
 class VersionId(NamedTuple):
-    """What tells one row version from all others."""
+    """What tells one row version from all others; ``timestamp`` is the one that its row tells."""
 
     topic: str
     key: bytes
@@ -35,25 +37,31 @@ class VersionId(NamedTuple):
 
 
 class ExpectedRows:
-    """The expected versions above the feed's start, and which of them were seen.
+    """The expected rows, of an initial scan and above the feed's start, and which of them were seen.
 
     Holds a digest per version, about 300 bytes each, and as much again once a row tells no timestamp. Raises
     ``InputError`` for a version of a topic that is not audited, and for one version given twice with
     different values.
     """
 
-    __slots__ = ("_by_record_time", "_digests", "_unseen")
+    __slots__ = ("_by_record_time", "_digests", "_scanned_ms", "_unseen")
 
     def __init__(
         self, versions: Iterable[ExpectedVersion], topics: Iterable[str], start: Timestamp | None
     ) -> None:
         self._digests: dict[VersionId, int] = {}
         self._by_record_time: dict[tuple[str, bytes, int], list[VersionId]] | None = None
+        #: Record times of the rows of the initial scan, in milliseconds.
+        self._scanned_ms: dict[VersionId, int] = {}
         audited = frozenset(topics)
-        for topic, key, timestamp, value, headers in versions:
+        for topic, key, timestamp, value, headers, scanned_at in versions:
             if topic not in audited:
                 raise InputError(f"The history holds versions for topic {topic}, which is not being audited.")
-            if start is None or timestamp > start:
+            if scanned_at is not None:
+                version = VersionId(topic, key, scanned_at)
+                self._scanned_ms[version] = timestamp.wall_ms
+                self._expect(version, hash((value, headers)))
+            elif start is None or timestamp > start:
                 self._expect(VersionId(topic, key, timestamp), hash((value, headers)))
         self._unseen = set(self._digests)
 
@@ -67,6 +75,10 @@ class ExpectedRows:
             return None
         self._unseen.discard(version)
         return digest == hash((value, headers))
+
+    def scanned_ms(self, version: VersionId) -> int | None:
+        """The record time in milliseconds of a row of the initial scan; ``None`` for any other."""
+        return self._scanned_ms.get(version)
 
     def confirm_untimed(
         self, topic: str, key: bytes, record_time_ms: int, value: bytes | None, headers: Headers
@@ -85,7 +97,8 @@ class ExpectedRows:
     def _indexed(self) -> dict[tuple[str, bytes, int], list[VersionId]]:
         index: dict[tuple[str, bytes, int], list[VersionId]] = {}
         for version in self._digests:
-            index.setdefault((version.topic, version.key, version.timestamp.wall_ms), []).append(version)
+            time_ms = self._scanned_ms.get(version, version.timestamp.wall_ms)
+            index.setdefault((version.topic, version.key, time_ms), []).append(version)
         return index
 
     def missing(self, covered: Callable[[VersionId], bool]) -> Iterator[VersionId]:

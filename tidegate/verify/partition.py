@@ -11,6 +11,7 @@ from tidegate.hlc import ZERO, Timestamp
 from tidegate.verify.history import ExpectedRows, VersionId
 from tidegate.verify.memory import VersionMemory
 from tidegate.verify.record import TopicPartition, TopicRecord, lasting_headers
+from tidegate.verify.start_rules import StartRules
 from tidegate.verify.tombstones import Tombstones
 from tidegate.verify.violation import Findings, ViolationKind, key_text
 
@@ -35,7 +36,7 @@ class PartitionAudit:
     """
 
     __slots__ = (
-        *("_count", "_expected", "_findings", "_next", "_row_keys", "_start", "_tombstones"),
+        *("_count", "_expected", "_findings", "_next", "_row_keys", "_start_rules", "_tombstones"),
         *("counts", "marker", "memory", "place"),
     )
 
@@ -45,8 +46,8 @@ class PartitionAudit:
         partition_count: int,
         memory: VersionMemory,
         findings: Findings,
+        start_rules: StartRules,
         expected: ExpectedRows | None = None,
-        start: Timestamp | None = None,
         tombstones: Tombstones | None = None,
         *,
         row_keys: bool = True,
@@ -58,7 +59,7 @@ class PartitionAudit:
         self._count = partition_count
         self._findings = findings
         self._expected = expected
-        self._start = start
+        self._start_rules = start_rules
         self._tombstones = tombstones
         self._row_keys = row_keys
         self._next = 0
@@ -81,14 +82,16 @@ class PartitionAudit:
             self._take_tombstone(record, key)
             return
         self.counts.rows += 1
-        if row.updated is None:
+        updated = self._start_rules.told(row)
+        if updated is None:
             self.counts.untimed += 1
-            if self._expected is not None:
+            if self._start_rules.keeps_untimed(record, row) and self._expected is not None:
                 self._check_untimed(self._expected, record, key)
             return
-        self._check_row(record, key, row.updated)
+        if self._start_rules.keeps(record, row, updated) and self._expected is not None:
+            self._check_expected(self._expected, record, key, updated)
         if self._row_keys:
-            self._take_version(record, key, row.updated, deleted=row.deleted is True)
+            self._take_version(record, key, updated, deleted=row.deleted is True)
 
     def _take_version(self, record: TopicRecord, key: bytes, updated: Timestamp, *, deleted: bool) -> None:
         """The rules that need to know whether the version was seen before."""
@@ -138,29 +141,19 @@ class PartitionAudit:
             sentence = f"{_at(record)} holds key {key_text(key)}, which belongs on partition {home}."
             self._findings.at(ViolationKind.WRONG_PARTITION, record, None, sentence)
 
-    def _check_row(self, record: TopicRecord, key: bytes, updated: Timestamp) -> None:
-        """The rules that hold for every copy of a row."""
-        if record.timestamp_ms != updated.wall_ms:
-            sentence = (
-                f"{_at(record)} holds key {key_text(key)} updated at {updated}, so its record time should be"
-                f" {updated.wall_ms} ms; it is {record.timestamp_ms} ms."
-            )
-            self._findings.at(ViolationKind.WRONG_RECORD_TIME, record, updated, sentence)
-        if self._start is not None and updated <= self._start:
-            sentence = (
-                f"{_at(record)} holds key {key_text(key)} updated at {updated}, at or below the feed's"
-                f" start {self._start}."
-            )
-            self._findings.at(ViolationKind.BELOW_START, record, updated, sentence)
-        elif self._expected is not None:
-            self._check_expected(self._expected, record, key, updated)
-
     def _check_expected(
         self, expected: ExpectedRows, record: TopicRecord, key: bytes, updated: Timestamp
     ) -> None:
         version = VersionId(record.topic, key, updated)
         confirmed = expected.confirm(version, record.value, lasting_headers(record))
         self._take_confirmation(record, f"key {key_text(key)} updated at {updated}", updated, confirmed)
+        scanned_ms = expected.scanned_ms(version)
+        if scanned_ms is not None and scanned_ms != record.timestamp_ms:
+            sentence = (
+                f"{_at(record)} holds key {key_text(key)} of the initial scan at {updated}, committed at "
+                f"{scanned_ms} ms; its record time is {record.timestamp_ms} ms."
+            )
+            self._findings.at(ViolationKind.WRONG_RECORD_TIME, record, updated, sentence)
 
     def _check_untimed(self, expected: ExpectedRows, record: TopicRecord, key: bytes) -> None:
         confirmed = expected.confirm_untimed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from tidegate.changefeed.options import InitialScan
 from tidegate.verify.report import AuditCounts, Unchecked
 from tidegate.verify.violation import ViolationKind
 
@@ -14,6 +15,7 @@ _NEED_UPDATED: Final = (
     ViolationKind.CHANGED_DUPLICATE,
     ViolationKind.WRONG_RECORD_TIME,
 )
+_NEED_UPDATED_OF_SCAN: Final = (ViolationKind.BELOW_START, ViolationKind.WRONG_SCAN_ROW)
 _NEED_MARKERS: Final = (ViolationKind.LATE_ROW, ViolationKind.MARKER_MISSING)
 _NEED_MEMORY: Final = (ViolationKind.LATE_ROW, ViolationKind.OUT_OF_ORDER)
 _NEED_HISTORY: Final = (ViolationKind.INVENTED_ROW, ViolationKind.WRONG_VALUE)
@@ -34,32 +36,68 @@ class Losses(NamedTuple):
     compacted: int = 0
 
 
-def unchecked_rules(
-    counts: AuditCounts, losses: Losses, *, compared: bool, row_keys: bool = True
-) -> Iterator[Unchecked]:
-    """What could not be checked, or not for every row.
+class Audited(NamedTuple):
+    """What the audit knew. ``compared``: the source's history was given; ``row_keys``: keys identify rows;
+    ``initial_scan`` and ``succeeded`` as in ``AuditOptions``."""
 
-    ``compared`` says whether the source's history was given, ``row_keys`` whether keys identify rows.
-    """
-    if not counts.rows and not counts.markers:
+    compared: bool
+    row_keys: bool = True
+    initial_scan: InitialScan | None = InitialScan.NO
+    succeeded: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is known without markers that all is there, or should be."""
+        return self.initial_scan is InitialScan.ONLY and self.succeeded
+
+
+def unchecked_rules(counts: AuditCounts, losses: Losses, audited: Audited) -> Iterator[Unchecked]:
+    """What could not be checked, or not for every row."""
+    if not counts.rows and not counts.markers and not (audited.whole and audited.compared):
         yield Unchecked(tuple(ViolationKind), "the topics hold no records")
         return
     if counts.untimed:
-        advice = "create the feed WITH updated, in an envelope that has room for it, or as envelope=debezium"
-        yield Unchecked(_NEED_UPDATED, f"{counts.untimed:,} rows tell no timestamp; {advice}")
-    if not row_keys:
-        kinds = _NEED_ROW_KEYS + (_NEED_HISTORY + _NEED_ALL if compared else ())
+        yield from _without_timestamps(counts.untimed, audited)
+    if not audited.row_keys:
+        kinds = _NEED_ROW_KEYS + (_NEED_HISTORY + _NEED_ALL if audited.compared else ())
         yield Unchecked(kinds, "key_column replaces the rows' own keys: versions of one row cannot be told")
     if not counts.markers:
-        kinds = _NEED_MARKERS + (_NEED_ALL if compared else ())
-        yield Unchecked(kinds, "there are no markers; create the feed WITH resolved")
+        yield from _without_markers(audited)
     if counts.undecided:
         reason = "rows may repeat rows that were deleted from the topic or forgotten by the audit"
         yield Unchecked(_NEED_MEMORY, f"{counts.undecided:,} {reason}")
+    yield from _after_losses(losses, audited)
+
+
+def _without_timestamps(untimed: int, audited: Audited) -> Iterator[Unchecked]:
+    advice = "create the feed WITH updated, in an envelope that has room for it, or as envelope=debezium"
+    yield Unchecked(_NEED_UPDATED, f"{untimed:,} rows tell no timestamp; {advice}")
+    if audited.initial_scan is not InitialScan.NO:
+        reason = (
+            "rows that tell no timestamp are told from those of the initial scan by their record times "
+            "alone: not within the millisecond of the feed's start, and not where the feed is not named"
+        )
+        yield Unchecked(_NEED_UPDATED_OF_SCAN, reason)
+
+
+def _without_markers(audited: Audited) -> Iterator[Unchecked]:
+    """A feed that scans and nothing else has said all that a marker says when it has succeeded."""
+    if audited.initial_scan is not InitialScan.ONLY:
+        kinds = _NEED_MARKERS + (_NEED_ALL if audited.compared else ())
+        yield Unchecked(kinds, "there are no markers; create the feed WITH resolved")
+    elif not audited.succeeded and audited.compared:
+        reason = (
+            "there are no markers, and the feed has not succeeded yet: rows of its scan may still come; "
+            "audit it again once `tidegate feed show` says that it has succeeded"
+        )
+        yield Unchecked(_NEED_ALL, reason)
+
+
+def _after_losses(losses: Losses, audited: Audited) -> Iterator[Unchecked]:
     if losses.markers:
         reason = f"the beginning of {losses.markers:,} partitions of markers has been deleted"
         yield Unchecked(_NEED_MARKERS, reason)
-    if compared and losses.rows:
+    if audited.compared and losses.rows:
         yield Unchecked(_NEED_ALL, f"the beginning of {losses.rows:,} partitions has been deleted")
-    if compared and losses.compacted:
+    if audited.compared and losses.compacted:
         yield Unchecked(_NEED_ALL, f"{losses.compacted:,} partitions are compacted")

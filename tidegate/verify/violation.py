@@ -29,7 +29,9 @@ class ViolationKind(enum.Enum):
     MISSING_TOMBSTONE = (
         "a deletion has its tombstone before the marker that covers it, where the feed writes them"
     )
-    BELOW_START = "no row stands at or below the feed's start"
+    BELOW_START = "no row stands at or below the feed's start, but for those of its initial scan"
+    AFTER_SCAN = "a feed with initial_scan='only' writes no row above its start"
+    WRONG_SCAN_ROW = "a row of an initial scan is no deletion, and its version stands at or below the start"
     MISSING_ROW = "every committed version that a marker covers stands in its topic"
     INVENTED_ROW = "every row is a version that the source committed"
     WRONG_VALUE = "a row's value and headers are those of the version that the source committed"

@@ -17,7 +17,7 @@ from tests.logs import SimulatedLog, simulate
 from tests.unit.client.topics import create_topic, write
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.options import Envelope, FeedOptions, InitialScan
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import expected_versions, read_catalog
 from tidegate.errors import InputError, UnknownTable
@@ -146,6 +146,21 @@ def test_a_feed_with_other_options_owes_other_bytes() -> None:
 def test_a_feed_without_updated_can_only_be_checked_in_part() -> None:
     wanted = feed(FeedOptions(envelope=Envelope.KEY_ONLY, resolved_interval_ns=0))
     assert audited(wanted, owed(wanted)).verdict is Verdict.INCOMPLETE
+
+
+@pytest.mark.parametrize("scan", InitialScan)
+def test_a_scan_shows_the_rows_that_are_alive_at_the_start(scan: InitialScan) -> None:
+    wanted = feed(FeedOptions(updated=True, initial_scan=scan))
+    topics = {target.table_id: target.topic for target in wanted.targets}
+    options, start = wanted.definition.options, wanted.start
+    versions = list(expected_versions(log().history, catalog(), options, topics, start=start))
+    scanned = [version for version in versions if version.scanned_at is not None]
+    alive = [version.timestamp for version in log().history.as_of(start).values()]
+    assert sorted(version.timestamp for version in scanned) == sorted([] if scan is InitialScan.NO else alive)
+    assert {version.scanned_at for version in scanned} <= {start}
+    above = sorted(version.timestamp for version in log().history if version.timestamp > start)
+    others = sorted(version.timestamp for version in versions if version.scanned_at is None)
+    assert others == ([] if scan is InitialScan.ONLY else above)
 
 
 def test_versions_of_tables_that_the_feed_has_not_are_left_out() -> None:
