@@ -235,7 +235,7 @@ class LogPartition:
         self.pipeline = Pipeline(
             processor,
             self._writer,
-            lambda _: runtime.sink,
+            lambda feed_id: runtime.sinks.of(processor.definition_of(feed_id).sink_uri).rows,
             self.log,
             runtime.threads,
             runtime.limits,

@@ -138,6 +138,7 @@ class Application(faust.App):
             tuple(map(_registry_report, self._schema_ids.waiting())),
             self.settings.push_enabled,
             self.settings.push_age_ms,
+            self.runtime.sinks.report(),
         )
 
     def _crash(self, reason: BaseException) -> None:

@@ -31,6 +31,12 @@ REGISTRY_RETRIES: Final = Counter(
     ["feed"],
     registry=REGISTRY,
 )
+SINK_TROUBLES: Final = Counter(
+    "tidegate_sink_troubles",
+    "Errors that the connections to a sink's servers tell of",
+    ["sink"],
+    registry=REGISTRY,
+)
 REREADS: Final = Counter(
     "tidegate_rereads", "Times a batch did not follow the last one and was read again", registry=REGISTRY
 )
@@ -78,6 +84,12 @@ class ReportCollector(Collector):
         for feed in report.feeds:
             feeds.add_metric([feed.feed], feed.resolved_lag_ms)
         yield feeds
+        sinks = GaugeMetricFamily(
+            "tidegate_sink_pending_rows", "Rows that wait for the sink's acknowledgement", labels=["sink"]
+        )
+        for sink in report.sinks:
+            sinks.add_metric([sink.sink], sink.pending_rows)
+        yield sinks
         yield GaugeMetricFamily(
             "tidegate_stalled_partitions", "Partitions over the stall alarm", value=len(report.stalled)
         )

@@ -140,6 +140,14 @@ class RegistryReport:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkReport:
+    """A cluster that feeds of this worker write to, by its servers; ``pending_rows`` are not acknowledged."""
+
+    sink: str
+    pending_rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerReport:
     """Everything that this worker has at the moment."""
 
@@ -153,6 +161,7 @@ class WorkerReport:
     registry_waits: tuple[RegistryReport, ...] = ()
     push_enabled: bool = True
     push_age_ms: int = 0
+    sinks: tuple[SinkReport, ...] = ()
 
     @property
     def parked(self) -> tuple[ParkedReport, ...]:
@@ -209,6 +218,7 @@ class WorkerReport:
             "quarantined_ranges": [asdict(hole) for hole in self.quarantined],
             "feeds": [asdict(feed) for feed in self.feeds],
             "schema_registry_waits": [asdict(wait) for wait in self.registry_waits],
+            "sinks": [asdict(sink) for sink in self.sinks],
             "settings": [self._settings],
         }
 

@@ -1,4 +1,4 @@
-"""What one worker process holds open: its directory, threads, sink, schema registries, and what it knows of
+"""What one worker process holds open: its directory, threads, sinks, schema registries, and what it knows of
 the cluster."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from app.machine import REAL, Machine
 from app.pipeline import Limits, Threads
 from app.schema_ids import SchemaIds
 from app.settings import Settings
-from app.sink import Sink
+from app.sinks import Sinks
 from app.topics import Topics
 from app.topology import TopicAdmin, Topology
 
@@ -26,12 +26,12 @@ class Runtime:
         self.directory = machine.directory(settings.home)
         self.admin = TopicAdmin(settings, machine)
         self.topology: Topology = self.admin.discover(settings)
-        self.sink = Sink(settings, machine)
         self.schema_ids = schema_ids
         self.threads = Threads(
             steps=machine.executor(1, "steps"),
             commits=machine.executor(settings.commit_threads, "commits"),
         )
+        self.sinks = Sinks(settings, self.admin, self.threads.commits, machine)
         self.limits = Limits(settings.batch_records, settings.inflight_batches, settings.queued_batches)
 
     def close(self) -> None:
@@ -39,5 +39,5 @@ class Runtime:
         self.threads.steps.shutdown()
         self.threads.commits.shutdown()
         self.schema_ids.close()
-        self.sink.close()
+        self.sinks.close()
         self.directory.close()

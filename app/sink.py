@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -17,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException
 from app.clients import librdkafka_config
 from app.ending import end_process
 from app.machine import REAL, Machine
+from app.metrics import SINK_TROUBLES
 from app.settings import Settings
 from app.transaction import Record, refused
 from tidegate.errors import DeliveryError
@@ -87,7 +89,7 @@ class Sink:
                 "message.max.bytes": settings.max_record_bytes,
                 "queue.buffering.max.messages": _QUEUE_RECORDS,
                 "queue.buffering.max.kbytes": _QUEUE_KIB,
-                "error_cb": _on_error,
+                "error_cb": partial(_on_error, settings.bootstrap_servers),
             }
         )
         self._closed = threading.Event()
@@ -134,8 +136,9 @@ class Sink:
             end_process(error)
 
 
-def _on_error(error: KafkaError) -> None:
-    _log.warning("Kafka is in trouble", cause=error.str())
+def _on_error(servers: str, error: KafkaError) -> None:
+    SINK_TROUBLES.labels(servers).inc()
+    _log.warning("Kafka is in trouble", sink=servers, cause=error.str())
 
 
 def _undeliverable(error: KafkaError) -> DeliveryError:

@@ -1,0 +1,141 @@
+"""The Kafka clusters that feeds write to: the worker's own, and others, each opened when it is first needed.
+
+One producer of rows for each cluster, so that one that is stuck stops only its feeds. The clients of all of
+them have the worker's own security: a feed cannot bring a login of its own (``tidegate.changefeed.sink``).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Final
+
+from app.machine import REAL, Machine
+from app.report import SinkReport
+from app.settings import Settings
+from app.sink import Sink
+from app.topology import TopicAdmin
+from tidegate.changefeed.sink_cluster import normal_servers, other_cluster
+
+_THREADS: Final = 4  # for what waits for one cluster: transactions of markers, ends, topics
+
+
+class SinkCluster:
+    """One cluster, by its servers. ``settings`` are the worker's with these servers.
+
+    ``threads`` do what may wait for the cluster: with those of the worker's own cluster, one that is away
+    would hold back the state of all partitions.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        machine: Machine,
+        admin: Callable[[], TopicAdmin],
+        threads: Callable[[], Executor],
+        *,
+        own: bool,
+    ) -> None:
+        self.settings = settings
+        self.own = own
+        self._machine = machine
+        self._open_admin, self._open_threads = admin, threads
+        self._lock = threading.RLock()
+        self._rows: Sink | None = None
+        self._admin: TopicAdmin | None = None
+        self._threads: Executor | None = None
+
+    @property
+    def servers(self) -> str:
+        """Its name in metrics and sentences: ``host:port``, comma-separated."""
+        return self.settings.bootstrap_servers
+
+    @property
+    def rows(self) -> Sink:
+        """The one producer of rows."""
+        with self._lock:
+            if self._rows is None:
+                self._rows = Sink(self.settings, self._machine)
+            return self._rows
+
+    @property
+    def admin(self) -> TopicAdmin:
+        """A client for its topics."""
+        with self._lock:
+            if self._admin is None:
+                self._admin = self._open_admin()
+            return self._admin
+
+    @property
+    def threads(self) -> Executor:
+        """For calls that wait for it."""
+        with self._lock:
+            if self._threads is None:
+                self._threads = self._open_threads()
+            return self._threads
+
+    def report(self) -> SinkReport:
+        """What waits for it."""
+        return SinkReport(self.servers, 0 if self._rows is None else self._rows.pending())
+
+    def close(self) -> None:
+        """Rows that are not acknowledged are given up. Threads of the worker's own cluster are not ours."""
+        if self._threads is not None and not self.own:
+            self._threads.shutdown()
+        if self._rows is not None:
+            self._rows.close()
+
+
+class Sinks:
+    """All clusters that feeds of this worker write to. May be asked by any thread."""
+
+    def __init__(
+        self, settings: Settings, admin: TopicAdmin, threads: Executor, machine: Machine = REAL
+    ) -> None:
+        self._settings = settings
+        self._machine = machine
+        self._lock = threading.Lock()
+        self._by_uri: dict[str, SinkCluster] = {}
+        self._others: dict[tuple[str, ...], SinkCluster] = {}
+        own = settings.model_copy(
+            update={"bootstrap_servers": ",".join(normal_servers(settings.bootstrap_servers.split(",")))}
+        )
+        self.own = SinkCluster(own, machine, lambda: admin, lambda: threads, own=True)
+
+    def of(self, sink_uri: str) -> SinkCluster:
+        """The cluster of a sink. Raises ``StatementError`` for what is no sink URI."""
+        with self._lock:
+            found = self._by_uri.get(sink_uri)
+            if found is None:
+                found = self._by_uri[sink_uri] = self._find(sink_uri)
+            return found
+
+    def report(self) -> tuple[SinkReport, ...]:
+        """One for each cluster, the worker's own first."""
+        with self._lock:
+            return tuple(cluster.report() for cluster in (self.own, *self._others.values()))
+
+    def close(self) -> None:
+        """Close all of them."""
+        with self._lock:
+            for cluster in (self.own, *self._others.values()):
+                cluster.close()
+
+    def _find(self, sink_uri: str) -> SinkCluster:
+        servers = other_cluster(sink_uri, self._settings.bootstrap_servers)
+        if not servers:
+            return self.own
+        if servers not in self._others:
+            self._others[servers] = self._other(",".join(servers))
+        return self._others[servers]
+
+    def _other(self, servers: str) -> SinkCluster:
+        settings, machine = self._settings.model_copy(update={"bootstrap_servers": servers}), self._machine
+        return SinkCluster(
+            settings,
+            machine,
+            lambda: TopicAdmin(settings, machine),
+            lambda: machine.executor(_THREADS, f"sink {servers}"),
+            own=False,
+        )
