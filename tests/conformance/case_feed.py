@@ -18,7 +18,7 @@ from tests.conformance.case_tables import tables_in
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.feed import FeedId, FeedTarget, TableName
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.options import FeedOptions, InitialScan
 from tidegate.changefeed.table_topics import table_topic
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows import TableCodec, TableDescriptor
@@ -40,9 +40,8 @@ class CaseFeed:
 
     @property
     def scans(self) -> bool:
-        """Whether CockroachDB would begin with a scan."""
-        asked = self.options.get("initial_scan", "yes")
-        return "no_initial_scan" not in self.options and str(asked).lower() != "no"
+        """Whether the feed begins with a scan. Raises ``StatementError`` when it is refused."""
+        return self.define().initial_scan is not InitialScan.NO
 
     def define(self) -> FeedOptions:
         """The options as the statement defines them. Raises ``StatementError`` when it is refused."""
@@ -71,7 +70,8 @@ class CaseFeed:
     ) -> Activate:
         feed_id = FeedId(f"{prefix}feed")
         definition = define_feed(self.statement, feed_id, 0).definition
-        options = definition.options
+        # Where the case scans, its log begins with what a scan would have found: see ``case_history``.
+        options = replace(definition.options, initial_scan=InitialScan.NO, cursor=None)
         if markers and options.resolved_interval_ns is None:
             options = replace(options, resolved_interval_ns=0)
         definition = replace(definition, options=options, tables=tuple(map(TableName.of, tables)))

@@ -3,8 +3,8 @@
 Times. A write has the time that the case gives it: explicit (``1.0000000002``), or by a name (``T1``) which
 expectations repeat as ``<T1>``; a write without one comes a second after the last.
 
-The start of the feed. Initial scans do not exist in tidegate yet, so a case's feed begins at the beginning of
-its log. Where CockroachDB would scan, the log holds of each row that was written before ``start_feed`` only
+The start of the feed. Nothing answers scans here, so a case's feed begins at the beginning of its log. Where
+it would scan, the log holds of each row that was written before ``start_feed`` only
 the version that the scan would find, and as the first version of its row. What this shows: such rows come
 out, before and apart from the later changes, in the feed's format. What it does not show: that a scan finds
 them, at which timestamp it emits them (here it is the row's own), and that nothing comes twice or is lost
@@ -117,8 +117,8 @@ def read_history(
 ) -> History:
     """The history of a case's writes.
 
-    Time begins at ``origin``, which is added to explicit timestamps. ``scans`` is whether CockroachDB would
-    begin the feed with a scan; ``rounded`` whether decimals are stored as SQL would.
+    Time begins at ``origin``, which is added to explicit timestamps. ``scans`` is whether the feed
+    begins with a scan; ``rounded`` whether decimals are stored as SQL would.
     """
     reader = _Reader(dict(tables), origin, rounded=rounded)
     first = fed = tuple(tables.values())

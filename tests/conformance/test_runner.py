@@ -116,7 +116,7 @@ def test_a_case_whose_kind_cannot_be_told_fails_and_does_not_end_the_run(
     [
         ({"schema_change_policy": "stop"}, "option schema_change_policy is not supported yet"),
         ({"split_column_families": True}, "option split_column_families is not supported yet"),
-        ({"initial_scan": "yes"}, "initial_scan=yes is not supported yet"),
+        ({"end_time": "1"}, "option end_time is not supported yet"),
         ({"sink_params": {"topic_name": "x"}}, "topic_name is not yet supported"),
         ({"target": "TABLE foo FAMILY f"}, "TABLE ... FAMILY (a feed of one column family) is not supported"),
         ({"format": "csv", "initial_scan": "only"}, "format=csv is not supported yet"),

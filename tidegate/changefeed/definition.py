@@ -10,7 +10,7 @@ from tidegate.changefeed.caret import with_caret
 from tidegate.changefeed.duration import duration_text
 from tidegate.changefeed.extra_headers import redacted_headers
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, TableName
-from tidegate.changefeed.option_clauses import OptionReading, read_options
+from tidegate.changefeed.option_clauses import read_options
 from tidegate.changefeed.options import DEFAULT_OPTIONS, FeedOptions, Format
 from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.changefeed.resolved_topic import resolved_topic_fault
@@ -23,11 +23,10 @@ _DEFAULTS: Final = DEFAULT_OPTIONS.to_json()
 
 
 class DefinedFeed(NamedTuple):
-    """A feed to create, its sink, and what to tell the user about it."""
+    """A feed to create, and its sink."""
 
     definition: FeedDefinition
     sink: SinkUri
-    notices: tuple[str, ...]
 
 
 def define_feed(statement: str, feed_id: FeedId, created_ns: int) -> DefinedFeed:
@@ -43,22 +42,22 @@ def define_feed(statement: str, feed_id: FeedId, created_ns: int) -> DefinedFeed
 
 
 def _defined(parsed: CreateChangefeed, feed_id: FeedId, created_ns: int) -> DefinedFeed:
-    reading = read_options(parsed.options)
+    given = read_options(parsed.options, created_ns)
     sink = _sink(parsed)
-    options = _with_prefix(reading, sink, parsed)
+    options = _with_prefix(given, sink, parsed)
     _check_topics(parsed.targets, options)
     _check_resolved_topic(parsed, options)
     tables = tuple(target.table for target in parsed.targets)
     definition = FeedDefinition(
         id=feed_id,
         epoch=FIRST_EPOCH,
-        description=_description(tables, sink, reading),
+        description=_description(tables, sink, given),
         sink_uri=parsed.sink_uri,
         tables=tables,
         options=options,
         created_ns=created_ns,
     )
-    return DefinedFeed(definition, sink, reading.notices)
+    return DefinedFeed(definition, sink)
 
 
 def _sink(parsed: CreateChangefeed) -> SinkUri:
@@ -70,15 +69,15 @@ def _sink(parsed: CreateChangefeed) -> SinkUri:
     return sink
 
 
-def _with_prefix(reading: OptionReading, sink: SinkUri, parsed: CreateChangefeed) -> FeedOptions:
+def _with_prefix(options: FeedOptions, sink: SinkUri, parsed: CreateChangefeed) -> FeedOptions:
     """The options, with the prefix from whichever of its two places names it."""
-    from_option, from_uri = reading.options.topic_prefix, sink.topic_prefix
+    from_option, from_uri = options.topic_prefix, sink.topic_prefix
     if from_option and from_uri and from_option != from_uri:
         raise StatementError(
             f"topic_prefix is '{from_option}' as an option and '{from_uri}' in the sink URI: give it once",
             parsed.sink_position,
         )
-    return replace(reading.options, topic_prefix=from_option or from_uri)
+    return replace(options, topic_prefix=from_option or from_uri)
 
 
 def _check_topics(targets: Iterable[TableTarget], options: FeedOptions) -> None:
@@ -119,17 +118,19 @@ def _check_resolved_topic(parsed: CreateChangefeed, options: FeedOptions) -> Non
         raise StatementError(fault, next(o.position for o in parsed.options if o.name == "resolved_topic"))
 
 
-def _description(tables: Iterable[TableName], sink: SinkUri, reading: OptionReading) -> str:
+def _description(tables: Iterable[TableName], sink: SinkUri, options: FeedOptions) -> str:
     """The statement in one standard form, without secrets."""
     quoted_uri = sink.redacted().replace("'", "''")
-    clauses = _option_texts(reading)
+    clauses = _option_texts(options)
     with_clause = f" WITH {', '.join(clauses)}" if clauses else ""
     return f"CREATE CHANGEFEED FOR TABLE {', '.join(map(str, tables))} INTO '{quoted_uri}'{with_clause}"
 
 
-def _option_texts(reading: OptionReading) -> list[str]:
-    """Every option that is not the default, by name."""
-    options = reading.options
+def _option_texts(options: FeedOptions) -> list[str]:
+    """Every option that is not the default, by name, and whether the feed begins with a scan.
+
+    What a statement leaves open about scans depends on the cursor, and was another thing for older feeds.
+    """
     shown = {name: value for name, value in options.to_json().items() if value != _DEFAULTS[name]}
     if options.resolved_interval_ns is not None:
         del shown["resolved_interval_ns"]
@@ -138,8 +139,7 @@ def _option_texts(reading: OptionReading) -> list[str]:
         shown["confluent_schema_registry"] = parse_registry_uri(options.confluent_schema_registry).redacted()
     if options.extra_headers:
         shown["extra_headers"] = redacted_headers(options.extra_headers)
-    if not reading.notices:
-        shown["initial_scan"] = "no"
+    shown["initial_scan"] = options.initial_scan.value
     return [_option_text(name, shown[name]) for name in sorted(shown)]
 
 

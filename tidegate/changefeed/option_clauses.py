@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
+from tidegate.changefeed.cursor import read_cursor
 from tidegate.changefeed.duration import parse_duration
 from tidegate.changefeed.extra_headers import read_extra_headers
 from tidegate.changefeed.names import avro_namespace_fault
@@ -21,14 +22,10 @@ from tidegate.changefeed.option_catalogue import (
     Takes,
     find_conflict,
 )
-from tidegate.changefeed.options import Envelope, FeedOptions, Format, VirtualColumns
+from tidegate.changefeed.options import Envelope, FeedOptions, Format, InitialScan, VirtualColumns
 from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.errors import StatementError
-
-NO_SCAN_NOTICE: Final = (
-    "the feed starts at the present: rows that exist already are not emitted until they change "
-    "(initial scans do not exist yet; initial_scan='no' says that this is meant)"
-)
+from tidegate.hlc import parse_decimal
 
 _WORD: Final = re.compile(r"\w+")
 _ENVELOPES: Final[Mapping[str, Envelope]] = {
@@ -50,7 +47,6 @@ _FORMATS: Final[Mapping[str, Format]] = {
 }
 _SUPPORTED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "format": tuple(_FORMATS),
-    "initial_scan": ("no",),
 }
 _ENRICHED_PROPERTIES: Final = ("schema", "source")
 #: Options that are a field of ``FeedOptions`` by the same name.
@@ -72,15 +68,8 @@ class OptionClause(NamedTuple):
     position: int = -1
 
 
-class OptionReading(NamedTuple):
-    """The options, and what the user should know about them."""
-
-    options: FeedOptions
-    notices: tuple[str, ...]
-
-
-def read_options(clauses: Sequence[OptionClause]) -> OptionReading:
-    """The options that the clauses ask for.
+def read_options(clauses: Sequence[OptionClause], now_ns: int) -> FeedOptions:
+    """The options that the clauses ask for; ``now_ns`` is the wall clock that a cursor is measured by.
 
     Raises ``StatementError`` at the clause's position for what is unknown, malformed, contradictory or not
     supported.
@@ -95,15 +84,19 @@ def read_options(clauses: Sequence[OptionClause]) -> OptionReading:
         raise StatementError(conflict, _last_named(clauses, conflict))
     for clause in clauses:
         _refuse_unsupported(clause, given[clause.name])
-        given[clause.name] = _read_text(clause, given[clause.name])
-    scan_chosen = "initial_scan" in given or "no_initial_scan" in given
-    return OptionReading(_options(given), () if scan_chosen else (NO_SCAN_NOTICE,))
+        given[clause.name] = _read_text(clause, given[clause.name], now_ns)
+    return _options(given)
 
 
 def _last_named(clauses: Sequence[OptionClause], text: str) -> int:
-    """Where the last option that the text names stands: the one that the user added."""
+    """Where the last option that the text names stands: the one that the user added.
+
+    An older name, or the envelope ``diff``, is told by the option that it stands for: then the value is.
+    """
     words = set(_WORD.findall(text))
-    return max(clause.position for clause in clauses if clause.name in words)
+    named = [clause.position for clause in clauses if clause.name in words]
+    valued = [clause.position for clause in clauses if (clause.value or "").lower() in words]
+    return max(named or valued)
 
 
 def _options(given: Mapping[str, str]) -> FeedOptions:
@@ -116,8 +109,19 @@ def _options(given: Mapping[str, str]) -> FeedOptions:
         diff="diff" in given or envelope == "diff",
         virtual_columns=VirtualColumns(given.get("virtual_columns", VirtualColumns.OMITTED.value)),
         resolved_interval_ns=parse_duration(given["resolved"] or "0") if "resolved" in given else None,
+        initial_scan=_initial_scan(given),
+        cursor=parse_decimal(given["cursor"]) if "cursor" in given else None,
         **named,
     )
+
+
+def _initial_scan(given: Mapping[str, str]) -> InitialScan:
+    """What one of three options says, or the default: a scan, unless the feed starts in the past."""
+    if "initial_scan" in given:
+        return InitialScan(given["initial_scan"] or InitialScan.YES.value)
+    if "initial_scan_only" in given:
+        return InitialScan.ONLY
+    return InitialScan.NO if "no_initial_scan" in given or "cursor" in given else InitialScan.YES
 
 
 def _checked_value(clause: OptionClause) -> str:
@@ -155,7 +159,7 @@ def _check_duration(clause: OptionClause, value: str) -> None:
         raise StatementError(f"negative durations are not accepted: {clause.name}='{value}'", clause.position)
 
 
-def _read_text(clause: OptionClause, value: str) -> str:
+def _read_text(clause: OptionClause, value: str, now_ns: int) -> str:
     """The value of an option whose text has a form of its own, in that form."""
     try:
         match clause.name:
@@ -163,6 +167,8 @@ def _read_text(clause: OptionClause, value: str) -> str:
                 _check_namespace(value)
             case "confluent_schema_registry":
                 parse_registry_uri(value)
+            case "cursor":
+                return read_cursor(value, now_ns).decimal()
             case "enriched_properties":
                 return _enriched_properties(value)
             case "extra_headers":

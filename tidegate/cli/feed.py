@@ -72,8 +72,6 @@ def create(
         statement = click.get_text_stream("stdin").read()
     defined = define_feed(statement, new_feed_id(now_ns), now_ns)
     check_registry(defined.definition.options)
-    for notice in defined.notices:
-        click.echo(f"Notice: {notice}.", err=True)
     jobs = Jobs(
         connection, app_id, appear_s=wait_seconds if wait else 0.0, waits=lambda: _say_waiting(app_id)
     )

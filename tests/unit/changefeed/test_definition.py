@@ -16,17 +16,17 @@ from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.extra_headers import redacted_headers
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, TableName
 from tidegate.changefeed.option_catalogue import KNOWN_OPTIONS, find_conflict
-from tidegate.changefeed.option_clauses import NO_SCAN_NOTICE
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.registry_uri import RegistryUri, parse_registry_uri
 from tidegate.errors import StatementError
 
+NOW_NS = 1_700_000_000_000_000_000
 URI = "kafka://h:9092?topic_prefix=shop."
 STATEMENT = f"create changefeed for Orders, db.items into '{URI}' with resolved, updated, initial_scan='no';"
 
 
 def definition_of(statement: str) -> FeedDefinition:
-    return define_feed(statement, FEED, 5).definition
+    return define_feed(statement, FEED, NOW_NS).definition
 
 
 def test_a_statement_defines_the_first_epoch_of_a_feed() -> None:
@@ -44,7 +44,6 @@ def test_a_statement_defines_the_first_epoch_of_a_feed() -> None:
         created_ns=5,
     )
     assert defined.sink.hosts == ("h:9092",)
-    assert defined.notices == ()
 
 
 def test_a_sink_with_a_security_of_its_own_is_refused_and_its_secret_goes_nowhere() -> None:
@@ -56,8 +55,38 @@ def test_a_sink_with_a_security_of_its_own_is_refused_and_its_secret_goes_nowher
     assert "hush" not in str(caught.value)
 
 
-def test_a_feed_without_a_word_on_scans_brings_a_notice() -> None:
-    assert define_feed("CREATE CHANGEFEED FOR a INTO 'kafka://h'", FEED, 5).notices == (NO_SCAN_NOTICE,)
+@pytest.mark.parametrize(
+    ("clauses", "shown"),
+    [
+        ("", "initial_scan = 'yes'"),
+        ("WITH no_initial_scan", "initial_scan = 'no'"),
+        ("WITH initial_scan_only", "initial_scan = 'only'"),
+        ("WITH cursor='7.1'", "cursor = '7.1000000000', initial_scan = 'no'"),
+        ("WITH cursor=7, initial_scan", "cursor = '7.0000000000', initial_scan = 'yes'"),
+        ("WITH cursor='-1h'", "cursor = '1699996400000000000.0000000000', initial_scan = 'no'"),
+    ],
+)
+def test_the_description_says_where_the_feed_starts_and_whether_it_scans(clauses: str, shown: str) -> None:
+    definition = definition_of(f"CREATE CHANGEFEED FOR a INTO 'kafka://h' {clauses}")
+    assert definition.description.endswith(f" WITH {shown}")
+    assert define_feed(definition.description, FEED, NOW_NS * 2).definition.options == definition.options
+
+
+def test_a_cursor_in_the_future_is_refused_with_both_times_and_its_place() -> None:
+    statement = (
+        "CREATE CHANGEFEED FOR a INTO 'kafka://h'\n  WITH updated, cursor='2023-11-14 22:13:20.000000001'"
+    )
+    with pytest.raises(StatementError) as caught:
+        definition_of(statement)
+    assert caught.value.position == statement.index("cursor")
+    assert str(caught.value).splitlines() == [
+        "cursor='2023-11-14 22:13:20.000000001': cannot specify timestamp in the future: "
+        "1700000000000000001.0000000000 (2023-11-14T22:13:20.000000001Z) is after the present, "
+        "1700000000000000000.0000000000 (2023-11-14T22:13:20Z) by this machine's clock; give an earlier "
+        "cursor, or none for a feed from the present",
+        "    WITH updated, cursor='2023-11-14 22:13:20.000000001'",
+        "                  ^",
+    ]
 
 
 def test_the_prefix_may_stand_in_either_place_or_in_both_alike() -> None:
@@ -151,8 +180,8 @@ def test_a_prefix_that_is_an_avro_namespace_is_taken() -> None:
 
 def test_faults_of_options_and_sink_have_a_caret_too() -> None:
     with pytest.raises(StatementError) as caught:
-        definition_of("CREATE CHANGEFEED FOR a INTO 'kafka://h'\n  WITH updated, cursor='1'")
-    assert str(caught.value).splitlines()[1:] == ["    WITH updated, cursor='1'", "                  ^"]
+        definition_of("CREATE CHANGEFEED FOR a INTO 'kafka://h'\n  WITH updated, end_time='1'")
+    assert str(caught.value).splitlines()[1:] == ["    WITH updated, end_time='1'", "                  ^"]
     with pytest.raises(StatementError) as caught:
         definition_of("CREATE CHANGEFEED FOR a INTO 'kafka://h?sasl_password=hush'")
     assert "hush" not in str(caught.value)
@@ -175,6 +204,10 @@ some_options = st.fixed_dictionaries(
         "enriched_properties": st.sampled_from(["source", "source, SCHEMA"]),
         "resolved_topic": st.sampled_from(["marks-of-this-feed", "a.very_special.topic"]),
         "resolved": st.integers(0, 2**62).map("{}ns".format),
+        "cursor": st.integers(1, NOW_NS - 1).map(str) | st.just("-90s") | st.just("2001-02-03 04:05"),
+        "initial_scan": st.sampled_from([None, "yes", "no", "only"]),
+        "no_initial_scan": st.none(),
+        "initial_scan_only": st.none(),
         "confluent_schema_registry": st.sampled_from(
             [
                 "http://r:81",
@@ -202,7 +235,7 @@ def peaceful(given: dict[str, str | None]) -> dict[str, str | None]:
     while conflict := find_conflict({name: value or "" for name, value in given.items()}):
         words = re.findall(r"\w+", conflict)
         given = dict(given)
-        del given[next(name for name in reversed(given) if name in words)]
+        del given[next((name for name in reversed(given) if name in words), next(reversed(given)))]
     return given
 
 
@@ -252,7 +285,7 @@ def test_a_registrys_secrets_stand_in_the_options_and_nowhere_else() -> None:
         "CREATE CHANGEFEED FOR TABLE defaultdb.public.a INTO 'kafka://h:9092' WITH "
         f"confluent_schema_registry = 'https://me:redacted@r:8081/x?client_cert={cert.replace('=', '%3D')}"
         "&client_key=redacted&timeout=5s',"
-        " format = 'avro'"
+        " format = 'avro', initial_scan = 'yes'"
     )
     for secret in ("hush", key):
         assert secret not in f"{defined!r} {definition!r} {definition.description}"

@@ -60,7 +60,7 @@ def options_of(clauses: str) -> FeedOptions:
         f"CREATE CHANGEFEED FOR TABLE pets INTO 'kafka://k:9092' WITH {clauses}, no_initial_scan"
     )
     parse_sink_uri(statement.sink_uri)
-    return read_options(statement.options).options
+    return read_options(statement.options, 0)
 
 
 def examples() -> list[Example]:

@@ -91,7 +91,7 @@ def test_the_values_stand_in_the_options_and_nowhere_else() -> None:
     options = defined.definition.options
     assert constant_headers(options.extra_headers) == [("n", b"5"), ("x-api-key", b"hush")]
     assert defined.definition.description.endswith(
-        """WITH extra_headers = '{"n": "redacted", "x-api-key": "redacted"}'"""
+        """WITH extra_headers = '{"n": "redacted", "x-api-key": "redacted"}', initial_scan = 'yes'"""
     )
     assert "hush" not in f"{defined!r} {options!r}"
 

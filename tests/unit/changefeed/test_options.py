@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 
 from tests.unit.changefeed.feeds import options
 from tidegate.changefeed.option_catalogue import _CONFLICTS, KNOWN_OPTIONS, SUPPORTED_OPTIONS, Takes
-from tidegate.changefeed.option_clauses import NO_SCAN_NOTICE, OptionClause, read_options
-from tidegate.changefeed.options import DEFAULT_OPTIONS, Envelope, FeedOptions, Format, VirtualColumns
+from tidegate.changefeed.option_clauses import OptionClause, read_options
+from tidegate.changefeed.options import Envelope, FeedOptions, Format, InitialScan, VirtualColumns
 from tidegate.errors import StatementError
+from tidegate.hlc import Timestamp
 
 REGISTRY = "http://127.0.0.1:8081"
+NOW_NS = 1_700_000_000_000_000_000
 SUPPORTED = (
-    "avro_schema_prefix, confluent_schema_registry, connect_schema, diff, "
+    "avro_schema_prefix, confluent_schema_registry, connect_schema, cursor, diff, "
     "encode_json_value_null_as_object, enriched_properties, envelope, extra_headers, format, "
-    "full_table_name, headers_json_column_name, initial_scan, key_column, key_in_value, mvcc_timestamp, "
-    "no_initial_scan, resolved, resolved_topic, topic_in_value, topic_prefix, unordered, updated, "
-    "virtual_columns"
+    "full_table_name, headers_json_column_name, initial_scan, initial_scan_only, key_column, key_in_value, "
+    "mvcc_timestamp, no_initial_scan, resolved, resolved_topic, topic_in_value, topic_prefix, unordered, "
+    "updated, virtual_columns"
 )
 
 
@@ -27,21 +30,55 @@ def clauses(**given: str | None) -> list[OptionClause]:
     return [OptionClause(name, value, 10 * number) for number, (name, value) in enumerate(given.items())]
 
 
+def read(given: list[OptionClause]) -> FeedOptions:
+    return read_options(given, NOW_NS)
+
+
+def scanned(**fields: Any) -> FeedOptions:
+    """Options of a statement that says nothing of scans: the feed begins with one."""
+    return FeedOptions(initial_scan=InitialScan.YES, **fields)
+
+
 def refusal(**given: str | None) -> str:
     with pytest.raises(StatementError) as caught:
-        read_options(clauses(**given))
+        read(clauses(**given))
     return str(caught.value)
 
 
-def test_without_clauses_the_defaults_hold_and_the_user_learns_about_scans() -> None:
-    assert read_options([]) == (DEFAULT_OPTIONS, (NO_SCAN_NOTICE,))
+@pytest.mark.parametrize(
+    ("chosen", "scan"),
+    [
+        ({}, InitialScan.YES),
+        ({"initial_scan": None}, InitialScan.YES),
+        ({"initial_scan": "YES"}, InitialScan.YES),
+        ({"initial_scan": "No"}, InitialScan.NO),
+        ({"no_initial_scan": None}, InitialScan.NO),
+        ({"initial_scan": "only"}, InitialScan.ONLY),
+        ({"initial_scan_only": None}, InitialScan.ONLY),
+    ],
+)
+def test_a_feed_begins_with_a_scan_unless_it_is_told_otherwise(
+    chosen: dict[str, str | None], scan: InitialScan
+) -> None:
+    assert read(clauses(**chosen)) == FeedOptions(initial_scan=scan)
 
 
 @pytest.mark.parametrize(
-    "chosen", [{"initial_scan": "no"}, {"initial_scan": "NO"}, {"no_initial_scan": None}]
+    ("chosen", "scan"),
+    [
+        ({}, InitialScan.NO),
+        ({"initial_scan": None}, InitialScan.YES),
+        ({"initial_scan": "yes"}, InitialScan.YES),
+        ({"initial_scan_only": None}, InitialScan.ONLY),
+        ({"no_initial_scan": None}, InitialScan.NO),
+    ],
 )
-def test_refusing_the_scan_silences_the_notice(chosen: dict[str, str | None]) -> None:
-    assert read_options(clauses(**chosen)) == (DEFAULT_OPTIONS, ())
+def test_a_feed_with_a_cursor_scans_only_when_it_is_told_to(
+    chosen: dict[str, str | None], scan: InitialScan
+) -> None:
+    assert read(clauses(cursor="7.0000000001", **chosen)) == FeedOptions(
+        initial_scan=scan, cursor=Timestamp(7, 1)
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,13 +97,13 @@ def test_refusing_the_scan_silences_the_notice(chosen: dict[str, str | None]) ->
     ],
 )
 def test_envelopes_and_their_older_names(text: str, envelope: Envelope) -> None:
-    assert read_options(clauses(envelope=text)).options.envelope is envelope
+    assert read(clauses(envelope=text)).envelope is envelope
 
 
 def test_the_rfcs_envelope_diff_is_an_option_now() -> None:
-    expected = FeedOptions(envelope=Envelope.WRAPPED, diff=True)
-    assert read_options(clauses(envelope="diff")).options == expected
-    assert read_options(clauses(diff=None)).options == expected
+    expected = scanned(envelope=Envelope.WRAPPED, diff=True)
+    assert read(clauses(envelope="diff")) == expected
+    assert read(clauses(diff=None)) == expected
 
 
 def test_everything_that_json_has_at_once() -> None:
@@ -87,7 +124,7 @@ def test_everything_that_json_has_at_once() -> None:
         encode_json_value_null_as_object=None,
         extra_headers='{"k": 1}',
     )
-    assert read_options(given).options == FeedOptions(
+    assert read(given) == scanned(
         updated=True,
         mvcc_timestamp=True,
         diff=True,
@@ -116,7 +153,7 @@ def test_everything_that_avro_has_at_once(name: str) -> None:
         full_table_name=None,
         resolved=None,
     )
-    assert read_options(given).options == FeedOptions(
+    assert read(given) == scanned(
         format=Format.AVRO,
         confluent_schema_registry=f"{REGISTRY}?timeout=5s",
         avro_schema_prefix="Q_",
@@ -129,10 +166,8 @@ def test_everything_that_avro_has_at_once(name: str) -> None:
 
 
 def test_a_key_column_without_order_and_a_schema_for_connect() -> None:
-    assert read_options(clauses(key_column="b", unordered=None)).options == FeedOptions(
-        key_column="b", unordered=True
-    )
-    assert read_options(clauses(envelope="debezium", connect_schema=None)).options == FeedOptions(
+    assert read(clauses(key_column="b", unordered=None)) == scanned(key_column="b", unordered=True)
+    assert read(clauses(envelope="debezium", connect_schema=None)) == scanned(
         envelope=Envelope.DEBEZIUM, connect_schema=True
     )
 
@@ -149,9 +184,9 @@ def test_a_key_column_without_order_and_a_schema_for_connect() -> None:
 )
 def test_properties_of_enriched_records(value: str | None, source: bool, schema: bool) -> None:
     asked: dict[str, str | None] = {"envelope": "enriched", "enriched_properties": value}
-    options = read_options(clauses(**asked)).options
+    options = read(clauses(**asked))
     assert (options.enriched_source, options.enriched_schema) == (source, schema)
-    avro = read_options(clauses(**asked, format="avro", confluent_schema_registry=REGISTRY)).options
+    avro = read(clauses(**asked, format="avro", confluent_schema_registry=REGISTRY))
     assert (avro.enriched_source, avro.enriched_schema) == (source, False)  # Avro has its schema anyway
 
 
@@ -180,7 +215,7 @@ def test_a_registrys_url_does_not_show() -> None:
 
 @pytest.mark.parametrize(("value", "interval_ns"), [(None, 0), ("", 0), ("0s", 0), ("500ms", 500_000_000)])
 def test_resolved_intervals(value: str | None, interval_ns: int) -> None:
-    assert read_options(clauses(resolved=value)).options.resolved_interval_ns == interval_ns
+    assert read(clauses(resolved=value)).resolved_interval_ns == interval_ns
 
 
 @pytest.mark.parametrize(
@@ -201,14 +236,14 @@ def test_resolved_intervals(value: str | None, interval_ns: int) -> None:
         ),
         ({"resolvd": None}, "unknown option resolvd; did you mean resolved?"),
         ({"zzz": None}, f"unknown option zzz; supported options: {SUPPORTED}"),
-        ({"cursor": "1"}, f"option cursor is not supported yet; supported options: {SUPPORTED}"),
+        ({"end_time": "1"}, f"option end_time is not supported yet; supported options: {SUPPORTED}"),
         (
             {"format": "parquet"},
             "format=parquet is not supported yet; supported: format=json, format=avro, "
             "format=experimental_avro",
         ),
-        ({"initial_scan": None}, "initial_scan=yes is not supported yet; supported: initial_scan=no"),
-        ({"initial_scan": "only"}, "initial_scan=only is not supported yet; supported: initial_scan=no"),
+        ({"initial_scan": "foo"}, "unknown initial_scan: foo; valid values are 'yes', 'no', 'only'"),
+        ({"initial_scan_only": "yes"}, "option initial_scan_only takes no value"),
         (
             {"format": "avro", "confluent_schema_registry": "registry:8081"},
             "confluent_schema_registry needs a URL: https://host:port or http://host:port",
@@ -226,7 +261,16 @@ def test_refusals(given: dict[str, str | None], text: str) -> None:
 
 
 CONFLICTS: list[tuple[dict[str, str | None], str]] = [
+    *(
+        ({"initial_scan": "only", name: None}, f"cannot specify both initial_scan='only' and {name}")
+        for name in ("resolved", "diff", "updated", "mvcc_timestamp")
+    ),
+    (
+        {"initial_scan": "yes", "no_initial_scan": None},
+        "cannot specify both initial_scan and no_initial_scan",
+    ),
     ({"initial_scan_only": None, "diff": None}, "cannot specify both initial_scan='only' and diff"),
+    ({"initial_scan_only": None, "envelope": "Diff"}, "cannot specify both initial_scan='only' and diff"),
     ({"initial_scan": "only", "envelope": "diff"}, "cannot specify both initial_scan='only' and diff"),
     ({"initial_scan": "only", "end_time": "1"}, "cannot specify both initial_scan='only' and end_time"),
     (
@@ -336,26 +380,26 @@ def test_every_conflict_has_a_case(conflict: Callable[[Mapping[str, str]], str])
 
 def test_the_error_stands_at_the_clause_that_is_at_fault() -> None:
     with pytest.raises(StatementError) as caught:
-        read_options(clauses(updated=None, resolved=None, unordered=None))
+        read(clauses(updated=None, resolved=None, unordered=None))
     assert caught.value.position == 20
     with pytest.raises(StatementError) as caught:
-        read_options(clauses(updated=None, cursor="1"))
+        read(clauses(updated=None, end_time="1"))
     assert caught.value.position == 10
     with pytest.raises(StatementError) as caught:
-        read_options(clauses(updated=None, confluent_schema_registry="h", format="avro"))
+        read(clauses(updated=None, confluent_schema_registry="h", format="avro"))
     assert caught.value.position == 10
 
 
 def test_the_fault_is_at_an_option_that_is_named_and_not_at_a_part_of_a_word() -> None:
     """The sentence on key_column says "different", which is not the option diff."""
     with pytest.raises(StatementError, match="different keys") as caught:
-        read_options(clauses(key_column="b", diff=None))
+        read(clauses(key_column="b", diff=None))
     assert caught.value.position == 0
 
 
 def test_an_option_given_twice_is_refused() -> None:
     with pytest.raises(StatementError, match="option updated is given twice"):
-        read_options([OptionClause("updated"), OptionClause("updated")])
+        read([OptionClause("updated"), OptionClause("updated")])
 
 
 #: What an option cannot do without.
@@ -379,6 +423,8 @@ def an_accepted_value(name: str) -> str | None:
         return '{"k": "v"}'
     if name == "enriched_properties":
         return "source"
+    if name == "cursor":
+        return "1"
     return "1s" if known.duration else (*known.choices, "text")[0]
 
 
@@ -391,8 +437,7 @@ def test_every_known_option_that_is_missing_is_refused_by_its_name(name: str) ->
 
 @pytest.mark.parametrize("name", SUPPORTED_OPTIONS)
 def test_every_option_that_is_said_to_be_supported_is(name: str) -> None:
-    value = "no" if name == "initial_scan" else an_accepted_value(name)
-    read_options(clauses(**{name: value}, **COMPANIONS.get(name, {})))
+    read(clauses(**{name: an_accepted_value(name)}, **COMPANIONS.get(name, {})))
 
 
 @pytest.mark.parametrize("name", COMPANIONS)

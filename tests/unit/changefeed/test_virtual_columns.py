@@ -125,8 +125,8 @@ def test_avro_has_them_in_the_row_before() -> None:
 @pytest.mark.parametrize("envelope", ["upsert", "debezium"])
 def test_rows_that_sinks_store_cannot_show_a_null_that_is_none(envelope: str) -> None:
     with pytest.raises(StatementError, match=f"not usable with envelope={envelope}, whose rows sinks store"):
-        read_options([OptionClause("virtual_columns", "null"), OptionClause("envelope", envelope)])
-    read_options([OptionClause("virtual_columns", "omitted"), OptionClause("envelope", envelope)])
+        read_options([OptionClause("virtual_columns", "null"), OptionClause("envelope", envelope)], 0)
+    read_options([OptionClause("virtual_columns", "omitted"), OptionClause("envelope", envelope)], 0)
 
 
 @pytest.mark.parametrize("virtual", VirtualColumns)

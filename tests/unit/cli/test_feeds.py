@@ -34,9 +34,11 @@ def test_create_prints_the_id_alone_on_standard_output(kafka: tuple[str, ...]) -
     assert shown["full_table_names"] == ["defaultdb.public.accounts"]
 
 
-def test_create_says_what_a_user_should_know(kafka: tuple[str, ...]) -> None:
-    created = run("feed", "create", "CREATE CHANGEFEED FOR a INTO 'kafka://k'", "--no-wait", *kafka)
-    assert "Notice: the feed starts at the present" in created.stderr
+def test_a_cursor_in_the_future_is_refused_before_anything_is_created(kafka: tuple[str, ...]) -> None:
+    statement = "CREATE CHANGEFEED FOR a INTO 'kafka://k' WITH cursor = '2261-01-01'"
+    created = run("feed", "create", statement, "--no-wait", *kafka)
+    assert created.exit_code == 1
+    assert "cannot specify timestamp in the future: 9183110400000000000.0000000000" in created.stderr
 
 
 def test_create_waits_and_says_when_no_worker_comes(kafka: tuple[str, ...]) -> None:
