@@ -13,13 +13,15 @@ from typing import Final, TypeAlias
 from tidegate.errors import MalformedEntry, RangeError
 from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp
 from tidegate.processor.batch import Incident, LogRecord, RangeCheckpoint, StateChange
+from tidegate.processor.catch_ups import SCAN_REPEAT_MS, CatchUpLimits, CatchUps
+from tidegate.processor.committed import CommittedVersions, scanned_version
 from tidegate.processor.exchange import Exchanges
+from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.state_codec import chunk_rows, intent_rows, range_row
 from tidegate.processor.waiting import (
     Mutation,
     Unreachable,
     Waiting,
-    Watchers,
     claims_of,
     complete_before,
     mutations_of,
@@ -31,9 +33,7 @@ from tidegate.raftlog.entry import (
     Command,
     DescriptorUpdate,
     Heartbeat,
-    KeyValue,
     Offset,
-    RaftIndex,
     RangeEnd,
     RangeId,
     ScanChunk,
@@ -54,21 +54,22 @@ RangeEntry: TypeAlias = Command | Heartbeat | Snapshot | RangeEnd | ScanChunk
 HAND_OFF_LIMIT_MS: Final = 600_000
 #: A range that waits, and whose log has been silent for so much log time, is gone.
 SILENT_MS: Final = 900_000
-#: A scan without progress for so much log time is asked for again.
-SCAN_REPEAT_MS: Final = 30_000
-_OPLESS: Final = RaftIndex(0)
 
 
 class PartitionRanges:
-    """All ranges of log partition ``partition`` of ``partitions``, for the feeds that ``watchers`` knows."""
+    """All ranges of log partition ``partition`` of ``partitions``, for its ``feeds``.
+
+    ``committed`` are the versions that came since they were last taken out.
+    """
 
     def __init__(
         self,
         partition: int,
         partitions: int,
-        watchers: Watchers,
+        feeds: PartitionFeeds,
         queue: QueueFactory | None = None,
         spill: PartitionSpill | None = None,
+        catch_up: CatchUpLimits | None = None,
     ) -> None:
         self.partition = partition
         self.partitions = partitions
@@ -81,7 +82,7 @@ class PartitionRanges:
         self.intents_hash = 0
         self._ranges: dict[RangeId, RangeState] = {}
         self._touched: dict[RangeId, RangeState] = {}
-        self._waiting = Waiting(watchers)
+        self._waiting = Waiting(feeds)
         self._exchanges = Exchanges(self._ranges, self._touch, self._is_here, self._receive)
         self._backlogs: dict[RangeId, Backlog] = {}
         #: The backlogs that wait for nothing, in the order in which they are applied.
@@ -90,6 +91,15 @@ class PartitionRanges:
         self._table_spans: dict[RangeId, tuple[Span, Span]] = {}
         self._incidents: list[Incident] = []
         self._mutations: list[Mutation] = []
+        self.committed = CommittedVersions()
+        self.catch_ups = CatchUps(
+            feeds,
+            self._ranges,
+            self._touch,
+            self._backlogs.__contains__,
+            self.committed,
+            catch_up or CatchUpLimits(),
+        )
 
     def __iter__(self) -> Iterator[RangeState]:
         return iter(self._ranges.values())
@@ -113,6 +123,10 @@ class PartitionRanges:
         """The ranges with entries that they have not applied."""
         return ((self._ranges[range_id], backlog) for range_id, backlog in self._backlogs.items())
 
+    def settle_lags(self) -> bool:
+        """Note what the changes of this step mean for feeds that lag; whether any does not lag any more."""
+        return self.catch_ups.settle(self._touched.values())
+
     @property
     def ready(self) -> bool:
         """Whether there are entries that `drain` would apply."""
@@ -133,8 +147,8 @@ class PartitionRanges:
 
     # ---- entries of the log ----
 
-    def take(self, record: LogRecord, entry: RangeEntry) -> list[Version]:
-        """Take the next entry of the partition; returns the versions that it committed.
+    def take(self, record: LogRecord, entry: RangeEntry) -> None:
+        """Take the next entry of the partition.
 
         A command whose op is forbidden commits nothing: its range is complete up to the resolved
         timestamp from before it, and quarantined there.
@@ -142,16 +156,23 @@ class PartitionRanges:
         range_id = entry.range_id
         if not self._is_here(range_id):
             self._report_stray(range_id, record)
-            return []
+            return
         state, backlog = self._touch(range_id), self._backlogs.get(range_id)
         if isinstance(entry, ScanChunk):
-            return [] if backlog is None else self._take_scanned(backlog, entry, record)
-        if backlog is None:
-            return self._apply(state, entry, record)
-        backlog.append(_raw(record), entry)
-        if backlog.scan is not None:
-            self._leave_scan_behind(state, backlog)
-        return []
+            self._take_chunk(state, entry, record)
+        elif backlog is None:
+            self._apply(state, entry, record)
+        else:
+            backlog.append(_raw(record), entry)
+            if backlog.scan is not None:
+                self._leave_scan_behind(state, backlog)
+
+    def _commit(self, state: RangeState, versions: list[Version]) -> None:
+        """Give versions to the feeds."""
+        if versions:
+            self.committed.shared += versions
+            if self.committed.parted:
+                self.catch_ups.take(state, versions)
 
     def refuse(self, record: LogRecord, error: MalformedEntry, *, passed: bool) -> None:
         """A record that could not be read: a hole in its range, or in all when it names none.
@@ -191,22 +212,35 @@ class PartitionRanges:
         else:
             backlog.append(_raw(record), None)
 
-    def _apply(self, state: RangeState, entry: RangeEntry, record: LogRecord) -> list[Version]:
+    def _apply(self, state: RangeState, entry: RangeEntry, record: LogRecord) -> None:
         if isinstance(entry, ScanChunk):
-            return []
-        if isinstance(entry, Snapshot) and entry.chunk == 0 and self._parks(state, entry, record):
-            return []
+            return
+        if isinstance(entry, Snapshot):
+            self._apply_snapshot(state, entry, record)
+            return
         resolved, applied = state.resolved, state.applied
         try:
-            versions = state.apply(entry)
+            self._commit(state, state.apply(entry))
         except RangeError as error:
             self._quarantine(state, record, str(error), resolved)
             if isinstance(entry, RangeEnd):
                 state.apply(entry)  # there will be nothing to heal it
-            return []
+            return
         if isinstance(entry, Command) and state.applied > applied:
             self._mutations.extend(mutations_of(state, entry))
-        return versions
+
+    def _apply_snapshot(self, state: RangeState, chunk: Snapshot, record: LogRecord) -> None:
+        if chunk.chunk == 0 and self._parks(state, chunk, record):
+            return
+        resolved, span, hand_offs = state.resolved, state.span, state.hand_offs
+        taken = state.snapshots_taken
+        try:
+            state.apply(chunk)
+        except RangeError as error:
+            self._quarantine(state, record, str(error), resolved)
+            return
+        if state.snapshots_taken > taken:
+            self.catch_ups.inherit(state, span, hand_offs.values())
 
     # ---- waiting ----
 
@@ -294,14 +328,19 @@ class PartitionRanges:
         else:
             self._begin_scan(state, backlog, scan)
 
-    def _take_scanned(self, backlog: Backlog, chunk: ScanChunk, record: LogRecord) -> list[Version]:
+    def _take_chunk(self, state: RangeState, chunk: ScanChunk, record: LogRecord) -> None:
+        """A chunk is for the scan that the range is parked for, or for a feed that catches up."""
+        backlog = self._backlogs.get(state.range_id)
+        if backlog is None:
+            self.catch_ups.take_chunk(chunk, record.timestamp)
+            return
         scan = backlog.scan
         if scan is None or chunk.generation != backlog.head.generation:
-            return []
+            return
         rows = scan.take(chunk, record.timestamp)
         if scan.done:
             self._clear(chunk.range_id)
-        return [_scanned(chunk.range_id, row) for row in rows]
+        self._commit(state, [scanned_version(chunk.range_id, row) for row in rows])
 
     def release_unneeded(self) -> None:
         """Let ranges go on that wait for the sake of feeds that are gone."""
@@ -324,7 +363,7 @@ class PartitionRanges:
             if backlog.scan is not None and backlog.scan.is_due(log_time_ms - SCAN_REPEAT_MS):
                 self._touch(state.range_id)
                 requests.append(backlog.scan.request(offset, log_time_ms))
-        return requests
+        return requests + self.catch_ups.due(offset, log_time_ms)
 
     def _leave(self, state: RangeState, offset: Offset) -> None:
         """A range that waits has ended: another has taken over its keys, or it has been silent for too long.
@@ -356,20 +395,19 @@ class PartitionRanges:
         """Claims and hand-offs for other partitions since the last call."""
         return self._exchanges.take_out()
 
-    def drain(self, limit: int) -> tuple[list[Version], int]:
-        """Apply up to ``limit`` entries of backlogs; returns their versions, and how many entries it was."""
-        versions: list[Version] = []
+    def drain(self, limit: int) -> int:
+        """Apply up to ``limit`` entries of backlogs; returns how many it was."""
         taken = 0
         while self._ready and taken < limit:
-            taken += self._drain_one(next(iter(self._ready)), limit - taken, versions)
-        return versions, taken
+            taken += self._drain_one(next(iter(self._ready)), limit - taken)
+        return taken
 
-    def _drain_one(self, range_id: RangeId, limit: int, versions: list[Version]) -> int:
+    def _drain_one(self, range_id: RangeId, limit: int) -> int:
         state, backlog = self._touch(range_id), self._backlogs[range_id]
         taken = 0
         while backlog.queue and taken < limit:
             raw = backlog.queue.first()
-            versions += self._apply_raw(state, raw)
+            self._apply_raw(state, raw)
             taken += 1
             if backlog.parked:
                 return taken  # again, before that entry
@@ -379,14 +417,14 @@ class PartitionRanges:
             self._drop_backlog(range_id)
         return taken
 
-    def _apply_raw(self, state: RangeState, raw: RawEntry) -> list[Version]:
+    def _apply_raw(self, state: RangeState, raw: RawEntry) -> None:
         try:
             entry = decode_entry(raw.key, raw.value)
         except MalformedEntry as error:
             self._quarantine(state, raw, str(error), state.resolved)
-            return []
+            return
         assert not isinstance(entry, DescriptorUpdate)
-        return self._apply(state, entry, raw)
+        self._apply(state, entry, raw)
 
     # ---- checkpoints and state ----
 
@@ -476,6 +514,7 @@ class PartitionRanges:
         state = self._ranges.get(range_id)
         if state is None:
             state = self._ranges[range_id] = RangeState(range_id)
+        state.serves = self.catch_ups.serves
         self._touched[range_id] = state
         return state
 
@@ -502,9 +541,3 @@ class PartitionRanges:
 
 def _raw(record: LogRecord) -> RawEntry:
     return RawEntry(record.offset, record.key, record.value, record.timestamp)
-
-
-def _scanned(range_id: RangeId, row: KeyValue) -> Version:
-    return Version(
-        row.key, row.timestamp, row.value, row.prev_value, row.omit_in_rangefeeds, range_id, _OPLESS, 0
-    )

@@ -34,6 +34,9 @@ class Watchers(Protocol):
     def lowest_start(self, span: Span, below: Timestamp, reach: Reach) -> Timestamp | None:
         """The lowest start, below a timestamp and within reach, of the active feeds that watch the span."""
 
+    def begins_with_scan(self, span: Span) -> bool:
+        """Whether any active feed that watches the span began with a scan, so that keys may lack in it."""
+
     def want_previous(self, span: Span) -> bool:
         """Whether any active feed that watches the span shows previous values."""
 
@@ -109,7 +112,10 @@ class Waiting:
 
     def is_needed(self, head: Snapshot) -> bool:
         """Whether a feed may miss rows from before a snapshot."""
-        return self._watchers.lowest_start(without_tenant(head.span), head.high, EVERYWHERE) is not None
+        span = without_tenant(head.span)
+        if self._watchers.begins_with_scan(span):
+            return True
+        return self._watchers.lowest_start(span, head.high, EVERYWHERE) is not None
 
     def scan_for(self, state: RangeState, head: Snapshot, offset: Offset) -> RangeScan | None:
         """The scan that a range needs before it takes the snapshot at ``offset``, begun before or new."""

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp
 from tidegate.raftlog.entry import RaftIndex, RangeId
+from tidegate.rangefeed.gap import Lag
 from tidegate.spans import Span
 
 _HOLES_MAX: Final = 64
@@ -28,13 +29,15 @@ class HandOff(NamedTuple):
     """The answer. ``resolved`` is what the parent had promised for ``span``, the keys that it had then.
 
     A hand-off that is not ``complete`` comes out of a hole: above ``resolved`` rows may be missing, and the
-    child has to scan for them.
+    child has to scan for them. ``lags`` says what feeds lacked; a feed that can lag and that it does not name
+    was not active there. ``None``: nobody knows.
     """
 
     claim: Claim
     resolved: ResolvedTimestamp
     complete: bool
     span: Span | None = None
+    lags: tuple[Lag, ...] | None = None
 
 
 Exchange: TypeAlias = Claim | HandOff
@@ -48,13 +51,14 @@ def receiver_of(message: Exchange) -> RangeId:
 class Hole(NamedTuple):
     """Indexes above ``before`` up to ``last_index`` were not applied.
 
-    The keys of ``span``, which the range had before, are complete up to ``resolved``.
+    The keys of ``span``, which the range had before, are complete up to ``resolved``, but for ``lags``.
     """
 
     before: RaftIndex
     last_index: RaftIndex
     span: Span | None
     resolved: ResolvedTimestamp
+    lags: tuple[Lag, ...] | None = None
 
     def complete_for(self, span: Span) -> ResolvedTimestamp:
         """How far all keys of ``span`` are complete."""
@@ -71,8 +75,9 @@ def bounded(holes: list[Hole]) -> list[Hole]:
 
 
 class Promise(NamedTuple):
-    """What a range had resolved when its span was about to change, at index ``at``."""
+    """What a range had resolved when its span was about to change, at index ``at``, and what feeds lacked."""
 
     at: RaftIndex
     resolved: ResolvedTimestamp
     span: Span | None
+    lags: tuple[Lag, ...] | None = None

@@ -27,6 +27,7 @@ from tidegate.raftlog.entry import (
     WriteIntent,
     WriteValue,
 )
+from tidegate.rangefeed.gap import Gaps, Lag
 from tidegate.rangefeed.handoff import Claim, HandOff, Hole, Promise, bounded
 from tidegate.rangefeed.resolver import Resolver
 from tidegate.rangefeed.scan import RangeScan
@@ -95,6 +96,7 @@ class RangeState:
         "hand_offs",
         "high",
         "holes",
+        "lags",
         "pending_heartbeat",
         "promises",
         "published",
@@ -102,6 +104,8 @@ class RangeState:
         "range_id",
         "resolver",
         "scan",
+        "serves",
+        "snapshots_taken",
         "span",
         "status",
         "stored_chunks",
@@ -144,6 +148,12 @@ class RangeState:
         self.unseen = RaftIndex(0)
         self.holes: list[Hole] = []
         self.promises: list[Promise] = []
+        #: What feeds lack, by their ids; a feed that lacks nothing is not in it.
+        self.lags: dict[str, Gaps] = {}
+        #: The feeds that can lag, as of the entry that is applied; not stored.
+        self.serves: tuple[str, ...] = ()
+        #: Counts the snapshots that it was initialised by, in this process.
+        self.snapshots_taken = 0
 
     @property
     def resolved(self) -> ResolvedTimestamp:
@@ -212,7 +222,8 @@ class RangeState:
         index = claim.last_index
         for hole in self.holes:
             if hole.before < index <= hole.last_index:
-                return HandOff(claim, hole.complete_for(claim.span), complete=False, span=hole.span)
+                complete = hole.complete_for(claim.span)
+                return HandOff(claim, complete, complete=False, span=hole.span, lags=hole.lags)
         if index <= self.unseen:
             return HandOff(claim, ZERO_RESOLVED, complete=False)
         if self.awaits_snapshot and index == self.applied:
@@ -220,7 +231,9 @@ class RangeState:
             return None if self.quarantine is None else self._hand_off_of_a_hole(claim)
         if index <= self.applied:
             promised = next((promise for promise in self.promises if promise.at == index), _NO_PROMISE)
-            return HandOff(claim, promised.resolved, complete=True, span=promised.span)
+            return HandOff(
+                claim, promised.resolved, complete=True, span=promised.span, lags=promised.lags
+            )
         if self.quarantine is not None:
             return self._hand_off_of_a_hole(claim)
         if self.status is RangeStatus.ENDED or self._is_taken_over_by(claim.span):
@@ -229,7 +242,7 @@ class RangeState:
 
     def _hand_off_of_a_hole(self, claim: Claim) -> HandOff:
         complete = self._hole(claim.last_index).complete_for(claim.span)
-        return HandOff(claim, complete, complete=False, span=self.span)
+        return HandOff(claim, complete, complete=False, span=self.span, lags=self._told_lags())
 
     def give_up(self, heir: Span) -> None:
         """A range with the keys of ``heir`` goes on from this one: it has ended when its keys are among them,
@@ -247,7 +260,12 @@ class RangeState:
     def _hole(self, last_index: RaftIndex) -> Hole:
         """The hole that it is in, as it is at ``last_index``."""
         assert self.quarantine is not None
-        return Hole(self.applied, last_index, self.span, self.quarantine.resolved)
+        return Hole(self.applied, last_index, self.span, self.quarantine.resolved, self._told_lags())
+
+    def _told_lags(self) -> tuple[Lag, ...]:
+        """What to say of feeds to ranges that go on from here."""
+        feeds = dict.fromkeys((*self.serves, *self.lags))
+        return tuple(Lag(feed, self.lags.get(feed, ())) for feed in feeds)
 
     # ---- commands, heartbeats, the end ----
 
@@ -350,7 +368,7 @@ class RangeState:
         """Note what was resolved here, for the ranges that go on from this index."""
         self.promises = [
             *self.promises[1 - _PROMISES_MAX :],
-            Promise(self.applied, self.resolver.resolved, self.span),
+            Promise(self.applied, self.resolver.resolved, self.span, self._told_lags()),
         ]
 
     # ---- snapshots ----
@@ -423,6 +441,7 @@ class RangeState:
             if part is not None and hand_off.resolved > ZERO_RESOLVED:
                 self._add_floor(Floor(part, hand_off.resolved))
         self.hand_offs, self.scan = {}, None
+        self.snapshots_taken += 1
 
     def _keep_promise(self) -> None:
         """Before the resolver goes: what it resolved stays resolved, whatever the next one says."""

@@ -17,7 +17,7 @@ _NOT_ASKED: Final = 0
 
 
 class RangeScan:
-    """All versions of ``span`` above ``after`` and up to ``upto``.
+    """All versions of ``span`` above ``after`` and up to ``upto``; or only the ``newest`` of each key.
 
     ``snapshot_offset`` is where the Snapshot stands that the range takes when the scan is done.
     ``asked_ms`` is the log time of the last request or progress.
@@ -28,6 +28,7 @@ class RangeScan:
         "asked_ms",
         "first_request_id",
         "lacking",
+        "newest",
         "next_key",
         "range_id",
         "request_id",
@@ -46,6 +47,7 @@ class RangeScan:
         upto: Timestamp,
         *,
         with_prev: bool,
+        newest: bool = False,
     ) -> None:
         self.range_id = range_id
         self.snapshot_offset = snapshot_offset
@@ -53,6 +55,7 @@ class RangeScan:
         self.after = after
         self.upto = upto
         self.with_prev = with_prev
+        self.newest = newest
         self.next_key = span.start
         self.first_request_id = self.request_id = _NOT_ASKED
         self.asked_ms = 0
@@ -73,9 +76,9 @@ class RangeScan:
             self.range_id,
             self.request_id,
             rest,
-            self.after,
+            None if self.newest else self.after,
             self.upto,
-            all_versions=True,
+            all_versions=not self.newest,
             with_prev=self.with_prev,
         )
 
@@ -100,7 +103,8 @@ class RangeScan:
         """An answer to any of its requests counts, or one that takes long would never be taken."""
         if not self.first_request_id <= chunk.request_id <= self.request_id:
             return False
-        return chunk.request_id != _NOT_ASKED and (chunk.after, chunk.upto) == (self.after, self.upto)
+        asked = (None if self.newest else self.after, self.upto, not self.newest)
+        return chunk.request_id != _NOT_ASKED and (chunk.after, chunk.upto, chunk.all_versions) == asked
 
     def _wants(self, row: KeyValue, covered: Span) -> bool:
         in_place = row.key >= self.next_key and covered.contains(row.key) and self.span.contains(row.key)

@@ -78,6 +78,15 @@ def without_tenant(span: Span) -> Span:
     return Span(start, TABLES_END) if start < TABLES_END else span  # no table's keys: nobody watches them
 
 
+def with_tenant_of(span: Span, part: Span) -> Span:
+    """``part``, a span without tenant prefix, with the prefix that ``span`` begins with."""
+    try:
+        prefix = span.start[: table_start(span.start)]
+    except EncodingError:
+        return part
+    return Span(prefix + part.start, prefix + part.end)
+
+
 def encode_family_suffix(family_id: int) -> bytes:
     """What ends the key of one family of a row."""
     if family_id == 0:

@@ -1,0 +1,411 @@
+"""The feeds that lag in one log partition, and the scans by which they catch up (docs/catch-up.md).
+
+What a feed lacks is part of the ranges' state, as gaps. All else here, the scans that are under way and the
+versions that they hold, ends with the process: scans are asked for again, from the gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from tidegate.changefeed.feed import FeedId
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.committed import CommittedVersions, scanned_version
+from tidegate.processor.feeds import PartitionFeed, PartitionFeeds
+from tidegate.raftlog.entry import Offset, RangeId, ScanChunk
+from tidegate.raftlog.request import Scan
+from tidegate.rangefeed.gap import Gap, Gaps, clipped, joined, outside, remainder
+from tidegate.rangefeed.handoff import HandOff
+from tidegate.rangefeed.range_state import RangeState, RangeStatus, Version
+from tidegate.rangefeed.scan import RangeScan
+from tidegate.rows.table_key import with_tenant_of, without_tenant
+from tidegate.spans import Span
+
+#: A scan without progress for so much log time is asked for again.
+SCAN_REPEAT_MS: Final = 30_000
+_VERSION_BYTES: Final = 200  # of a version that is held, without its key and values
+_NOWHERE: Final = Offset(0)
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUpLimits:
+    """How many scans a partition has under way, and how many bytes of versions they may hold."""
+
+    scans: int = 4
+    held_bytes: int = 64 << 20
+
+
+class Overtaken(NamedTuple):
+    """The source has removed versions up to ``threshold``, and the feed lacks those above ``complete_to``."""
+
+    feed_id: FeedId
+    range_id: RangeId
+    complete_to: Timestamp
+    threshold: Timestamp
+
+
+class LaggingFeed(NamedTuple):
+    """A feed that lags in ``ranges`` ranges of a partition.
+
+    ``complete_to`` is the lowest of what it has of their keys, ``None`` as long as its initial scan has not
+    come everywhere. ``waiting`` is one of the ranges, ``scans`` are under way, and hold ``held_bytes``.
+    ``reserve_ns`` is how far the lowest is above its range's GC threshold.
+    """
+
+    feed_id: FeedId
+    ranges: int
+    complete_to: Timestamp | None
+    waiting: RangeId
+    scans: int
+    held_bytes: int
+    reserve_ns: int
+
+
+class CatchUpScan:
+    """A scan of one gap of one feed. Until its chunks come, versions of its keys above it are held.
+
+    Not ``holding``: versions above it have passed that are not held, so another scan has to follow.
+    """
+
+    __slots__ = ("feed", "held", "held_bytes", "holding", "scan", "taken")
+
+    def __init__(self, feed: PartitionFeed, state: RangeState, gap: Gap) -> None:
+        self.feed = feed
+        newest = gap.complete_to is None
+        upto = feed.start if newest else state.high
+        self.scan = RangeScan(
+            state.range_id,
+            _NOWHERE,
+            gap.span,
+            gap.complete_to or ZERO,
+            upto,
+            with_prev=feed.shows_previous and not newest,
+            newest=newest,
+        )
+        self.holding = not feed.scans_only and upto >= state.high
+        self.held: list[Version] = []
+        self.held_bytes = 0
+        self.taken = state.snapshots_taken
+
+    def is_of(self, state: RangeState) -> bool:
+        """Whether the range has taken no other snapshot since, and is whole."""
+        return self.taken == state.snapshots_taken and state.checkpointable
+
+    def hold(self, version: Version) -> None:
+        """Keep a version until the chunk that covers its key, unless the scan shows it or has shown its key."""
+        if self.holding and version.timestamp > self.scan.upto and self._is_ahead(version.key):
+            self.held.append(version)
+            self.held_bytes += _size(version)
+
+    def hold_nothing(self) -> None:
+        """Let go of what is held, and hold no more."""
+        self.holding, self.held, self.held_bytes = False, [], 0
+
+    def release(self) -> list[Version]:
+        """What was held of the keys that are covered now."""
+        released = [version for version in self.held if not self._is_ahead(version.key)]
+        self.held = [version for version in self.held if self._is_ahead(version.key)]
+        self.held_bytes -= sum(map(_size, released))
+        return released
+
+    def _is_ahead(self, key: bytes) -> bool:
+        return self.scan.next_key <= key < self.scan.span.end
+
+
+def _size(version: Version) -> int:
+    return _VERSION_BYTES + len(version.key) + len(version.value) + len(version.prev_value or b"")
+
+
+@dataclass(slots=True)
+class _Lagging:
+    """The ranges in which a feed lags, those that waited longest first."""
+
+    feed: PartitionFeed
+    ranges: dict[RangeId, None] = field(default_factory=dict)
+
+
+class CatchUps:
+    """``ranges`` are those of the partition, ``touch`` gives one of them to be changed; ``is_behind`` says
+    whether it has entries that it has not applied. Versions go to ``committed``."""
+
+    def __init__(
+        self,
+        feeds: PartitionFeeds,
+        ranges: Mapping[RangeId, RangeState],
+        touch: Callable[[RangeId], RangeState],
+        is_behind: Callable[[RangeId], bool],
+        committed: CommittedVersions,
+        limits: CatchUpLimits,
+    ) -> None:
+        self._feeds = feeds
+        self._ranges = ranges
+        self._touch = touch
+        self._is_behind = is_behind
+        self._committed = committed
+        self._limits = limits
+        self._lagging: dict[FeedId, _Lagging] = {}
+        self._scans: dict[RangeId, CatchUpScan] = {}
+        self._overtaken: list[Overtaken] = []
+        self._caught_up = False
+        #: The feeds of which ranges tell those that go on from them.
+        self.serves: tuple[str, ...] = ()
+
+    @property
+    def lagging(self) -> frozenset[FeedId]:
+        """The feeds that have a gap in any range: no checkpoint may name them."""
+        return frozenset(self._lagging)
+
+    # ---- gaps come and go ----
+
+    def restore(self) -> None:
+        """Note the gaps of restored ranges."""
+        for state in self._ranges.values():
+            self._index(state)
+
+    def begin(self, feed: PartitionFeed) -> None:
+        """The feed was activated, and lacks everything that its ranges have passed and that it wants (C1)."""
+        for state in list(self._ranges.values()):
+            if state.span is None or state.status is RangeStatus.ENDED:
+                continue
+            gaps = self._unseen(feed, state, (state.span,))
+            if gaps:
+                self._set(self._touch(state.range_id), feed.id, joined(gaps))
+
+    def inherit(self, state: RangeState, before: Span | None, hand_offs: Iterable[HandOff]) -> None:
+        """The range has taken a snapshot; ``before`` are the keys that it had, the others came to it."""
+        assert state.span is not None
+        self._scans.pop(state.range_id, None)
+        new = [state.span] if before is None else remainder(state.span, (before,))
+        told = list(hand_offs)
+        for feed in self._feeds.active:
+            gaps = [*clipped(state.lags.get(feed.id, ()), state.span)]
+            for part in new:
+                gaps += self._inherited(feed, state, part, told)
+            self._set(state, feed.id, joined(gaps))
+
+    def _inherited(
+        self, feed: PartitionFeed, state: RangeState, part: Span, hand_offs: Sequence[HandOff]
+    ) -> Iterator[Gap]:
+        """What a feed lacks of keys that came to a range: what it was told, and all that nobody spoke of."""
+        silent = [part]
+        for hand_off in hand_offs:
+            shared = None if hand_off.span is None else hand_off.span.intersect(part)
+            if shared is None:
+                continue
+            told = _told_of(feed, hand_off)
+            if told is not None:
+                silent = [rest for span in silent for rest in remainder(span, (shared,))]
+                yield from clipped(told, shared)
+        yield from self._unseen(feed, state, silent)
+
+    def _unseen(self, feed: PartitionFeed, state: RangeState, spans: Iterable[Span]) -> list[Gap]:
+        """Gaps of all keys in ``spans`` that the feed watches, if it wants versions that have passed."""
+        if not feed.can_lag or (not feed.begins_with_scan and self._has_nothing_above(state, feed.start)):
+            return []
+        complete_to = None if feed.begins_with_scan else feed.start
+        return [Gap(part, complete_to) for span in spans for part in _watched(feed, span)]
+
+    def _has_nothing_above(self, state: RangeState, timestamp: Timestamp) -> bool:
+        whole = state.checkpointable and not self._is_behind(state.range_id)
+        return whole and state.high <= timestamp
+
+    def settle(self, touched: Iterable[RangeState]) -> bool:
+        """Note which of the changed ranges still have gaps; whether a feed has come to have none (C6)."""
+        if self._lagging:
+            for state in touched:
+                self._index(state)
+        caught_up, self._caught_up = self._caught_up, False
+        return caught_up
+
+    def look_at_feeds(self) -> None:
+        """The active feeds are others than before: those that are gone lack nothing."""
+        self.serves = tuple(feed.id for feed in self._feeds.active if feed.can_lag)
+        active = {feed.id for feed in self._feeds.active}
+        for feed_id in [feed_id for feed_id in self._lagging if feed_id not in active]:
+            for range_id in list(self._lagging.pop(feed_id).ranges):
+                self._touch(range_id).lags.pop(feed_id, None)
+        for range_id, scan in list(self._scans.items()):
+            if scan.feed.id not in active:
+                del self._scans[range_id]
+
+    def _set(self, state: RangeState, feed_id: FeedId, gaps: Gaps) -> None:
+        if gaps:
+            state.lags[feed_id] = gaps
+        else:
+            state.lags.pop(feed_id, None)
+        self._index(state)
+
+    def _index(self, state: RangeState) -> None:
+        """Note the range with the feeds that lag in it, and with no other."""
+        lags = {} if state.status is RangeStatus.ENDED else state.lags
+        for feed in self._feeds.active:
+            if feed.id in lags:
+                if feed.id not in self._lagging:
+                    self._lagging[feed.id] = _Lagging(feed)
+                    self._committed.part(feed.id)
+                self._lagging[feed.id].ranges.setdefault(state.range_id)
+            elif (lagging := self._lagging.get(feed.id)) is not None:
+                lagging.ranges.pop(state.range_id, None)
+                if not lagging.ranges:
+                    del self._lagging[feed.id]
+                    self._caught_up = True
+
+    # ---- versions ----
+
+    def take(self, state: RangeState, versions: Sequence[Version]) -> None:
+        """Give versions that a range committed to the feeds that have parted from the others (C3)."""
+        scan = self._valid_scan(state)
+        for feed_id in self._committed.parted:
+            gaps = state.lags.get(feed_id)
+            if not gaps:
+                self._committed.give(feed_id, versions)
+                continue
+            passed = []
+            for version in versions:
+                if not any(gap.span.contains(version.key) for gap in gaps):
+                    passed.append(version)
+                elif scan is not None and scan.feed.id == feed_id:
+                    scan.hold(version)
+            self._committed.give(feed_id, passed)
+        if scan is not None and scan.held:
+            self._bound_held()
+
+    def take_chunk(self, chunk: ScanChunk, log_time_ms: int) -> bool:
+        """Take a chunk of a catch-up scan (C4); whether it was one."""
+        state = self._ranges.get(chunk.range_id)
+        scan = None if state is None else self._valid_scan(state)
+        if state is None or scan is None or chunk.generation != state.generation:
+            return False
+        begun = scan.scan.next_key
+        rows = scan.scan.take(chunk, log_time_ms)
+        covered = Span(begun, scan.scan.next_key)
+        if covered.start == covered.end or self._is_overtaken(scan, state):
+            return True
+        scanned_at = scan.scan.upto if scan.scan.newest else None
+        versions = [scanned_version(state.range_id, row) for row in rows if row.value or scanned_at is None]
+        self._committed.give(scan.feed.id, versions, scanned_at)
+        self._committed.give(scan.feed.id, scan.release())
+        self._close(self._touch(state.range_id), scan, covered)
+        if scan.scan.done:
+            del self._scans[state.range_id]
+        return True
+
+    def _close(self, state: RangeState, scan: CatchUpScan, covered: Span) -> None:
+        gaps = [*outside(state.lags.get(scan.feed.id, ()), covered)]
+        if not scan.holding and not scan.feed.scans_only:
+            gaps.append(Gap(covered, scan.scan.upto))
+        self._set(state, scan.feed.id, joined(gaps))
+
+    def _bound_held(self) -> None:
+        """What is too much is scanned for again."""
+        while sum(scan.held_bytes for scan in self._scans.values()) > self._limits.held_bytes:
+            max(self._scans.values(), key=lambda scan: scan.held_bytes).hold_nothing()
+
+    # ---- scans ----
+
+    def due(self, offset: Offset, log_time_ms: int) -> list[Scan]:
+        """The scans to ask for now (C2)."""
+        for range_id in list(self._scans):
+            self._valid_scan(self._ranges[range_id])
+        while len(self._scans) < self._limits.scans and self._begin_one():
+            pass
+        return [
+            scan.scan.request(offset, log_time_ms)
+            for scan in self._scans.values()
+            if scan.scan.is_due(log_time_ms - SCAN_REPEAT_MS)
+        ]
+
+    def _begin_one(self) -> bool:
+        """Begin a scan of the feed whose turn it is, if any can begin."""
+        for feed_id in list(self._lagging):
+            lagging = self._lagging[feed_id]
+            range_id = next(filter(self._can_scan, lagging.ranges), None)
+            if range_id is not None:
+                self._lagging[feed_id] = self._lagging.pop(feed_id)  # the others come first next time
+                lagging.ranges.pop(range_id)
+                lagging.ranges[range_id] = None
+                self._begin(lagging.feed, self._ranges[range_id])
+                return True
+        return False
+
+    def _can_scan(self, range_id: RangeId) -> bool:
+        state = self._ranges[range_id]
+        return state.checkpointable and range_id not in self._scans and not self._is_behind(range_id)
+
+    def _begin(self, feed: PartitionFeed, state: RangeState) -> None:
+        gap = state.lags[feed.id][0]
+        if gap.complete_to is not None and gap.complete_to >= state.high:
+            self._set(self._touch(state.range_id), feed.id, state.lags[feed.id][1:])  # there is nothing
+            return
+        scan = CatchUpScan(feed, state, gap)
+        if not self._is_overtaken(scan, state):
+            self._scans[state.range_id] = scan
+
+    def _is_overtaken(self, scan: CatchUpScan, state: RangeState) -> bool:
+        """Whether the source may have removed what the feed lacks."""
+        lowest = scan.scan.upto if scan.scan.newest else scan.scan.after
+        if lowest >= state.gc_threshold:
+            return False
+        self._scans.pop(state.range_id, None)
+        self._overtaken.append(Overtaken(scan.feed.id, state.range_id, lowest, state.gc_threshold))
+        return True
+
+    def take_overtaken(self) -> list[Overtaken]:
+        """The feeds since the last call that can never be given what they lack."""
+        overtaken, self._overtaken = self._overtaken, []
+        return overtaken
+
+    def _valid_scan(self, state: RangeState) -> CatchUpScan | None:
+        """The scan of the range that is under way; one whose range broke or changed is given up."""
+        scan = self._scans.get(state.range_id)
+        if scan is not None and not scan.is_of(state):
+            del self._scans[state.range_id]
+            return None
+        return scan
+
+    # ---- what an operator sees ----
+
+    def status(self) -> tuple[LaggingFeed, ...]:
+        """The feeds that lag."""
+        return tuple(self._status(lagging) for _, lagging in sorted(self._lagging.items()))
+
+    def _status(self, lagging: _Lagging) -> LaggingFeed:
+        feed = lagging.feed
+        gaps = [
+            (gap.complete_to, state)
+            for state in map(self._ranges.__getitem__, lagging.ranges)
+            for gap in state.lags[feed.id]
+        ]
+        lowest, state = min(gaps, key=lambda item: (item[0] or ZERO, item[1].range_id))
+        scans = [scan for scan in self._scans.values() if scan.feed.id == feed.id]
+        reserve = min((done or feed.start).wall - at.gc_threshold.wall for done, at in gaps)
+        return LaggingFeed(
+            feed.id,
+            len(lagging.ranges),
+            lowest,
+            state.range_id,
+            len(scans),
+            sum(scan.held_bytes for scan in scans),
+            reserve,
+        )
+
+
+def _told_of(feed: PartitionFeed, hand_off: HandOff) -> Gaps | None:
+    """What a hand-off says that the feed lacks; ``None`` when it says nothing of it."""
+    for lag in hand_off.lags or ():
+        if lag.feed == feed.id:
+            return lag.gaps
+    return None
+
+
+def _watched(feed: PartitionFeed, span: Span) -> Iterator[Span]:
+    """The parts of a range's span that the feed watches."""
+    own = without_tenant(span)
+    for watched in feed.spans:
+        part = own.intersect(watched)
+        if part is not None:
+            shared = with_tenant_of(span, part).intersect(span)
+            if shared is not None:
+                yield shared

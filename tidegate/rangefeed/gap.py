@@ -1,0 +1,70 @@
+"""Keys of a range that a feed was not given completely (docs/catch-up.md).
+
+Gaps of one feed in one range are disjoint, and stand in key order; neighbours that are complete to the same
+timestamp are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from tidegate.hlc import Timestamp
+from tidegate.spans import Span
+
+
+class Gap(NamedTuple):
+    """Of the keys of ``span`` the feed has every version at or below ``complete_to``; ``None``: nothing."""
+
+    span: Span
+    complete_to: Timestamp | None
+
+
+Gaps: TypeAlias = tuple[Gap, ...]
+
+
+class Lag(NamedTuple):
+    """What a feed, named by its id, lacks of the keys of a range; without gaps it was given everything."""
+
+    feed: str
+    gaps: Gaps
+
+
+def joined(gaps: Iterable[Gap]) -> Gaps:
+    """Disjoint gaps in order, each as long as it can be."""
+    found: list[Gap] = []
+    for gap in sorted(gaps, key=lambda gap: gap.span):
+        last = found[-1] if found else None
+        if last is not None and last.span.end == gap.span.start and last.complete_to == gap.complete_to:
+            found[-1] = Gap(Span(last.span.start, gap.span.end), gap.complete_to)
+        else:
+            found.append(gap)
+    return tuple(found)
+
+
+def clipped(gaps: Iterable[Gap], span: Span) -> Iterator[Gap]:
+    """The gaps' keys that lie in ``span``."""
+    for gap in gaps:
+        part = gap.span.intersect(span)
+        if part is not None:
+            yield Gap(part, gap.complete_to)
+
+
+def outside(gaps: Iterable[Gap], span: Span) -> Iterator[Gap]:
+    """The gaps' keys that do not lie in ``span``."""
+    for gap in gaps:
+        for part in remainder(gap.span, (span,)):
+            yield Gap(part, gap.complete_to)
+
+
+def remainder(span: Span, others: Iterable[Span]) -> list[Span]:
+    """The keys of ``span`` that are in none of ``others``, in order."""
+    rest = [span]
+    for start, end in others:
+        rest = [
+            part
+            for left in rest
+            for part in (Span(left.start, min(left.end, start)), Span(max(left.start, end), left.end))
+            if part.start < part.end
+        ]
+    return rest
