@@ -100,11 +100,11 @@ class StagedPartition:
     def _resolve(
         self, records: Sequence[PartitionRecord], entries: Sequence[Entry | MalformedEntry]
     ) -> list[Version]:
-        versions: list[Version] = []
         for record, entry in zip(records, entries, strict=True):
             if not isinstance(entry, DescriptorUpdate | MalformedEntry):
-                versions.extend(self._ranges.take(record, entry))
-        return versions
+                self._ranges.take(record, entry)
+        shared, _ = self._ranges.take_committed()
+        return shared
 
     def _freeze(self, offset: Offset) -> list[StateChange]:
         self._ranges.checkpoints(self._spans)

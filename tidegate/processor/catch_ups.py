@@ -19,12 +19,10 @@ from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Gap, Gaps, clipped, joined, outside, remainder
 from tidegate.rangefeed.handoff import HandOff
 from tidegate.rangefeed.range_state import RangeState, RangeStatus, Version
-from tidegate.rangefeed.scan import RangeScan
+from tidegate.rangefeed.scan import SCAN_REPEAT_MS, RangeScan
 from tidegate.rows.table_key import with_tenant_of, without_tenant
 from tidegate.spans import Span
 
-#: A scan without progress for so much log time is asked for again.
-SCAN_REPEAT_MS: Final = 30_000
 _VERSION_BYTES: Final = 200  # of a version that is held, without its key and values
 _NOWHERE: Final = Offset(0)
 
@@ -94,7 +92,7 @@ class CatchUpScan:
         return self.taken == state.snapshots_taken and state.checkpointable
 
     def hold(self, version: Version) -> None:
-        """Keep a version until the chunk that covers its key, unless the scan shows it or has shown its key."""
+        """Keep a version until the chunk that covers its key, unless it is in the scan, or its key was."""
         if self.holding and version.timestamp > self.scan.upto and self._is_ahead(version.key):
             self.held.append(version)
             self.held_bytes += _size(version)

@@ -13,7 +13,7 @@ from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.partition import partition_of
 from tidegate.changefeed.record_encoder import RecordEncoder
 from tidegate.errors import FeedError, RowError, UnsupportedTable
-from tidegate.hlc import NANOS_PER_MS, Timestamp
+from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic, UnframedRecord
 from tidegate.processor.rows import Decoded, TableRowError
 from tidegate.rangefeed.range_state import Version
@@ -47,13 +47,15 @@ class Emitter:
         self._destinations = destinations
         self._tables: dict[int, _TableEmitter] = {}
 
-    def emit(self, versions: Sequence[Version], rows: Sequence[Decoded], into: Emission) -> FeedError | None:
+    def emit(
+        self, versions: Sequence[Version], rows: Sequence[Decoded], into: Emission, *, scanned: bool = False
+    ) -> FeedError | None:
         """Append the records of the rows that belong to the feed, in log order.
 
-        Stops at the first row that cannot be decoded or encoded and returns why; what was appended before it
-        stands.
+        What an initial scan found (``scanned``) is from before the start. Stops at the first row that cannot
+        be decoded or encoded and returns why; what was appended before it stands.
         """
-        start, tables = self._start, self._tables
+        start, tables = ZERO if scanned else self._start, self._tables
         try:
             for version, row in zip(versions, rows, strict=True):
                 if row is None or version.omit_in_rangefeeds or version.timestamp <= start:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidegate.errors import StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor import state_pb2 as pb
+from tidegate.processor.lag_codec import lags_message, read_lags
 from tidegate.processor.stored import pack, unpack
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import RaftIndex, RangeId
@@ -55,6 +56,7 @@ def hand_off_message(hand_off: HandOff) -> pb.HandOff:
         complete=hand_off.complete,
         start=start,
         end=end,
+        lags=lags_message(hand_off.lags),
     )
 
 
@@ -62,4 +64,4 @@ def read_hand_off(message: pb.HandOff) -> HandOff:
     """The hand-off of a message."""
     resolved = ResolvedTimestamp(Timestamp(message.resolved_wall))
     span = Span(message.start, message.end) if message.end else None
-    return HandOff(read_claim(message.claim), resolved, message.complete, span)
+    return HandOff(read_claim(message.claim), resolved, message.complete, span, read_lags(message))

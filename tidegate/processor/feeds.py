@@ -13,7 +13,7 @@ message that says nothing new gets the stored answer again.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from tidegate.changefeed.control import (
     Ack,
@@ -31,7 +31,7 @@ from tidegate.changefeed.control import (
 )
 from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, TableName
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.options import FeedOptions, InitialScan
 from tidegate.errors import FeedError, StateError
 from tidegate.hlc import MAX, Timestamp
 from tidegate.processor import state_pb2 as pb
@@ -41,7 +41,7 @@ from tidegate.processor.rows import PartitionRows, Starts
 from tidegate.processor.state_codec import NOWHERE
 from tidegate.processor.stored import pack, unpack
 from tidegate.processor.waiting import Mutation, Reach, Unreachable
-from tidegate.raftlog.entry import Offset
+from tidegate.raftlog.entry import Offset, RangeId
 from tidegate.rows import Catalog, TableDescriptor
 from tidegate.spans import Span
 
@@ -93,6 +93,26 @@ class PartitionFeed:
             return frozenset()
         return frozenset(target.table_id for target in self.message.targets)
 
+    @property
+    def begins_with_scan(self) -> bool:
+        """Whether it emits what there was at its start before anything else."""
+        return self.message.definition.options.initial_scan is not InitialScan.NO
+
+    @property
+    def scans_only(self) -> bool:
+        """Whether it emits nothing but that."""
+        return self.message.definition.options.initial_scan is InitialScan.ONLY
+
+    @property
+    def can_lag(self) -> bool:
+        """Whether it wants versions that ranges had passed when it was activated."""
+        return self.begins_with_scan or self.message.definition.options.cursor is not None
+
+    @property
+    def shows_previous(self) -> bool:
+        """Whether its rows show what they replaced."""
+        return self.message.definition.options.needs_previous
+
     def watches(self, span: Span) -> bool:
         """Whether it emits rows of the span, which has no tenant prefix."""
         return any(span.overlaps(watched) for watched in self.spans)
@@ -119,6 +139,9 @@ class PartitionFeeds:
     def __len__(self) -> int:
         return len(self._feeds)
 
+    def __getitem__(self, feed_id: FeedId) -> PartitionFeed:
+        return self._feeds[feed_id]
+
     # ---- what steps ask ----
 
     def _refresh(self) -> None:
@@ -130,9 +153,9 @@ class PartitionFeeds:
         self.active: Sequence[PartitionFeed] = active
         self.wanted_tables = frozenset[int]().union(*(feed.table_ids for feed in active))
         self.wanted_previous = frozenset[int]().union(
-            *(feed.table_ids for feed in active if feed.message.definition.options.needs_previous)
+            *(feed.table_ids for feed in active if feed.shows_previous)
         )
-        previous = [feed for feed in active if feed.message.definition.options.needs_previous]
+        previous = [feed for feed in active if feed.shows_previous]
         self.starts = Starts(_lowest_starts(active), _lowest_starts(previous))
         self.watched_spans: tuple[Span, ...] = tuple({span: None for feed in active for span in feed.spans})
 
@@ -144,9 +167,9 @@ class PartitionFeeds:
         """Whether the feed is emitted, or will be with the next rows."""
         return self._feeds[feed_id].status is FeedStatus.ACTIVE
 
-    def active_feeds(self) -> tuple[ActiveFeed, ...]:
-        """The feeds that a checkpoint holds for."""
-        return tuple(ActiveFeed(feed.id, feed.epoch) for feed in self.active)
+    def active_feeds(self, lagging: Container[FeedId]) -> tuple[ActiveFeed, ...]:
+        """The feeds that a checkpoint holds for: those that lag are not among them."""
+        return tuple(ActiveFeed(feed.id, feed.epoch) for feed in self.active if feed.id not in lagging)
 
     # ---- control ----
 
@@ -198,9 +221,11 @@ class PartitionFeeds:
 
     def want_previous(self, span: Span) -> bool:
         """See ``tidegate.processor.waiting.Watchers``."""
-        return any(
-            feed.message.definition.options.needs_previous and feed.watches(span) for feed in self.active
-        )
+        return any(feed.shows_previous and feed.watches(span) for feed in self.active)
+
+    def begins_with_scan(self, span: Span) -> bool:
+        """See ``tidegate.processor.waiting.Watchers``."""
+        return any(feed.begins_with_scan and feed.watches(span) for feed in self.active)
 
     def fail_unreachable(self, lost: Unreachable) -> None:
         """Stop the feeds whose rows no scan can bring."""
@@ -212,6 +237,17 @@ class PartitionFeeds:
                     "create the feed again"
                 )
                 self.fail(feed.id, error)
+
+    def fail_overtaken(
+        self, feed_id: FeedId, range_id: RangeId, complete_to: Timestamp, threshold: Timestamp
+    ) -> None:
+        """Stop a feed that lags by more than the store keeps."""
+        error = FeedError(
+            f"rows of range {range_id} above {complete_to} were not emitted yet, and the store has removed "
+            f"versions up to its GC threshold {threshold}: create the feed again, with a later cursor or an "
+            "initial scan"
+        )
+        self.fail(feed_id, error)
 
     def fail_mutated(self, mutation: Mutation) -> None:
         """Stop the feeds that watch keys whose rows changed without a record."""
@@ -324,6 +360,8 @@ def _passed_rows(feed: PartitionFeed, start: Timestamp) -> FeedError | None:
     registered = feed.registered
     if feed.status is not FeedStatus.REGISTERED or registered is None or start >= registered.highest:
         return None
+    if feed.message.definition.options.cursor is not None:
+        return None  # it begins in the past, and what has passed since is scanned for
     return FeedError(
         f"rows up to {registered.highest} had passed when the partition registered it at offset "
         f"{registered.position}, above the start {start} that was fixed for all partitions: the partition's "

@@ -12,7 +12,7 @@ partitions' ranges, between batches. All are pure: no clock, no randomness, no I
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -29,13 +29,14 @@ from tidegate.processor.batch import (
     StateTable,
     StepResult,
 )
+from tidegate.processor.committed import Delivery
 from tidegate.processor.digest import RowDigests
 from tidegate.processor.emitter import Emission
-from tidegate.processor.feeds import PartitionFeeds
+from tidegate.processor.feeds import PartitionFeed, PartitionFeeds
 from tidegate.processor.pushes import Pusher, PushPolicy
 from tidegate.processor.ranges import PartitionRanges
 from tidegate.processor.restore import RangeRows, require_digests, require_sizes
-from tidegate.processor.rows import PartitionRows
+from tidegate.processor.rows import Decoded, PartitionRows
 from tidegate.processor.state_codec import (
     NOWHERE,
     POSITION_KEY,
@@ -153,18 +154,17 @@ class PartitionProcessor:
             )
         position = self._position
         due = [record for record in records if self._counts(record)]
-        versions: list[Version] = []
         result = StepResult(None)
         entries = decode_batch((record.key, record.value) for record in due)
         for record, entry in zip(due, entries, strict=True):
-            self._apply(record, entry, versions, result)
+            self._apply(record, entry, result)
         if records:
             self._advance(Offset(records[-1].offset))
             position.log_time_ms = max(position.log_time_ms, *(record.timestamp for record in records))
         if end is not None:
             self._advance(Offset(end - 1))
-        self._settle(versions, result)
-        self._emit(versions, result)
+        self._settle(result)
+        self._emit(result)
         self._ask(result)
         result.requests += self._pusher.due(self._ranges.touched, position.log_time_ms)
         return self._finish(result, everything=False)
@@ -190,9 +190,9 @@ class PartitionProcessor:
         for record in records:
             if record.offset <= self._position.control_offset:
                 continue
-            activated |= self._feeds.take_up(
-                record.message, self._position.offset, self._position.high, self._rows
-            )
+            if self._feeds.take_up(record.message, self._position.offset, self._position.high, self._rows):
+                activated = True
+                self._ranges.catch_ups.begin(self._feeds[record.message.feed_id])
             self._position.control_offset = record.offset
         return self._finish(result, everything=activated)
 
@@ -256,20 +256,18 @@ class PartitionProcessor:
 
     # ---- inside a step ----
 
-    def _apply(
-        self, record: LogRecord, entry: Entry | MalformedEntry, versions: list[Version], result: StepResult
-    ) -> None:
+    def _apply(self, record: LogRecord, entry: Entry | MalformedEntry, result: StepResult) -> None:
         offset = Offset(record.offset)
         if isinstance(entry, MalformedEntry):
             self._ranges.refuse(record, entry, passed=offset <= self._position.offset)
         elif isinstance(entry, DescriptorUpdate):
-            self._learn((entry,), versions, offset, result)
+            self._learn((entry,), offset, result)
         else:
             if isinstance(entry, Snapshot):
-                self._learn(entry.descriptors, versions, offset, result)
+                self._learn(entry.descriptors, offset, result)
                 self._raise_high(entry.high)
-            self._add(self._ranges.take(record, entry), versions)
-            self._fail_feeds(versions, result)
+            self._ranges.take(record, entry)
+            self._fail_feeds(result)
 
     def _counts(self, record: LogRecord) -> bool:
         """Whether a record is new to the partition, or was passed by it and not by its range."""
@@ -285,74 +283,95 @@ class PartitionProcessor:
         if behind and self._read == self._position.offset:
             self._ranges.catch_up()
 
-    def _settle(self, versions: list[Version], result: StepResult) -> None:
+    def _settle(self, result: StepResult) -> None:
         """Answer claims, and apply what ranges are behind with: a bounded number of entries."""
-        if self._feeds.active is not self._watched:
-            self._watched = self._feeds.active
-            self._ranges.release_unneeded()
+        self._look_at_feeds()
         room = _DRAIN_MAX
         while True:
-            drained, taken = self._ranges.drain(room)
-            self._add(drained, versions)
-            self._fail_feeds(versions, result)
+            taken = self._ranges.drain(room)
+            self._fail_feeds(result)
             room -= taken
             if not self._ranges.settle() and not (taken and room):
                 return
 
+    def _look_at_feeds(self) -> None:
+        """Nothing is waited for, or kept, for the sake of feeds that are gone."""
+        if self._feeds.active is not self._watched:
+            self._watched = self._feeds.active
+            self._ranges.release_unneeded()
+            self._ranges.catch_ups.look_at_feeds()
+
     def _ask(self, result: StepResult) -> None:
         """Ask for scans; what no scan can bring is told in the step that begins it."""
         result.requests += self._ranges.due(self._position.offset, self._position.log_time_ms)
-        self._fail_feeds([], result)
+        self._fail_feeds(result)
 
-    def _add(self, committed: list[Version], versions: list[Version]) -> None:
-        if committed:
-            versions += committed
-            self._raise_high(max(version.timestamp for version in committed))
-
-    def _fail_feeds(self, versions: list[Version], result: StepResult) -> None:
+    def _fail_feeds(self, result: StepResult) -> None:
         """Rows that no feed can be given any more, whatever is scanned."""
         for lost in self._ranges.take_unreachable():
-            self._emit_before(versions, result)
+            self._emit(result)
             self._feeds.fail_unreachable(lost)
         for mutation in self._ranges.take_mutations():
-            self._emit_before(versions, result)
+            self._emit(result)
             self._feeds.fail_mutated(mutation)
+        for overtaken in self._ranges.catch_ups.take_overtaken():
+            self._emit(result)
+            self._feeds.fail_overtaken(*overtaken)
 
-    def _learn(
-        self,
-        updates: Iterable[DescriptorUpdate],
-        versions: list[Version],
-        offset: Offset,
-        result: StepResult,
-    ) -> None:
+    def _learn(self, updates: Iterable[DescriptorUpdate], offset: Offset, result: StepResult) -> None:
         """Take descriptor versions; rows before a new one are read first, as the log has them."""
         for update in updates:
             if self._rows.is_new(update):
-                self._emit_before(versions, result)
+                self._emit(result)
             try:
                 self._rows.learn(update)
             except (DescriptorConflict, EncodingError) as error:
-                self._emit_before(versions, result)
+                self._emit(result)
                 self._feeds.fail_table(update.table_id, error)
                 result.incidents.append(Incident(self.partition, offset, None, None, str(error)))
 
-    def _emit_before(self, versions: list[Version], result: StepResult) -> None:
-        """What stands earlier in the log comes out before what is found now takes effect."""
-        self._emit(versions, result)
-        versions.clear()
-
-    def _emit(self, versions: list[Version], result: StepResult) -> None:
-        if not versions or not self._feeds.active:
-            return
-        feeds = self._feeds
-        rows = self._rows.decode(versions, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
+    def _emit(self, result: StepResult) -> None:
+        """Let the rows of all versions so far come out, before anything else takes effect."""
+        shared, parted = self._ranges.take_committed()
+        if shared:
+            self._raise_high(max(version.timestamp for version in shared))
+            self._emit_shared(shared, parted, result)
         for feed in self._feeds.active:
-            if feed.emitter is None:
-                continue
-            into = Emission(result.outputs.setdefault(feed.id, []), result.unframed.setdefault(feed.id, []))
-            error = feed.emitter.emit(versions, rows, into)
-            if error is not None:
-                self._feeds.fail(feed.id, error)
+            for delivery in parted.get(feed.id, ()):
+                self._deliver(feed, delivery, result)
+
+    def _emit_shared(self, versions: list[Version], parted: Container[FeedId], result: StepResult) -> None:
+        feeds = self._feeds
+        receivers = [feed for feed in feeds.active if feed.id not in parted and not feed.scans_only]
+        if receivers:
+            rows = self._rows.decode(versions, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
+            for feed in receivers:
+                self._emit_rows(feed, versions, rows, result)
+
+    def _deliver(self, feed: PartitionFeed, delivery: Delivery, result: StepResult) -> None:
+        """What a feed is given alone."""
+        versions, scanned_at = delivery
+        if feed.scans_only and scanned_at is None:
+            return
+        previous = feed.table_ids if feed.shows_previous else frozenset[int]()
+        rows = self._rows.decode(versions, feed.table_ids, previous, scanned_at=scanned_at)
+        self._emit_rows(feed, versions, rows, result, scanned=scanned_at is not None)
+
+    def _emit_rows(
+        self,
+        feed: PartitionFeed,
+        versions: list[Version],
+        rows: list[Decoded],
+        result: StepResult,
+        *,
+        scanned: bool = False,
+    ) -> None:
+        if feed.emitter is None:
+            return
+        into = Emission(result.outputs.setdefault(feed.id, []), result.unframed.setdefault(feed.id, []))
+        error = feed.emitter.emit(versions, rows, into, scanned=scanned)
+        if error is not None:
+            self._feeds.fail(feed.id, error)
 
     def _raise_high(self, timestamp: Timestamp) -> None:
         if timestamp > self._position.high:
@@ -361,7 +380,8 @@ class PartitionProcessor:
     def _finish(self, result: StepResult, *, everything: bool) -> StepResult:
         """Freeze what changed, and add what the step has to report."""
         position = self._position
-        checkpoint = self._checkpoint(everything=everything)
+        caught_up = self._ranges.settle_lags()
+        checkpoint = self._checkpoint(everything=everything or caught_up)
         if checkpoint.ranges:
             result.checkpoint = checkpoint
         result.changes = self._freeze()
@@ -373,9 +393,8 @@ class PartitionProcessor:
 
     def _checkpoint(self, *, everything: bool) -> PartitionCheckpoint:
         ranges = self._ranges.checkpoints(self._feeds.watched_spans, everything=everything)
-        return PartitionCheckpoint(
-            self.partition, self._position.offset, self._feeds.active_feeds(), tuple(ranges)
-        )
+        feeds = self._feeds.active_feeds(self._ranges.catch_ups.lagging)
+        return PartitionCheckpoint(self.partition, self._position.offset, feeds, tuple(ranges))
 
     def _freeze(self) -> list[StateChange]:
         changes = self._ranges.freeze(self._position.offset, self._read)
@@ -412,6 +431,7 @@ class PartitionProcessor:
         self._read = self._position.offset if behind is None else Offset(behind - 1)
         self._rows.restore(others[StateTable.DESCRIPTORS])
         self._feeds.restore(value for _, value in others[StateTable.FEEDS])
+        self._ranges.catch_ups.restore()
         require_sizes(self.partition, stored, self._sizes())
         require_digests(self.partition, stored, self._digests.digests(self._ranges.intents_hash))
 

@@ -7,14 +7,15 @@ stay in its backlog until what it waits for has come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from tidegate.changefeed.feed import FeedId
 from tidegate.errors import MalformedEntry, RangeError
 from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp
 from tidegate.processor.batch import Incident, LogRecord, RangeCheckpoint, StateChange
-from tidegate.processor.catch_ups import SCAN_REPEAT_MS, CatchUpLimits, CatchUps
-from tidegate.processor.committed import CommittedVersions, scanned_version
+from tidegate.processor.catch_ups import CatchUpLimits, CatchUps
+from tidegate.processor.committed import CommittedVersions, Delivery, scanned_version
 from tidegate.processor.exchange import Exchanges
 from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.state_codec import chunk_rows, intent_rows, range_row
@@ -44,7 +45,7 @@ from tidegate.rangefeed.backlog import Backlog, MemoryQueue, QueueFactory, RawEn
 from tidegate.rangefeed.handoff import Exchange, HandOff
 from tidegate.rangefeed.intent_budget import PartitionSpill
 from tidegate.rangefeed.range_state import RangeState, RangeStatus, Version
-from tidegate.rangefeed.scan import RangeScan
+from tidegate.rangefeed.scan import SCAN_REPEAT_MS, RangeScan
 from tidegate.rows.table_key import without_tenant
 from tidegate.spans import Span
 
@@ -390,6 +391,10 @@ class PartitionRanges:
                 if state.status is RangeStatus.ENDED and backlog.parked:
                     self._leave(state, self._backlogs[state.range_id].start)
         return answered
+
+    def take_committed(self) -> tuple[list[Version], Mapping[FeedId, Sequence[Delivery]]]:
+        """The versions since the last call: of all feeds, and of those that are given them alone."""
+        return self.committed.take_out(self.catch_ups.lagging)
 
     def take_exchanges(self) -> list[Exchange]:
         """Claims and hand-offs for other partitions since the last call."""

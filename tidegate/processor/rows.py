@@ -152,17 +152,36 @@ class PartitionRows:
         wanted: Container[int],
         wanted_previous: Container[int] = frozenset(),
         starts: Starts = _EVERY_VERSION,
+        scanned_at: Timestamp | None = None,
     ) -> list[Decoded]:
         """The row of each version that a feed wants, in its version's place; nothing else is looked into.
 
         Wanted are the tables in ``wanted``, above their ``starts``, but for what the writer wants omitted
         from feeds. The rows of the tables in ``wanted_previous`` come with the version that they replaced.
         One that cannot be read is no fault of the row: feeds that do not need it take the row all the same.
+
+        What an initial scan found is read by the descriptor of the time that it was ``scanned_at``, wherever
+        feeds start.
         """
+        if scanned_at is not None:
+            return [self._decode_scanned(version, wanted, scanned_at) for version in versions]
         return [
             None if version.omit_in_rangefeeds else self._decode(version, wanted, wanted_previous, starts)
             for version in versions
         ]
+
+    def _decode_scanned(self, version: Version, wanted: Container[int], scanned_at: Timestamp) -> Decoded:
+        try:
+            table_id = table_id_of(version.key)
+        except EncodingError:
+            return None
+        if table_id not in wanted:
+            return None
+        try:
+            row = self.catalog.at(table_id, scanned_at).decode(version.key, version.value)
+            return None if row is None else row._replace(scanned_at=scanned_at)
+        except FeedError as error:
+            return TableRowError(table_id, version, error)
 
     def _decode(
         self, version: Version, wanted: Container[int], wanted_previous: Container[int], starts: Starts

@@ -18,6 +18,7 @@ from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.digest import TableDigests, row_hash
 from tidegate.processor.exchange_codec import claim_message, hand_off_message, read_claim, read_hand_off
+from tidegate.processor.lag_codec import gaps_by_feed, lag_message, lags_message, read_lags
 from tidegate.processor.scan_codec import read_scan, scan_message
 from tidegate.processor.stored import STATE_VERSION, is_readable, pack, unpack
 from tidegate.raftlog.decode import decode_entry
@@ -32,6 +33,7 @@ from tidegate.raftlog.entry import (
     Snapshot,
     TxnId,
 )
+from tidegate.rangefeed.gap import Lag
 from tidegate.rangefeed.handoff import Hole, Promise
 from tidegate.rangefeed.range_state import Floor, Quarantine, RangeState, RangeStatus
 from tidegate.rangefeed.resolver import Resolver
@@ -182,10 +184,14 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
             resolved_wall=hole.resolved.wall,
             start=start,
             end=end,
+            lags=lags_message(hole.lags),
         )
-    for index, resolved, span in state.promises:
+    for index, resolved, span, lags in state.promises:
         start, end = span or (b"", b"")
-        message.promises.add(index=index, resolved_wall=resolved.wall, start=start, end=end)
+        message.promises.add(
+            index=index, resolved_wall=resolved.wall, start=start, end=end, lags=lags_message(lags)
+        )
+    message.lags.extend(lag_message(Lag(*item)) for item in sorted(state.lags.items()))
 
 
 class StoredRange(NamedTuple):
@@ -270,15 +276,25 @@ def _read_waiting(row: pb.Range, state: RangeState) -> None:
     state.claims = set(map(read_claim, row.claims))
     state.holes = list(map(_hole, row.holes))
     state.promises = [
-        Promise(RaftIndex(promise.index), _resolved(promise.resolved_wall), _span(promise.start, promise.end))
+        Promise(
+            RaftIndex(promise.index),
+            _resolved(promise.resolved_wall),
+            _span(promise.start, promise.end),
+            read_lags(promise),
+        )
         for promise in row.promises
     ]
+    state.lags = gaps_by_feed(row.lags)
 
 
 def _hole(message: pb.Hole) -> Hole:
     span = _span(message.start, message.end)
     return Hole(
-        RaftIndex(message.before), RaftIndex(message.last_index), span, _resolved(message.resolved_wall)
+        RaftIndex(message.before),
+        RaftIndex(message.last_index),
+        span,
+        _resolved(message.resolved_wall),
+        read_lags(message),
     )
 
 

@@ -43,7 +43,7 @@ class Position(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., control_offset: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., log_time_ms: _Optional[int] = ..., log_id: _Optional[str] = ..., control_id: _Optional[str] = ..., ranges: _Optional[int] = ..., descriptor_rows: _Optional[int] = ..., feed_rows: _Optional[int] = ..., next_hand_off: _Optional[int] = ..., ranges_digest: _Optional[int] = ..., intents_digest: _Optional[int] = ..., descriptors_digest: _Optional[int] = ..., feeds_digest: _Optional[int] = ..., own_hash: _Optional[int] = ...) -> None: ...
 
 class Range(_message.Message):
-    __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions", "behind", "hand_offs", "claims", "scan", "holes", "promises", "unseen")
+    __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions", "behind", "hand_offs", "claims", "scan", "holes", "promises", "unseen", "lags")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +71,7 @@ class Range(_message.Message):
     HOLES_FIELD_NUMBER: _ClassVar[int]
     PROMISES_FIELD_NUMBER: _ClassVar[int]
     UNSEEN_FIELD_NUMBER: _ClassVar[int]
+    LAGS_FIELD_NUMBER: _ClassVar[int]
     offset: int
     generation: int
     applied: int
@@ -98,7 +99,34 @@ class Range(_message.Message):
     holes: _containers.RepeatedCompositeFieldContainer[Hole]
     promises: _containers.RepeatedCompositeFieldContainer[Promise]
     unseen: int
-    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ..., behind: _Optional[int] = ..., hand_offs: _Optional[_Iterable[_Union[HandOff, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., unseen: _Optional[int] = ...) -> None: ...
+    lags: _containers.RepeatedCompositeFieldContainer[Lag]
+    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ..., behind: _Optional[int] = ..., hand_offs: _Optional[_Iterable[_Union[HandOff, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., unseen: _Optional[int] = ..., lags: _Optional[_Iterable[_Union[Lag, _Mapping]]] = ...) -> None: ...
+
+class Lag(_message.Message):
+    __slots__ = ("feed_id", "gaps")
+    FEED_ID_FIELD_NUMBER: _ClassVar[int]
+    GAPS_FIELD_NUMBER: _ClassVar[int]
+    feed_id: str
+    gaps: _containers.RepeatedCompositeFieldContainer[Gap]
+    def __init__(self, feed_id: _Optional[str] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ...) -> None: ...
+
+class Lags(_message.Message):
+    __slots__ = ("lags",)
+    LAGS_FIELD_NUMBER: _ClassVar[int]
+    lags: _containers.RepeatedCompositeFieldContainer[Lag]
+    def __init__(self, lags: _Optional[_Iterable[_Union[Lag, _Mapping]]] = ...) -> None: ...
+
+class Gap(_message.Message):
+    __slots__ = ("start", "end", "complete_wall", "complete_logical")
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_WALL_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    start: bytes
+    end: bytes
+    complete_wall: int
+    complete_logical: int
+    def __init__(self, start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., complete_wall: _Optional[int] = ..., complete_logical: _Optional[int] = ...) -> None: ...
 
 class Claim(_message.Message):
     __slots__ = ("child", "parent", "last_index", "start", "end")
@@ -115,18 +143,20 @@ class Claim(_message.Message):
     def __init__(self, child: _Optional[int] = ..., parent: _Optional[int] = ..., last_index: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ...) -> None: ...
 
 class HandOff(_message.Message):
-    __slots__ = ("claim", "resolved_wall", "complete", "start", "end")
+    __slots__ = ("claim", "resolved_wall", "complete", "start", "end", "lags")
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    LAGS_FIELD_NUMBER: _ClassVar[int]
     claim: Claim
     resolved_wall: int
     complete: bool
     start: bytes
     end: bytes
-    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., resolved_wall: _Optional[int] = ..., complete: _Optional[bool] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ...) -> None: ...
+    lags: Lags
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., resolved_wall: _Optional[int] = ..., complete: _Optional[bool] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., lags: _Optional[_Union[Lags, _Mapping]] = ...) -> None: ...
 
 class Exchange(_message.Message):
     __slots__ = ("claim", "hand_off")
@@ -167,30 +197,34 @@ class Scan(_message.Message):
     def __init__(self, snapshot_offset: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., after_wall: _Optional[int] = ..., after_logical: _Optional[int] = ..., upto_wall: _Optional[int] = ..., upto_logical: _Optional[int] = ..., with_prev: _Optional[bool] = ..., next_key: _Optional[bytes] = ..., request_id: _Optional[int] = ..., asked_ms: _Optional[int] = ..., first_request_id: _Optional[int] = ..., lacking: _Optional[bool] = ...) -> None: ...
 
 class Hole(_message.Message):
-    __slots__ = ("before", "last_index", "resolved_wall", "start", "end")
+    __slots__ = ("before", "last_index", "resolved_wall", "start", "end", "lags")
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
     RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    LAGS_FIELD_NUMBER: _ClassVar[int]
     before: int
     last_index: int
     resolved_wall: int
     start: bytes
     end: bytes
-    def __init__(self, before: _Optional[int] = ..., last_index: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ...) -> None: ...
+    lags: Lags
+    def __init__(self, before: _Optional[int] = ..., last_index: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., lags: _Optional[_Union[Lags, _Mapping]] = ...) -> None: ...
 
 class Promise(_message.Message):
-    __slots__ = ("index", "resolved_wall", "start", "end")
+    __slots__ = ("index", "resolved_wall", "start", "end", "lags")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    LAGS_FIELD_NUMBER: _ClassVar[int]
     index: int
     resolved_wall: int
     start: bytes
     end: bytes
-    def __init__(self, index: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ...) -> None: ...
+    lags: Lags
+    def __init__(self, index: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., lags: _Optional[_Union[Lags, _Mapping]] = ...) -> None: ...
 
 class Floor(_message.Message):
     __slots__ = ("start", "end", "resolved_wall")

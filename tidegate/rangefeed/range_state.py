@@ -231,9 +231,7 @@ class RangeState:
             return None if self.quarantine is None else self._hand_off_of_a_hole(claim)
         if index <= self.applied:
             promised = next((promise for promise in self.promises if promise.at == index), _NO_PROMISE)
-            return HandOff(
-                claim, promised.resolved, complete=True, span=promised.span, lags=promised.lags
-            )
+            return HandOff(claim, promised.resolved, complete=True, span=promised.span, lags=promised.lags)
         if self.quarantine is not None:
             return self._hand_off_of_a_hole(claim)
         if self.status is RangeStatus.ENDED or self._is_taken_over_by(claim.span):

@@ -13,6 +13,8 @@ from tidegate.raftlog.entry import KeyValue, Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.spans import Span
 
+#: A scan without progress for so much log time is asked for again.
+SCAN_REPEAT_MS: Final = 30_000
 _NOT_ASKED: Final = 0
 
 

@@ -15,10 +15,10 @@ from tests.unit.processor.test_quarantine import BREAKAGES, Breakage
 from tidegate.changefeed.control import Remove
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.options import Envelope
-from tidegate.processor.ranges import SCAN_REPEAT_MS
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import KeyValue, Offset, RangeId
 from tidegate.raftlog.request import Scan
+from tidegate.rangefeed.scan import SCAN_REPEAT_MS
 from tidegate.spans import Span
 
 _FEED = activation([PLAIN.descriptor])
