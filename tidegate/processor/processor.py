@@ -29,6 +29,7 @@ from tidegate.processor.batch import (
     StateTable,
     StepResult,
 )
+from tidegate.processor.catch_ups import CatchUpLimits
 from tidegate.processor.committed import Delivery
 from tidegate.processor.digest import RowDigests
 from tidegate.processor.emitter import Emission
@@ -63,7 +64,8 @@ class ProcessorConfig:
 
     ``log_id`` and ``control_id`` name the very topics that are read, not just their names; a state that was
     built from others is refused. ``queue`` makes the queues of ranges that fall behind (in memory if absent),
-    ``spill`` has room for open transactions beyond memory (all are in memory if absent).
+    ``spill`` has room for open transactions beyond memory (all are in memory if absent). ``catch_up`` bounds
+    what feeds that lag may take.
     """
 
     push: PushPolicy = field(default_factory=PushPolicy)
@@ -71,6 +73,7 @@ class ProcessorConfig:
     control_id: str = ""
     queue: QueueFactory | None = None
     spill: PartitionSpill | None = None
+    catch_up: CatchUpLimits | None = None
 
 
 class PartitionProcessor:
@@ -84,7 +87,9 @@ class PartitionProcessor:
         self._read = NOWHERE
         self._rows = PartitionRows()
         self._feeds = PartitionFeeds(partition)
-        self._ranges = PartitionRanges(partition, partitions, self._feeds, config.queue, config.spill)
+        self._ranges = PartitionRanges(
+            partition, partitions, self._feeds, config.queue, config.spill, config.catch_up
+        )
         self._digests = RowDigests()
         self._watched = self._feeds.active
         self._pusher = Pusher(config.push)

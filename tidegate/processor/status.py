@@ -8,6 +8,7 @@ from heapq import nsmallest
 from typing import Any, Final, NamedTuple
 
 from tidegate.hlc import ResolvedTimestamp
+from tidegate.processor.catch_ups import LaggingFeed
 from tidegate.processor.pushes import Pusher
 from tidegate.processor.range_facts import Condition, Json, OpenTxn, RangeFacts, ScanFacts
 from tidegate.processor.ranges import PartitionRanges
@@ -58,7 +59,8 @@ class PartitionStatus:
     ``tracked_intents`` are the open intents of its open transactions. ``slowest`` are its live ranges that
     are least far resolved, ``resolved`` is the first of them. ``backlog_entries`` are the entries of all
     ranges that are behind, parked or not. ``log_time_ms`` is the highest record time that it has read.
-    ``spilled`` are those of the open transactions that are beyond memory.
+    ``spilled`` are those of the open transactions that are beyond memory. ``lagging`` are the feeds that its
+    checkpoints do not name.
     """
 
     partition: int
@@ -74,6 +76,7 @@ class PartitionStatus:
     backlog_entries: int = 0
     log_time_ms: int = 0
     spilled: SpillCounts = _NONE
+    lagging: tuple[LaggingFeed, ...] = ()
 
 
 class RangeSpan(NamedTuple):
@@ -145,6 +148,7 @@ class StatusReader:
             sum(len(backlog.queue) for backlog in backlogs.values()),
             log_time_ms,
             _NONE if self._ranges.spill is None else self._ranges.spill.counts,
+            self._ranges.catch_ups.status(),
         )
 
     def ranges_in(self, span: Span) -> RangesIn:

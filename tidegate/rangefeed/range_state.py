@@ -399,6 +399,7 @@ class RangeState:
 
     def _take_snapshot_chunk(self, chunk: Snapshot) -> None:
         if self.passes_over(chunk):
+            self.gc_threshold = max(self.gc_threshold, chunk.gc_threshold)
             return
         if self.status is RangeStatus.QUARANTINED and chunk.chunk == 0:
             self.chunks = []

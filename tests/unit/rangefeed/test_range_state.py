@@ -26,6 +26,7 @@ from tidegate.raftlog.entry import (
     WriteIntent,
     WriteValue,
 )
+from tidegate.rangefeed.gap import Gap, Lag
 from tidegate.rangefeed.handoff import Claim, HandOff
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.spans import Span
@@ -261,8 +262,8 @@ def test_a_snapshot_ends_the_quarantine_and_the_hole_is_remembered() -> None:
     assert state.resolved == Timestamp(40)
     assert [state.answer(_claim(index)) for index in (11, 13, 15, 16)] == [
         HandOff(_claim(11), ZERO_RESOLVED, complete=True),
-        HandOff(_claim(13), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN),
-        HandOff(_claim(15), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN),
+        HandOff(_claim(13), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, lags=()),
+        HandOff(_claim(15), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, lags=()),
         None,
     ]
 
@@ -272,7 +273,7 @@ def test_a_range_in_a_hole_tells_how_far_it_came() -> None:
     state.quarantine_at(Offset(99), "a hole", ResolvedTimestamp(Timestamp(9)))
     assert state.answer(_claim(11)) == HandOff(_claim(11), ZERO_RESOLVED, complete=True)
     assert state.answer(_claim(12)) == HandOff(
-        _claim(12), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN
+        _claim(12), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, lags=()
     )
 
 
@@ -282,7 +283,7 @@ def test_a_hand_off_carries_what_was_resolved_at_the_split() -> None:
     state.apply(_snapshot(12, generation=2, closed=20))
     state.apply(_command(13, closed=30, generation=2))
     assert state.answer(_claim(12)) == HandOff(
-        _claim(12), ResolvedTimestamp(Timestamp(9)), complete=True, span=_SPAN
+        _claim(12), ResolvedTimestamp(Timestamp(9)), complete=True, span=_SPAN, lags=()
     )
 
 
@@ -294,8 +295,32 @@ def test_of_very_many_holes_the_oldest_are_told_as_one_of_which_nothing_is_known
     assert len(state.holes) == 64
     assert state.answer(_claim(15)) == HandOff(_claim(15), ZERO_RESOLVED, complete=False)
     assert state.answer(_claim(705)) == HandOff(
-        _claim(705), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN
+        _claim(705), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, lags=()
     )
+
+
+def test_a_hand_off_says_what_feeds_lacked_at_that_index() -> None:
+    gap = Gap(_SPAN, Timestamp(3))
+    state = _live()
+    state.serves, state.lags = ("late", "other"), {"late": (gap,)}
+    state.apply(_command(11, closed=20, trigger=Trigger.SPLIT))
+    state.apply(_snapshot(11, generation=2, closed=20))
+    state.lags = {}
+    answer = state.answer(_claim(11))
+    assert answer is not None
+    assert answer.lags == (Lag("late", (gap,)), Lag("other", ()))
+
+
+def test_a_hole_says_what_feeds_lacked_before_it() -> None:
+    gap = Gap(_SPAN, Timestamp(3))
+    state = _live()
+    state.lags = {"late": (gap,)}
+    state.quarantine_at(Offset(99), "a hole", ResolvedTimestamp(Timestamp(9)))
+    answers = [state.answer(_claim(12))]
+    state.apply(_snapshot(15, closed=40))
+    state.lags = {}
+    answers.append(state.answer(_claim(12)))
+    assert [answer and answer.lags for answer in answers] == [(Lag("late", (gap,)),)] * 2
 
 
 def test_what_a_range_had_not_seen_when_it_began_it_hands_off_as_a_hole() -> None:

@@ -1,0 +1,269 @@
+"""Feeds that begin in the past or with a scan: nothing is left out, in order, and no marker too early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.feeds import WITH_MARKERS, activation
+from tests.hand_log import HandLog, at
+from tests.unit.processor.driving import Driven, StoredState, rows_of, timestamp_of
+from tests.unit.processor.logs import PLAIN
+from tidegate.changefeed.control import Activate, Active, Register, Remove
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
+from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.record import RowRecord, parse_record
+from tidegate.hlc import Timestamp
+from tidegate.processor.batch import OutputRecord
+from tidegate.processor.catch_ups import CatchUpLimits
+from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.raftlog.entry import KeyValue, RangeId
+from tidegate.raftlog.request import Scan
+from tidegate.rows import TableCodec
+from tidegate.spans import Span
+
+_LATE = FeedId("late")
+_MIDDLE = PLAIN.key(100)
+_WATCHED = TableCodec(PLAIN.descriptor).primary_span
+_LIVE = activation([PLAIN.descriptor], feed_id="live")
+
+
+def _late(*, cursor: float | None = None, scan: InitialScan = InitialScan.NO, start: float = 0) -> Activate:
+    options = replace(
+        WITH_MARKERS, cursor=None if cursor is None else at(cursor), initial_scan=scan, mvcc_timestamp=True
+    )
+    first = at(start if cursor is None else cursor)
+    return activation([PLAIN.descriptor], options, start=first, feed_id=_LATE)
+
+
+class _Late:
+    """One range with rows of seconds 1 and 2, a live feed, and one that is activated then."""
+
+    def __init__(self, message: Activate, limits: CatchUpLimits | None = None) -> None:
+        self.log = HandLog(partitions=1)
+        self.log.describe(PLAIN)
+        self.range = self.log.open_range(1, PLAIN.span)
+        self.range.apply(PLAIN.put(1, 1, "first"), close=0)
+        self.range.apply(PLAIN.put(2, 1, "second"), PLAIN.put(2, 200, "other"), close=2)
+        self.config = ProcessorConfig(catch_up=limits)
+        self.driven = Driven(PartitionProcessor(0, 1, self.config))
+        self.driven.control(_LIVE)
+        self.run()
+        self.driven.control(Register(message.definition), message)
+        self.run()
+
+    def run(self) -> None:
+        start = int(self.driven.processor.next_offset or 0)
+        self.driven.run(self.log.partitions[0][start:])
+        self.driven.step(())
+        while self.driven.processor.ready:
+            self.driven.step(())
+
+    def restart(self) -> None:
+        state: StoredState = self.driven.state
+        rows = ((table, key, value) for (table, key), value in state.items())
+        processor = PartitionProcessor.restore(0, 1, self.config, rows)
+        results = self.driven.results
+        self.driven = Driven(processor, state)
+        self.driven.results = results
+        self.run()
+
+    @property
+    def scans(self) -> list[Scan]:
+        requests = (request for result in self.driven.results for request in result.requests)
+        return [request for request in requests if isinstance(request, Scan)]
+
+    @property
+    def rows(self) -> list[tuple[bytes, Timestamp, Timestamp]]:
+        """Key, ``updated`` and ``mvcc_timestamp`` of the late feed's rows."""
+        return [_times(row) for result in self.driven.results for row in rows_of(result, _LATE)]
+
+    @property
+    def live(self) -> list[Timestamp]:
+        rows = (row for result in self.driven.results for row in rows_of(result, FeedId("live")))
+        return list(map(timestamp_of, rows))
+
+    def named(self) -> Iterator[bool]:
+        """For each checkpoint, whether it names the late feed."""
+        for result in self.driven.results:
+            if result.checkpoint is not None:
+                yield _LATE in {feed.feed_id for feed in result.checkpoint.feeds}
+
+    @property
+    def lagging(self) -> bool:
+        return bool(self.driven.processor.status().lagging)
+
+
+def _times(record: OutputRecord) -> tuple[bytes, Timestamp, Timestamp]:
+    row = parse_record(record.key, record.value)
+    assert isinstance(row, RowRecord)
+    assert row.updated is not None
+    assert row.mvcc_timestamp is not None
+    return record.key, row.updated, row.mvcc_timestamp
+
+
+def _kv(seconds: float, number: int, text: str) -> KeyValue:
+    key, value = PLAIN.pair(number, text)
+    return KeyValue(key, at(seconds), value)
+
+
+def _live_row(number: int, seconds: float) -> tuple[bytes, Timestamp, Timestamp]:
+    return b"[%d]" % number, at(seconds), at(seconds)
+
+
+def test_a_cursor_brings_what_has_passed_above_it_and_then_what_is_live() -> None:
+    late = _Late(_late(cursor=1))
+    (scan,) = late.scans
+    assert (scan.span, scan.after, scan.upto, scan.all_versions) == (_WATCHED, at(1), at(2), True)
+    late.range.scanned(scan, _kv(2, 1, "second"), _kv(2, 200, "other"))
+    late.range.apply(PLAIN.put(3, 1, "third"), close=3)
+    late.run()
+    assert late.rows == [_live_row(1, 2), _live_row(200, 2), _live_row(1, 3)]
+    assert late.live == [at(1), at(2), at(2), at(3)]
+
+
+def test_no_checkpoint_names_the_feed_before_its_last_gap_is_closed_and_then_one_has_all_ranges() -> None:
+    late = _Late(_late(cursor=1))
+    late.range.heartbeat(4)
+    late.run()
+    low, high = Span(_WATCHED.start, _MIDDLE), Span(_MIDDLE, _WATCHED.end)
+    late.range.scanned(late.scans[0], _kv(2, 1, "second"), span=low, last=False)
+    late.range.heartbeat(5)
+    late.run()
+    assert not any(late.named())
+    late.range.scanned(late.scans[0], _kv(2, 200, "other"), span=high)
+    late.run()
+    assert [*late.named()][-1]
+    checkpoint = late.driven.results[-2].checkpoint
+    assert checkpoint is not None
+    assert [item.range_id for item in checkpoint.ranges] == [RangeId(1)]
+    assert not late.lagging
+
+
+def test_what_is_committed_during_a_scan_comes_behind_the_chunk_of_its_key() -> None:
+    late = _Late(_late(cursor=1))
+    late.range.apply(PLAIN.put(3, 1, "third"), PLAIN.put(3, 200, "other"), close=2)
+    late.run()
+    assert late.rows == []
+    low, high = Span(_WATCHED.start, _MIDDLE), Span(_MIDDLE, _WATCHED.end)
+    late.range.scanned(late.scans[0], _kv(2, 1, "second"), span=low, last=False)
+    late.range.apply(PLAIN.put(4, 1, "fourth"), PLAIN.put(4, 200, "other"), close=2)
+    late.range.scanned(late.scans[0], _kv(2, 200, "other"), span=high)
+    late.run()
+    assert late.rows == [
+        *(_live_row(1, 2), _live_row(1, 3), _live_row(1, 4)),
+        *(_live_row(200, 2), _live_row(200, 3), _live_row(200, 4)),
+    ]
+    assert len(late.scans) == 1
+
+
+def test_what_is_too_much_to_hold_is_scanned_for_again() -> None:
+    late = _Late(_late(cursor=1), CatchUpLimits(held_bytes=1))
+    late.range.apply(PLAIN.put(3, 1, "third"), close=2)
+    late.range.scanned(late.scans[0], _kv(2, 1, "second"), _kv(2, 200, "other"))
+    late.run()
+    assert late.lagging
+    again = late.scans[-1]
+    assert (again.span, again.after, again.upto) == (_WATCHED, at(2), at(3))
+    late.range.scanned(again, _kv(3, 1, "third"))
+    late.run()
+    assert late.rows == [_live_row(1, 2), _live_row(200, 2), _live_row(1, 3)]
+    assert not late.lagging
+
+
+def test_an_initial_scan_below_what_has_passed_is_followed_by_a_scan_of_that() -> None:
+    late = _Late(_late(cursor=1, scan=InitialScan.YES))
+    late.range.scanned(late.scans[0], _kv(1, 1, "first"))
+    late.run()
+    again = late.scans[-1]
+    assert (again.after, again.upto, again.all_versions) == (at(1), at(2), True)
+    late.range.scanned(again, _kv(2, 1, "second"), _kv(2, 200, "other"))
+    late.run()
+    assert late.rows == [(b"[1]", at(1), at(1)), _live_row(1, 2), _live_row(200, 2)]
+    assert not late.lagging
+
+
+def test_a_scan_only_feed_is_given_nothing_else() -> None:
+    late = _Late(_late(scan=InitialScan.ONLY, start=2))
+    late.range.apply(PLAIN.put(3, 1, "third"), close=3)
+    late.range.scanned(late.scans[0], _kv(2, 1, "second"))
+    late.range.apply(PLAIN.put(4, 1, "fourth"), close=4)
+    late.run()
+    assert late.rows == [(b"[1]", at(2), at(2))]
+    assert not late.lagging
+
+
+def test_a_restart_scans_for_what_was_not_covered_and_for_nothing_else() -> None:
+    late = _Late(_late(cursor=1))
+    late.range.apply(PLAIN.put(3, 200, "held"), close=2)
+    low, high = Span(_WATCHED.start, _MIDDLE), Span(_MIDDLE, _WATCHED.end)
+    late.range.scanned(late.scans[0], _kv(2, 1, "second"), span=low, last=False)
+    late.run()
+    late.restart()
+    again = late.scans[-1]
+    assert (again.span, again.after, again.upto) == (high, at(1), at(3))
+    late.range.scanned(late.scans[0], _kv(2, 200, "to a request of before"), span=high)
+    late.range.scanned(again, _kv(2, 200, "other"), _kv(3, 200, "held"), span=high)
+    late.run()
+    assert late.rows == [_live_row(1, 2), _live_row(200, 2), _live_row(200, 3)]
+
+
+def test_a_cursor_at_or_above_all_that_has_passed_needs_no_scan() -> None:
+    late = _Late(_late(cursor=2))
+    late.range.apply(PLAIN.put(3, 1, "third"), close=3)
+    late.run()
+    assert late.scans == []
+    assert late.rows == [_live_row(1, 3)]
+    assert [*late.named()][-1]
+
+
+@pytest.mark.parametrize("message", [_late(cursor=1), _late(scan=InitialScan.YES, start=2)])
+def test_what_the_store_has_removed_fails_the_feed_by_a_sentence_with_both_timestamps(
+    message: Activate,
+) -> None:
+    late = _Late(message)
+    late.range.snapshot(close=2, high=2, gc=3)
+    late.range.scanned(late.scans[0], _kv(2, 1, "second"))
+    late.run()
+    (cause,) = (cause for cause in late.driven.causes if "GC threshold" in cause)
+    assert str(message.start) in cause
+    assert str(at(3)) in cause
+    assert late.live[-1] == at(2)
+
+
+def test_a_feed_that_is_removed_leaves_no_gaps() -> None:
+    late = _Late(_late(cursor=1))
+    late.driven.control(Remove(_LATE, FIRST_EPOCH))
+    late.run()
+    assert not late.lagging
+    late.range.scanned(late.scans[0], _kv(2, 1, "second"))
+    late.run()
+    assert late.rows == []
+
+
+def test_two_feeds_catch_up_on_one_range_in_turn() -> None:
+    late = _Late(_late(cursor=1))
+    other = activation(
+        [PLAIN.descriptor],
+        replace(WITH_MARKERS, initial_scan=InitialScan.YES),
+        start=at(2),
+        feed_id="other",
+    )
+    late.driven.control(Register(other.definition), other)
+    late.run()
+    assert len(late.scans) == 1
+    late.range.scanned(late.scans[0], _kv(2, 1, "second"), _kv(2, 200, "other"))
+    late.run()
+    assert len(late.rows) == 2
+    late.range.scanned(late.scans[1], _kv(2, 1, "second"))
+    late.run()
+    assert [len([*rows_of(result, FeedId("other"))]) for result in late.driven.results].count(1) == 1
+    assert not late.lagging
+
+
+def test_the_answer_to_an_activation_does_not_wait_for_scans() -> None:
+    late = _Late(_late(cursor=1))
+    acks = [ack for result in late.driven.results for ack in result.acks if ack.feed_id == _LATE]
+    assert isinstance(acks[-1], Active)
