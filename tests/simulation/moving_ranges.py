@@ -1,71 +1,106 @@
 """A store whose ranges split, merge and break, followed by partition processors that die and lag.
 
-Everything is a function of the seed: what the store does, which partition reads how far, when claims and
-hand-offs arrive, when requests are answered or lost, when a processor begins anew from what it committed.
-What comes out is checked against the true history at every step.
+Feeds come and go meanwhile: from the present, from the past, with an initial scan. Everything is a function
+of the seed: what the store does, which partition reads how far, when claims, hand-offs and messages about
+feeds arrive, when requests are answered or lost, when a processor begins anew from what it committed. What
+comes out is checked against the true history at every step.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from random import Random
 from typing import Final
 
 from sim.options import StoreOptions
+from sim.plan import Workload
 from sim.workloads.bank import Bank, BankOptions
+from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.driven_sim import DrivenSim
-from tests.feeds import activation
 from tests.logs import EVENTFUL_MIX, Record
-from tidegate.changefeed.record import RowRecord, parse_record
+from tests.simulation.feed_course import FeedCourse, FeedPlan, draw_feeds
+from tests.simulation.feed_judge import BrokenPromise
+from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
-    RangeCheckpoint,
+    OutputRecord,
+    PartitionCheckpoint,
     StateTable,
     StepResult,
 )
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.processor.pushes import PushPolicy
-from tidegate.raftlog.encode import partition_of
-from tidegate.raftlog.entry import Offset
-from tidegate.raftlog.request import RangeRequest
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.encode import encode_entry, partition_of
+from tidegate.raftlog.entry import Offset, ScanChunk
+from tidegate.raftlog.request import RangeRequest, Scan
 from tidegate.rangefeed.handoff import receiver_of
-from tidegate.rows import TableCodec
-from tidegate.spans import SpanFrontier
 
 _CONFIG: Final = ProcessorConfig(PushPolicy(age_ms=500, repeat_ms=300))
 _DRAIN_ROUNDS: Final = 400
+_LEAP_MS: Final = 31_000  # what is missing for so long is asked for again
+#: The feed that is there from the beginning on.
+_FIRST: Final = FeedPlan(0, None, InitialScan.NO, None, previous=False, first_table=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Troubles:
-    """How likely each thing is at each turn."""
+    """How likely each thing is at each turn; ``feeds`` come besides the one that is there from the start.
+
+    ``collect_ms``: versions that were replaced so long ago are collected; 0 is never.
+    """
 
     split: float = 0.1
     merge: float = 0.06
     corrupt: float = 0.03
     restart: float = 0.05
     lose_request: float = 0.1
+    repeat_request: float = 0.05
+    lose_chunk: float = 0.0
+    leap: float = 0.0
+    feeds: int = 0
+    collect_ms: int = 0
     partitions: int = 3
-
-
-class BrokenPromise(AssertionError):
-    """A row was lost, invented, or came out of order; or a checkpoint lied."""
 
 
 class MovingRanges:
     """One run."""
 
     def __init__(self, seed: int, troubles: Troubles | None = None) -> None:
+        self.seed = seed
         self.rng = Random(seed)
         self.troubles = troubles or Troubles()
         count = self.troubles.partitions
-        options = StoreOptions(
-            partitions=count,
+        self.sim = DrivenSim(self._workload(), self._store(), seed=seed)
+        self.logs: list[list[Record]] = [[] for _ in range(count)]
+        self.exchanges: list[list[ExchangeRecord]] = [[] for _ in range(count)]
+        self.requests: list[RangeRequest] = []
+        self.feeds: dict[FeedId, FeedCourse] = {}
+        self._control: list[ControlRecord] = []
+        self._told: dict[FeedId, int] = defaultdict(int)
+        self.partitions = [Partition(self, number) for number in range(count)]
+        self._create(_FIRST)
+        for _ in range(2):  # registered everywhere, then active everywhere, before anything happens
+            for partition in self.partitions:
+                partition.control(10)
+
+    def _workload(self) -> Workload:
+        if not self.troubles.feeds or self.rng.random() < 0.5:
+            return Bank(BankOptions(accounts=30, ranges=4, outcomes=EVENTFUL_MIX), self.seed)
+        rng = self.rng
+        options = RandomOptions(
+            rng.randint(1, 2), rng.randint(1, 4), rng.randint(5, 30), outcomes=EVENTFUL_MIX
+        )
+        return RandomTransactions(options, self.seed)
+
+    def _store(self) -> StoreOptions:
+        return StoreOptions(
+            partitions=self.troubles.partitions,
             closed_lag_ms=100,
             heartbeat_ms=100,
             write_rate=400.0,
@@ -75,26 +110,19 @@ class MovingRanges:
             txn_expiry_ms=300,
             rejected_fraction=0.05,
             zombie_fraction=0.1,
+            gc_ttl_ms=self.troubles.collect_ms,
         )
-        workload = Bank(BankOptions(accounts=30, ranges=4, outcomes=EVENTFUL_MIX), seed)
-        self.sim = DrivenSim(workload, options, seed=seed)
-        self.logs: list[list[Record]] = [[] for _ in range(count)]
-        self.feed = activation(self.sim.tables[:1])
-        self.codec = TableCodec(self.sim.tables[0])
-        self.exchanges: list[list[ExchangeRecord]] = [[] for _ in range(count)]
-        self.requests: list[RangeRequest] = []
-        self.seen: dict[bytes, set[Timestamp]] = defaultdict(set)
-        self.pending: dict[bytes, dict[Timestamp, bytes]] = defaultdict(dict)
-        self._known = 0
-        self.frontier = SpanFrontier([span for target in self.feed.targets for span in target.spans])
-        self.partitions = [Partition(self, number) for number in range(count)]
 
     def run(self, turns: int) -> None:
         """Let things happen, then everything end; raises ``BrokenPromise`` when one is."""
-        for _ in range(turns):
-            self._turn()
+        plans = draw_feeds(self.rng, self.troubles.feeds, turns)
+        for turn in range(turns):
+            self._turn(turn, plans)
         self.sim.stop()
-        self.troubles = replace(self.troubles, corrupt=0.0)
+        for plan in plans:
+            if plan.ends is not None and plan.ends >= turns:
+                self.rng.choice(list(self.feeds.values())).end()
+        self.troubles = replace(self.troubles, corrupt=0.0, lose_chunk=0.0)
         for _ in range(_DRAIN_ROUNDS):
             self._drain()
             if self.complete:
@@ -103,8 +131,11 @@ class MovingRanges:
 
     @property
     def complete(self) -> bool:
-        """Whether the feed has come to the end of the history."""
-        return self.sim.simulation.drained and self.frontier.minimum >= self.last
+        """Whether every feed has come to its end, or to that of the history."""
+        return self.sim.simulation.drained and all(
+            feed.ended or (feed.judge is not None and feed.judge.is_complete(self.last))
+            for feed in self.feeds.values()
+        )
 
     @property
     def last(self) -> Timestamp:
@@ -113,14 +144,22 @@ class MovingRanges:
 
     # ---- what happens
 
-    def _turn(self) -> None:
+    def _turn(self, turn: int, plans: Sequence[FeedPlan]) -> None:
         rng, troubles = self.rng, self.troubles
         self.sim.advance(rng.randint(1, 60))
         self._chance(troubles.split, lambda: self.sim.split_somewhere(rng))
         self._chance(troubles.merge, lambda: self.sim.merge_somewhere(rng))
+        self._chance(troubles.leap, self._leap)
         self._take_log()
-        partition = rng.choice(self.partitions)
-        partition.read(rng.randint(1, 40))
+        for plan in plans:
+            if plan.begins == turn:
+                self._create(plan)
+        for feed in self.feeds.values():
+            if feed.plan.ends == turn:
+                feed.end()
+        self._post()
+        rng.choice(self.partitions).control(rng.randint(1, 4))
+        rng.choice(self.partitions).read(rng.randint(1, 40))
         if rng.random() < 0.5:
             rng.choice(self.partitions).exchange(rng.randint(1, 5))
         self._chance(troubles.restart, rng.choice(self.partitions).restart)
@@ -131,6 +170,11 @@ class MovingRanges:
         if self.rng.random() < probability:
             action()
 
+    def _leap(self) -> None:
+        """A long time in which nothing is written."""
+        self.sim.simulation.postpone(self.sim.now_ns + _LEAP_MS * 10**6)
+        self.sim.advance(_LEAP_MS)
+
     def _drain(self) -> None:
         self.sim.advance(100)
         if self.requests and self.sim.now_ns % 3 == 0:
@@ -139,11 +183,16 @@ class MovingRanges:
         while self.requests:
             self._answer(lose=False)
         for partition in self.partitions:
+            partition.control(100)
             partition.read(10_000)
             partition.exchange(10_000)
 
     def _answer(self, *, lose: bool) -> None:
-        request = self.requests.pop(self.rng.randrange(len(self.requests)))
+        at = self.rng.randrange(len(self.requests))
+        request = self.requests[at]
+        again = isinstance(request, Scan) and self.rng.random() < self.troubles.repeat_request
+        if not again:
+            del self.requests[at]
         if not lose:
             self.sim.request(request)
 
@@ -152,65 +201,81 @@ class MovingRanges:
             for record in new:
                 if self.rng.random() < self.troubles.corrupt / 3 and not self._is_descriptor(record):
                     record = record._replace(value=b"\xff\xff")
+                elif self.rng.random() < self.troubles.lose_chunk:
+                    record = _without_chunk(record)
                 log.append(record)
 
     def _is_descriptor(self, record: Record) -> bool:
         return record.key == bytes(8)
 
+    # ---- feeds
+
+    def _create(self, plan: FeedPlan) -> None:
+        feed = FeedCourse(plan, len(self.feeds), self.sim.tables, len(self.partitions))
+        self.feeds[feed.id] = feed
+        feed.create(list(self.sim.history), Timestamp(self.sim.now_ns))
+        self._post()
+
+    def _post(self) -> None:
+        """Write what is to be said about feeds to the control topic."""
+        for feed in self.feeds.values():
+            for message in feed.messages[self._told[feed.id] :]:
+                self._control.append(ControlRecord(Offset(len(self._control)), message))
+            self._told[feed.id] = len(feed.messages)
+
+    def control_from(self, offset: Offset, count: int) -> Sequence[ControlRecord]:
+        """The next messages of the control topic."""
+        return self._control[offset : offset + count]
+
     # ---- what comes of it
 
     def note(self, number: int, result: StepResult) -> None:
         """A result is durable: rows, then what the checkpoint says of them."""
-        for record in result.outputs.get(self.feed.feed_id, ()):
-            row = parse_record(record.key, record.value)
-            assert isinstance(row, RowRecord)
-            assert row.updated is not None
-            self._see(record.key, row.updated)
+        for feed_id, records in result.outputs.items():
+            self.note_rows(number, feed_id, records)
         for message in result.exchanges:
             to = partition_of(receiver_of(message), len(self.partitions))
             queue = self.exchanges[to]
             queue.append(ExchangeRecord(Offset(len(queue)), message))
         self.requests += result.requests
         if result.checkpoint is not None:
-            for item in result.checkpoint.ranges:
-                self._check(item)
+            self.note_checkpoint(number, result.checkpoint)
+        for ack in result.acks:
+            self.feeds[ack.feed_id].take(ack)
+            if self.feeds[ack.feed_id].failed:
+                self._require_overtaken(self.feeds[ack.feed_id])
+        self._post()
 
-    def _see(self, key: bytes, timestamp: Timestamp) -> None:
-        seen = self.seen[key]
-        if timestamp in seen:
-            return
-        if timestamp not in self._pending().get(key, {}):
-            raise BrokenPromise(f"{key!r} at {timestamp} never was")
-        if seen and max(seen) > timestamp:
-            raise BrokenPromise(f"{key!r} at {timestamp} came first after {max(seen)}")
-        if self.frontier.minimum >= timestamp:
-            raise BrokenPromise(f"{key!r} at {timestamp} came after the frontier {self.frontier.minimum}")
-        seen.add(timestamp)
-        del self.pending[key][timestamp]
+    def note_rows(self, number: int, feed_id: FeedId, records: Sequence[OutputRecord]) -> None:
+        """Rows are written, whether or not anything else of their batch ever is."""
+        for record in records:
+            self.feeds[feed_id].judge_of(number).see(record, self.sim.history)
 
-    def _check(self, item: RangeCheckpoint) -> None:
-        """Every version of the span up to the checkpoint must have come out."""
-        for key, times in self._pending().items():
-            for timestamp, raw in times.items():
-                if timestamp <= item.resolved and item.span.contains(raw):
-                    raise BrokenPromise(f"{item} covers {key!r} at {timestamp}, which was not written")
-        self.frontier.forward_all([(item.span, item.resolved)])
+    def note_checkpoint(self, number: int, checkpoint: PartitionCheckpoint) -> None:
+        """A checkpoint holds for the feeds that it names."""
+        for active in checkpoint.feeds:
+            judge = self.feeds[active.feed_id].judge_of(number)
+            for item in checkpoint.ranges:
+                if judge.watches(item.span):
+                    judge.check(item, self.sim.history)
 
-    def _pending(self) -> dict[bytes, dict[Timestamp, bytes]]:
-        """What is in the history and has not come out: timestamps and keys of the store by keys of rows."""
-        for version in islice(self.sim.history, self._known, None):
-            self._known += 1
-            if version.table_id == self.sim.tables[0].id:
-                row = self.codec.decode(version.key, version.value)
-                assert row is not None
-                self.pending[_text_of(row.key)][version.timestamp] = version.key
-        return self.pending
+    def _require_overtaken(self, feed: FeedCourse) -> None:
+        """A feed may fail when the store has removed what it lacks, and for nothing else."""
+        threshold = max((range_.gc_threshold for range_ in self.sim.ranges), default=ZERO)
+        start = ZERO if feed.judge is None else feed.judge.start
+        if "GC threshold" not in feed.failed or threshold <= start:
+            raise BrokenPromise(f"{feed.id} from {start} failed, the threshold is {threshold}: {feed.failed}")
 
     def _check_complete(self) -> None:
-        if missing := [(key, times) for key, times in self._pending().items() if times][:3]:
-            raise BrokenPromise(f"rows are missing: {missing}; {self._waiting()}")
-        if not self.complete:
-            raise BrokenPromise(f"the frontier stays at {self.frontier.lowest_entry()}: {self._waiting()}")
+        for feed in self.feeds.values():
+            if feed.ended:
+                continue
+            if feed.judge is None:
+                raise BrokenPromise(f"{feed.id} was never begun: {self._waiting()}")
+            if not feed.judge.is_complete(self.last):
+                lowest = feed.judge.frontier.lowest_entry
+                raise BrokenPromise(f"the frontier of {feed.id} stays at {lowest}: {self._waiting()}")
+            feed.judge.require_nothing_missing(self.sim.history)
 
     def _waiting(self) -> list[object]:
         status = [partition.processor.status() for partition in self.partitions]
@@ -225,13 +290,21 @@ class Partition:
         self._number = number
         self._state: dict[tuple[StateTable, bytes], bytes] = {}
         self.processor = PartitionProcessor(number, run.troubles.partitions, _CONFIG)
-        self._commit(self.processor.control([ControlRecord(Offset(0), run.feed)]))
+
+    def control(self, count: int) -> None:
+        """Take up messages about feeds."""
+        records = self._run.control_from(self.processor.next_control_offset, count)
+        if records:
+            self._commit(self.processor.control(records))
+            self._go_on()
 
     def read(self, count: int) -> None:
-        """Step the next records, in batches of any size."""
+        """Step the next records, in batches of any size, unless a feed waits for its start."""
         log = self._run.logs[self._number]
         start = int(self.processor.next_offset or 0)
         for first in range(start, min(start + count, len(log)), 7):
+            if self.processor.held:
+                return
             self._commit(self.processor.step(log[first : min(first + 7, start + count)]))
             self._go_on()
 
@@ -245,14 +318,24 @@ class Partition:
 
     def restart(self) -> None:
         """Begin anew with what was committed, behind rows that were written all the same."""
-        log = self._run.logs[self._number]
-        start = int(self.processor.next_offset or 0)
-        lost = self.processor.step(log[start : start + 5])
-        for records in lost.outputs.values():
-            self._run.note(self._number, StepResult(None, outputs={self._run.feed.feed_id: records[:2]}))
+        if not self.processor.held:
+            log = self._run.logs[self._number]
+            start = int(self.processor.next_offset or 0)
+            lost = self.processor.step(log[start : start + 5])
+            for feed_id, records in lost.outputs.items():
+                for written in self._some_of(records):
+                    self._run.note_rows(self._number, feed_id, written)
         rows = ((table, key, value) for (table, key), value in self._state.items())
         count = self._run.troubles.partitions
         self.processor = PartitionProcessor.restore(self._number, count, _CONFIG, rows)
+        self._run.note_checkpoint(self._number, self.processor.full_checkpoint())
+
+    def _some_of(self, records: Sequence[OutputRecord]) -> list[list[OutputRecord]]:
+        """What is written of a batch before a crash: of each output partition the first rows."""
+        places: dict[tuple[str, int], list[OutputRecord]] = defaultdict(list)
+        for record in records:
+            places[record.topic, record.partition].append(record)
+        return [place[: self._run.rng.randint(0, len(place))] for place in places.values()]
 
     def _go_on(self) -> None:
         while self.processor.ready:
@@ -267,5 +350,9 @@ class Partition:
         self._run.note(self._number, result)
 
 
-def _text_of(key: Iterable[object]) -> bytes:
-    return str(list(key)).encode()
+def _without_chunk(record: Record) -> Record:
+    """The record; a chunk of a scan is made one that answers nothing."""
+    entry = decode_entry(record.key, record.value)
+    if not isinstance(entry, ScanChunk):
+        return record
+    return record._replace(value=encode_entry(entry._replace(request_id=0)))

@@ -7,7 +7,8 @@ from typing import Final
 
 import pytest
 
-from tests.simulation.moving_ranges import BrokenPromise, MovingRanges, Troubles
+from tests.simulation.feed_judge import BrokenPromise
+from tests.simulation.moving_ranges import MovingRanges, Troubles
 
 _FRESH: Final = SystemRandom()
 _QUIET: Final = Troubles(split=0.0, merge=0.0, corrupt=0.0, restart=0.0, lose_request=0.0)

@@ -1,0 +1,138 @@
+"""Feeds that come and go in the midst of a history: what each one is, and how it is begun and ended.
+
+It is what the jobs agent does (``tidegate.changefeed.registration``): a feed is registered in every
+partition, activated there with one start for all, and removed; each partition takes the messages up when it
+comes to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from sim.history import Version
+from tests.feeds import activation
+from tests.logs import BASE_NS
+from tests.simulation.feed_judge import BrokenPromise, FeedJudge
+from tidegate.changefeed.control import (
+    Ack,
+    Activate,
+    Active,
+    ControlMessage,
+    Failed,
+    Register,
+    Registered,
+    Remove,
+    Removed,
+)
+from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.options import FeedOptions, InitialScan
+from tidegate.hlc import Timestamp
+from tidegate.rows import TableDescriptor
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPlan:
+    """A feed that is created at one turn, and removed at another or never.
+
+    ``cursor`` is the share of the history then that it passes over; ``None`` begins at the present.
+    ``first_table`` leaves out the other tables, should there be any.
+    """
+
+    begins: int
+    ends: int | None
+    scan: InitialScan
+    cursor: float | None
+    previous: bool
+    first_table: bool
+
+
+def draw_feeds(rng: Random, count: int, turns: int) -> list[FeedPlan]:
+    """So many feeds with different starts; some begin together."""
+    begins = [rng.randrange(turns) for _ in range(count)]
+    return [
+        FeedPlan(
+            begins=(begin := rng.choice(begins)),
+            ends=rng.randrange(begin, 2 * turns) if rng.random() < 0.4 else None,
+            scan=rng.choice((InitialScan.NO, InitialScan.YES, InitialScan.YES, InitialScan.ONLY)),
+            cursor=rng.choice((None, 0.0, rng.random(), rng.random(), 1.0)),
+            previous=rng.random() < 0.3,
+            first_table=rng.random() < 0.3,
+        )
+        for _ in range(count)
+    ]
+
+
+class FeedCourse:
+    """One feed from its creation to its end. ``messages`` are those of the control topic."""
+
+    def __init__(
+        self, plan: FeedPlan, number: int, tables: tuple[TableDescriptor, ...], partitions: int
+    ) -> None:
+        self.plan = plan
+        self.id = FeedId(f"feed{number}")
+        self._tables = tables[:1] if plan.first_table else tables
+        self._partitions = partitions
+        self._activate: Activate | None = None
+        self._registered: dict[int, Registered] = {}
+        self._removed: set[int] = set()
+        self.messages: list[ControlMessage] = []
+        self.judge: FeedJudge | None = None
+        self.ended = False
+        self.failed = ""
+
+    def create(self, history: list[Version], now: Timestamp) -> None:
+        """Register the feed everywhere. Its cursor is the very timestamp of a version, or the present."""
+        cursor = None
+        if self.plan.cursor == 1.0:
+            cursor = now
+        elif self.plan.cursor is not None:
+            at = int(self.plan.cursor * len(history))
+            cursor = history[at].timestamp if at < len(history) else Timestamp(BASE_NS)
+        options = FeedOptions(
+            updated=True,
+            resolved_interval_ns=0,
+            diff=self.plan.previous,
+            topic_prefix=f"{self.id}-",
+            initial_scan=self.plan.scan,
+            cursor=cursor,
+        )
+        self._activate = activation(self._tables, options, feed_id=self.id)
+        self.messages.append(Register(self._activate.definition))
+
+    def end(self) -> None:
+        """Have every partition forget the feed."""
+        if self._activate is not None and not self.ended:
+            self.ended = True
+            self.messages.append(Remove(self.id, self._activate.definition.epoch))
+
+    def take(self, ack: Ack) -> None:
+        """A partition has answered."""
+        match ack:
+            case Registered():
+                self._registered[ack.partition] = ack
+                if len(self._registered) == self._partitions and self.judge is None:
+                    self._begin()
+            case Active():
+                pass
+            case Failed():
+                if not self.ended:
+                    self.failed = ack.reason
+                    self.end()
+            case Removed():
+                self._removed.add(ack.partition)
+
+    def _begin(self) -> None:
+        assert self._activate is not None
+        cursor = self._activate.definition.options.cursor
+        start = cursor or max(ack.highest for ack in self._registered.values())
+        activate = Activate(self._activate.definition, start, self._activate.targets)
+        self.judge = FeedJudge(activate, self._tables)
+        if not self.ended:
+            self.messages.append(activate)
+
+    def judge_of(self, partition: int) -> FeedJudge:
+        """Who judges what a partition says of the feed now."""
+        if self.judge is None or partition in self._removed:
+            raise BrokenPromise(f"partition {partition} emits {self.id}, which is not active there")
+        return self.judge

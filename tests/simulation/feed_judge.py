@@ -1,0 +1,158 @@
+"""What one feed was given, held against the true history: every row when it comes, and every checkpoint."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from sim.history import History, Version
+from tests.plain_frontier import PlainFrontier
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.encoder import compile_encoder
+from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.record import RowRecord, parse_record
+from tidegate.changefeed.record_encoder import RecordEncoder
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.batch import OutputRecord, RangeCheckpoint
+from tidegate.rows import TableCodec, TableDescriptor
+from tidegate.spans import Span
+
+
+class BrokenPromise(AssertionError):
+    """A row was lost, invented, or came out of order; or a checkpoint lied."""
+
+
+class _Owed(NamedTuple):
+    """A row that the feed has to write."""
+
+    key: bytes
+    value: bytes | None
+    time_ms: int
+
+
+class FeedJudge:
+    """Judges one feed from its activation on; ``frontier`` is what its markers may promise.
+
+    Keys here are those of the store, timestamps those that rows tell: of a row of the initial scan the start.
+    """
+
+    def __init__(self, feed: Activate, tables: Iterable[TableDescriptor]) -> None:
+        self.feed_id, self.start = feed.feed_id, feed.start
+        self.options = feed.definition.options
+        self._topics = {target.table_id: target.topic for target in feed.targets}
+        self._codecs = {table.id: TableCodec(table) for table in tables}
+        self._encoders: dict[int, RecordEncoder] = {
+            table.id: compile_encoder(table, self.options) for table in tables
+        }
+        self._known = 0
+        self._newest: dict[bytes, bytes] = {}
+        self._store_keys: dict[tuple[str, bytes], bytes] = {}
+        self._pending: dict[bytes, dict[Timestamp, _Owed]] = defaultdict(dict)
+        self._seen: dict[bytes, dict[Timestamp, bytes | None]] = defaultdict(dict)
+        self.frontier = PlainFrontier()
+        for target in feed.targets:
+            for span in target.spans:
+                self.frontier.add(span, ZERO)
+
+    @property
+    def scans(self) -> bool:
+        """Whether it begins with a scan."""
+        return self.options.initial_scan is not InitialScan.NO
+
+    @property
+    def only_scans(self) -> bool:
+        """Whether nothing follows the scan."""
+        return self.options.initial_scan is InitialScan.ONLY
+
+    def watches(self, span: Span) -> bool:
+        """Whether any of its tables has keys there."""
+        return bool(self.frontier.entries_in(span))
+
+    def is_complete(self, last: Timestamp) -> bool:
+        """Whether it has come to the end of a history whose last timestamp is given."""
+        return self.frontier.minimum >= (self.start if self.only_scans else max(self.start, last))
+
+    # ---- what comes
+
+    def see(self, record: OutputRecord, history: History) -> None:
+        """A row was written."""
+        self._learn(history)
+        row = parse_record(record.key, record.value)
+        assert isinstance(row, RowRecord)
+        assert row.updated is not None
+        at, key = row.updated, self._store_keys.get((record.topic, record.key))
+        if key is None:
+            raise BrokenPromise(f"{self.feed_id}: {record.key!r} never was")
+        seen = self._seen[key]
+        if at in seen:
+            if seen[at] != record.value:
+                raise BrokenPromise(f"{self.feed_id}: {record.key!r} at {at} came with another value again")
+            return
+        owed = self._pending[key].get(at)
+        if owed is None:
+            raise BrokenPromise(f"{self.feed_id} from {self.start}: {record.key!r} at {at} is not its own")
+        if owed != (record.key, record.value, record.timestamp_ms):
+            raise BrokenPromise(f"{self.feed_id}: {record} has to be {owed}")
+        if seen and max(seen) > at:
+            raise BrokenPromise(f"{self.feed_id}: {record.key!r} at {at} came first after {max(seen)}")
+        if self.frontier.minimum >= at:
+            raise BrokenPromise(f"{self.feed_id}: {record.key!r} at {at} came after {self.frontier.minimum}")
+        seen[at] = record.value
+        del self._pending[key][at]
+
+    def check(self, item: RangeCheckpoint, history: History) -> None:
+        """A checkpoint names the feed: all rows of its span up to there must have come."""
+        self._learn(history)
+        for key, at in self.missing():
+            if at <= item.resolved and item.span.contains(key):
+                raise BrokenPromise(
+                    f"{self.feed_id}: {item} covers {key.hex()} at {at}, which was not written"
+                )
+        self.frontier.forward(item.span, item.resolved)
+
+    def missing(self) -> Iterator[tuple[bytes, Timestamp]]:
+        """Keys and timestamps of rows that have not come."""
+        return ((key, at) for key, owed in self._pending.items() for at in owed)
+
+    def require_nothing_missing(self, history: History) -> None:
+        """The feed is complete."""
+        self._learn(history)
+        if missing := sorted(self.missing())[:3]:
+            raise BrokenPromise(f"{self.feed_id} from {self.start}: rows are missing: {missing}")
+
+    # ---- what is owed
+
+    def _learn(self, history: History) -> None:
+        """Take in what was committed since the last time."""
+        for version in islice(history, self._known, None):
+            self._known += 1
+            if version.table_id in self._codecs:
+                self._take(version)
+                self._newest[version.key] = version.value
+
+    def _take(self, version: Version) -> None:
+        key = version.key
+        if version.timestamp > self.start:
+            if not self.only_scans:
+                self._owe(version, self._newest.get(key, b""), None)
+            return
+        if self.start in self._seen[key]:
+            raise BrokenPromise(f"{self.feed_id}: {version} was committed after the scan had shown its key")
+        if self.scans:
+            self._pending[key].pop(self.start, None)
+            if version.value:
+                self._owe(version, b"", self.start)
+
+    def _owe(self, version: Version, replaced: bytes, scanned_at: Timestamp | None) -> None:
+        codec, encoder = self._codecs[version.table_id], self._encoders[version.table_id]
+        row = codec.decode(version.key, version.value)
+        assert row is not None
+        if self.options.needs_previous:
+            before = codec.decode(version.key, replaced)
+            row = row._replace(previous=() if before is None or before.values is None else before.values)
+        key, value = encoder.encode(row._replace(scanned_at=scanned_at), version.timestamp)
+        self._store_keys[self._topics[version.table_id], key] = version.key
+        at = scanned_at or version.timestamp
+        self._pending[version.key][at] = _Owed(key, value, version.timestamp.wall_ms)
