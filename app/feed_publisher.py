@@ -56,8 +56,10 @@ class FeedPublisher:
         threads: Executor,
         machine: Machine = REAL,
     ) -> None:
+        assert state.start is not None
         self.definition = definition
         self._state = state
+        self._start = state.start
         self._follower = follower
         self._markers = markers
         self._threads = threads
@@ -98,17 +100,18 @@ class FeedPublisher:
         """How far it is; ``None`` before it has begun."""
         if self.frontier is None:
             return None
-        high_water, lowest = self.frontier.high_water, self.frontier.spans.lowest_entry()
-        span, resolved = (Span(b"", b""), high_water) if lowest is None else lowest
+        high_water = self.frontier.high_water if self.frontier.scanned else None
+        lowest = self.frontier.spans.lowest_entry()
+        span, resolved = (Span(b"", b""), self._start) if lowest is None else lowest
         interval_ns, marker = self.definition.options.resolved_interval_ns, self.frontier.marker
         return FeedReport(
             self.definition.id,
             self.definition.epoch,
-            str(high_water),
-            time.time_ns() // NANOS_PER_MS - high_water.wall_ms,
+            None if high_water is None else str(high_water),
+            None if high_water is None else time.time_ns() // NANOS_PER_MS - high_water.wall_ms,
             span.start.hex(),
             span.end.hex(),
-            str(max(resolved, high_water)),
+            str(max(resolved, self._start)),
             None if self._persisted is None else str(self._persisted),
             None if marker is None or not self._marks else str(marker),
             None if interval_ns is None else interval_ns // NANOS_PER_MS,
@@ -151,16 +154,17 @@ class FeedPublisher:
         self._persisted, self._ahead = left.high_water, left.ahead
         if left.progress is not None and left.high_water is not None:
             self._read_up_to.update(left.progress.positions)
-        self._owed = self._persisted if self._marks else None
         spans = [span for target in self._state.targets for span in target.spans]
-        assert self._state.start is not None
+        options = self.definition.options
         self.frontier = FeedFrontier(
             spans,
-            self._state.start,
-            self.definition.options.resolved_interval_ns,
+            self._start,
+            options.resolved_interval_ns,
             self._persisted,
             self._ahead,
+            options.initial_scan,
         )
+        self._owed = self._persisted if self._marks and self.frontier.marker is not None else None
         _log.info("frontier begins", feed=self.definition.id, high_water=str(self.frontier.high_water))
         self._ahead_due = self._now() + _SPANS_S
         for report in self._early.take():
@@ -200,8 +204,7 @@ class FeedPublisher:
             return
 
     def _unpersisted(self, frontier: FeedFrontier) -> bool:
-        floor = self._state.start if self._persisted is None else self._persisted
-        return floor is None or frontier.high_water > floor
+        return frontier.high_water > (frontier.begin if self._persisted is None else self._persisted)
 
     async def _persist(self, frontier: FeedFrontier, high_water: ResolvedTimestamp | None) -> None:
         """Step M2: ``high_water``, where there is a new one, and the spans above it when it is time for them.

@@ -82,7 +82,8 @@ class ReportCollector(Collector):
             "tidegate_feed_resolved_lag_ms", "Wall clock less the feed's high-water", labels=["feed"]
         )
         for feed in report.feeds:
-            feeds.add_metric([feed.feed], feed.resolved_lag_ms)
+            if feed.resolved_lag_ms is not None:
+                feeds.add_metric([feed.feed], feed.resolved_lag_ms)
         yield feeds
         sinks = GaugeMetricFamily(
             "tidegate_sink_pending_rows", "Rows that wait for the sink's acknowledgement", labels=["sink"]

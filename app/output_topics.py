@@ -10,7 +10,7 @@ from app.settings import Settings
 from app.topics import TopicSpec
 from app.topology import TopicAdmin
 from tidegate.changefeed.control import KnownTable
-from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState, FeedTarget
+from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedId, FeedState, FeedTarget
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.resolved_topic import marker_partitions, resolved_topic_fault
 from tidegate.changefeed.sink import parse_sink_uri, require_shared_connection
@@ -22,7 +22,6 @@ from tidegate.spans import Span
 #: Record times are commit timestamps, which may lie far back: time must not delete what is just written.
 _CREATED_WITH: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 _LIVE: Final = (FeedState.STARTING, FeedState.RUNNING)
-_ENDED: Final = (FeedState.FAILED, FeedState.DROPPED)
 
 
 def check_sink(definition: FeedDefinition, settings: Settings) -> None:
@@ -83,13 +82,13 @@ def former_owner(
     jobs: JobsView,
     forgotten: Callable[[FeedDefinition], bool],
 ) -> FeedId | None:
-    """A dropped or failed feed that may still write to one of the topics; ``None`` when there is none.
+    """A feed that has ended and may still write to one of the topics; ``None`` when there is none.
 
     ``forgotten`` tells whether every log partition has answered that it removed the feed.
     """
     wanted = set(topics)
     for other_id, other in jobs.feeds():
-        if other_id == definition.id or other.definition is None or other.status not in _ENDED:
+        if other_id == definition.id or other.definition is None or other.status not in ENDED:
             continue
         if wanted & _prepared_topics(other) and not forgotten(other.definition):
             return other_id

@@ -109,7 +109,9 @@ class PartitionReport:
 class FeedReport:
     """A feed whose frontier is kept here.
 
-    ``laggard`` and ``laggard_end`` are the keys of the span that holds it back, at ``laggard_resolved``.
+    ``high_water`` and its lag are ``None`` while the feed's initial scan is not done. ``laggard`` and
+    ``laggard_end`` are the keys of the span that holds it back, at ``laggard_resolved``: at the feed's start
+    before it has any progress.
     ``persisted`` is the high-water that is durable, ``marker`` the last marker that was written, or has to
     be written again, ``resolved_interval_ms`` their least distance: ``None`` for a feed without any.
     ``markers_wait`` is why they wait, empty while they do not.
@@ -117,8 +119,8 @@ class FeedReport:
 
     feed: str
     epoch: int
-    high_water: str
-    resolved_lag_ms: int
+    high_water: str | None
+    resolved_lag_ms: int | None
     laggard: str
     laggard_end: str = ""
     laggard_resolved: str = ""

@@ -48,6 +48,10 @@ class FeedState(enum.Enum):
     """Stopped for good by a user (CockroachDB: canceled)."""
 
 
+#: Nothing more comes of a feed in one of these, and its topics are free once every log partition forgot it.
+ENDED: Final = frozenset({FeedState.SUCCEEDED, FeedState.FAILED, FeedState.DROPPED})
+
+
 class TableName(NamedTuple):
     """A table's full name. ``a`` is ``defaultdb.public.a``, ``db.a`` is ``db.public.a``."""
 

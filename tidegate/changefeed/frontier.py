@@ -4,14 +4,19 @@ A checkpoint of a range says how far the rows of its span are complete and ackno
 complete up to the minimum over its target spans; a part of them that no range has reported holds it back.
 That minimum is the feed's high-water: it is persisted first, then written as a marker to every partition
 of every output topic (docs/delivery.md#markers).
+
+A feed that begins with a scan owes rows at its start, so its spans begin at zero: a checkpoint names the feed
+only once the partition has no gap for it, and that the spans have come to the start is how it is known that
+the scan is done (docs/catch-up.md#the-end-of-a-scan).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tidegate.changefeed.options import InitialScan
 from tidegate.changefeed.span_progress import AHEAD_NS, SpanProgress, spans_ahead
-from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 from tidegate.spans import Span, SpanFrontier
 
 
@@ -19,14 +24,24 @@ class FeedFrontier:
     """The progress of one epoch of one feed.
 
     ``resolved_interval_ns`` is the minimum distance between two markers in HLC time (0: every advance);
-    ``None`` for a feed without markers. ``start`` is exclusive: nothing at or below it belongs to the feed.
-    ``high_water`` and ``ahead`` are what an earlier owner of the same epoch has persisted; what is ahead may
-    be missing.
+    ``None`` for a feed without markers. ``start`` is exclusive: nothing at or below it belongs to the feed,
+    but for the rows of its initial ``scan``. ``high_water`` and ``ahead`` are what an earlier owner of the
+    same epoch has persisted; what is ahead may be missing.
 
     Feeds with the same ``targets`` may have their ``spans`` in common (`share`).
     """
 
-    __slots__ = ("_interval_ns", "_marked", "_positions", "_seen", "_start", "spans", "targets")
+    __slots__ = (
+        "_interval_ns",
+        "_marked",
+        "_positions",
+        "_scan",
+        "_seen",
+        "_start",
+        "begin",
+        "spans",
+        "targets",
+    )
 
     def __init__(
         self,
@@ -35,20 +50,37 @@ class FeedFrontier:
         resolved_interval_ns: int | None,
         high_water: Timestamp | None = None,
         ahead: Iterable[SpanProgress] = (),
+        scan: InitialScan = InitialScan.NO,
     ) -> None:
         self._start = start
+        self._scan = scan
+        #: The high-water before any progress.
+        self.begin = start if scan is InitialScan.NO else ZERO
         self._interval_ns = resolved_interval_ns
-        self._marked: Timestamp | None = high_water
+        self._marked = high_water if high_water is not None and high_water > start else None
         self.targets = frozenset(spans)
-        self.spans = SpanFrontier(self.targets, start if high_water is None else max(start, high_water))
+        known = self.begin if high_water is None else max(self.begin, high_water)
+        self.spans = SpanFrontier(self.targets, known)
         self.spans.forward_all(ahead)
         self._seen = self.spans.minimum
         self._positions: dict[int, int] = {}
 
     @property
     def high_water(self) -> Timestamp:
-        """Every row of the feed at or below it was acknowledged; the feed's start before any progress."""
-        return max(self._start, self.spans.minimum)
+        """Every row of the feed at or below it was acknowledged.
+
+        Before any progress that is ``begin``: the feed's start, or zero where its initial scan is not done.
+        It does not pass the start of a feed that is a scan only.
+        """
+        lowest = self.spans.minimum
+        if lowest < self._start:
+            return self.begin
+        return self._start if self._scan is InitialScan.ONLY else lowest
+
+    @property
+    def scanned(self) -> bool:
+        """Whether every row at the start was acknowledged; so it is where the feed has no initial scan."""
+        return self.high_water >= self._start
 
     @property
     def positions(self) -> Mapping[int, int]:

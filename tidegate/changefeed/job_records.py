@@ -79,7 +79,8 @@ class DropRecord:
 class StateRecord:
     """Where the jobs agent has brought a feed to.
 
-    From ``STARTING`` on, ``start`` is the timestamp above which the feed emits, ``targets`` are the resolved
+    From ``STARTING`` on, ``start`` is the timestamp above which the feed emits, and at which it scans if it
+    begins with that, ``targets`` are the resolved
     tables, and ``positions`` are the log offsets, by log partition, from which on it reads. ``error`` is a
     sentence, empty unless the feed failed, or is pending because it waits for something that may not come.
     """

@@ -7,15 +7,17 @@ repeated and reordered acknowledgements change nothing that was decided.
 1. ``Announce``: tell the partitions that have not answered to register the feed. From the first answer to
    the last activation the partitions are held, so whatever may keep the feed from starting is asked before,
    such as its schema registry: until then the feed is pending, and its state record may say what for.
-2. ``Prepare``: all have. The start S is the highest MVCC timestamp that any of them had applied: whatever a
-   partition emits from its position on, no version at or below S can be missing from another's past. Create
-   the output topics, register the markers' schemas, then store ``starting_state(...)``.
+2. ``Prepare``: all have. The start S is the feed's cursor; without one it is the highest MVCC timestamp that
+   any of them had applied: whatever a partition emits from its position on, no version at or below S can be
+   missing from another's past. What passed above a cursor is brought by scans (docs/catch-up.md). Create the
+   output topics, register the markers' schemas, then store ``starting_state(...)``.
 3. ``Announce`` the activation, with the S and the targets **of the stored record**, to the partitions that
    are not active. S is decided by the store, not by who computes it: a crash before the record was
    stored loses an S that nobody has heard of.
 4. ``Store`` that the feed runs. From here on the frontier agent writes its progress.
+5. A feed that is an initial scan only has succeeded when its progress has come to S: ``Store`` that.
 
-A failure at any step is stored, and the partitions are told to forget the feed; so is a drop.
+A failure at any step is stored, and the partitions are told to forget the feed; so is a drop, and a success.
 """
 
 from __future__ import annotations
@@ -36,9 +38,10 @@ from tidegate.changefeed.control import (
     Remove,
     Removed,
 )
-from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedState, FeedTarget, TableName
+from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedEpoch, FeedState, FeedTarget, TableName
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.options import InitialScan
 from tidegate.errors import StateError
 from tidegate.hlc import Timestamp
 
@@ -131,8 +134,10 @@ def next_step(feed: FeedView, acks: Mapping[int, Ack], partition_count: int) -> 
         return Settled()
     if feed.drop is not None:
         return _ending(definition, stored, FeedState.DROPPED, acks, partition_count)
-    if stored is not None and stored.state in (FeedState.FAILED, FeedState.DROPPED):
+    if stored is not None and stored.state in ENDED:
         return _ending(definition, stored, stored.state, acks, partition_count)
+    if _scan_was_all(definition, stored, feed.high_water):
+        return _ending(definition, stored, FeedState.SUCCEEDED, acks, partition_count)
     failed = [ack for _, ack in sorted(acks.items()) if isinstance(ack, Failed)]
     if failed:
         reason = f"log partition {failed[0].partition}: {failed[0].reason}"
@@ -165,8 +170,9 @@ def _before_start(definition: FeedDefinition, acks: Mapping[int, Ack], partition
     fault = _table_fault(definition, known)
     if fault:
         return Store(StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=fault))
+    cursor = definition.options.cursor
     return Prepare(
-        start=max(ack.highest for ack in registered.values()),
+        start=max(ack.highest for ack in registered.values()) if cursor is None else cursor,
         tables=tuple(KnownTable(table, min(known[table])) for table in definition.tables),
         positions={number: registered[number].position for number in range(partition_count)},
     )
@@ -212,6 +218,15 @@ def _after_start(
     if stored.state is not FeedState.RUNNING:
         return Store(replace(stored, state=FeedState.RUNNING))
     return Settled()
+
+
+def _scan_was_all(
+    definition: FeedDefinition, stored: StateRecord | None, high_water: Timestamp | None
+) -> bool:
+    """Whether the feed is a scan that is done. A partition that fails after that takes nothing from it."""
+    if definition.options.initial_scan is not InitialScan.ONLY or stored is None or stored.start is None:
+        return False
+    return high_water is not None and high_water >= stored.start
 
 
 def _ending(

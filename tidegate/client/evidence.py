@@ -43,10 +43,13 @@ class PartitionEvidence:
 
 @dataclass(frozen=True, slots=True)
 class FrontierEvidence:
-    """A feed's frontier, as its worker tells of it: ``span`` is the lowest of all, at ``resolved``."""
+    """A feed's frontier, as its worker tells of it: ``span`` is the lowest of all, at ``resolved``.
+
+    ``high_water`` is ``None`` while the feed's initial scan is not done.
+    """
 
     worker: str
-    high_water: Timestamp
+    high_water: Timestamp | None
     span: Span
     resolved: Timestamp
     persisted: Timestamp | None = None
@@ -208,7 +211,7 @@ def _partition(url: str, row: Json) -> PartitionEvidence:
 def _frontier(url: str, row: Json) -> FrontierEvidence:
     return FrontierEvidence(
         url,
-        parse_decimal(row["high_water"]),
+        None if row["high_water"] is None else parse_decimal(row["high_water"]),
         Span(bytes.fromhex(row["laggard"]), bytes.fromhex(row["laggard_end"])),
         parse_decimal(row["laggard_resolved"]),
         None if row["persisted"] is None else parse_decimal(row["persisted"]),

@@ -334,6 +334,9 @@ def _not_running(evidence: Evidence) -> list[Finding]:
     facts = {"status": status.value}
     if status is FeedState.FAILED:
         return [Finding(Cause.FEED, f"The feed has failed, and nothing comes any more: {reason}", facts)]
+    if status is FeedState.SUCCEEDED:
+        done = "The feed has succeeded: its scan is complete, and nothing comes after that."
+        return [Finding(Cause.FEED, done, facts)]
     if status is FeedState.DROPPED:
         return [Finding(Cause.FEED, "The feed was dropped: nothing comes any more.", facts)]
     waits = reason or "every log partition has to take it up, so each of them needs a worker that runs"
@@ -362,11 +365,13 @@ def _no_frontier(evidence: Evidence) -> Finding:
 
 def _markers(frontier: FrontierEvidence) -> Iterator[Finding]:
     """What markers wait for above the frontier."""
-    persisted = frontier.persisted
-    if persisted is not None and _ms(frontier.high_water, persisted) > USUAL_LAG_MS:
+    high_water, persisted = frontier.high_water, frontier.persisted
+    if high_water is None:
+        return
+    if persisted is not None and _ms(high_water, persisted) > USUAL_LAG_MS:
         yield Finding(
             Cause.FRONTIER,
-            f"The high-water is {frontier.high_water}, but {persisted} is what is durable, and no marker "
+            f"The high-water is {high_water}, but {persisted} is what is durable, and no marker "
             f"passes that: the transactions of the worker {frontier.worker} do not commit. Look at its log.",
             {"persisted": str(persisted)},
         )
@@ -382,12 +387,12 @@ def _markers(frontier: FrontierEvidence) -> Iterator[Finding]:
             f"Rows go on, but markers wait: {frontier.markers_wait}. The last one is {marker}.",
             facts,
         )
-    elif marker is not None and interval_ms > USUAL_LAG_MS and _ms(frontier.high_water, marker) < interval_ms:
+    elif marker is not None and interval_ms > USUAL_LAG_MS and _ms(high_water, marker) < interval_ms:
         yield Finding(
             Cause.MARKERS,
             f"The last marker is {marker}; the next one is due once the high-water is "
             f"resolved={duration(interval_ms)} above that, in "
-            f"{duration(interval_ms - _ms(frontier.high_water, marker))} of log time.",
+            f"{duration(interval_ms - _ms(high_water, marker))} of log time.",
             facts,
         )
 

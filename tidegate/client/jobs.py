@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, DropRecord
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.client.cluster import Cluster
@@ -19,7 +19,7 @@ from tidegate.verify import TopicPartition
 _APPEARED_EVERY_S: Final = 0.5  # how often a topic that is waited for is looked for
 
 #: A new feed is in one of these once it is known what became of it.
-SETTLED: Final = frozenset({FeedState.RUNNING, FeedState.FAILED, FeedState.DROPPED})
+SETTLED: Final = frozenset({FeedState.RUNNING}) | ENDED
 
 
 def jobs_topic(app_id: str) -> str:
@@ -88,7 +88,7 @@ class Jobs:
         return feed
 
     def wait(self, feed_id: FeedId, timeout_s: float) -> FeedView:
-        """The feed once it runs, has failed or was dropped. ``RetryError`` when that takes too long."""
+        """The feed once it runs or has ended. ``RetryError`` when that takes too long."""
         view = self._read(timeout_s, lambda view: view[feed_id].status in SETTLED)
         feed = view[feed_id]
         if feed.status not in SETTLED:

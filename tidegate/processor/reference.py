@@ -168,4 +168,5 @@ class ReferenceEngine:
 
 def _frontier(feed: Activate) -> FeedFrontier:
     spans = [span for target in feed.targets for span in target.spans]
-    return FeedFrontier(spans, feed.start, feed.definition.options.resolved_interval_ns)
+    options = feed.definition.options
+    return FeedFrontier(spans, feed.start, options.resolved_interval_ns, scan=options.initial_scan)

@@ -13,6 +13,7 @@ from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.feed import FeedEpoch, FeedId
 from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed
 from tidegate.processor.checkpoint import PartitionReport
@@ -27,9 +28,11 @@ _LEFT, _RIGHT = Span(b"a", b"m"), Span(b"m", b"z")
 class Feed:
     """A feed on two ranges, with the frontier that decides its markers."""
 
-    def __init__(self, feed_id: str, epoch: int = 1) -> None:
+    def __init__(
+        self, feed_id: str, epoch: int = 1, start: Timestamp = _START, scan: InitialScan = InitialScan.NO
+    ) -> None:
         self.definition = replace(_FEED, id=FeedId(feed_id), epoch=FeedEpoch(epoch))
-        self.frontier: FeedFrontier | None = FeedFrontier([_LEFT, _RIGHT], _START, 0)
+        self.frontier: FeedFrontier | None = FeedFrontier([_LEFT, _RIGHT], start, 0, scan=scan)
         self.rises = 0
 
     def apply(self, report: PartitionReport) -> None:
@@ -185,7 +188,7 @@ def test_a_feed_that_ended_hears_of_nothing_more() -> None:
 
 _deliveries = st.lists(
     st.tuples(
-        st.sets(st.sampled_from("abc")),
+        st.sets(st.sampled_from("abcd")),
         st.sampled_from([(_LEFT,), (_RIGHT,), (_LEFT, _RIGHT), (Span(b"c", b"p"),), (Span(b"a", b"z"),)]),
         st.integers(2, 12),
     ),
@@ -193,19 +196,29 @@ _deliveries = st.lists(
 )
 
 
+def _beginning(name: str) -> Feed:
+    """Feeds on the same tables that begin at different times, and differently."""
+    return {
+        "a": Feed("a"),
+        "b": Feed("b", start=Timestamp(6)),
+        "c": Feed("c", start=Timestamp(4), scan=InitialScan.YES),
+        "d": Feed("d", start=Timestamp(8, 2), scan=InitialScan.ONLY),
+    }[name]
+
+
 @given(_deliveries, st.integers(1, 4), st.sets(st.integers(0, 29)))
 def test_sharing_changes_nothing_for_anybody(
     deliveries: list[tuple[set[str], tuple[Span, ...], int]], share_reports: int, restarts: set[int]
 ) -> None:
     """Whoever is named when, each feed is where it would be alone."""
-    feeds = {name: Feed(name) for name in "abc"}
-    alone = {name: Feed(name) for name in "abc"}
+    feeds = {name: _beginning(name) for name in "abcd"}
+    alone = {name: _beginning(name) for name in "abcd"}
     routes = _routes(*feeds.values(), share_reports=share_reports)
     for number, (named, spans, wall) in enumerate(deliveries):
         if number in restarts:
             routes.end(FeedId("c"))
             for group in (feeds, alone):
-                group["c"] = Feed("c")
+                group["c"] = _beginning("c")
             routes.begin(feeds["c"])
         report = _report(wall, *((name, 1) for name in sorted(named)), spans=spans)
         routes.deliver([report])
@@ -213,4 +226,4 @@ def test_sharing_changes_nothing_for_anybody(
             alone[name].apply(report)
         for name, feed in feeds.items():
             assert list(feed.own.spans.entries()) == list(alone[name].own.spans.entries())
-            assert (feed.wall, feed.rises) == (alone[name].wall, alone[name].rises)
+            assert (feed.own.high_water, feed.rises) == (alone[name].own.high_water, alone[name].rises)

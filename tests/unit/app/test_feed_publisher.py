@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -22,6 +23,7 @@ from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.feed import FeedEpoch, FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, ProgressRecord, SpansRecord, StateRecord
+from tidegate.changefeed.options import InitialScan
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 from tidegate.errors import RetryError
@@ -89,13 +91,17 @@ class Publishing:
         self.tell(ProgressRecord(_FEED.feed_id, _FEED.definition.epoch, at, {}))
 
     @asynccontextmanager
-    async def publisher(self, markers: MarkerRecords) -> AsyncIterator[tuple[FeedPublisher, JobsFollower]]:
+    async def publisher(
+        self, markers: MarkerRecords, scan: InitialScan = InitialScan.NO
+    ) -> AsyncIterator[tuple[FeedPublisher, JobsFollower]]:
         follower = JobsFollower(self.settings)
         try:
             async with asyncio.timeout(60):
                 await follower.read_to_stable_end()
+                options = replace(_FEED.definition.options, initial_scan=scan)
+                definition = replace(_FEED.definition, options=options)
                 publisher = FeedPublisher(
-                    self.settings, _FEED.definition, self.state, follower, markers, self._threads
+                    self.settings, definition, self.state, follower, markers, self._threads
                 )
                 try:
                     yield publisher, follower
@@ -299,3 +305,64 @@ def test_spans_that_are_no_longer_ahead_are_taken_away(publishing: Publishing) -
             await until(lambda: follower.view[_FEED.feed_id].ahead == ())
 
     asyncio.run(owner())
+
+
+def test_a_scan_that_is_not_done_persists_no_high_water_and_claims_none(publishing: Publishing) -> None:
+    async def main() -> None:
+        held = Held(publishing.topic)
+        held.prepared.set()
+        async with publishing.publisher(held, InitialScan.YES) as (publisher, follower):
+            publisher.apply(part(_LEFT, 3_600 * NANOS_PER_SECOND))
+            view = follower.view
+            await until(lambda: bool(view[_FEED.feed_id].ahead))
+            report = publisher.report()
+            assert report is not None
+            assert (report.high_water, report.resolved_lag_ms, report.persisted) == (None, None, None)
+            assert report.laggard_resolved == str(publishing.state.start)
+            assert view[_FEED.feed_id].high_water is None
+            assert publishing.written() == []
+            publisher.apply(part(_RIGHT, 20, partition=1))
+            await until(lambda: publishing.written() == [20])
+            assert view[_FEED.feed_id].high_water == Timestamp(20)
+
+    asyncio.run(main())
+
+
+def test_a_scan_that_is_done_is_persisted_at_its_start_and_goes_no_further(publishing: Publishing) -> None:
+    """Steps E2 and E3 of docs/catch-up.md; the second owner finds what the first one left."""
+
+    async def owner(first: PartitionReport, second: PartitionReport) -> None:
+        held = Held(publishing.topic)
+        held.prepared.set()
+        async with publishing.publisher(held, InitialScan.ONLY) as (publisher, follower):
+            publisher.apply(first)
+            publisher.apply(second)
+            await until(lambda: follower.view[_FEED.feed_id].high_water == publishing.state.start)
+            await until(lambda: publisher.report() is not None)
+            report = publisher.report()
+            assert report is not None
+            assert (report.high_water, report.marker) == (str(publishing.state.start), None)
+
+    for wall in (3_600 * NANOS_PER_SECOND, 3_700 * NANOS_PER_SECOND):
+        asyncio.run(owner(part(_LEFT, wall), part(_RIGHT, 20, partition=1)))
+    assert publishing.written() == []
+
+
+def test_a_scan_whose_end_was_not_persisted_is_told_again_by_its_partitions(publishing: Publishing) -> None:
+    """A crash between E2 and E3: what was reported to the first owner is nowhere."""
+
+    async def dies() -> None:
+        async with publishing.publisher(Held(publishing.topic), InitialScan.ONLY) as (publisher, _):
+            await until(lambda: publisher.frontier is not None)
+            assert publisher.frontier is not None
+            publisher.frontier.apply(0, 20, [(_SPAN, ResolvedTimestamp(Timestamp(20)))])
+
+    async def successor() -> None:
+        async with publishing.publisher(Held(publishing.topic), InitialScan.ONLY) as (publisher, follower):
+            await until(lambda: publisher.frontier is not None)
+            assert follower.view[_FEED.feed_id].high_water is None
+            publisher.apply(checkpoint(30))
+            await until(lambda: follower.view[_FEED.feed_id].high_water == publishing.state.start)
+
+    asyncio.run(dies())
+    asyncio.run(successor())

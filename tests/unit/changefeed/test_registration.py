@@ -23,9 +23,16 @@ from tidegate.changefeed.control import (
     read_ack,
     read_control,
 )
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch, FeedState, TableName
-from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedEpoch, FeedState, TableName
+from tidegate.changefeed.job_records import (
+    DefinitionRecord,
+    DropRecord,
+    JobRecord,
+    ProgressRecord,
+    StateRecord,
+)
 from tidegate.changefeed.jobs import FeedView, JobsView
+from tidegate.changefeed.options import InitialScan
 from tidegate.changefeed.registration import (
     Acknowledgements,
     Announce,
@@ -37,9 +44,10 @@ from tidegate.changefeed.registration import (
     starting_state,
 )
 from tidegate.errors import StateError
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ResolvedTimestamp, Timestamp
 
 PENDING = FeedView(definition=DEFINITION)
+SCAN_ONLY = replace(DEFINITION, options=replace(DEFINITION.options, initial_scan=InitialScan.ONLY))
 KNOWN = (KnownTable(ORDERS, 104),)
 
 
@@ -61,6 +69,27 @@ def test_partitions_that_have_not_answered_are_told_again() -> None:
 def test_the_start_is_the_highest_timestamp_that_any_partition_had_applied() -> None:
     step = next_step(PENDING, by_partition(registered(0, 5, 10), registered(1, 9, 20)), 2)
     assert step == Prepare(Timestamp(9), KNOWN, {0: 10, 1: 20})
+
+
+@pytest.mark.parametrize("cursor", [Timestamp(0), Timestamp(3, 7), Timestamp(5), Timestamp(99)])
+def test_the_start_is_the_cursor_below_and_above_what_partitions_had_applied(cursor: Timestamp) -> None:
+    definition = replace(DEFINITION, options=replace(DEFINITION.options, cursor=cursor))
+    acks = by_partition(registered(0, 5, 10), registered(1, 9, 20))
+    step = next_step(FeedView(definition=definition), acks, 2)
+    assert step == Prepare(cursor, KNOWN, {0: 10, 1: 20})
+
+
+def test_a_scan_reads_its_tables_as_of_the_highest_timestamp_that_was_applied_unless_there_is_a_cursor() -> (
+    None
+):
+    acks = by_partition(registered(0, 5), registered(1, 9))
+    step = next_step(FeedView(definition=SCAN_ONLY), acks, 2)
+    assert isinstance(step, Prepare)
+    assert step.start == Timestamp(9)
+    past = replace(SCAN_ONLY, options=replace(SCAN_ONLY.options, cursor=Timestamp(2)))
+    step = next_step(FeedView(definition=past), acks, 2)
+    assert isinstance(step, Prepare)
+    assert step.start == Timestamp(2)
 
 
 def test_a_descriptor_that_only_one_partition_has_is_enough() -> None:
@@ -96,6 +125,66 @@ def test_running_is_stored_when_the_last_partition_is_active() -> None:
     running = replace(stored, state=FeedState.RUNNING)
     assert next_step(replace(PENDING, state=stored), acks, 2) == Store(running)
     assert next_step(replace(PENDING, state=running), acks, 2) == Settled()
+
+
+def _scanning(high_water: Timestamp | None, state: FeedState = FeedState.RUNNING) -> FeedView:
+    """A feed that is a scan at 9.2 only, and the progress that was persisted."""
+    progress = (
+        None if high_water is None else ProgressRecord(FEED, FIRST_EPOCH, ResolvedTimestamp(high_water), {})
+    )
+    stored = StateRecord(FEED, FIRST_EPOCH, state, Timestamp(9, 2), (TARGET,))
+    return FeedView(SCAN_ONLY, state=stored, progress=progress)
+
+
+ACTIVE = {number: Active(FEED, FIRST_EPOCH, number) for number in range(2)}
+
+
+@pytest.mark.parametrize("high_water", [None, Timestamp(9), Timestamp(9, 1)])
+def test_a_scan_that_has_not_come_to_its_start_goes_on(high_water: Timestamp | None) -> None:
+    assert next_step(_scanning(high_water), ACTIVE, 2) == Settled()
+
+
+@pytest.mark.parametrize("high_water", [Timestamp(9, 2), Timestamp(10)])
+@pytest.mark.parametrize("state", [FeedState.STARTING, FeedState.RUNNING])
+def test_a_scan_that_has_come_to_its_start_has_succeeded_and_is_forgotten_by_every_partition(
+    high_water: Timestamp, state: FeedState
+) -> None:
+    done = _scanning(high_water, state)
+    step = next_step(done, {0: Active(FEED, FIRST_EPOCH, 0)}, 2)
+    assert done.state is not None
+    assert step == Store(replace(done.state, state=FeedState.SUCCEEDED))
+    assert isinstance(step, Store)
+    stored = replace(done, state=step.record)
+    assert next_step(stored, ACTIVE, 2) == Announce(Remove(FEED, FIRST_EPOCH), (0, 1))
+    assert next_step(stored, {0: Removed(FEED, FIRST_EPOCH, 0)}, 2) == Announce(
+        Remove(FEED, FIRST_EPOCH), (1,)
+    )
+    gone = {number: Removed(FEED, FIRST_EPOCH, number) for number in range(2)}
+    assert next_step(stored, gone, 2) == Settled()
+
+
+def test_a_partition_that_fails_fails_a_scan_that_is_not_done_and_no_other() -> None:
+    failed = ACTIVE | {1: Failed(FEED, FIRST_EPOCH, 1, "row too wide")}
+    before = next_step(_scanning(None), failed, 2)
+    after = next_step(_scanning(Timestamp(9, 2)), failed, 2)
+    assert isinstance(before, Store)
+    assert isinstance(after, Store)
+    assert (before.record.state, after.record.state) == (FeedState.FAILED, FeedState.SUCCEEDED)
+    assert after.record.error == ""
+
+
+def test_a_feed_that_goes_on_after_its_scan_does_not_succeed() -> None:
+    options = replace(DEFINITION.options, initial_scan=InitialScan.YES)
+    feed = replace(_scanning(Timestamp(99)), definition=replace(DEFINITION, options=options))
+    assert next_step(feed, ACTIVE, 2) == Settled()
+
+
+def test_progress_of_an_earlier_epoch_does_not_end_a_scan() -> None:
+    second = replace(SCAN_ONLY, epoch=FeedEpoch(2))
+    stored = StateRecord(FEED, FeedEpoch(2), FeedState.RUNNING, Timestamp(9), (TARGET,))
+    acks = {0: Active(FEED, FeedEpoch(2), 0)}
+    progress = ProgressRecord(FEED, FIRST_EPOCH, ResolvedTimestamp(Timestamp(99)), {})
+    assert next_step(FeedView(second, state=stored, progress=progress), acks, 1) == Settled()
 
 
 def test_a_failure_is_stored_with_its_partition_before_the_feed_is_removed() -> None:
@@ -236,7 +325,11 @@ class LogPartition:
                     Timestamp(self.highest_at_registration),
                     tables,
                 )
-            case Activate(_, start, _) if not self.active and start < Timestamp(self.highest_at_registration):
+            case Activate(definition, start, _) if (
+                definition.options.cursor is None
+                and not self.active
+                and start < Timestamp(self.highest_at_registration)
+            ):
                 return Failed(FEED, FIRST_EPOCH, self.number, "rows above the start had passed")
             case Activate(_, start, _):
                 self.starts.add(start)
@@ -250,9 +343,10 @@ class LogPartition:
 class Cluster:
     """The durable world: a jobs topic, control messages on their way, acknowledgements on theirs."""
 
-    def __init__(self, partitions: list[LogPartition]) -> None:
+    def __init__(self, partitions: list[LogPartition], definition: FeedDefinition = DEFINITION) -> None:
         self.partitions = partitions
-        self.jobs: list[JobRecord] = [DefinitionRecord(DEFINITION)]
+        self.definition = definition
+        self.jobs: list[JobRecord] = [DefinitionRecord(definition)]
         self.messages: list[tuple[int, bytes]] = []
         self.acks: list[bytes] = []
 
@@ -265,7 +359,7 @@ class Cluster:
         for ack in known:
             acks.add(ack)
         step = next_step(view[FEED], acks.by_partition(), len(self.partitions))
-        if isinstance(step, Prepare):
+        if isinstance(step, Prepare) and self.definition.options.cursor is None:
             assert step.start == max(ack.highest for ack in known if isinstance(ack, Registered))
         if not crashes:
             self.carry_out(step)
@@ -276,11 +370,18 @@ class Cluster:
             case Announce(message, partitions):
                 self.messages += [(number, message.to_bytes()) for number in partitions]
             case Prepare():
-                self.jobs.append(starting_state(DEFINITION, step, (TARGET,)))
+                self.jobs.append(starting_state(self.definition, step, (TARGET,)))
             case Store(record):
                 self.jobs.append(record)
             case Settled():
                 pass
+
+    def frontier_persists(self) -> None:
+        """A frontier agent does, once every partition has written its rows of the scan."""
+        starts = set().union(*(partition.starts for partition in self.partitions))
+        if starts and all(partition.starts for partition in self.partitions):
+            high_water = ResolvedTimestamp(max(starts))
+            self.jobs.append(ProgressRecord(FEED, FIRST_EPOCH, high_water, {}))
 
     def partition_answers(self, which: int) -> None:
         """Deliver a message, which stays on its way and may come again."""
@@ -296,8 +397,11 @@ def happen(data: st.DataObject, cluster: Cluster, events: list[str]) -> None:
             data.draw(st.sampled_from(cluster.partitions)).applied += data.draw(st.integers(1, 5))
         elif event == "lose":
             data.draw(st.sampled_from(cluster.partitions)).lose_state()
-        elif event == "answer" and cluster.messages:
-            cluster.partition_answers(data.draw(st.integers(0, len(cluster.messages) - 1)))
+        elif event == "answer":
+            if cluster.messages:
+                cluster.partition_answers(data.draw(st.integers(0, len(cluster.messages) - 1)))
+        elif event == "persist":
+            cluster.frontier_persists()
         else:
             seen = data.draw(st.integers(0, len(cluster.acks)))
             cluster.agent_looks(seen, crashes=event == "crash")
@@ -338,8 +442,36 @@ def test_partitions_that_lose_their_state_have_one_start_with_nothing_missing_or
     assert records[-1].state is FeedState.FAILED or min(starts) >= highest
 
 
+@given(st.data())
+def test_a_scan_succeeds_once_and_is_forgotten_everywhere_whatever_is_lost_repeated_or_restarted(
+    data: st.DataObject,
+) -> None:
+    """A crash of the jobs agent is one between any two of the steps E3 to E6 of docs/catch-up.md."""
+    cursor = data.draw(st.none() | st.integers(0, 30).map(Timestamp))
+    definition = replace(SCAN_ONLY, options=replace(SCAN_ONLY.options, cursor=cursor))
+    partitions = [LogPartition(number, data.draw(st.integers(0, 20))) for number in range(2)]
+    cluster = Cluster(partitions, definition)
+    happen(data, cluster, ["look", "crash", "answer", "answer", "apply", "persist"])
+    settle(cluster)
+    cluster.frontier_persists()
+    settle(cluster)
+    stored = [record for record in cluster.jobs if isinstance(record, StateRecord)]
+    states = [record.state for record in stored]
+    success = states.index(FeedState.SUCCEEDED)
+    assert set(states[success:]) == {FeedState.SUCCEEDED}
+    assert any(
+        isinstance(record, ProgressRecord) for record in cluster.jobs[: cluster.jobs.index(stored[success])]
+    )
+    assert cursor is None or {record.start for record in stored} == {cursor}
+    acks = Acknowledgements(FIRST_EPOCH)
+    for value in cluster.acks:
+        acks.add(read_ack(value))
+    assert all(isinstance(ack, Removed) for ack in acks.by_partition().values())
+    assert len(acks.by_partition()) == len(partitions)
+
+
 def settle(cluster: Cluster) -> None:
-    """Let everything through, in order, until the feed runs."""
+    """Let everything through, in order, until the jobs agent has nothing to do."""
     for _ in range(10):
         step = cluster.agent_looks(len(cluster.acks), crashes=False)
         if step == Settled():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, ResolvedTimestamp, Timestamp
 from tidegate.spans import Span
 
@@ -122,6 +123,57 @@ def test_spans_ahead_outside_of_the_targets_and_below_the_high_water_change_noth
     restarted = FeedFrontier([_WHOLE], _START, 0, Timestamp(50), left)
     assert restarted.high_water == Timestamp(50)
     assert restarted.laggard() == Span(b"b", b"z")
+
+
+def _scanning(scan: InitialScan, **persisted: Any) -> FeedFrontier:
+    return FeedFrontier([_WHOLE], _START, 0, scan=scan, **persisted)
+
+
+_SCANS = pytest.mark.parametrize("scan", [InitialScan.YES, InitialScan.ONLY])
+
+
+@_SCANS
+@pytest.mark.parametrize("wall", [1, 10, 99])
+def test_a_scan_is_not_done_before_every_span_was_reported_at_its_start(scan: InitialScan, wall: int) -> None:
+    """10.3 is above 10: a resolved timestamp has no logical part."""
+    frontier = _scanning(scan)
+    assert (frontier.high_water, frontier.scanned) == (ZERO, False)
+    frontier.apply(0, 5, [(_LEFT, _resolved(99))])
+    frontier.apply(1, 5, [(_RIGHT, _resolved(wall))])
+    assert frontier.scanned is (wall == 99)
+    assert (frontier.high_water >= _START) is (wall == 99)
+    assert frontier.high_water == ZERO or wall == 99
+    assert (frontier.due_marker() is not None) is (wall == 99 and scan is InitialScan.YES)
+
+
+def test_the_first_marker_of_a_feed_that_begins_with_a_scan_is_above_its_start() -> None:
+    frontier = FeedFrontier([_WHOLE], Timestamp(10), 0, scan=InitialScan.YES)
+    assert _both(frontier, 10) is None
+    assert frontier.high_water == Timestamp(10)
+    restarted = FeedFrontier([_WHOLE], Timestamp(10), 0, frontier.high_water, scan=InitialScan.YES)
+    assert (restarted.scanned, restarted.marker, restarted.due_marker()) == (True, None, None)
+    assert _both(restarted, 11) == Timestamp(11)
+
+
+def test_a_feed_that_is_a_scan_only_stops_at_its_start_and_has_no_markers() -> None:
+    frontier = _scanning(InitialScan.ONLY)
+    assert _both(frontier, 99) is None
+    assert frontier.high_water == _START
+    restarted = _scanning(InitialScan.ONLY, high_water=_START)
+    assert (restarted.high_water, restarted.scanned, restarted.marker) == (_START, True, None)
+
+
+@_SCANS
+def test_a_restart_amid_a_scan_keeps_what_was_reported_and_nothing_that_was_not(scan: InitialScan) -> None:
+    before = _scanning(scan)
+    assert before.ahead() == ()
+    before.apply(0, 5, [(_LEFT, _resolved(60 * NANOS_PER_SECOND))])
+    ((span, at),) = before.ahead()
+    assert (span, at) == (_LEFT, Timestamp(60 * NANOS_PER_SECOND))
+    restarted = _scanning(scan, ahead=before.ahead())
+    assert (restarted.high_water, restarted.scanned, restarted.laggard()) == (ZERO, False, _RIGHT)
+    assert restarted.apply(1, 6, [(_RIGHT, _resolved(30 * NANOS_PER_SECOND))])
+    assert restarted.scanned
 
 
 def test_what_is_a_moment_ahead_is_not_stored() -> None:
