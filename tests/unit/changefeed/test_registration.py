@@ -173,6 +173,17 @@ def test_a_partition_that_fails_fails_a_scan_that_is_not_done_and_no_other() -> 
     assert after.record.error == ""
 
 
+@pytest.mark.parametrize("state", [FeedState.RUNNING, FeedState.SUCCEEDED])
+def test_a_drop_counts_before_a_success_and_after_it(state: FeedState) -> None:
+    dropped = replace(_scanning(Timestamp(9, 2), state), drop=DropRecord(FEED, 1))
+    step = next_step(dropped, ACTIVE, 2)
+    assert isinstance(step, Store)
+    assert step.record.state is FeedState.DROPPED
+    assert next_step(replace(dropped, state=step.record), ACTIVE, 2) == Announce(
+        Remove(FEED, FIRST_EPOCH), (0, 1)
+    )
+
+
 def test_a_feed_that_goes_on_after_its_scan_does_not_succeed() -> None:
     options = replace(DEFINITION.options, initial_scan=InitialScan.YES)
     feed = replace(_scanning(Timestamp(99)), definition=replace(DEFINITION, options=options))
