@@ -147,7 +147,8 @@ class StepResult:
     """The outcome of one step. ``changes`` is frozen: bytes of this moment, whatever is applied next.
 
     A feed's rows stand in ``outputs``, or in ``unframed`` where its format has schemas: an engine frames
-    them (``tidegate.processor.framing``) before it makes anything of the result durable.
+    them (``tidegate.processor.framing``) before it makes anything of the result durable. ``serial`` counts
+    the steps of a processor; 0 for a result of no step.
     """
 
     offset: Offset | None
@@ -159,3 +160,4 @@ class StepResult:
     exchanges: list[Exchange] = field(default_factory=list)
     acks: list[Ack] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)
+    serial: int = 0

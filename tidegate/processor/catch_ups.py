@@ -6,6 +6,7 @@ versions that they hold, ends with the process: scans are asked for again, from 
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -14,13 +15,14 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.committed import CommittedVersions, scanned_version
 from tidegate.processor.feeds import PartitionFeed, PartitionFeeds
+from tidegate.processor.journal import Certainty, Earlier
 from tidegate.raftlog.entry import Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
-from tidegate.rangefeed.gap import Gap, Gaps, clipped, joined, outside, remainder
+from tidegate.rangefeed.gap import Gap, Gaps, Lag, clipped, joined, outside, remainder
 from tidegate.rangefeed.handoff import HandOff
 from tidegate.rangefeed.range_state import RangeState, RangeStatus, Version
 from tidegate.rangefeed.scan import SCAN_REPEAT_MS, RangeScan
-from tidegate.rows.table_key import with_tenant_of, without_tenant
+from tidegate.rows.table_key import watched_parts
 from tidegate.spans import Span
 
 _VERSION_BYTES: Final = 200  # of a version that is held, without its key and values
@@ -61,16 +63,23 @@ class LaggingFeed(NamedTuple):
     reserve_ns: int
 
 
+class Detached(enum.Enum):
+    """How a feed is given what its ranges commit while its sink does not follow."""
+
+    SPOOLING = 1  # as if it were live; the gaps are for the case that what comes out is lost
+    STALLED = 2  # nothing
+
+
 class CatchUpScan:
     """A scan of one gap of one feed. Until its chunks come, versions of its keys above it are held.
 
     Not ``holding``: versions above it have passed that are not held, so another scan has to follow.
     """
 
-    __slots__ = ("feed", "held", "held_bytes", "holding", "scan", "taken")
+    __slots__ = ("feed", "gap", "held", "held_bytes", "holding", "scan", "taken")
 
     def __init__(self, feed: PartitionFeed, state: RangeState, gap: Gap) -> None:
-        self.feed = feed
+        self.feed, self.gap = feed, gap
         newest = gap.complete_to is None
         upto = feed.start if newest else state.high
         self.scan = RangeScan(
@@ -146,6 +155,7 @@ class CatchUps:
         self._lagging: dict[FeedId, _Lagging] = {}
         self._scans: dict[RangeId, CatchUpScan] = {}
         self._overtaken: list[Overtaken] = []
+        self._detached: dict[FeedId, Detached] = {}
         self._caught_up = False
         #: The feeds of which ranges tell those that go on from them.
         self.serves: tuple[str, ...] = ()
@@ -180,7 +190,10 @@ class CatchUps:
         for feed in self._feeds.active:
             gaps = [*clipped(state.lags.get(feed.id, ()), state.span)]
             for part in new:
-                gaps += self._inherited(feed, state, part, told)
+                inherited = [*self._inherited(feed, state, part, told)]
+                if inherited and self._detached.get(feed.id) is Detached.SPOOLING:
+                    self.stall(feed.id)  # what is lacking here was never spooled
+                gaps += inherited
             self._set(state, feed.id, joined(gaps))
 
     def _inherited(
@@ -203,7 +216,7 @@ class CatchUps:
         if not feed.can_lag or (not feed.begins_with_scan and self._has_nothing_above(state, feed.start)):
             return []
         complete_to = None if feed.begins_with_scan else feed.start
-        return [Gap(part, complete_to) for span in spans for part in _watched(feed, span)]
+        return [Gap(part, complete_to) for span in spans for part in watched_parts(span, feed.spans)]
 
     def _has_nothing_above(self, state: RangeState, timestamp: Timestamp) -> bool:
         whole = state.checkpointable and not self._is_behind(state.range_id)
@@ -224,9 +237,8 @@ class CatchUps:
         for feed_id in [feed_id for feed_id in self._lagging if feed_id not in active]:
             for range_id in list(self._lagging.pop(feed_id).ranges):
                 self._touch(range_id).lags.pop(feed_id, None)
-        for range_id, scan in list(self._scans.items()):
-            if scan.feed.id not in active:
-                del self._scans[range_id]
+                self._drop_scans(feed_id)
+                self._detached.pop(feed_id, None)
 
     def _set(self, state: RangeState, feed_id: FeedId, gaps: Gaps) -> None:
         if gaps:
@@ -244,11 +256,82 @@ class CatchUps:
                     self._lagging[feed.id] = _Lagging(feed)
                     self._committed.part(feed.id)
                 self._lagging[feed.id].ranges.setdefault(state.range_id)
-            elif (lagging := self._lagging.get(feed.id)) is not None:
+            elif (lagging := self._lagging.get(feed.id)) is not None and state.range_id in lagging.ranges:
                 lagging.ranges.pop(state.range_id, None)
                 if not lagging.ranges:
                     del self._lagging[feed.id]
                     self._caught_up = True
+
+    # ---- feeds whose sinks do not follow ----
+
+    def detach(self, feed: PartitionFeed, then: Mapping[RangeId, Earlier]) -> Certainty:
+        """Take the feed's rows for lost from when its ranges were as ``then`` (K2); returns what is certain.
+
+        They go on coming out, unless it was catching up.
+        """
+        whole = feed.id not in self._lagging and not any(feed.id in earlier.lags for earlier in then.values())
+        self._detached[feed.id] = Detached.SPOOLING if whole else Detached.STALLED
+        self._drop_scans(feed.id)
+        certain = Certainty(feed, then)
+        for state in [self._ranges[range_id] for range_id in then]:
+            if state.span is not None and state.status is not RangeStatus.ENDED:
+                self._set(self._touch(state.range_id), feed.id, certain.gaps(state, state.span))
+            self._tell_heirs(state, feed.id, certain, then[state.range_id])
+        return certain
+
+    def _tell_heirs(self, state: RangeState, feed_id: FeedId, certain: Certainty, then: Earlier) -> None:
+        """What was noted since then for ranges that go on from here is true no more."""
+        promises = [
+            promise
+            if promise in then.promises
+            else promise._replace(lags=_amended(promise.lags, feed_id, certain.gaps(state, promise.span)))
+            for promise in state.promises
+        ]
+        holes = [
+            hole
+            if hole in then.holes
+            else hole._replace(lags=_amended(hole.lags, feed_id, certain.gaps(state, hole.span)))
+            for hole in state.holes
+        ]
+        hand_offs = {
+            claim: hand_off if claim in then.hand_offs else self.amended(hand_off, feed_id, certain)
+            for claim, hand_off in state.hand_offs.items()
+        }
+        if (promises, holes, hand_offs) != (state.promises, state.holes, state.hand_offs):
+            self._touch(state.range_id)
+            state.promises, state.holes, state.hand_offs = promises, holes, hand_offs
+
+    def amended(self, hand_off: HandOff, feed_id: FeedId, certain: Certainty) -> HandOff:
+        """The hand-off as its parent would give it now; unchanged when that is of another partition."""
+        parent = self._ranges.get(hand_off.claim.parent)
+        if parent is None:
+            return hand_off
+        gaps = certain.gaps(parent, hand_off.span or hand_off.claim.span)
+        return hand_off._replace(lags=_amended(hand_off.lags, feed_id, gaps))
+
+    def is_spooling(self, feed_id: FeedId) -> bool:
+        """Whether all rows of a detached feed come out, so that it may be attached."""
+        return self._detached.get(feed_id) is Detached.SPOOLING
+
+    def stall(self, feed_id: FeedId) -> None:
+        """Let nothing of a detached feed come out (K5)."""
+        if feed_id in self._detached:
+            self._detached[feed_id] = Detached.STALLED
+
+    def attach(self, feed_id: FeedId) -> None:
+        """Every row of a feed that is spooling was acknowledged: it lacks nothing (K4)."""
+        del self._detached[feed_id]
+        for range_id in list(self._lagging[feed_id].ranges if feed_id in self._lagging else ()):
+            self._set(self._touch(range_id), feed_id, ())
+
+    def resume(self, feed_id: FeedId) -> None:
+        """The sink of a detached feed takes rows again: let it catch up (K6)."""
+        self._detached.pop(feed_id, None)
+
+    def _drop_scans(self, feed_id: FeedId) -> None:
+        for range_id, scan in list(self._scans.items()):
+            if scan.feed.id == feed_id:
+                del self._scans[range_id]
 
     # ---- versions ----
 
@@ -256,8 +339,10 @@ class CatchUps:
         """Give versions that a range committed to the feeds that have parted from the others (C3)."""
         scan = self._valid_scan(state)
         for feed_id in self._committed.parted:
-            gaps = state.lags.get(feed_id)
-            if not gaps:
+            gaps, mode = state.lags.get(feed_id), self._detached.get(feed_id)
+            if mode is Detached.STALLED:
+                continue
+            if not gaps or mode is Detached.SPOOLING:
                 self._committed.give(feed_id, versions)
                 continue
             passed = []
@@ -279,7 +364,7 @@ class CatchUps:
         begun = scan.scan.next_key
         rows = scan.scan.take(chunk, log_time_ms)
         covered = Span(begun, scan.scan.next_key)
-        if covered.start == covered.end or self._is_overtaken(scan, state):
+        if covered.start == covered.end or self._is_overtaken(scan.feed, state, scan.gap):
             return True
         scanned_at = scan.scan.upto if scan.scan.newest else None
         versions = [scanned_version(state.range_id, row) for row in rows if row.value or scanned_at is None]
@@ -303,8 +388,9 @@ class CatchUps:
 
     # ---- scans ----
 
-    def due(self, offset: Offset, log_time_ms: int) -> list[Scan]:
-        """The scans to ask for now (C2)."""
+    def due(self, touched: Iterable[RangeState], offset: Offset, log_time_ms: int) -> list[Scan]:
+        """The scans to ask for now (C2). Of ranges that were ``touched`` the source may have removed more."""
+        self._look_for_removed(touched)
         for range_id in list(self._scans):
             self._valid_scan(self._ranges[range_id])
         while len(self._scans) < self._limits.scans and self._begin_one():
@@ -317,7 +403,7 @@ class CatchUps:
 
     def _begin_one(self) -> bool:
         """Begin a scan of the feed whose turn it is, if any can begin."""
-        for feed_id in list(self._lagging):
+        for feed_id in [feed_id for feed_id in self._lagging if feed_id not in self._detached]:
             lagging = self._lagging[feed_id]
             range_id = next(filter(self._can_scan, lagging.ranges), None)
             if range_id is not None:
@@ -337,23 +423,26 @@ class CatchUps:
         if gap.complete_to is not None and gap.complete_to >= state.high:
             self._set(self._touch(state.range_id), feed.id, state.lags[feed.id][1:])  # there is nothing
             return
-        scan = CatchUpScan(feed, state, gap)
-        if not self._is_overtaken(scan, state):
-            self._scans[state.range_id] = scan
+        if not self._is_overtaken(feed, state, gap):
+            self._scans[state.range_id] = CatchUpScan(feed, state, gap)
 
-    def _is_overtaken(self, scan: CatchUpScan, state: RangeState) -> bool:
-        """Whether the source may have removed what the feed lacks."""
-        lowest = scan.scan.upto if scan.scan.newest else scan.scan.after
+    def _look_for_removed(self, touched: Iterable[RangeState]) -> None:
+        for state in touched if self._lagging else ():
+            for feed_id, lagging in self._lagging.items():
+                any(self._is_overtaken(lagging.feed, state, gap) for gap in state.lags.get(feed_id, ()))
+
+    def _is_overtaken(self, feed: PartitionFeed, state: RangeState, gap: Gap) -> bool:
+        """Whether the source may have removed versions that the feed lacks; it fails then."""
+        lowest = feed.start if gap.complete_to is None else gap.complete_to
         if lowest >= state.gc_threshold:
             return False
-        self._scans.pop(state.range_id, None)
-        self._overtaken.append(Overtaken(scan.feed.id, state.range_id, lowest, state.gc_threshold))
+        self._overtaken.append(Overtaken(feed.id, state.range_id, lowest, state.gc_threshold))
         return True
 
-    def take_overtaken(self) -> list[Overtaken]:
-        """The feeds since the last call that can never be given what they lack."""
+    def take_overtaken(self) -> Sequence[Overtaken]:
+        """The feeds since the last call that can never be given what they lack, each once."""
         overtaken, self._overtaken = self._overtaken, []
-        return overtaken
+        return [*{item.feed_id: item for item in overtaken}.values()]
 
     def _valid_scan(self, state: RangeState) -> CatchUpScan | None:
         """The scan of the range that is under way; one whose range broke or changed is given up."""
@@ -390,20 +479,13 @@ class CatchUps:
         )
 
 
+def _amended(lags: Iterable[Lag] | None, feed_id: FeedId, gaps: Gaps) -> tuple[Lag, ...]:
+    return (*(lag for lag in lags or () if lag.feed != feed_id), Lag(feed_id, gaps))
+
+
 def _told_of(feed: PartitionFeed, hand_off: HandOff) -> Gaps | None:
     """What a hand-off says that the feed lacks; ``None`` when it says nothing of it."""
     for lag in hand_off.lags or ():
         if lag.feed == feed.id:
             return lag.gaps
     return None
-
-
-def _watched(feed: PartitionFeed, span: Span) -> Iterator[Span]:
-    """The parts of a range's span that the feed watches."""
-    own = without_tenant(span)
-    for watched in feed.spans:
-        part = own.intersect(watched)
-        if part is not None:
-            shared = with_tenant_of(span, part).intersect(span)
-            if shared is not None:
-                yield shared

@@ -34,6 +34,7 @@ from tidegate.processor.committed import Delivery
 from tidegate.processor.digest import RowDigests
 from tidegate.processor.emitter import Emission
 from tidegate.processor.feeds import PartitionFeed, PartitionFeeds
+from tidegate.processor.journal import Certainty, Journal
 from tidegate.processor.pushes import Pusher, PushPolicy
 from tidegate.processor.ranges import PartitionRanges
 from tidegate.processor.restore import RangeRows, require_digests, require_sizes
@@ -50,6 +51,7 @@ from tidegate.processor.status import PartitionStatus, RangesIn, StatusReader
 from tidegate.raftlog.decode import decode_batch
 from tidegate.raftlog.entry import DescriptorUpdate, Entry, Offset, Snapshot
 from tidegate.rangefeed.backlog import QueueFactory
+from tidegate.rangefeed.handoff import Exchange, HandOff
 from tidegate.rangefeed.intent_budget import PartitionSpill
 from tidegate.rangefeed.range_state import Version
 from tidegate.spans import Span
@@ -65,7 +67,7 @@ class ProcessorConfig:
     ``log_id`` and ``control_id`` name the very topics that are read, not just their names; a state that was
     built from others is refused. ``queue`` makes the queues of ranges that fall behind (in memory if absent),
     ``spill`` has room for open transactions beyond memory (all are in memory if absent). ``catch_up`` bounds
-    what feeds that lag may take.
+    what feeds that lag may take. With ``detachable`` the engine may detach feeds, and says what is committed.
     """
 
     push: PushPolicy = field(default_factory=PushPolicy)
@@ -74,6 +76,7 @@ class ProcessorConfig:
     queue: QueueFactory | None = None
     spill: PartitionSpill | None = None
     catch_up: CatchUpLimits | None = None
+    detachable: bool = False
 
 
 class PartitionProcessor:
@@ -87,9 +90,17 @@ class PartitionProcessor:
         self._read = NOWHERE
         self._rows = PartitionRows()
         self._feeds = PartitionFeeds(partition)
+        self._journal = Journal() if config.detachable else None
         self._ranges = PartitionRanges(
-            partition, partitions, self._feeds, config.queue, config.spill, config.catch_up
+            partition,
+            partitions,
+            self._feeds,
+            config.queue,
+            config.spill,
+            config.catch_up,
+            self._journal,
         )
+        self._serial = 0
         self._digests = RowDigests()
         self._watched = self._feeds.active
         self._pusher = Pusher(config.push)
@@ -237,13 +248,60 @@ class PartitionProcessor:
         """
         result.outputs.pop(feed_id, None)
         result.unframed.pop(feed_id, None)
-        if result.checkpoint is not None:
-            kept = tuple(active for active in result.checkpoint.feeds if active.feed_id != feed_id)
-            result.checkpoint = replace(result.checkpoint, feeds=kept)
+        _withdraw(feed_id, result)
         self._feeds.fail(feed_id, error)
         result.changes += self._freeze()
         result.acks += self._feeds.take_acks()
         result.incidents += self._feeds.take_incidents(self._position.offset)
+
+    # ---- feeds whose sinks do not follow (docs/catch-up.md) ----
+
+    def committed(self, serial: int) -> None:
+        """The steps up to this one are durable, and their rows acknowledged, but for detached feeds."""
+        if self._journal is not None:
+            self._journal.committed(serial)
+
+    def detach(self, feed_id: FeedId, uncommitted: Sequence[StepResult]) -> StepResult:
+        """Let no batch wait for the feed's rows: from the first of ``uncommitted`` on they may be lost (K2).
+
+        ``uncommitted`` are the results of all steps since ``committed``, in order; their checkpoints and
+        hand-offs are changed, so none of them may be on its way. Rows of the feed go on coming out as long as
+        `is_spooling`.
+        """
+        certain = self._ranges.detach(self._feeds[feed_id])
+        for result in uncommitted:
+            _withdraw(feed_id, result)
+            result.exchanges = [self._amended(feed_id, certain, message) for message in result.exchanges]
+        return self._finish(StepResult(None), everything=False)
+
+    def is_spooling(self, feed_id: FeedId) -> bool:
+        """Whether a detached feed may be attached once all of its rows are acknowledged."""
+        return self._ranges.catch_ups.is_spooling(feed_id)
+
+    def stall(self, feed_id: FeedId) -> StepResult:
+        """Let no rows of a detached feed come out any more (K5)."""
+        self._ranges.catch_ups.stall(feed_id)
+        return self._finish(StepResult(None), everything=False)
+
+    def attach(self, feed_id: FeedId) -> StepResult:
+        """Everything of a feed that `is_spooling` was acknowledged (K4). Raises ``StateError`` for others."""
+        if not self.is_spooling(feed_id):
+            raise StateError(f"feed {feed_id} lacks rows in log partition {self.partition}")
+        self._ranges.catch_ups.attach(feed_id)
+        return self._finish(StepResult(None), everything=True)
+
+    def resume(self, feed_id: FeedId) -> StepResult:
+        """The sink of a detached feed takes rows: scan for what it lacks (K6)."""
+        self._ranges.catch_ups.resume(feed_id)
+        result = StepResult(None)
+        self._ask(result)
+        return self._finish(result, everything=False)
+
+    def _amended(self, feed_id: FeedId, certain: Certainty, message: Exchange) -> Exchange:
+        """A hand-off that says what a feed lacks that was detached since."""
+        if not isinstance(message, HandOff):
+            return message
+        return self._ranges.catch_ups.amended(message, feed_id, certain)
 
     def full_checkpoint(self) -> PartitionCheckpoint:
         """The checkpoint of all ranges, for a frontier that starts anew."""
@@ -394,6 +452,10 @@ class PartitionProcessor:
         result.acks = self._feeds.take_acks()
         result.incidents += self._ranges.take_incidents() + self._feeds.take_incidents(position.offset)
         result.offset = None if position.offset == NOWHERE else position.offset
+        self._serial += 1
+        result.serial = self._serial
+        if self._journal is not None:
+            self._journal.end_step(self._serial)
         return result
 
     def _checkpoint(self, *, everything: bool) -> PartitionCheckpoint:
@@ -439,6 +501,13 @@ class PartitionProcessor:
         self._ranges.catch_ups.restore()
         require_sizes(self.partition, stored, self._sizes())
         require_digests(self.partition, stored, self._digests.digests(self._ranges.intents_hash))
+
+
+def _withdraw(feed_id: FeedId, result: StepResult) -> None:
+    """Let the checkpoint of a result say nothing of a feed."""
+    if result.checkpoint is not None:
+        kept = tuple(active for active in result.checkpoint.feeds if active.feed_id != feed_id)
+        result.checkpoint = replace(result.checkpoint, feeds=kept)
 
 
 def _position_for(config: ProcessorConfig, partition: int, stored: Position) -> Position:

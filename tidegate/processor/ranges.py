@@ -17,7 +17,8 @@ from tidegate.processor.batch import Incident, LogRecord, RangeCheckpoint, State
 from tidegate.processor.catch_ups import CatchUpLimits, CatchUps
 from tidegate.processor.committed import CommittedVersions, Delivery, scanned_version
 from tidegate.processor.exchange import Exchanges
-from tidegate.processor.feeds import PartitionFeeds
+from tidegate.processor.feeds import PartitionFeed, PartitionFeeds
+from tidegate.processor.journal import Certainty, Journal
 from tidegate.processor.state_codec import chunk_rows, intent_rows, range_row
 from tidegate.processor.waiting import (
     Mutation,
@@ -71,9 +72,12 @@ class PartitionRanges:
         queue: QueueFactory | None = None,
         spill: PartitionSpill | None = None,
         catch_up: CatchUpLimits | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.partition = partition
         self.partitions = partitions
+        #: What changes within steps that are not committed, for feeds that may be detached.
+        self.journal = journal
         self._new_queue: QueueFactory = queue or (lambda _: MemoryQueue())
         #: Where open transactions go that are more than memory is to hold.
         self.spill = spill
@@ -364,7 +368,7 @@ class PartitionRanges:
             if backlog.scan is not None and backlog.scan.is_due(log_time_ms - SCAN_REPEAT_MS):
                 self._touch(state.range_id)
                 requests.append(backlog.scan.request(offset, log_time_ms))
-        return requests + self.catch_ups.due(offset, log_time_ms)
+        return requests + self.catch_ups.due(self._touched.values(), offset, log_time_ms)
 
     def _leave(self, state: RangeState, offset: Offset) -> None:
         """A range that waits has ended: another has taken over its keys, or it has been silent for too long.
@@ -391,6 +395,11 @@ class PartitionRanges:
                 if state.status is RangeStatus.ENDED and backlog.parked:
                     self._leave(state, self._backlogs[state.range_id].start)
         return answered
+
+    def detach(self, feed: PartitionFeed) -> Certainty:
+        """Take the rows of the feed from all steps that are not committed for lost."""
+        assert self.journal is not None
+        return self.catch_ups.detach(feed, self.journal.earlier(self))
 
     def take_committed(self) -> tuple[list[Version], Mapping[FeedId, Sequence[Delivery]]]:
         """The versions since the last call: of all feeds, and of those that are given them alone."""
@@ -519,6 +528,8 @@ class PartitionRanges:
         state = self._ranges.get(range_id)
         if state is None:
             state = self._ranges[range_id] = RangeState(range_id)
+        if self.journal is not None and range_id not in self._touched:
+            self.journal.note(state)
         state.serves = self.catch_ups.serves
         self._touched[range_id] = state
         return state

@@ -7,6 +7,7 @@ Source: CockroachDB pkg/keys (constants.go, sql.go).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tidegate.errors import EncodingError
@@ -78,13 +79,18 @@ def without_tenant(span: Span) -> Span:
     return Span(start, TABLES_END) if start < TABLES_END else span  # no table's keys: nobody watches them
 
 
-def with_tenant_of(span: Span, part: Span) -> Span:
-    """``part``, a span without tenant prefix, with the prefix that ``span`` begins with."""
+def watched_parts(span: Span, watched: Iterable[Span]) -> Iterator[Span]:
+    """The parts of a range's span that lie in ``watched``, which have no tenant prefix; the parts have it."""
     try:
         prefix = span.start[: table_start(span.start)]
     except EncodingError:
-        return part
-    return Span(prefix + part.start, prefix + part.end)
+        prefix = b""
+    own = without_tenant(span)
+    for other in watched:
+        part = own.intersect(other)
+        shared = None if part is None else Span(prefix + part.start, prefix + part.end).intersect(span)
+        if shared is not None:
+            yield shared
 
 
 def encode_family_suffix(family_id: int) -> bytes:

@@ -1,0 +1,169 @@
+"""Feeds whose sinks do not follow: what may be lost is a gap, in the state and in what heirs are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.feeds import activation
+from tests.hand_log import HandLog, HandRange, at
+from tests.unit.processor.driving import Driven, rows_of, timestamp_of
+from tests.unit.processor.logs import PLAIN
+from tidegate.changefeed.feed import FeedId
+from tidegate.errors import StateError
+from tidegate.hlc import Timestamp
+from tidegate.processor.batch import ExchangeRecord, StepResult
+from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.raftlog.entry import KeyValue, Offset, RangeId
+from tidegate.raftlog.request import Scan
+from tidegate.rangefeed.gap import Gap, Lag
+from tidegate.rangefeed.handoff import Claim, HandOff
+from tidegate.rows import TableCodec
+from tidegate.spans import Span
+
+_STUCK, _OTHER = FeedId("stuck"), FeedId("other")
+_WATCHED = TableCodec(PLAIN.descriptor).primary_span
+_MIDDLE = PLAIN.key(100)
+
+
+class _Stuck:
+    """A range with a row of second 1, committed, and one of second 3 that is not; closed at 2 and 4."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.log = HandLog(partitions)
+        self.log.describe(PLAIN)
+        self.range = self.log.open_range(partitions, PLAIN.span)
+        self.driven = Driven(PartitionProcessor(0, partitions, ProcessorConfig(detachable=True)))
+        self.driven.control(activation([PLAIN.descriptor], feed_id="stuck"))
+        self.driven.control(activation([PLAIN.descriptor], feed_id="other"))
+        self.range.apply(PLAIN.put(1, 1, "one"), close=2)
+        self.committed(*self.run())
+        self.range.apply(PLAIN.put(3, 1, "three"), close=4)
+        self.uncommitted = self.run()
+
+    def run(self) -> list[StepResult]:
+        start = int(self.driven.processor.next_offset or 0)
+        return [*self.driven.run(self.log.partitions[0][start:]), self.driven.step(())]
+
+    def committed(self, *results: StepResult) -> None:
+        self.driven.processor.committed(results[-1].serial)
+
+    def detach(self) -> StepResult:
+        return self.driven.note(self.driven.processor.detach(_STUCK, self.uncommitted))
+
+    def restart(self) -> list[StepResult]:
+        self.driven = Driven.restored(self.driven.state)
+        return self.run()
+
+
+def _times(results: Sequence[StepResult], feed: FeedId) -> list[Timestamp]:
+    return [timestamp_of(row) for result in results for row in rows_of(result, feed)]
+
+
+def _scans(results: Sequence[StepResult]) -> list[Scan]:
+    return [item for result in results for item in result.requests if isinstance(item, Scan)]
+
+
+def _names(result: StepResult) -> set[FeedId]:
+    assert result.checkpoint is not None
+    return {feed.feed_id for feed in result.checkpoint.feeds}
+
+
+def _kv(seconds: float, number: int, text: str) -> KeyValue:
+    key, value = PLAIN.pair(number, text)
+    return KeyValue(key, at(seconds), value)
+
+
+def test_rows_that_come_out_after_a_detachment_are_scanned_for_by_the_next_owner() -> None:
+    stuck = _Stuck()
+    stuck.detach()
+    stuck.range.apply(PLAIN.put(5, 1, "five"), close=6)
+    assert _times(stuck.run(), _STUCK) == [at(5)]
+    (scan,) = _scans(stuck.restart())
+    assert (scan.span, scan.after, scan.upto) == (_WATCHED, at(2), at(5))
+
+
+def test_no_checkpoint_of_what_is_not_committed_names_a_detached_feed() -> None:
+    stuck = _Stuck()
+    assert _names(stuck.uncommitted[0]) == {_STUCK, _OTHER}
+    stuck.detach()
+    assert _names(stuck.uncommitted[0]) == {_OTHER}
+    stuck.range.heartbeat(7)
+    assert _names(stuck.run()[0]) == {_OTHER}
+
+
+def test_an_attached_feed_lacks_nothing_and_is_named_with_all_ranges() -> None:
+    stuck = _Stuck()
+    stuck.detach()
+    attached = stuck.driven.note(stuck.driven.processor.attach(_STUCK))
+    assert _names(attached) == {_STUCK, _OTHER}
+    assert _scans(stuck.restart()) == []
+
+
+def test_a_stalled_feed_is_given_nothing_and_cannot_be_attached() -> None:
+    stuck = _Stuck()
+    stuck.detach()
+    stuck.driven.note(stuck.driven.processor.stall(_STUCK))
+    stuck.range.apply(PLAIN.put(5, 1, "five"), close=6)
+    results = stuck.run()
+    assert (_times(results, _STUCK), _times(results, _OTHER)) == ([], [at(5)])
+    assert _scans(results) == []
+    with pytest.raises(StateError, match="lacks rows"):
+        stuck.driven.processor.attach(_STUCK)
+
+
+def test_a_resumed_feed_is_given_what_it_lacks_and_then_what_is_live() -> None:
+    stuck = _Stuck()
+    stuck.detach()
+    stuck.driven.note(stuck.driven.processor.stall(_STUCK))
+    stuck.range.apply(PLAIN.put(5, 1, "five"), close=4)
+    stuck.run()
+    (scan,) = _scans([stuck.driven.note(stuck.driven.processor.resume(_STUCK))])
+    assert (scan.after, scan.upto) == (at(2), at(5))
+    stuck.range.apply(PLAIN.put(6, 1, "six"), close=4)
+    stuck.range.scanned(scan, _kv(3, 1, "three"), _kv(5, 1, "five"))
+    stuck.range.apply(PLAIN.put(7, 1, "seven"), close=7)
+    assert _times(stuck.run(), _STUCK) == [at(3), at(5), at(6), at(7)]
+    assert stuck.driven.processor.status().lagging == ()
+
+
+def test_what_was_committed_is_certain() -> None:
+    stuck = _Stuck()
+    stuck.committed(*stuck.uncommitted)
+    stuck.uncommitted = []
+    stuck.detach()
+    assert _scans(stuck.restart()) == [], "nothing is above what was resolved"
+
+
+def _split(stuck: _Stuck, child: int) -> HandRange:
+    right = stuck.range.split(_MIDDLE, child, close=4)
+    stuck.uncommitted += stuck.run()
+    return right
+
+
+def test_a_child_that_was_born_meanwhile_lacks_what_its_parent_lacks() -> None:
+    stuck = _Stuck()
+    _split(stuck, 2)
+    stuck.detach()
+    lags = {state.range_id: state.lags for state in stuck.driven.processor._ranges}
+    low, high = Span(_WATCHED.start, _MIDDLE), Span(_MIDDLE, _WATCHED.end)
+    assert lags == {
+        RangeId(1): {_STUCK: (Gap(low, at(2)),)},
+        RangeId(2): {_STUCK: (Gap(high, at(2)),)},
+    }
+
+
+def test_a_hand_off_that_is_not_committed_tells_what_a_detached_feed_lacks() -> None:
+    stuck = _Stuck(partitions=3)
+    stuck.range.split(_MIDDLE, 4, close=4)
+    stuck.uncommitted += stuck.run()
+    (parent,) = stuck.driven.processor._ranges
+    claim = Claim(RangeId(4), RangeId(3), parent.applied, Span(_MIDDLE, _WATCHED.end))
+    answered = stuck.driven.note(stuck.driven.processor.exchange([ExchangeRecord(Offset(0), claim)]))
+    stuck.uncommitted.append(answered)
+    stuck.detach()
+    (hand_off,) = answered.exchanges
+    assert isinstance(hand_off, HandOff)
+    assert hand_off.lags == (Lag(_STUCK, (Gap(_WATCHED, at(2)),)),)
+    assert [promise.lags for promise in parent.promises] == [hand_off.lags], "what is claimed later"
