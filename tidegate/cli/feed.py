@@ -15,7 +15,7 @@ from tidegate.cli.failure import Commands, show_failure
 from tidegate.cli.tables import print_fields, print_table
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_ids import new_feed_id
-from tidegate.client.feed_rows import feed_row
+from tidegate.client.feed_rows import beginning, feed_row
 from tidegate.client.feed_topics import check_registry
 from tidegate.client.jobs import Jobs
 
@@ -40,7 +40,7 @@ def feed() -> None:
 
 @feed.command()
 @click.argument("statement")
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it runs or has failed.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it runs or has ended.")
 @click.option(
     "--wait-seconds",
     type=click.FloatRange(min=0),
@@ -72,6 +72,7 @@ def create(
         statement = click.get_text_stream("stdin").read()
     defined = define_feed(statement, new_feed_id(now_ns), now_ns)
     check_registry(defined.definition.options)
+    click.echo(beginning(defined.definition.options), err=True)
     jobs = Jobs(
         connection, app_id, appear_s=wait_seconds if wait else 0.0, waits=lambda: _say_waiting(app_id)
     )
@@ -80,6 +81,9 @@ def create(
     if not wait:
         return
     view = jobs.wait(defined.definition.id, wait_seconds)
+    if view.status is FeedState.SUCCEEDED:
+        click.echo("The feed has succeeded.", err=True)
+        return
     if view.status is not FeedState.RUNNING:
         reason = "" if view.current_state is None else f": {view.current_state.error}"
         show_failure(f"The feed is {view.status.value}{reason}.")
@@ -100,7 +104,8 @@ def list_feeds(connection: KafkaConnection, app_id: str, as_json: bool) -> None:
         click.echo("There are no feeds.")
     else:
         print_table(
-            [title for title, _ in _COLUMNS], ([_cell(row[name]) for _, name in _COLUMNS] for row in rows)
+            [title for title, _ in _COLUMNS],
+            ([_cell(_in_list(row)[name]) for _, name in _COLUMNS] for row in rows),
         )
 
 
@@ -128,6 +133,11 @@ def drop(connection: KafkaConnection, app_id: str, feed_name: str) -> None:
     id_ = feed_id(feed_name)
     Jobs(connection, app_id).drop(id_)
     click.echo(f"Feed {id_} will end; what it has written stays.")
+
+
+def _in_list(row: dict[str, Any]) -> dict[str, Any]:
+    """The row, with what the feed does beside its status: why its high-water is missing."""
+    return row | {"status": ": ".join(filter(None, (row["status"], row["running_status"])))}
 
 
 def _say_waiting(app_id: str) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.feed import FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.options import FeedOptions, InitialScan
 from tidegate.changefeed.sink import parse_sink_uri
 from tidegate.errors import StatementError
 from tidegate.hlc import NANOS_PER_SECOND, Timestamp
@@ -23,6 +24,7 @@ def feed_row(feed_id: FeedId, feed: FeedView) -> dict[str, Any]:
         "job_id": feed_id,
         "description": None if definition is None else definition.description,
         "status": feed.status.value,
+        "running_status": running_status(feed),
         "created": None if definition is None else readable(Timestamp(definition.created_ns)),
         "start_timestamp": None if start is None else start.decimal(),
         "high_water_timestamp": None if high_water is None else high_water.decimal(),
@@ -34,6 +36,30 @@ def feed_row(feed_id: FeedId, feed: FeedView) -> dict[str, Any]:
         "format": None if definition is None else definition.options.format.value,
         "envelope": None if definition is None else definition.options.envelope.value,
     }
+
+
+def running_status(feed: FeedView) -> str:
+    """What a running feed does first, as long as its past keeps it from having a high-water; else nothing."""
+    if feed.status is not FeedState.RUNNING or feed.definition is None or feed.high_water is not None:
+        return ""
+    options = feed.definition.options
+    if options.initial_scan is not InitialScan.NO:
+        return "initial scan"
+    return "" if options.cursor is None else "catching up"
+
+
+def beginning(options: FeedOptions) -> str:
+    """What a feed with these options does first, in a sentence."""
+    cursor = options.cursor
+    at = "" if cursor is None else f"the cursor, {cursor} ({readable(cursor)})"
+    match options.initial_scan:
+        case InitialScan.NO:
+            what = f"what was committed after {at}" if at else "what is committed from now on"
+            return f"The feed begins with {what}."
+        case InitialScan.YES:
+            return f"The feed begins with a scan of its tables as of {at or 'its start'}; changes follow."
+        case InitialScan.ONLY:
+            return f"The feed is a scan of its tables as of {at or 'its start'}, and ends with it."
 
 
 def readable(timestamp: Timestamp) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from stack.kafka import KafkaBroker
 from tests.unit.cli.running import run
-from tests.unit.client.feeds import ID, STATEMENT, definition, failed, progress, running, tell
+from tests.unit.client.feeds import ID, STATEMENT, definition, failed, progress, running, succeeded, tell
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.job_records import DefinitionRecord
+from tidegate.changefeed.job_records import DefinitionRecord, JobRecord
 from tidegate.client.jobs import jobs_topic
+from tidegate.hlc import Timestamp
 
 pytestmark = pytest.mark.broker
 
@@ -39,6 +41,25 @@ def test_a_cursor_in_the_future_is_refused_before_anything_is_created(kafka: tup
     created = run("feed", "create", statement, "--no-wait", *kafka)
     assert created.exit_code == 1
     assert "cannot specify timestamp in the future: 9183110400000000000.0000000000" in created.stderr
+
+
+_CURSOR = "cursor = '2000000000000.0000000000'"
+_BEGINNINGS = {
+    "initial_scan = 'no'": "The feed begins with what is committed from now on.",
+    "updated": "The feed begins with a scan of its tables as of its start; changes follow.",
+    "initial_scan = 'only'": "The feed is a scan of its tables as of its start, and ends with it.",
+    _CURSOR: "The feed begins with what was committed after the cursor, 2000000000000.0000000000 "
+    "(1970-01-01 00:33:20.000000+00:00).",
+    f"initial_scan, {_CURSOR}": "The feed begins with a scan of its tables as of the cursor, "
+    "2000000000000.0000000000 (1970-01-01 00:33:20.000000+00:00); changes follow.",
+}
+
+
+@pytest.mark.parametrize(("options", "said"), _BEGINNINGS.items())
+def test_create_says_where_the_feed_begins(kafka: tuple[str, ...], options: str, said: str) -> None:
+    statement = f"CREATE CHANGEFEED FOR a INTO 'kafka://k' WITH {options}"
+    created = run("feed", "create", statement, "--no-wait", *kafka)
+    assert (created.exit_code, created.stderr) == (0, f"{said}\n")
 
 
 def test_create_waits_and_says_when_no_worker_comes(kafka: tuple[str, ...]) -> None:
@@ -90,6 +111,32 @@ def test_list_shows_each_feed_on_a_line(broker: KafkaBroker, kafka: tuple[str, .
     ]
     assert lines[2].split()[:2] == [other, "failed"]
     assert lines[2].rstrip().endswith("no such table")
+
+
+@pytest.mark.parametrize(
+    ("begins", "told", "shown"),
+    [
+        ({"initial_scan": "yes"}, [running()], "running: initial scan"),
+        ({"initial_scan": "only"}, [running()], "running: initial scan"),
+        ({"cursor": Timestamp(5)}, [running()], "running: catching up"),
+        ({"cursor": Timestamp(5), "initial_scan": "yes"}, [running()], "running: initial scan"),
+        ({"initial_scan": "yes"}, [running(), progress()], "running"),
+        ({"cursor": Timestamp(5)}, [running(), progress()], "running"),
+        ({}, [running()], "running"),
+        ({"initial_scan": "yes"}, [], "pending"),
+        ({"initial_scan": "yes"}, [failed("no such table")], "failed"),
+        ({"initial_scan": "only"}, [progress(), succeeded()], "succeeded"),
+    ],
+)
+def test_list_and_show_say_what_a_feed_without_a_high_water_does(
+    broker: KafkaBroker, kafka: tuple[str, ...], begins: dict[str, Any], told: list[JobRecord], shown: str
+) -> None:
+    tell(broker.bootstrap, kafka[-1], DefinitionRecord(definition(**begins)), *told)
+    line = run("feed", "list", *kafka).stdout.splitlines()[1]
+    assert line.removeprefix(ID).strip().startswith(f"{shown}  ")
+    row = json.loads(run("feed", "show", ID, "--json", *kafka).stdout)
+    assert [row["status"], row["running_status"]] == [*shown.split(": "), ""][:2]
+    assert row["running_status"] == "" or row["high_water_timestamp"] is None
 
 
 def test_a_list_of_nothing_says_so(kafka: tuple[str, ...]) -> None:

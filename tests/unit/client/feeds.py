@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.client.topics import write
 from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedState, FeedTarget, TableName
 from tidegate.changefeed.job_records import JobRecord, ProgressRecord, StateRecord
+from tidegate.changefeed.options import InitialScan
 from tidegate.client.jobs import jobs_topic
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.verify import TopicRecord
@@ -19,14 +22,23 @@ STATEMENT = (
 TARGET = FeedTarget(TableName("accounts"), 104, "accounts", 2, ())
 
 
-def definition(feed: FeedId = ID) -> FeedDefinition:
-    """The feed of ``STATEMENT``."""
-    return define_feed(STATEMENT, feed, 1_000 * SECOND).definition
+def definition(
+    feed: FeedId = ID, initial_scan: str = "no", cursor: Timestamp | None = None
+) -> FeedDefinition:
+    """The feed of ``STATEMENT``, or one that differs in how it begins."""
+    made = define_feed(STATEMENT, feed, 1_000 * SECOND).definition
+    options = replace(made.options, initial_scan=InitialScan(initial_scan), cursor=cursor)
+    return replace(made, options=options)
 
 
 def running(feed: FeedId = ID) -> StateRecord:
     """The feed runs."""
     return StateRecord(feed, FIRST_EPOCH, FeedState.RUNNING, Timestamp(2_000 * SECOND), (TARGET,), {0: 5})
+
+
+def succeeded(feed: FeedId = ID) -> StateRecord:
+    """The feed was a scan, which is done."""
+    return replace(running(feed), state=FeedState.SUCCEEDED)
 
 
 def failed(error: str, feed: FeedId = ID) -> StateRecord:

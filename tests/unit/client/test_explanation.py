@@ -438,6 +438,7 @@ def test_workers_that_do_not_answer_are_listed() -> None:
 
 def test_a_failed_feed_is_told_with_its_reason() -> None:
     answer(evidence(feed=view(FeedState.FAILED, "the table is gone")), Cause.FEED, "the table is gone")
+    answer(evidence(feed=view(FeedState.SUCCEEDED)), Cause.FEED, "The feed has succeeded: its scan is")
 
 
 def test_a_dropped_feed_is_told_as_such() -> None:

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from stack.kafka import KafkaBroker
-from tests.unit.client.feeds import ID, definition, failed, progress, running, tell
+from tests.unit.client.feeds import ID, definition, failed, progress, running, succeeded, tell
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedId, FeedState
 from tidegate.changefeed.job_records import StateRecord
@@ -60,6 +60,12 @@ def test_waiting_ends_when_the_feed_fails(broker: KafkaBroker, app_id: str, jobs
     state = jobs.wait(ID, 20).current_state
     assert state is not None
     assert state.error == "log partition 3: no such table"
+
+
+def test_waiting_ends_when_the_feed_has_succeeded(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:
+    jobs.create(definition(initial_scan="only"))
+    tell(broker.bootstrap, app_id, succeeded())
+    assert jobs.wait(ID, 20).status is FeedState.SUCCEEDED
 
 
 def test_waiting_for_no_worker_ends_in_a_sentence(jobs: Jobs) -> None:
