@@ -56,11 +56,11 @@ class Upkeep:
         """Begin with everything that is switched on."""
         options = self._options
         for interval_ms, action in (
-            (options.split_every_ms, self._split_somewhere),
-            (options.merge_every_ms, self._merge_somewhere),
-            (options.move_lease_every_ms, self._move_some_lease),
-            (options.skip_every_ms, self._skip_somewhere),
-            (options.opless_every_ms, self._lose_ops_somewhere),
+            (options.split_every_ms, partial(self._unless_calm, self._split_somewhere)),
+            (options.merge_every_ms, partial(self._unless_calm, self._merge_somewhere)),
+            (options.move_lease_every_ms, partial(self._unless_calm, self._move_some_lease)),
+            (options.skip_every_ms, partial(self._unless_calm, self._skip_somewhere)),
+            (options.opless_every_ms, partial(self._unless_calm, self._lose_ops_somewhere)),
             (max(1, options.gc_ttl_ms // _COLLECTIONS_PER_TTL) if options.gc_ttl_ms else 0, self._collect),
             (_LOOK_EVERY_MS if options.watches_ranges else 0, self._look_at_ranges),
         ):
@@ -68,8 +68,16 @@ class Upkeep:
                 self._do_later(interval_ms, action)
 
     def calm(self) -> None:
-        """Make no more trouble; what there is ends in its time."""
+        """Do nothing at random any more; troubles that there are end in their time.
+
+        A real store comes to rest as well when nothing is written: one that went on to split and merge would
+        keep its readers busy for ever, and whether they come to the end of the log could not be asked.
+        """
         self._calm = True
+
+    def _unless_calm(self, action: Action) -> None:
+        if not self._calm:
+            action()
 
     def _do_later(self, interval_ms: int, action: Action) -> None:
         def act() -> None:
@@ -148,7 +156,7 @@ class Upkeep:
     def _skip_somewhere(self) -> None:
         """Leave entries of a range out of its log; a Raft snapshot goes on behind them."""
         range_ = self._some_range()
-        if not (self._calm or range_.log.silent):
+        if not range_.log.silent:
             range_.log.silent = True
             self._after(self._trouble_ns(), partial(self._end_skipping, range_))
 
@@ -159,7 +167,7 @@ class Upkeep:
     def _lose_ops_somewhere(self) -> None:
         """Leave the logical ops out of a range's commands; a periodic snapshot comes behind them."""
         range_ = self._some_range()
-        if not (self._calm or range_.log.opless):
+        if not range_.log.opless:
             range_.log.opless = True
             self._after(self._trouble_ns(), partial(self._end_losing_ops, range_))
 

@@ -110,6 +110,16 @@ def test_leases_move_between_clocks_without_a_closed_timestamp_that_falls() -> N
     assert check_log(driven.log, 3) == []
 
 
+def test_a_store_that_was_told_to_stop_comes_to_rest() -> None:
+    moving = replace(_OPTIONS, split_every_ms=100, merge_every_ms=200, move_lease_every_ms=50, nodes=3)
+    driven = _driven(moving)
+    driven.stop()
+    counts, ranges = dict(driven.simulation.store.counts), driven.ranges
+    driven.advance(5_000)
+    assert driven.ranges == ranges
+    assert driven.simulation.store.counts["lease moves"] == counts["lease moves"] > 0
+
+
 def test_garbage_is_collected_and_snapshots_tell_the_threshold() -> None:
     driven = _driven(replace(_OPTIONS, gc_ttl_ms=500, snapshot_interval_ms=1_000))
     thresholds = [entry.gc_threshold for entry in _snapshots(driven, SnapshotReason.PERIODIC)]
