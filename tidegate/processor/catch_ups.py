@@ -21,7 +21,7 @@ from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Gap, Gaps, Lag, clipped, joined, outside, remainder
 from tidegate.rangefeed.handoff import HandOff
 from tidegate.rangefeed.range_state import RangeState, RangeStatus, Version
-from tidegate.rangefeed.scan import SCAN_REPEAT_MS, RangeScan
+from tidegate.rangefeed.scan import SCAN_REPEAT_MS, RangeScan, ScanPart
 from tidegate.rows.table_key import watched_parts
 from tidegate.spans import Span
 
@@ -86,7 +86,7 @@ class CatchUpScan:
             state.range_id,
             _NOWHERE,
             gap.span,
-            gap.complete_to or ZERO,
+            [ScanPart(gap.span, gap.complete_to or ZERO)],
             upto,
             with_prev=feed.shows_previous and not newest,
             newest=newest,

@@ -304,11 +304,10 @@ class PartitionRanges:
     def _leave_scan_behind(self, state: RangeState, backlog: Backlog) -> None:
         """A scan of keys that the range has no more is never answered: go on where its span changed.
 
-        What lies between becomes part of the hole.
+        What lies between becomes part of the hole. The scan stays in the state, for what it has brought.
         """
         complete = complete_before(state, backlog.head)
         if backlog.skip_to_move():
-            state.scan = None
             if state.status is not RangeStatus.QUARANTINED:
                 cause = "its span changed while rows were scanned for"
                 state.quarantine_at(backlog.start, cause, complete or ZERO_RESOLVED)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tidegate.hlc import Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.raftlog.entry import Offset, RangeId
-from tidegate.rangefeed.scan import RangeScan
+from tidegate.rangefeed.scan import RangeScan, ScanPart
 from tidegate.spans import Span
 
 
 def scan_message(scan: RangeScan) -> pb.Scan:
     """A scan, and how far it has come."""
-    return pb.Scan(
+    message = pb.Scan(
         snapshot_offset=scan.snapshot_offset,
         start=scan.span.start,
         end=scan.span.end,
@@ -26,6 +28,11 @@ def scan_message(scan: RangeScan) -> pb.Scan:
         first_request_id=scan.first_request_id,
         lacking=scan.lacking,
     )
+    if scan.parts and scan.parts[0].span.end != scan.span.end:
+        message.part_end = scan.parts[0].span.end
+    for (start, end), after in scan.parts[1:]:
+        message.later.add(start=start, end=end, after_wall=after.wall, after_logical=after.logical)
+    return message
 
 
 def read_scan(range_id: RangeId, message: pb.Scan) -> RangeScan:
@@ -34,10 +41,18 @@ def read_scan(range_id: RangeId, message: pb.Scan) -> RangeScan:
         range_id,
         Offset(message.snapshot_offset),
         Span(message.start, message.end),
-        Timestamp(message.after_wall, message.after_logical),
+        list(_parts(message)),
         Timestamp(message.upto_wall, message.upto_logical),
         with_prev=message.with_prev,
     )
-    scan.next_key, scan.request_id, scan.asked_ms = message.next_key, message.request_id, message.asked_ms
+    scan.request_id, scan.asked_ms = message.request_id, message.asked_ms
     scan.first_request_id, scan.lacking = message.first_request_id, message.lacking
     return scan
+
+
+def _parts(message: pb.Scan) -> Iterator[ScanPart]:
+    if message.next_key < message.end:
+        first = Span(message.next_key, message.part_end or message.end)
+        yield ScanPart(first, Timestamp(message.after_wall, message.after_logical))
+    for part in message.later:
+        yield ScanPart(Span(part.start, part.end), Timestamp(part.after_wall, part.after_logical))

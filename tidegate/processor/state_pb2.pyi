@@ -167,7 +167,7 @@ class Exchange(_message.Message):
     def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., hand_off: _Optional[_Union[HandOff, _Mapping]] = ...) -> None: ...
 
 class Scan(_message.Message):
-    __slots__ = ("snapshot_offset", "start", "end", "after_wall", "after_logical", "upto_wall", "upto_logical", "with_prev", "next_key", "request_id", "asked_ms", "first_request_id", "lacking")
+    __slots__ = ("snapshot_offset", "start", "end", "after_wall", "after_logical", "upto_wall", "upto_logical", "with_prev", "next_key", "request_id", "asked_ms", "first_request_id", "lacking", "part_end", "later")
     SNAPSHOT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
@@ -181,6 +181,8 @@ class Scan(_message.Message):
     ASKED_MS_FIELD_NUMBER: _ClassVar[int]
     FIRST_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     LACKING_FIELD_NUMBER: _ClassVar[int]
+    PART_END_FIELD_NUMBER: _ClassVar[int]
+    LATER_FIELD_NUMBER: _ClassVar[int]
     snapshot_offset: int
     start: bytes
     end: bytes
@@ -194,7 +196,21 @@ class Scan(_message.Message):
     asked_ms: int
     first_request_id: int
     lacking: bool
-    def __init__(self, snapshot_offset: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., after_wall: _Optional[int] = ..., after_logical: _Optional[int] = ..., upto_wall: _Optional[int] = ..., upto_logical: _Optional[int] = ..., with_prev: _Optional[bool] = ..., next_key: _Optional[bytes] = ..., request_id: _Optional[int] = ..., asked_ms: _Optional[int] = ..., first_request_id: _Optional[int] = ..., lacking: _Optional[bool] = ...) -> None: ...
+    part_end: bytes
+    later: _containers.RepeatedCompositeFieldContainer[ScanPart]
+    def __init__(self, snapshot_offset: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., after_wall: _Optional[int] = ..., after_logical: _Optional[int] = ..., upto_wall: _Optional[int] = ..., upto_logical: _Optional[int] = ..., with_prev: _Optional[bool] = ..., next_key: _Optional[bytes] = ..., request_id: _Optional[int] = ..., asked_ms: _Optional[int] = ..., first_request_id: _Optional[int] = ..., lacking: _Optional[bool] = ..., part_end: _Optional[bytes] = ..., later: _Optional[_Iterable[_Union[ScanPart, _Mapping]]] = ...) -> None: ...
+
+class ScanPart(_message.Message):
+    __slots__ = ("start", "end", "after_wall", "after_logical")
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    AFTER_WALL_FIELD_NUMBER: _ClassVar[int]
+    AFTER_LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    start: bytes
+    end: bytes
+    after_wall: int
+    after_logical: int
+    def __init__(self, start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., after_wall: _Optional[int] = ..., after_logical: _Optional[int] = ...) -> None: ...
 
 class Hole(_message.Message):
     __slots__ = ("before", "last_index", "resolved_wall", "start", "end", "lags")

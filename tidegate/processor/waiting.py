@@ -9,7 +9,7 @@ from tidegate.hlc import ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import Command, Offset, RaftIndex, RangeId, Snapshot, Trigger
 from tidegate.rangefeed.handoff import Claim
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
-from tidegate.rangefeed.scan import RangeScan
+from tidegate.rangefeed.scan import RangeScan, ScanPart, parts_left
 from tidegate.rows.table_key import without_tenant
 from tidegate.spans import Span
 
@@ -118,22 +118,30 @@ class Waiting:
         return self._watchers.lowest_start(span, head.high, EVERYWHERE) is not None
 
     def scan_for(self, state: RangeState, head: Snapshot, offset: Offset) -> RangeScan | None:
-        """The scan that a range needs before it takes the snapshot at ``offset``, begun before or new."""
+        """The scan that a range needs before it takes the snapshot at ``offset``, begun before or new.
+
+        What an earlier scan has brought is not scanned again.
+        """
         begun = state.scan
         if begun is not None and begun.snapshot_offset == offset:
             return None if begun.done else begun
         complete = complete_before(state, head)
-        if complete is None or complete >= head.high:
+        if complete is None:
             return None
-        return self._scan(state.range_id, head, offset, complete)
+        wanted = [self._wanted(head, part) for part in parts_left(head.span, complete, begun)]
+        parts = sorted(
+            (part for part in wanted if part is not None), key=lambda part: (part.after, part.span)
+        )
+        if not parts:
+            return None
+        previous = self._watchers.want_previous(without_tenant(head.span))
+        return RangeScan(state.range_id, offset, head.span, parts, head.high, with_prev=previous)
 
-    def _scan(
-        self, range_id: RangeId, head: Snapshot, offset: Offset, complete: ResolvedTimestamp
-    ) -> RangeScan | None:
-        span, reach = without_tenant(head.span), Reach(complete, head.gc_threshold)
-        self.unreachable.append(Unreachable(range_id, span, head.high, reach))
-        start = self._watchers.lowest_start(span, head.high, reach)
-        if start is None:
+    def _wanted(self, head: Snapshot, part: ScanPart) -> ScanPart | None:
+        """What feeds miss of keys that are complete up to ``part.after``, as of a snapshot."""
+        if part.after >= head.high:
             return None
-        previous = self._watchers.want_previous(span)
-        return RangeScan(range_id, offset, head.span, max(start, complete), head.high, with_prev=previous)
+        span, reach = without_tenant(part.span), Reach(part.after, head.gc_threshold)
+        self.unreachable.append(Unreachable(head.range_id, span, head.high, reach))
+        start = self._watchers.lowest_start(span, head.high, reach)
+        return None if start is None else ScanPart(part.span, max(start, part.after))

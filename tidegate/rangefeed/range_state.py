@@ -139,7 +139,7 @@ class RangeState:
         self.published: ResolvedTimestamp = ZERO_RESOLVED
         #: Entries from this log offset on are not applied, though the partition has passed them.
         self.behind: Offset | None = None
-        #: The scan that it waits for.
+        #: The scan that it waits for, or one that it has left behind and has not replaced yet.
         self.scan: RangeScan | None = None
         #: The answers to its claims; kept until it has taken its snapshot.
         self.hand_offs: dict[Claim, HandOff] = {}
@@ -191,7 +191,7 @@ class RangeState:
         if self.status is RangeStatus.QUARANTINED:
             self.chunks = []  # whatever stands between the chunks of a snapshot breaks it
             if isinstance(entry, RangeEnd):
-                self.status = RangeStatus.ENDED
+                self.status, self.scan = RangeStatus.ENDED, None
             return []
         if self.status is RangeStatus.ENDED:
             return []

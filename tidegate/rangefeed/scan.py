@@ -6,7 +6,9 @@ order; what does not continue the scan is passed over, and asked for again.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.entry import KeyValue, Offset, RangeId, ScanChunk
@@ -16,13 +18,26 @@ from tidegate.spans import Span
 #: A scan without progress for so much log time is asked for again.
 SCAN_REPEAT_MS: Final = 30_000
 _NOT_ASKED: Final = 0
+#: Each part is a request of its own, so there are few: the keys that no scan came to, those that the last
+#: one came to, and those that earlier ones did.
+_PARTS_MAX: Final = 3
+
+
+class ScanPart(NamedTuple):
+    """Keys that are complete up to ``after``; their versions above it have not come."""
+
+    span: Span
+    after: Timestamp
 
 
 class RangeScan:
-    """All versions of ``span`` above ``after`` and up to ``upto``; or only the ``newest`` of each key.
+    """All versions of the keys of ``span`` up to ``upto``, and above what they are complete up to; or only
+    the ``newest`` of each key.
 
-    ``snapshot_offset`` is where the Snapshot stands that the range takes when the scan is done.
-    ``asked_ms`` is the log time of the last request or progress.
+    ``parts`` is what has not come yet, in the order in which it is asked for: those that lack most first, so
+    that even a range whose span changes all the time comes to the end of them. All other keys of ``span`` are
+    complete up to ``upto``. ``snapshot_offset`` is where the Snapshot stands that the range takes when the
+    scan is done. ``asked_ms`` is the log time of the last request or progress.
     """
 
     __slots__ = (
@@ -31,7 +46,7 @@ class RangeScan:
         "first_request_id",
         "lacking",
         "newest",
-        "next_key",
+        "parts",
         "range_id",
         "request_id",
         "snapshot_offset",
@@ -45,7 +60,7 @@ class RangeScan:
         range_id: RangeId,
         snapshot_offset: Offset,
         span: Span,
-        after: Timestamp,
+        parts: list[ScanPart],
         upto: Timestamp,
         *,
         with_prev: bool,
@@ -54,30 +69,35 @@ class RangeScan:
         self.range_id = range_id
         self.snapshot_offset = snapshot_offset
         self.span = span
-        self.after = after
+        self.parts = parts
         self.upto = upto
         self.with_prev = with_prev
         self.newest = newest
-        self.next_key = span.start
+        #: What was asked for last is above this; so is all that is missing.
+        self.after = parts[0].after if parts else upto
         self.first_request_id = self.request_id = _NOT_ASKED
         self.asked_ms = 0
-        #: A part was left out by the last answer.
+        #: Something was left out by the last answer, or has not been asked for.
         self.lacking = False
 
     @property
     def done(self) -> bool:
         """Whether every key was covered."""
-        return self.next_key >= self.span.end
+        return not self.parts
+
+    @property
+    def next_key(self) -> bytes:
+        """The key that the next chunk has to cover; the end when it is done."""
+        return self.parts[0].span.start if self.parts else self.span.end
 
     def request(self, offset: int, log_time_ms: int) -> Scan:
         """Ask for what is missing, at log position ``offset``, which gives the request its id."""
         self.request_id, self.asked_ms, self.lacking = offset + 1, log_time_ms, False
         self.first_request_id = self.first_request_id or self.request_id
-        rest = Span(self.next_key, self.span.end)
         return Scan(
             self.range_id,
             self.request_id,
-            rest,
+            self.parts[0].span,
             None if self.newest else self.after,
             self.upto,
             all_versions=not self.newest,
@@ -85,20 +105,28 @@ class RangeScan:
         )
 
     def is_due(self, before_ms: int) -> bool:
-        """Whether to ask: never asked, a part was left out, or nothing has come since ``before_ms``."""
+        """Whether to ask: not asked yet, something was left out, or nothing has come since ``before_ms``."""
         return self.request_id == _NOT_ASKED or self.lacking or self.asked_ms <= before_ms
 
     def take(self, chunk: ScanChunk, log_time_ms: int) -> list[KeyValue]:
         """The rows of ``chunk`` that were missing, in the order of keys and then timestamps."""
-        if not self._is_answered_by(chunk) or self.done or chunk.span.end <= self.next_key:
+        if self.done or not self._is_answered_by(chunk) or chunk.span.end <= self.next_key:
             return []
         if chunk.span.start > self.next_key:
             self.lacking = True
             return []
-        wanted = (row for row in chunk.rows if self._wants(row, chunk.span))
+        (span, after), *later = self.parts
+        covered = Span(span.start, min(chunk.span.end, span.end))
+        wanted = (
+            row for row in chunk.rows if covered.contains(row.key) and after < row.timestamp <= self.upto
+        )
         rows = sorted(wanted, key=lambda row: (row.key, row.timestamp))
-        self.next_key, self.asked_ms = min(chunk.span.end, self.span.end), log_time_ms
-        self.lacking = chunk.last and chunk.request_id == self.request_id and not self.done
+        if covered.end < span.end:
+            later = [ScanPart(Span(covered.end, span.end), after), *later]
+        self.parts, self.asked_ms = later, log_time_ms
+        self.after = later[0].after if later else after
+        answered = chunk.last and chunk.request_id == self.request_id
+        self.lacking = not self.done and (answered or covered.end == span.end)
         return rows
 
     def _is_answered_by(self, chunk: ScanChunk) -> bool:
@@ -108,6 +136,38 @@ class RangeScan:
         asked = (None if self.newest else self.after, self.upto, not self.newest)
         return chunk.request_id != _NOT_ASKED and (chunk.after, chunk.upto, chunk.all_versions) == asked
 
-    def _wants(self, row: KeyValue, covered: Span) -> bool:
-        in_place = row.key >= self.next_key and covered.contains(row.key) and self.span.contains(row.key)
-        return in_place and self.after < row.timestamp <= self.upto
+
+def parts_left(span: Span, complete: Timestamp, earlier: RangeScan | None) -> list[ScanPart]:
+    """How far the keys of ``span`` are complete: to ``complete``, or where an ``earlier`` scan came."""
+    if earlier is None:
+        return [ScanPart(span, complete)]
+    brought = _filled(earlier.span, earlier.upto, sorted(earlier.parts))
+    higher = (part for part in brought if part.after > complete)
+    return _joined(list(_filled(span, complete, higher)))
+
+
+def _filled(span: Span, between: Timestamp, parts: Iterable[ScanPart]) -> Iterator[ScanPart]:
+    """Disjoint ``parts`` in order as far as they are in ``span``, and ``between`` them another timestamp."""
+    start = span.start
+    for part, after in parts:
+        common = part.intersect(span)
+        if common is not None:
+            if start < common.start:
+                yield ScanPart(Span(start, common.start), between)
+            yield ScanPart(common, after)
+            start = common.end
+    if start < span.end:
+        yield ScanPart(Span(start, span.end), between)
+
+
+def _joined(parts: list[ScanPart]) -> list[ScanPart]:
+    """Neighbours that are complete up to about the same become one part, until there are few."""
+    while len(parts) > 1:
+        apart = [abs(left.after.wall - right.after.wall) for left, right in pairwise(parts)]
+        nearest = apart.index(min(apart))
+        if apart[nearest] and len(parts) <= _PARTS_MAX:
+            break
+        left, right = parts[nearest : nearest + 2]
+        joined = ScanPart(Span(left.span.start, right.span.end), min(left.after, right.after))
+        parts = [*parts[:nearest], joined, *parts[nearest + 2 :]]
+    return parts

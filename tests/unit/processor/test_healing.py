@@ -15,9 +15,13 @@ from tests.unit.processor.test_quarantine import BREAKAGES, Breakage
 from tidegate.changefeed.control import Remove
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.options import Envelope
+from tidegate.hlc import ZERO
+from tidegate.processor.batch import StateTable
+from tidegate.processor.state_codec import read_range
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import KeyValue, Offset, RangeId
 from tidegate.raftlog.request import Scan
+from tidegate.rangefeed.range_state import RangeStatus
 from tidegate.rangefeed.scan import SCAN_REPEAT_MS
 from tidegate.spans import Span
 
@@ -410,6 +414,124 @@ def test_a_range_that_splits_while_it_is_scanned_is_scanned_anew() -> None:
     run.settle()
     assert run.rows() == {0: [at(5), at(8)], 1: [at(8), at(10), at(12)]}
     assert (run.resolved(2), run.resolved(3)) == (at(12), at(12))
+
+
+class _Restless:
+    """A broken range with a version at every tenth key, of which a scan brings only a piece at a time."""
+
+    def __init__(self, span: Span = PLAIN.span) -> None:
+        self.broken = _Broken(span=span)
+        self.history = [_row(8, number, "missed") for number in range(0, 200, 10)]
+        self.scanned: list[KeyValue] = []
+        self.broken.heal()
+
+    @property
+    def scan(self) -> Scan:
+        """What the range last asked for."""
+        return [scan for scan in _scans(self.broken.driven) if scan.range_id == RangeId(1)][-1]
+
+    @property
+    def waits(self) -> bool:
+        """Whether the range waits."""
+        return any(range_.range_id == RangeId(1) for range_ in self.broken.driven.processor.status().parked)
+
+    def answer(self, end: bytes | None = None) -> None:
+        """Answer the last request, up to a key."""
+        scan = self.scan
+        span = Span(scan.span.start, end or scan.span.end)
+        rows = [row for row in self.history if span.contains(row.key)]
+        wanted = [row for row in rows if (scan.after or ZERO) < row.timestamp <= scan.upto]
+        self.scanned += wanted
+        self.broken.range.scanned(scan, *wanted, span=span, last=end is None)
+        self.broken.run()
+
+    def split(self, second: float, number: int, child: int) -> None:
+        """Write to key 0, then split."""
+        self.history.append(_row(second, 0, "anew"))
+        self.broken.range.apply(PLAIN.put(second, 0, "anew"), close=9)
+        self.broken.range.split(PLAIN.key(number), child, close=9)
+        self.broken.run()
+
+    def restart(self) -> None:
+        """A new owner begins with what was committed."""
+        results = self.broken.driven.results
+        self.broken.driven = Driven.restored(self.broken.driven.state)
+        self.broken.driven.results = results
+        self.broken.run()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_range_that_splits_again_and_again_while_it_is_scanned_scans_no_key_anew(restarts: bool) -> None:
+    run = _Restless()
+    for turn in range(1, 7):
+        run.answer(PLAIN.key(10 * turn))
+        run.split(20 + turn, 200 - 10 * turn, turn + 1)
+        if restarts:
+            run.restart()
+        assert (run.scan.after, run.scan.span.start) == (at(6), PLAIN.key(10 * turn))
+    requests = 0
+    while run.waits:
+        run.answer()
+        requests += 1
+        if restarts:
+            run.restart()
+    assert requests <= 3, "the keys that no scan came to, those of the last one, those of the others"
+    kept = [row for row in run.history if row.key < PLAIN.key(140)]
+    assert sorted(run.scanned) == sorted(kept), "every version was scanned for once"
+    run.broken.range.heartbeat(40)
+    run.broken.run()
+    assert run.broken.driven.checkpoints[RangeId(1)].resolved == at(40)
+    key_0 = [timestamp_of(row) for row in run.broken.driven.rows if row.key == b"[0]"]
+    assert key_0 == [at(8), *(at(20 + turn) for turn in range(1, 7))]
+
+
+def test_what_a_scan_was_left_with_stays_to_be_scanned_for() -> None:
+    """The keys that it came to are complete up to where that scan went, and no further."""
+    run = _Restless()
+    run.answer(PLAIN.key(50))
+    run.split(20, 150, 2)
+    run.answer()
+    assert (run.scan.after, run.scan.upto) == (at(8), at(20))
+    assert run.scan.span == Span(PLAIN.span.start, PLAIN.key(50))
+    run.answer(PLAIN.key(20))
+    run.split(30, 140, 3)
+    asked = []
+    for _ in range(3):
+        asked.append((run.scan.span, run.scan.after))
+        run.answer()
+    assert asked == [
+        (Span(PLAIN.key(20), PLAIN.key(50)), at(8)),
+        (Span(PLAIN.span.start, PLAIN.key(20)), at(20)),
+        (Span(PLAIN.key(50), PLAIN.key(140)), at(20)),
+    ]
+
+
+def test_a_range_that_merges_while_it_is_scanned_scans_the_keys_that_came_in_from_the_start() -> None:
+    low, high = PLAIN.split(150)
+    run = _Restless(low)
+    left, right = run.broken.range, run.broken.log.open_range(2, high)
+    run.answer(PLAIN.key(50))
+    left.merge(right, close=9)
+    run.broken.run()
+    asked = []
+    while run.waits:
+        asked.append((run.scan.span, run.scan.after))
+        run.answer()
+    assert asked == [
+        (high, _FEED.start),
+        (Span(PLAIN.key(50), high.start), at(6)),
+        (Span(low.start, PLAIN.key(50)), at(8)),
+    ]
+
+
+def test_a_range_that_ends_while_it_is_scanned_keeps_nothing_of_the_scan() -> None:
+    broken = _Broken()
+    broken.heal()
+    broken.range.end()
+    broken.run()
+    key = encode_key(RangeId(1))
+    state = read_range(key, broken.driven.state[StateTable.RANGES, key]).state
+    assert (state.status, state.scan) == (RangeStatus.ENDED, None)
 
 
 def test_a_merge_into_a_hole_scans_the_keys_that_came_in_from_the_start() -> None:

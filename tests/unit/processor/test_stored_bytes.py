@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from tests.feeds import activation
-from tests.hand_log import at, txn
+from tests.hand_log import HandLog, at, txn
 from tests.unit.processor.driving import Driven, StoredState, active
 from tests.unit.processor.logs import OTHER, PLAIN, eventful_log
 from tidegate.changefeed.control import (
@@ -37,9 +37,10 @@ from tidegate.changefeed.control import (
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedId, TableName
 from tidegate.processor.batch import StateTable
 from tidegate.processor.checkpoint import encode_checkpoint
-from tidegate.processor.state_codec import is_chunk_key
+from tidegate.processor.state_codec import is_chunk_key, read_range
+from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import RangeId
-from tidegate.raftlog.request import Push, PushedTxn, encode_request
+from tidegate.raftlog.request import Push, PushedTxn, Scan, encode_request
 
 GOLDEN: Final = Path(__file__).parent / "golden" / "stored.tsv"
 #: The same records while a definition had fewer options.
@@ -82,6 +83,25 @@ def _amid_a_snapshot() -> Driven:
     return next(cut for cut in cuts if any(is_chunk_key(key) for _, key in cut.state))
 
 
+def _healing() -> Driven:
+    """A range that has split while it was scanned: keys that no scan came to, and keys that one did."""
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    broken = log.open_range(1, PLAIN.span)
+    broken.apply(PLAIN.put(5, 1, "before"), close=6)
+    broken.index += 1  # index lost: a hole
+    broken.apply(PLAIN.put(8, 1, "lost"), close=6)
+    broken.snapshot(close=9, high=8)
+    driven = active(_FEED)
+    driven.run(log.partitions[0])
+    (scan,) = (request for request in driven.results[-1].requests if isinstance(request, Scan))
+    broken.scanned(scan, span=PLAIN.split(50)[0], last=False)
+    broken.apply(PLAIN.put(10, 1, "after"), close=9)
+    broken.split(PLAIN.key(100), 2, close=11)
+    driven.run(log.partitions[0][int(driven.processor.next_offset or 0) :])
+    return driven
+
+
 def _state(place: str, driven: Driven) -> Iterator[Line]:
     rows = (Line(f"{place}/{table.value}", key, value) for (table, key), value in driven.state.items())
     yield from sorted(rows)
@@ -108,6 +128,7 @@ def stored() -> Iterator[Line]:
     yield from _state("held", _held())
     yield from _state("amid", amid)
     yield from _state("end", end)
+    yield from _state("healing", _healing())
     yield Line("checkpoints", b"", encode_checkpoint(end.processor.full_checkpoint()))
     yield Line("requests", *encode_request(Push(RangeId(1), (PushedTxn(txn(2), b"anchor"),), at(5))))
     yield from _messages()
@@ -137,6 +158,15 @@ def test_a_state_that_was_stored_is_taken_up_where_it_was() -> None:
     rest = _LOG[int(run.processor.next_offset or 0) :]
     assert [result.outputs for result in restored.run(rest)] == [result.outputs for result in run.run(rest)]
     assert restored.state == run.state
+
+
+def test_a_range_that_was_stored_while_it_heals_knows_what_has_not_come() -> None:
+    key = encode_key(RangeId(1))
+    scan = read_range(key, _golden_state("healing")[StateTable.RANGES, key]).state.scan
+    assert scan is not None
+    low, high = PLAIN.split(50)
+    assert (scan.span, scan.upto) == (PLAIN.split(100)[0], at(10))
+    assert scan.parts == [(high._replace(end=PLAIN.key(100)), at(6)), (low, at(8))]
 
 
 @_OLDER

@@ -1,0 +1,85 @@
+"""The parts of a scan, and what it leaves for the one that takes its place."""
+
+from __future__ import annotations
+
+from tests.hand_log import at
+from tidegate.hlc import ZERO
+from tidegate.raftlog.entry import Generation, KeyValue, Offset, RaftIndex, RangeId, ScanChunk
+from tidegate.raftlog.request import Scan
+from tidegate.rangefeed.scan import RangeScan, ScanPart, parts_left
+from tidegate.spans import Span
+
+
+def _part(start: str, end: str, after: float) -> ScanPart:
+    return ScanPart(Span(start.encode(), end.encode()), at(after))
+
+
+def _scan(span: Span, upto: float, *parts: ScanPart) -> RangeScan:
+    return RangeScan(RangeId(1), Offset(9), span, list(parts), at(upto), with_prev=False)
+
+
+_SPAN = Span(b"b", b"m")
+
+
+def _chunk(request: Scan, *rows: KeyValue, end: bytes | None = None) -> ScanChunk:
+    """An answer, to more than was asked for if ``end`` says so."""
+    span = request.span if end is None else request.span._replace(end=end)
+    made = Generation(2), RaftIndex(3)
+    after, upto = request.after, request.upto
+    return ScanChunk(request.range_id, *made, request.request_id, span, after, upto, True, rows, True)
+
+
+def test_what_is_behind_a_part_is_not_taken_with_it() -> None:
+    scan = _scan(_SPAN, 8, _part("b", "f", 5), _part("f", "m", 6))
+    inside, behind = KeyValue(b"b", at(7), b"x"), KeyValue(b"f", at(7), b"x")
+    assert scan.take(_chunk(scan.request(1, 1), inside, behind, end=b"m"), 2) == [inside]
+    assert scan.parts == [_part("f", "m", 6)]
+
+
+def test_the_next_part_is_asked_for_at_once_whichever_request_was_answered() -> None:
+    scan = _scan(_SPAN, 8, _part("b", "f", 5), _part("f", "m", 6))
+    first = scan.request(1, 1)
+    scan.request(2, 30_000)
+    assert not scan.is_due(0)
+    scan.take(_chunk(first), 30_001)
+    assert scan.is_due(0)
+    assert scan.request(3, 30_001).span == _part("f", "m", 6).span
+    assert not scan.is_due(0)
+
+
+def test_without_an_earlier_scan_all_keys_are_one_part() -> None:
+    assert parts_left(_SPAN, at(6), None) == [(_SPAN, at(6))]
+
+
+def test_keys_that_did_not_come_are_complete_up_to_where_the_scan_began_and_the_others_to_its_end() -> None:
+    scan = _scan(_SPAN, 8, _part("f", "m", 6))
+    assert parts_left(_SPAN, at(6), scan) == [_part("b", "f", 8), _part("f", "m", 6)]
+    assert parts_left(_SPAN, at(6), _scan(_SPAN, 8)) == [_part("b", "m", 8)]
+
+
+def test_the_order_in_which_parts_were_scanned_does_not_matter() -> None:
+    scan = _scan(_SPAN, 20, _part("f", "m", 6), _part("b", "d", 8))
+    assert parts_left(_SPAN, at(6), scan) == [_part("b", "d", 8), _part("d", "f", 20), _part("f", "m", 6)]
+
+
+def test_keys_that_left_are_forgotten_and_keys_that_came_are_as_complete_as_is_told() -> None:
+    scan = _scan(_SPAN, 8, _part("f", "m", 6))
+    assert parts_left(Span(b"b", b"d"), at(6), scan) == [_part("b", "d", 8)]
+    assert parts_left(Span(b"a", b"h"), at(1), scan) == [
+        _part("a", "b", 1),
+        _part("b", "f", 8),
+        _part("f", "h", 6),
+    ]
+    assert parts_left(Span(b"x", b"z"), at(6), scan) == [_part("x", "z", 6)]
+
+
+def test_no_key_is_less_complete_than_is_told() -> None:
+    scan = _scan(_SPAN, 8, _part("f", "m", 6))
+    assert parts_left(_SPAN, at(7), scan) == [_part("b", "f", 8), _part("f", "m", 7)]
+    assert parts_left(_SPAN, at(9), scan) == [_part("b", "m", 9)]
+
+
+def test_of_many_parts_those_nearest_to_each_other_are_joined_at_the_lower() -> None:
+    parts = [_part("b", "c", 50), _part("c", "d", 52), _part("d", "e", 90), _part("e", "m", 7)]
+    scan = _scan(_SPAN, 99, *sorted(parts, key=lambda part: part.after))
+    assert parts_left(_SPAN, ZERO, scan) == [_part("b", "d", 50), _part("d", "e", 90), _part("e", "m", 7)]
