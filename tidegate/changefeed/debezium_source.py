@@ -20,18 +20,18 @@ SOURCE_NAMES: Final = frozenset(
 )
 
 
-def source_texts(table: TableDescriptor, options: FeedOptions) -> dict[str, str]:
+def source_texts(table: TableDescriptor, options: FeedOptions, *, scanned: bool = False) -> dict[str, str]:
     """The texts in a table's ``source``; ``ts_hlc``, ``ts_ms`` and ``ts_ns`` come from each row.
 
     ``name`` is what Debezium calls the logical server: the feed's topic prefix, or the connector's name where
-    there is none.
+    there is none. ``scanned`` is whether the rows are those of a scan: ``snapshot`` tells it.
     """
     return {
         "connector": CONNECTOR,
         "db": table.database,
         "name": options.topic_prefix or CONNECTOR,
         "schema": table.schema,
-        "snapshot": "false",
+        "snapshot": "true" if scanned else "false",
         "table": table.name,
         "version": SOURCE_VERSION,
     }

@@ -18,7 +18,7 @@ from tidegate.changefeed.json_envelopes.key import OBJECT_KEYS
 from tidegate.changefeed.json_envelopes.metadata import METADATA_MEMBER
 from tidegate.changefeed.marker import MARKER_AS_MEMBER
 from tidegate.changefeed.options import Envelope
-from tidegate.changefeed.replaced import CREATE, DELETE, UPDATE
+from tidegate.changefeed.replaced import CREATE, DELETE, READ, UPDATE
 from tidegate.changefeed.value_members import Members, ValueMembers, any_members
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
@@ -27,6 +27,10 @@ from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 Value: TypeAlias = Any
 
 _T = TypeVar("_T", dict[str, Any], list[Any], str)
+_OPERATIONS: Final[Mapping[Envelope, frozenset[str]]] = {
+    Envelope.ENRICHED: frozenset({CREATE, UPDATE, DELETE}),
+    Envelope.DEBEZIUM: frozenset({CREATE, UPDATE, DELETE, READ}),
+}
 _METADATA: Final = frozenset({"key", "mvcc_timestamp", "topic", "updated"})
 _FRAME: Final = frozenset({"payload", "schema"})
 _JSON_NAMES: Final[dict[type, str]] = {dict: "an object", list: "an array", str: "a string"}
@@ -147,11 +151,11 @@ class JsonDecoder:
             case Envelope.UPSERT:
                 return RowRecord(key, None, True) if value is None else self._upserted(key, value)
             case Envelope.ENRICHED:
-                return change_record(key, self._payload(value), members)
+                return change_record(key, self._payload(value), members, self.envelope)
             case Envelope.DEBEZIUM:
                 if value is None:
                     return RowRecord(key, None, deleted=True, tombstone=True)
-                return change_record(key, self._payload(value), members)
+                return change_record(key, self._payload(value), members, self.envelope)
 
     def _upserted(self, key: tuple[Value, ...], value: bytes) -> RowRecord:
         return RowRecord(key, self._payload(value), deleted=False)
@@ -204,11 +208,13 @@ def bare_deleted(key: tuple[Value, ...], row: Mapping[str, Value], *, row_keys: 
     return False if row_keys and present > len(key) else None
 
 
-def change_record(key: tuple[Value, ...], value: Mapping[str, Value], members: ValueMembers) -> RowRecord:
+def change_record(
+    key: tuple[Value, ...], value: Mapping[str, Value], members: ValueMembers, envelope: Envelope
+) -> RowRecord:
     """A record of the enriched or the debezium envelope, out of its members."""
     members.value.require(value.keys())
     row, previous, op = _nullable(value["after"]), _nullable(value.get("before")), value["op"]
-    if op not in (CREATE, UPDATE, DELETE) or (op == DELETE) != (row is None):
+    if op not in _OPERATIONS[envelope] or (op == DELETE) != (row is None):
         raise ValueError(f"op {op!r} does not fit")
     source = _expect(value.get("source", {}), dict)
     if members.source is not None:

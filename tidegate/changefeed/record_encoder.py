@@ -16,10 +16,10 @@ Headers: TypeAlias = Callable[[Row], list[tuple[str, bytes]]]
 class RecordEncoder(NamedTuple):
     """Encodes the rows of one table version for one feed.
 
-    ``encode(row, timestamp)`` gives (key, value); it raises ``RowError`` for a row that has no form in this
-    format. With ``schemas`` both are bodies that must still be framed with the schemas' ids; an empty or
-    absent value is never framed. ``headers(row)`` gives the record's headers. With ``tombstones`` a
-    deletion's record is followed by one of the same key without a value.
+    ``encode(row, timestamp)`` gives (key, value) for a version's timestamp; it raises ``RowError`` for a row
+    that has no form in this format. With ``schemas`` both are bodies that must still be framed with the
+    schemas' ids; an empty or absent value is never framed. ``headers(row)`` gives the record's headers. With
+    ``tombstones`` a deletion's record is followed by one of the same key without a value.
     """
 
     encode: Encode

@@ -13,6 +13,8 @@ from tidegate.rows.types import Datum
 CREATE: Final = "c"
 UPDATE: Final = "u"
 DELETE: Final = "d"
+#: Debezium's letter for a row that a scan found; CockroachDB's enriched envelope takes it for a new one.
+READ: Final = "r"
 
 _NOT_HELD: Final = (
     "the log does not hold it; the feed fails. Let the source write previous values into its log (the "
@@ -22,7 +24,7 @@ _UNREADABLE_ADVICE: Final = "the feed fails. Create the feed again, which then b
 
 
 def require_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...]:
-    """The datums that the row replaced; empty where there was no row.
+    """The datums that the row replaced; empty where there was no row, and for rows of a scan.
 
     In the debezium envelope a deletion where no row was shows its key, and NULL for all other columns:
     Debezium's own sinks break off at a deletion without ``before``.
@@ -30,6 +32,8 @@ def require_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...]:
     Raises ``RowError`` when the log does not say what the row replaced, or says it in a way that cannot be
     read. Guessing would call a changed row a new one, or show an old value that never was.
     """
+    if row.scanned_at is not None:
+        return ()
     previous = row.previous
     if previous is None:
         raise _missing(row, options, _NOT_HELD)
@@ -53,11 +57,18 @@ def _key_alone(row: Row) -> tuple[Datum, ...]:
     return tuple(key.get(column.id) for column in row.table.columns if column.in_rows)
 
 
-def operation(row: Row, previous: tuple[Datum, ...]) -> str:
+def operation(row: Row, previous: tuple[Datum, ...], options: FeedOptions) -> str:
     """What the row did to ``previous``; the deletion of a row that was not there is one too.
 
     Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``, ``deduceOp``.
     """
     if row.values is None:
         return DELETE
+    if row.scanned_at is not None:
+        return scan_operation(options)
     return UPDATE if previous else CREATE
+
+
+def scan_operation(options: FeedOptions) -> str:
+    """What the envelope calls a row that a scan found."""
+    return READ if options.envelope is Envelope.DEBEZIUM else CREATE

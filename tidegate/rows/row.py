@@ -36,3 +36,7 @@ class Row(NamedTuple):
     values: tuple[Datum, ...] | None
     previous: tuple[Datum, ...] | Unreadable | None = None
     scanned_at: Timestamp | None = None
+
+    def updated(self, version: Timestamp) -> Timestamp:
+        """What records call ``updated``: when a scan read the row, or else its ``version``'s timestamp."""
+        return version if self.scanned_at is None else self.scanned_at

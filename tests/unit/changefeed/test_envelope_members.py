@@ -20,6 +20,7 @@ from tidegate.rows import Row
 
 GOLDEN: Final = Path(__file__).parent / "golden" / "envelopes.tsv"
 AT: Final = Timestamp(1_743_792_394_409_866_000, 2)
+SCAN: Final = Timestamp(1_743_792_395_000_000_000, 1)
 NO_VALUE: Final = b"(no value)"
 
 OLD: Final = row(FOO, a=1, b="old")
@@ -29,6 +30,7 @@ CHANGES: Final[dict[str, Row]] = {
     "update": update(OLD, NEW),
     "deletion": deletion_of(NEW),
     "deletion of nothing": deletion(FOO, 1),
+    "scan": OLD._replace(scanned_at=SCAN),
 }
 
 _EVERYTHING: Final[dict[str, Any]] = {

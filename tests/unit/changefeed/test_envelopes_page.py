@@ -24,6 +24,7 @@ from tidegate.rows import Json, Kind, Row, SqlType
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "envelopes.md"
 AT: Final = Timestamp(1_743_792_394_409_866_000, 2)
+SCAN: Final = Timestamp(1_743_792_400_000_000_000)
 PETS: Final = table("pets", {"id": INT, "name": STRING}, key=("id",))
 REX: Final = row(PETS, id=1, name="Rex")
 MAX: Final = row(PETS, id=1, name="Max")
@@ -32,12 +33,13 @@ CHANGES: Final[dict[str, Row]] = {
     "insert": REX,
     "update": update(REX, MAX),
     "deletion": deletion_of(MAX),
+    "scan": REX._replace(previous=None, scanned_at=SCAN),
 }
 NOTED: Final = table("noted", {"id": INT, "data": SqlType(Kind.JSONB)}, key=("id",))
 TRACED: Final = table("traced", {"id": INT, "h": SqlType(Kind.JSONB)}, key=("id",))
 
 _RECORD: Final = re.compile(
-    r"^\| `([^`]+)` \| (insert|update|deletion|tombstone) \| `(.*?)` \| (.*) \|$", re.M
+    r"^\| `([^`]+)` \| (insert|update|deletion|tombstone|scan) \| `(.*?)` \| (.*) \|$", re.M
 )
 _MARKER: Final = re.compile(r"^\| `(envelope=[^`]+)` \| `(\{.*\})` \|$", re.M)
 _JSON_NULL: Final = re.compile(r"^\| `([^`]+)` \| (?:JSON `(.*)`|NULL) \| `(\{.*\})` \|$", re.M)
@@ -108,7 +110,7 @@ def test_the_example_reads_back(example: Example) -> None:
     options = options_of(example.clauses)
     record = decoder_for(options).decode(example.key, example.value)
     assert isinstance(record, RowRecord)
-    expected = {"insert": "Rex", "update": "Max", "deletion": None, "tombstone": None}[example.change]
+    expected = {"insert": "Rex", "scan": "Rex", "update": "Max"}.get(example.change)
     if options.envelope is Envelope.KEY_ONLY:
         expected = None
     assert (record.row or {}).get("name") == expected

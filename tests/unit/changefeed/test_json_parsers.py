@@ -21,6 +21,7 @@ from tidegate.rows import Datum, Row, TableDescriptor
 from tidegate.rows.types import SqlType
 
 AT: Final = Timestamp(1_743_792_394_409_866_000, 2)
+SCAN: Final = Timestamp(1_743_792_395_000_000_000, 1)
 ASKED: Final = (
     FeedOptions(),
     FeedOptions(diff=True, updated=True, key_in_value=True, topic_in_value=True),
@@ -34,7 +35,7 @@ ASKED: Final = (
 
 @st.composite
 def changes(draw: st.DrawFn) -> Row:
-    """A row of any table, its change, or its deletion."""
+    """A row of any table, its change, its deletion, or the row as a scan finds it."""
     table = draw(tables())
     new, old = draw(rows(table)), draw(rows(table))
     positions = {column.id: position for position, column in enumerate(table.columns)}
@@ -48,6 +49,7 @@ def changes(draw: st.DrawFn) -> Row:
                 Row(table, key, new, old),
                 Row(table, key, None, old),
                 Row(table, key, None, ()),
+                Row(table, key, new, scanned_at=SCAN),
             ]
         )
     )

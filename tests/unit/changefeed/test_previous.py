@@ -55,7 +55,7 @@ def test_feeds_that_need_no_previous_values_take_such_rows(previous: Unreadable 
 def test_what_a_row_did() -> None:
     new = row(FOO, a=1, b="x")
     assert new.values is not None
-    assert operation(new, ()) == CREATE
-    assert operation(new, new.values) == UPDATE
-    assert operation(deletion(FOO, 1), new.values) == DELETE
-    assert operation(deletion(FOO, 1), ()) == DELETE
+    assert operation(new, (), FeedOptions()) == CREATE
+    assert operation(new, new.values, FeedOptions()) == UPDATE
+    assert operation(deletion(FOO, 1), new.values, FeedOptions()) == DELETE
+    assert operation(deletion(FOO, 1), (), FeedOptions()) == DELETE

@@ -80,21 +80,23 @@ def _change(table: TableDescriptor, options: FeedOptions, fill: _Fill, row_name:
     """The envelope's record. Raises ``RowError`` for a row whose previous value is not known."""
 
     texts, before_of = source_texts(table, options), compile_before(table)
+    scanned_texts = source_texts(table, options, scanned=True)
 
     def change(row: Row, timestamp: Timestamp) -> Fields:
         previous = require_previous(row, options)
         before = before_of(row, previous)
-        wall_ms = timestamp.wall_ms
+        updated = row.updated(timestamp)
+        wall_ms = updated.wall_ms
         return {
             "before": (row_name, fill(before)) if before else NULL,
             "after": NULL if row.values is None else (row_name, fill(row.values)),
             "source": {
-                **texts,
-                "ts_hlc": timestamp.decimal(),
+                **(texts if row.scanned_at is None else scanned_texts),
+                "ts_hlc": updated.decimal(),
                 "ts_ms": wall_ms,
-                "ts_ns": timestamp.wall,
+                "ts_ns": updated.wall,
             },
-            "op": operation(row, previous),
+            "op": operation(row, previous, options),
             "ts_ms": ("long", wall_ms),
         }
 

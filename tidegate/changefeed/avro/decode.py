@@ -106,11 +106,11 @@ class AvroDecoder:
             case Envelope.UPSERT:
                 return RowRecord(key, _columns(self._read(value)), deleted=False)
             case Envelope.ENRICHED:
-                return change_record(key, _enriched(self._read(value)), self._members)
+                return change_record(key, _enriched(self._read(value)), self._members, self._envelope)
             case Envelope.DEBEZIUM if value is None:
                 return RowRecord(key, None, deleted=True, tombstone=True)
             case Envelope.DEBEZIUM:
-                return change_record(key, _renamed(self._read(value)), self._members)
+                return change_record(key, _renamed(self._read(value)), self._members, self._envelope)
             case _:
                 raise ValueError("this envelope has no Avro form")
 

@@ -2,8 +2,8 @@
 
 ``source`` is a record of that name, with the fields of ``enriched_source.py`` sorted by name, and all of the
 timestamps: null where the feed does not ask for them. As in JSON, ``ts_ns`` is the wall time of the row's
-commit. Source: CockroachDB ``pkg/ccl/changefeedccl/avro/avro.go`` (``NewEnvelopeRecord``) and
-``enriched_source_provider.go``.
+commit, or of the scan that found it. Source: CockroachDB ``pkg/ccl/changefeedccl/avro/avro.go``
+(``NewEnvelopeRecord``) and ``enriched_source_provider.go``.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def enriched_fields(table: TableDescriptor, options: FeedOptions) -> list[Envelo
     """The fields behind ``before`` and ``after``, in the order of the source."""
 
     def op(row: Row, _: Timestamp) -> Branch:
-        return "string", operation(row, require_previous(row, options))
+        return "string", operation(row, require_previous(row, options), options)
 
     return [
         *_source(table, options),
-        EnvelopeField(nullable_field(TS_NS, ["long"]), lambda _, timestamp: ("long", timestamp.wall)),
+        EnvelopeField(nullable_field(TS_NS, ["long"]), lambda row, timestamp: _stamp(TS_NS, row, timestamp)),
         EnvelopeField(nullable_field(OP, ["string"]), op),
     ]
 
@@ -71,8 +71,8 @@ def _source(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]
         name: _branch(value) for name, value in told.items()
     }
 
-    def member(_: Row, timestamp: Timestamp) -> Branch:
-        return branch, same | {name: _stamp(name, timestamp) for name in stamps}
+    def member(row: Row, timestamp: Timestamp) -> Branch:
+        return branch, same | {name: _stamp(name, row, timestamp) for name in stamps}
 
     return [EnvelopeField(nullable_field(SOURCE, [record]), member)]
 
@@ -97,5 +97,8 @@ def _branch(value: SourceValue) -> Branch:
             return "array", list(value)
 
 
-def _stamp(name: str, timestamp: Timestamp) -> Branch:
-    return ("long", timestamp.wall) if name == TS_NS else ("string", timestamp.decimal())
+def _stamp(name: str, row: Row, timestamp: Timestamp) -> Branch:
+    if name == TS_NS:
+        return "long", row.updated(timestamp).wall
+    shown = timestamp if name == MVCC_TIMESTAMP else row.updated(timestamp)
+    return "string", shown.decimal()

@@ -123,10 +123,13 @@ def _row_field(
 
 
 def _stamp(name: str) -> EnvelopeField:
-    """A timestamp; the two are equal while no row comes from a scan or a backfill."""
-    return EnvelopeField(
-        nullable_field(name, ["string"]), lambda _, timestamp: ("string", timestamp.decimal())
-    )
+    """A timestamp; the two differ for the rows of a scan."""
+
+    def member(row: Row, timestamp: Timestamp) -> Branch:
+        shown = row.updated(timestamp) if name == UPDATED else timestamp
+        return "string", shown.decimal()
+
+    return EnvelopeField(nullable_field(name, ["string"]), member)
 
 
 def _before(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from tidegate.changefeed.json_envelopes.columns import key_only_members, row_members
 from tidegate.changefeed.json_envelopes.metadata import metadata_object, place_members, stamp_members
-from tidegate.changefeed.json_envelopes.template import compile_template, json_object
+from tidegate.changefeed.json_envelopes.template import beside, compile_template, json_object
 from tidegate.changefeed.json_text import utf8
 from tidegate.changefeed.options import FeedOptions
 from tidegate.hlc import Timestamp
@@ -28,7 +28,7 @@ def bare_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, T
 
     def encode(row: Row, timestamp: Timestamp) -> bytes:
         values = row.values
-        rest = (row.key, timestamp)
+        rest = beside(row, timestamp)
         return utf8(deletion(row.key + rest) if values is None else whole(values + rest))
 
     return encode

@@ -122,12 +122,13 @@ def _value(table: TableDescriptor, options: FeedOptions, columns: Sequence[Conne
     row_text = _row_text(table.name, columns)
     if options.envelope is Envelope.UPSERT:
         return lambda row, _: None if row.values is None else row_text(row.values)
-    return _change(table, options, row_text, _source_text(table, options))
+    return _change(table, options, row_text)
 
 
-def _change(table: TableDescriptor, options: FeedOptions, row_text: _Text, source_text: _Text) -> _Value:
+def _change(table: TableDescriptor, options: FeedOptions, row_text: _Text) -> _Value:
     """The envelope's text. Raises ``RowError`` for a row whose previous value is not known."""
 
+    changed, scanned = (_source_text(table, options, scanned=scanned) for scanned in (False, True))
     before_of = compile_before(table)
 
     def change(row: Row, timestamp: Timestamp) -> str:
@@ -135,8 +136,10 @@ def _change(table: TableDescriptor, options: FeedOptions, row_text: _Text, sourc
         replaced = before_of(row, previous)
         after = NULL if row.values is None else row_text(row.values)
         before = row_text(replaced) if replaced else NULL
-        op, wall_ms = operation(row, previous), timestamp.wall_ms
-        source = source_text((wall_ms, timestamp.wall, timestamp.decimal()))
+        op, updated = operation(row, previous, options), row.updated(timestamp)
+        wall_ms = updated.wall_ms
+        source_text = changed if row.scanned_at is None else scanned
+        source = source_text((wall_ms, updated.wall, updated.decimal()))
         return (
             f'{{"after": {after}, "before": {before}, "op": "{op}", "source": {source}, "ts_ms": {wall_ms}}}'
         )
@@ -144,9 +147,10 @@ def _change(table: TableDescriptor, options: FeedOptions, row_text: _Text, sourc
     return change
 
 
-def _source_text(table: TableDescriptor, options: FeedOptions) -> _Text:
+def _source_text(table: TableDescriptor, options: FeedOptions, *, scanned: bool) -> _Text:
     """What prints the source of a wall time in milliseconds, the same in nanoseconds, and a timestamp."""
-    texts = [constant(name, json_string(text)) for name, text in source_texts(table, options).items()]
+    told = source_texts(table, options, scanned=scanned)
+    texts = [constant(name, json_string(text)) for name, text in told.items()]
     times = [datum("ts_ms", 0, str), datum("ts_ns", 1, str), datum("ts_hlc", 2, json_string)]
     return compile_template(json_object("", [*texts, *times]))
 

@@ -1,22 +1,29 @@
 """``{"after": {...}, "op": "c", "ts_ns": 1}``: the wrapped envelope with what happened, and when.
 
-``op`` is ``c`` for a new row, ``u`` for a changed one and ``d`` for a deletion, also of a row that was not
-there. ``before``, ``key``, ``source`` (``enriched_source.py``) and ``topic`` stand beside ``after``.
+``op`` is ``c`` for a new row and one that a scan found, ``u`` for a changed one and ``d`` for a deletion,
+also of a row that was not there. ``before``, ``key``, ``source`` (``enriched_source.py``) and ``topic`` stand
+beside ``after``.
 
 Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``, ``initEnrichedEnvelope``. Two things differ.
 There ``ts_ns`` at the top is the time at which the record was made; here it is the wall time of the row's
-commit, because a record that is made again must be the same one. There ``source`` is shown only on demand;
-here it appears with the timestamps that were asked for, too.
+commit, or of the scan that found it, because a record that is made again must be the same one. There
+``source`` is shown only on demand; here it appears with the timestamps that were asked for, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidegate.changefeed.enriched_source import TS_NS, SourceValue, source_constants, source_stamps
+from tidegate.changefeed.enriched_source import (
+    MVCC_TIMESTAMP,
+    TS_NS,
+    SourceValue,
+    source_constants,
+    source_stamps,
+)
 from tidegate.changefeed.json_envelopes.changes import compile_changes
 from tidegate.changefeed.json_envelopes.metadata import decimal_member, place_members
-from tidegate.changefeed.json_envelopes.template import TIMESTAMP, Member, constant, datum, json_object
+from tidegate.changefeed.json_envelopes.template import MVCC, UPDATED, Member, constant, datum, json_object
 from tidegate.changefeed.json_text import json_string
 from tidegate.changefeed.options import FeedOptions
 from tidegate.hlc import Timestamp
@@ -31,16 +38,20 @@ def enriched_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Ro
 
 
 def wall_ns_member(name: str) -> Member:
-    """The wall time of the row's commit, in nanoseconds."""
-    return datum(name, TIMESTAMP, _wall_ns_text)
+    """The wall time of the row's commit, or of the scan that found it, in nanoseconds."""
+    return datum(name, UPDATED, _wall_ns_text)
 
 
 def _source(table: TableDescriptor, options: FeedOptions) -> list[Member]:
     members = [constant(name, _value_text(value)) for name, value in source_constants(table, options).items()]
-    members += [
-        wall_ns_member(name) if name == TS_NS else decimal_member(name) for name in source_stamps(options)
-    ]
+    members += [_stamp(name) for name in source_stamps(options)]
     return [json_object("source", members)] if members else []
+
+
+def _stamp(name: str) -> Member:
+    if name == TS_NS:
+        return wall_ns_member(name)
+    return decimal_member(name, MVCC if name == MVCC_TIMESTAMP else UPDATED)
 
 
 def _value_text(value: SourceValue) -> str:

@@ -9,7 +9,8 @@ from tidegate.changefeed.json_envelopes.columns import shown_columns
 from tidegate.changefeed.json_envelopes.key import primary_key_text
 from tidegate.changefeed.json_envelopes.template import (
     KEY,
-    TIMESTAMP,
+    MVCC,
+    UPDATED,
     Member,
     Slot,
     constant,
@@ -28,14 +29,14 @@ METADATA_MEMBER: Final = "__crdb__"
 
 
 def stamp_members(options: FeedOptions) -> list[Member]:
-    """The asked-for timestamps; the two are equal while no row comes from a scan or a backfill."""
-    asked = {"mvcc_timestamp": options.mvcc_timestamp, "updated": options.updated}
-    return [decimal_member(name) for name, wanted in asked.items() if wanted]
+    """The asked-for timestamps; the two differ for the rows of a scan."""
+    asked = {"mvcc_timestamp": (MVCC, options.mvcc_timestamp), "updated": (UPDATED, options.updated)}
+    return [decimal_member(name, position) for name, (position, wanted) in asked.items() if wanted]
 
 
-def decimal_member(name: str) -> Member:
-    """The row's timestamp as the text of its decimal."""
-    return Member(name, '"%s"', (Slot(TIMESTAMP, Timestamp.decimal),))
+def decimal_member(name: str, position: int) -> Member:
+    """One of the row's timestamps as the text of its decimal."""
+    return Member(name, '"%s"', (Slot(position, Timestamp.decimal),))
 
 
 def place_members(table: TableDescriptor, options: FeedOptions) -> list[Member]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tidegate.changefeed.json_envelopes.columns import row_members
 from tidegate.changefeed.json_envelopes.metadata import metadata_object, stamp_members
-from tidegate.changefeed.json_envelopes.template import compile_template, json_object
+from tidegate.changefeed.json_envelopes.template import beside, compile_template, json_object
 from tidegate.changefeed.json_text import utf8
 from tidegate.changefeed.options import FeedOptions
 from tidegate.hlc import Timestamp
@@ -25,7 +25,7 @@ def row_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Ti
 
     def encode(row: Row, timestamp: Timestamp) -> bytes:
         values = row.values
-        rest = (row.key, timestamp)
+        rest = beside(row, timestamp)
         return b"" if values is None else utf8(whole(values + rest))
 
     return encode

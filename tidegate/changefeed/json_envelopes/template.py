@@ -1,7 +1,7 @@
 """JSON objects as templates that are made once for a table version and filled once for each row.
 
 A row's datums come as one tuple: those of its columns (``columns.py`` says in which order), and behind them
-its primary key's datums and its timestamp, so that every slot is a position in that tuple.
+its primary key's datums and its timestamps, so that every slot is a position in that tuple.
 """
 
 from __future__ import annotations
@@ -10,16 +10,25 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tidegate.changefeed.json_text import TextEncoder, json_string
+from tidegate.hlc import Timestamp
+from tidegate.rows.row import Row
 
-#: A row's datums, then ``Row.key``, then its timestamp.
+#: A row's datums, then what ``beside`` gives.
 Datums: TypeAlias = tuple[Any, ...]
 
 #: Where the primary key's datums stand.
-KEY: Final = -2
-#: Where the timestamp stands.
-TIMESTAMP: Final = -1
+KEY: Final = -3
+#: Where the version's own timestamp stands.
+MVCC: Final = -2
+#: Where the timestamp stands that records call ``updated``: that of the scan, for a row that one found.
+UPDATED: Final = -1
 
 NULL: Final = "null"
+
+
+def beside(row: Row, timestamp: Timestamp) -> Datums:
+    """What stands behind a row's datums; ``timestamp`` is the version's own."""
+    return row.key, timestamp, row.updated(timestamp)
 
 
 class Slot(NamedTuple):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from tidegate.changefeed.json_envelopes.changes import compile_changes
 from tidegate.changefeed.json_envelopes.columns import row_members
 from tidegate.changefeed.json_envelopes.metadata import place_members, stamp_members
-from tidegate.changefeed.json_envelopes.template import NULL, compile_template, constant, json_object
+from tidegate.changefeed.json_envelopes.template import NULL, beside, compile_template, constant, json_object
 from tidegate.changefeed.json_text import utf8
 from tidegate.changefeed.options import FeedOptions
 from tidegate.hlc import Timestamp
@@ -25,15 +25,15 @@ from tidegate.rows.row import Row
 
 def wrapped_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
     """What prints a value. Raises ``UnsupportedTable``."""
-    beside = [*place_members(table, options), *stamp_members(options)]
+    others = [*place_members(table, options), *stamp_members(options)]
     if options.shows_previous:
-        return compile_changes(table, options, lambda _: beside)
-    whole = compile_template(json_object("", [json_object("after", row_members(table, options)), *beside]))
-    deletion = compile_template(json_object("", [constant("after", NULL), *beside]))
+        return compile_changes(table, options, lambda _: others)
+    whole = compile_template(json_object("", [json_object("after", row_members(table, options)), *others]))
+    deletion = compile_template(json_object("", [constant("after", NULL), *others]))
 
     def encode(row: Row, timestamp: Timestamp) -> bytes:
         values = row.values
-        rest = (row.key, timestamp)
+        rest = beside(row, timestamp)
         return utf8(deletion(rest) if values is None else whole(values + rest))
 
     return encode

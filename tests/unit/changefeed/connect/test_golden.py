@@ -21,11 +21,13 @@ from tests.unit.changefeed.tables import row, table
 from tests.unit.rows.searches import QUERY, VECTOR_OF_WORDS
 from tests.unit.rows.shapes import GEOGRAPHY_POINT
 from tidegate.changefeed.encoder import compile_encoder
+from tidegate.hlc import Timestamp
 from tidegate.rows.ewkb import Shape, ShapeType, write_ewkb
 from tidegate.rows.sql_type import parse_sql_type
 from tidegate.rows.types import Box2D, Datum, Interval, Json, Kind, TimeTz
 
 GOLDEN: Final = Path(__file__).parent / "golden" / "every_type.tsv"
+SCAN: Final = Timestamp(1_743_530_147_000_000_000, 1)
 HOUR_NANOS: Final = 3_600_000_000_000
 KEY: Final = ("id", "uuid")
 POLYGON: Final = write_ewkb(
@@ -80,6 +82,7 @@ def lines() -> Iterator[bytes]:
         "updated": full._replace(previous=empty.values),
         "deleted": full._replace(values=None, previous=full.values),
         "deleted nothing": full._replace(values=None, previous=()),
+        "scanned": full._replace(previous=None, scanned_at=SCAN),
     }
     for form, options in FORMS.items():
         encoder = compile_encoder(wide, options)
