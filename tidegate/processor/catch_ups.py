@@ -175,9 +175,9 @@ class CatchUps:
     def begin(self, feed: PartitionFeed) -> None:
         """The feed was activated, and lacks everything that its ranges have passed and that it wants (C1)."""
         for state in list(self._ranges.values()):
-            if state.span is None or state.status is RangeStatus.ENDED:
+            if state.status is RangeStatus.ENDED:
                 continue
-            gaps = self._unseen(feed, state, (state.span,))
+            gaps = self._unseen(feed, state, _seen(state))
             if gaps:
                 self._set(self._touch(state.range_id), feed.id, joined(gaps))
 
@@ -185,16 +185,29 @@ class CatchUps:
         """The range has taken a snapshot; ``before`` are the keys that it had, the others came to it."""
         assert state.span is not None
         self._scans.pop(state.range_id, None)
-        new = [state.span] if before is None else remainder(state.span, (before,))
-        told = list(hand_offs)
+        new, told = _not_in(before, state.span), list(hand_offs)
         for feed in self._feeds.active:
-            gaps = [*clipped(state.lags.get(feed.id, ()), state.span)]
-            for part in new:
-                inherited = [*self._inherited(feed, state, part, told)]
-                if inherited and self._detached.get(feed.id) is Detached.SPOOLING:
-                    self.stall(feed.id)  # what is lacking here was never spooled
-                gaps += inherited
-            self._set(state, feed.id, joined(gaps))
+            gaps = self._with_inherited(feed, state, new, told)
+            self._set(state, feed.id, joined(clipped(gaps, state.span)))
+
+    def foresee(self, state: RangeState, span: Span) -> None:
+        """The range is going to scan for what was missed of ``span``. A feed that lacks more of its keys than
+        the scan brings must not be given the scan's rows first."""
+        new, told = _not_in(state.span, span), list(state.hand_offs.values())
+        for feed in self._feeds.active:
+            self._set(state, feed.id, joined(self._with_inherited(feed, state, new, told)))
+
+    def _with_inherited(
+        self, feed: PartitionFeed, state: RangeState, new: Sequence[Span], hand_offs: Sequence[HandOff]
+    ) -> list[Gap]:
+        """What a feed lacks in a range that is given ``new`` keys, some of which may be in its gaps already."""
+        gaps = state.lags.get(feed.id, ())
+        lacking = [gap.span for gap in gaps]
+        parts = [part for span in new for part in remainder(span, lacking)]
+        inherited = [gap for part in parts for gap in self._inherited(feed, state, part, hand_offs)]
+        if inherited and self._detached.get(feed.id) is Detached.SPOOLING:
+            self.stall(feed.id)  # what is lacking here was never spooled
+        return [*gaps, *inherited]
 
     def _inherited(
         self, feed: PartitionFeed, state: RangeState, part: Span, hand_offs: Sequence[HandOff]
@@ -481,6 +494,17 @@ class CatchUps:
 
 def _amended(lags: Iterable[Lag] | None, feed_id: FeedId, gaps: Gaps) -> tuple[Lag, ...]:
     return (*(lag for lag in lags or () if lag.feed != feed_id), Lag(feed_id, gaps))
+
+
+def _seen(state: RangeState) -> list[Span]:
+    """The keys that a range has, and those that it scans for and will have."""
+    own = [] if state.span is None else [state.span]
+    return own if state.scan is None else own + _not_in(state.span, state.scan.span)
+
+
+def _not_in(before: Span | None, span: Span) -> list[Span]:
+    """The keys of ``span`` that a range had not ``before``."""
+    return [span] if before is None else remainder(span, (before,))
 
 
 def _told_of(feed: PartitionFeed, hand_off: HandOff) -> Gaps | None:

@@ -299,6 +299,7 @@ class PartitionRanges:
 
     def _begin_scan(self, state: RangeState, backlog: Backlog, scan: RangeScan) -> None:
         state.scan = backlog.scan = scan
+        self.catch_ups.foresee(state, scan.span)
         self._leave_scan_behind(state, backlog)
 
     def _leave_scan_behind(self, state: RangeState, backlog: Backlog) -> None:

@@ -8,19 +8,20 @@ from dataclasses import replace
 import pytest
 
 from tests.feeds import WITH_MARKERS, activation
-from tests.hand_log import HandLog, at
+from tests.hand_log import HandLog, HandRange, at
 from tests.unit.processor.driving import Driven, StoredState, rows_of, timestamp_of
 from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.control import Activate, Active, Register, Remove
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
 from tidegate.changefeed.options import InitialScan
 from tidegate.changefeed.record import RowRecord, parse_record
-from tidegate.hlc import Timestamp
-from tidegate.processor.batch import OutputRecord
+from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
+from tidegate.processor.batch import ExchangeRecord, OutputRecord
 from tidegate.processor.catch_ups import CatchUpLimits
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
-from tidegate.raftlog.entry import KeyValue, RangeId
+from tidegate.raftlog.entry import Generation, KeyValue, Offset, Parent, RaftIndex, RangeId
 from tidegate.raftlog.request import Scan
+from tidegate.rangefeed.handoff import Claim, HandOff
 from tidegate.rows import TableCodec
 from tidegate.spans import Span
 
@@ -267,3 +268,54 @@ def test_the_answer_to_an_activation_does_not_wait_for_scans() -> None:
     late = _Late(_late(cursor=1))
     acks = [ack for result in late.driven.results for ack in result.acks if ack.feed_id == _LATE]
     assert isinstance(acks[-1], Active)
+
+
+class _Waits:
+    """A range that is scanned above second 6, for the sake of the live feed; it has what came from a hole."""
+
+    def __init__(self, *before: Register | Activate) -> None:
+        log = HandLog(partitions=2)
+        log.describe(PLAIN)
+        self.log, self.range = log, HandRange(log, RangeId(2), PLAIN.span)
+        self.range.generation = 2
+        parent = Parent(RangeId(1), Generation(1), RaftIndex(12))
+        self.range.snapshot(close=9, high=8, parents=(parent,))
+        self.driven = Driven(PartitionProcessor(0, 2))
+        self.driven.control(_LIVE, *before)
+        self.run()
+        claim = Claim(RangeId(2), parent.range_id, parent.last_index, PLAIN.span)
+        hole = HandOff(claim, ResolvedTimestamp(at(6)), complete=False, span=PLAIN.span, lags=())
+        self.driven.note(self.driven.processor.exchange([ExchangeRecord(Offset(0), hole)]))
+
+    def run(self) -> None:
+        self.driven.run(self.log.partitions[0][int(self.driven.processor.next_offset or 0) :])
+        while self.driven.processor.ready:
+            self.driven.step(())
+
+    def answer(self, *rows: KeyValue) -> Scan:
+        """Answer the last scan; returns what it asked for."""
+        requests = (request for result in self.driven.results for request in result.requests)
+        scan = [request for request in requests if isinstance(request, Scan)][-1]
+        self.range.scanned(scan, *(row for row in rows if (scan.after or ZERO) < row.timestamp <= scan.upto))
+        self.run()
+        return scan
+
+    def times(self, feed: FeedId) -> list[Timestamp]:
+        return [timestamp_of(row) for result in self.driven.results for row in rows_of(result, feed)]
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["activated amid the scan", "activated before"])
+def test_a_feed_that_lacks_more_than_a_range_is_scanned_for_is_not_given_the_later_half_first(
+    early: bool,
+) -> None:
+    message = _late(cursor=2)
+    waits = _Waits(Register(message.definition), message) if early else _Waits()
+    if not early:
+        waits.driven.control(Register(message.definition), message)
+    rows = _kv(3, 1, "three"), _kv(7, 1, "seven"), _kv(7, 200, "other")
+    assert waits.answer(*rows).after == at(6)
+    assert (waits.times(FeedId("live")), waits.times(_LATE)) == ([at(7), at(7)], [])
+    scan = waits.answer(*rows)
+    assert (scan.span, scan.after) == (_WATCHED, at(2))
+    assert waits.times(_LATE) == [at(3), at(7), at(7)]
+    assert waits.driven.processor.status().lagging == ()
