@@ -200,7 +200,7 @@ class CatchUps:
     def _with_inherited(
         self, feed: PartitionFeed, state: RangeState, new: Sequence[Span], hand_offs: Sequence[HandOff]
     ) -> list[Gap]:
-        """What a feed lacks in a range that is given ``new`` keys, some of which may be in its gaps already."""
+        """What a feed lacks in a range that is given ``new`` keys, some of them in its gaps already."""
         gaps = state.lags.get(feed.id, ())
         lacking = [gap.span for gap in gaps]
         parts = [part for span in new for part in remainder(span, lacking)]
