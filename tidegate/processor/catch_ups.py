@@ -416,7 +416,8 @@ class CatchUps:
 
     def _begin_one(self) -> bool:
         """Begin a scan of the feed whose turn it is, if any can begin."""
-        for feed_id in [feed_id for feed_id in self._lagging if feed_id not in self._detached]:
+        passed_over = {*self._detached, *(item.feed_id for item in self._overtaken)}
+        for feed_id in [feed_id for feed_id in self._lagging if feed_id not in passed_over]:
             lagging = self._lagging[feed_id]
             range_id = next(filter(self._can_scan, lagging.ranges), None)
             if range_id is not None:
