@@ -447,12 +447,13 @@ class PartitionRanges:
 
         Spans here and in the checkpoints have no tenant prefix, as the rows that come out have none.
         The latest of each range; one that did not move since its last checkpoint gives none. A range that
-        was quarantined gives a last one: how far a feed comes must not depend on how the log was batched.
+        was quarantined gives a last one: how far a feed comes must not depend on how the log was batched. One
+        that has ended gives none: feeds that were activated since had nothing from it.
         """
         watched = tuple(spans)
         found = []
         for state in self._ranges.values() if everything else self._touched.values():
-            span = self._table_span(state)
+            span = None if state.status is RangeStatus.ENDED else self._table_span(state)
             if span is None or not any(span.overlaps(w) for w in watched):
                 continue
             resolved = state.resolver.resolved if state.checkpointable else state.last_checkpoint

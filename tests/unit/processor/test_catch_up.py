@@ -19,6 +19,7 @@ from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ExchangeRecord, OutputRecord
 from tidegate.processor.catch_ups import CatchUpLimits
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import Generation, KeyValue, Offset, Parent, RaftIndex, RangeId
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.handoff import Claim, HandOff
@@ -319,3 +320,24 @@ def test_a_feed_that_lacks_more_than_a_range_is_scanned_for_is_not_given_the_lat
     assert (scan.span, scan.after) == (_WATCHED, at(2))
     assert waits.times(_LATE) == [at(3), at(7), at(7)]
     assert waits.driven.processor.status().lagging == ()
+
+
+def test_a_range_that_has_ended_says_nothing_of_a_feed_that_began_since() -> None:
+    late = _Late(_late(cursor=1))
+    late.log.write_bytes(0, encode_key(RangeId(1)), b"\xff\xff\xff")  # a hole: complete up to second 2
+    late.range.end()
+    late.run()
+    later = _late(cursor=1)
+    definition = replace(later.definition, id=FeedId("later"))
+    late.driven.control(Register(definition), replace(later, definition=definition))
+    checkpoints = [result.checkpoint for result in late.driven.results[-2:]]
+    assert [item for checkpoint in checkpoints if checkpoint is not None for item in checkpoint.ranges] == []
+
+
+def test_an_initial_scan_brings_the_newest_of_each_key_with_the_time_of_the_scan() -> None:
+    late = _Late(_late(scan=InitialScan.YES, start=2))
+    (scan,) = late.scans
+    assert (scan.span, scan.after, scan.upto, scan.all_versions) == (_WATCHED, None, at(2), False)
+    late.range.scanned(scan, _kv(2, 1, "second"), _kv(1.5, 200, "other"), _kv(1, 300, "")._replace(value=b""))
+    late.run()
+    assert late.rows == [(b"[1]", at(2), at(2)), (b"[200]", at(2), at(1.5))]
