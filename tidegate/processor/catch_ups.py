@@ -287,8 +287,9 @@ class CatchUps:
         self._drop_scans(feed.id)
         certain = Certainty(feed, then)
         for state in [self._ranges[range_id] for range_id in then]:
-            if state.span is not None and state.status is not RangeStatus.ENDED:
-                self._set(self._touch(state.range_id), feed.id, certain.gaps(state, state.span))
+            if _seen(state) and state.status is not RangeStatus.ENDED:
+                gaps = [*certain.gaps(state, state.span), *_lost_of_scan(feed, state)]
+                self._set(self._touch(state.range_id), feed.id, joined(gaps))
             self._tell_heirs(state, feed.id, certain, then[state.range_id])
         return certain
 
@@ -501,6 +502,19 @@ def _seen(state: RangeState) -> list[Span]:
     """The keys that a range has, and those that it scans for and will have."""
     own = [] if state.span is None else [state.span]
     return own if state.scan is None else own + _not_in(state.span, state.scan.span)
+
+
+def _lost_of_scan(feed: PartitionFeed, state: RangeState) -> Iterator[Gap]:
+    """What a detached feed may lack of keys that its range has not yet and scans for: all that the scan has
+    brought, beside what it lacked before."""
+    if state.scan is None:
+        return
+    for part in _not_in(state.span, state.scan.span):
+        lacking = [*clipped(state.lags.get(feed.id, ()), part)]
+        yield from lacking
+        for rest in remainder(part, [gap.span for gap in lacking]):
+            for watched in watched_parts(rest, feed.spans):
+                yield Gap(watched, max(state.scan.since, feed.start))
 
 
 def _not_in(before: Span | None, span: Span) -> list[Span]:

@@ -49,6 +49,7 @@ class RangeScan:
         "parts",
         "range_id",
         "request_id",
+        "since",
         "snapshot_offset",
         "span",
         "upto",
@@ -75,6 +76,8 @@ class RangeScan:
         self.newest = newest
         #: What was asked for last is above this; so is all that is missing.
         self.after = parts[0].after if parts else upto
+        #: What it has brought in this process is above this.
+        self.since = self.after
         self.first_request_id = self.request_id = _NOT_ASKED
         self.asked_ms = 0
         #: Something was left out by the last answer, or has not been asked for.

@@ -167,3 +167,22 @@ def test_a_hand_off_that_is_not_committed_tells_what_a_detached_feed_lacks() -> 
     assert isinstance(hand_off, HandOff)
     assert hand_off.lags == (Lag(_STUCK, (Gap(_WATCHED, at(2)),)),)
     assert [promise.lags for promise in parent.promises] == [hand_off.lags], "what is claimed later"
+
+
+def test_what_a_healing_range_was_scanned_for_is_lacking_though_the_range_has_no_keys_yet() -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    begun = HandRange(log, RangeId(1), PLAIN.span)
+    begun.snapshot(close=9, high=8)
+    driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(detachable=True)))
+    driven.control(activation([PLAIN.descriptor], start=at(1), feed_id="stuck"))
+    driven.processor.committed(driven.step(log.partitions[0]).serial)
+    (scan,) = _scans(driven.results)
+    begun.scanned(scan, _kv(7, 1, "seven"), span=PLAIN.split(100)[0], last=False)
+    given = driven.step(log.partitions[0][2:])
+    assert _times([given], _STUCK) == [at(7)]
+    driven.note(driven.processor.detach(_STUCK, [given]))
+    begun.scanned(scan, span=PLAIN.split(100)[1])
+    driven = Driven.restored(driven.state)
+    again = _scans([*driven.run(log.partitions[0]), driven.step(())])
+    assert [(item.span, item.after, item.upto) for item in again] == [(_WATCHED, at(1), at(8))]
