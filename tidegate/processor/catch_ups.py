@@ -205,8 +205,10 @@ class CatchUps:
         lacking = [gap.span for gap in gaps]
         parts = [part for span in new for part in remainder(span, lacking)]
         inherited = [gap for part in parts for gap in self._inherited(feed, state, part, hand_offs)]
-        if inherited and self._detached.get(feed.id) is Detached.SPOOLING:
-            self.stall(feed.id)  # what is lacking here was never spooled
+        if inherited:
+            state.inherited_lags.add(feed.id)
+            if self._detached.get(feed.id) is Detached.SPOOLING:
+                self.stall(feed.id)  # what is lacking here was never spooled
         return [*gaps, *inherited]
 
     def _inherited(

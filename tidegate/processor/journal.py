@@ -116,6 +116,7 @@ class Certainty:
 
     def _unknown(self, state: RangeState, span: Span) -> Gap:
         """Of keys that came from another partition what their ranges had resolved when they handed off."""
-        if state.inherited > self._feed.start:
-            return Gap(span, state.inherited)
+        known = state.inherited if self._feed.id not in state.inherited_lags else None
+        if known is not None and known > self._feed.start:
+            return Gap(span, known)
         return Gap(span, None if self._feed.begins_with_scan else self._feed.start)

@@ -97,6 +97,7 @@ class RangeState:
         "high",
         "holes",
         "inherited",
+        "inherited_lags",
         "lags",
         "pending_heartbeat",
         "promises",
@@ -151,8 +152,10 @@ class RangeState:
         self.promises: list[Promise] = []
         #: What feeds lack, by their ids; a feed that lacks nothing is not in it.
         self.lags: dict[str, Gaps] = {}
-        #: What the ranges had resolved that it went on from, the lowest of them; not stored.
-        self.inherited: ResolvedTimestamp = ZERO_RESOLVED
+        #: What the ranges had resolved that it has ever gone on from, the lowest of them; not stored.
+        self.inherited: ResolvedTimestamp | None = None
+        #: The feeds that ever lacked keys of those ranges; not stored.
+        self.inherited_lags: set[str] = set()
         #: The feeds that can lag, as of the entry that is applied; not stored.
         self.serves: tuple[str, ...] = ()
         #: Counts the snapshots that it was initialised by, in this process.
@@ -442,8 +445,9 @@ class RangeState:
             part = None if hand_off.span is None else hand_off.span.intersect(head.span)
             if part is not None and hand_off.resolved > ZERO_RESOLVED:
                 self._add_floor(Floor(part, hand_off.resolved))
-        resolved = (hand_off.resolved for hand_off in self.hand_offs.values())
-        self.inherited = min(resolved, default=ZERO_RESOLVED)
+        resolved = [hand_off.resolved for hand_off in self.hand_offs.values()]
+        if resolved:
+            self.inherited = min(resolved if self.inherited is None else (*resolved, self.inherited))
         self.hand_offs, self.scan = {}, None
         self.snapshots_taken += 1
 

@@ -12,10 +12,10 @@ from tests.unit.processor.driving import Driven, rows_of, timestamp_of
 from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.feed import FeedId
 from tidegate.errors import StateError
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ExchangeRecord, StepResult
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
-from tidegate.raftlog.entry import KeyValue, Offset, RangeId
+from tidegate.raftlog.entry import Generation, KeyValue, Offset, Parent, RaftIndex, RangeId
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Gap, Lag
 from tidegate.rangefeed.handoff import Claim, HandOff
@@ -186,3 +186,32 @@ def test_what_a_healing_range_was_scanned_for_is_lacking_though_the_range_has_no
     driven = Driven.restored(driven.state)
     again = _scans([*driven.run(log.partitions[0]), driven.step(())])
     assert [(item.span, item.after, item.upto) for item in again] == [(_WATCHED, at(1), at(8))]
+
+
+def _born(driven: Driven, log: HandLog, resolved: float, *lags: Lag) -> HandRange:
+    """Range 3 is born of range 1, of another partition, whose hand-off has come."""
+    child = HandRange(log, RangeId(3), PLAIN.span)
+    parent = Parent(RangeId(1), Generation(1), RaftIndex(7))
+    child.snapshot(close=9, high=8, parents=(parent,))
+    claim = Claim(RangeId(3), RangeId(1), RaftIndex(7), PLAIN.span)
+    hand_off = HandOff(claim, ResolvedTimestamp(at(resolved)), complete=True, span=PLAIN.span, lags=lags)
+    driven.step(log.partitions[0])
+    driven.note(driven.processor.exchange([ExchangeRecord(Offset(0), hand_off)]))
+    driven.step(())
+    return child
+
+
+@pytest.mark.parametrize(
+    ("lags", "certain"), [((), 5), ((Lag("stuck", (Gap(PLAIN.span, at(2)),)),), 1)], ids=["whole", "lagging"]
+)
+def test_of_keys_of_another_partition_what_was_handed_off_is_certain(
+    lags: tuple[Lag, ...], certain: float
+) -> None:
+    log = HandLog(partitions=3)
+    log.describe(PLAIN)
+    driven = Driven(PartitionProcessor(0, 3, ProcessorConfig(detachable=True)))
+    driven.control(activation([PLAIN.descriptor], start=at(1), feed_id="stuck"))
+    _born(driven, log, 5, *lags)
+    driven.note(driven.processor.detach(_STUCK, driven.results))
+    (state,) = (state for state in driven.processor._ranges if state.range_id == 3)
+    assert state.lags == {_STUCK: (Gap(_WATCHED, at(certain)),)}
