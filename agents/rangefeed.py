@@ -47,6 +47,7 @@ from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
 from app.report import (
     WAITING,
+    LaggingReport,
     ParkedReport,
     PartitionReport,
     QuarantineReport,
@@ -61,6 +62,7 @@ from tidegate.changefeed.control import read_control
 from tidegate.errors import StateMismatch
 from tidegate.hlc import NANOS_PER_MS
 from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident
+from tidegate.processor.catch_ups import LaggingFeed
 from tidegate.processor.exchange_codec import decode_exchange
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.processor.pushes import PushPolicy
@@ -408,6 +410,20 @@ def _with_status(report: PartitionReport, status: PartitionStatus) -> PartitionR
             QuarantineReport(status.partition, hole.range_id, hole.offset, str(hole.resolved), hole.cause)
             for hole in status.quarantined
         ),
+        lagging=tuple(_lagging(status.partition, item) for item in status.lagging),
+    )
+
+
+def _lagging(partition: int, item: LaggingFeed) -> LaggingReport:
+    return LaggingReport(
+        partition,
+        item.feed_id,
+        item.ranges,
+        None if item.complete_to is None else str(item.complete_to),
+        item.waiting,
+        item.scans,
+        item.held_bytes,
+        item.reserve_ns // NANOS_PER_MS,
     )
 
 

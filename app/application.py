@@ -15,6 +15,7 @@ from app.assignment import Assignment
 from app.clients import broker_urls, faust_credentials
 from app.ending import EXIT_REFUSED, end_process, leave_process
 from app.fetched import FetchedBatch
+from app.gc_alarm import start_gc_alarm
 from app.jobs_follower import JobsFollower
 from app.report import FeedReport, PartitionReport, RegistryReport, SpanReporter, WorkerReport, no_ranges
 from app.runtime import Runtime
@@ -123,7 +124,7 @@ class Application(faust.App):
         self._watch = TopicWatch(self.runtime.admin, self.runtime.topology)
         self._status = StatusServer(self.settings, self.report, self.ranges_report)
         self.runtime.directory.announce(await self._status.start())
-        self._alarm = start_stall_alarm(self.report)
+        self._alarms = [start_stall_alarm(self.report), start_gc_alarm(self.report)]
 
     def report(self) -> WorkerReport:
         """What this worker has at the moment."""
@@ -159,7 +160,8 @@ class Application(faust.App):
             loop.call_later(_STOP_MARGIN_S, _leave_late)
             await self.batches.force_commit()
             await super().on_stop()
-            self._alarm.cancel()
+            for alarm in self._alarms:
+                alarm.cancel()
             self._watch.close()
             await self._status.stop()
             await loop.run_in_executor(None, self.follower.close)

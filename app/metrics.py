@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from app.report import PartitionReport, QuarantineReport, Reporter
+from app.report import LaggingReport, PartitionReport, QuarantineReport, Reporter
 
 REGISTRY: Final = CollectorRegistry()
 
@@ -51,7 +51,7 @@ _PARTITION_GAUGES: Final = {
     "closed_regressions": "Closed timestamps below an earlier one, ignored",
     "backlog_entries": "Entries of the log that ranges have not applied, parked or catching up",
     "oldest_parked_seconds": "Age of the oldest parked range by the log's time; 0 without one",
-    "scans": "Scans under way, for ranges that heal",
+    "scans": "Scans under way, for ranges that heal and for feeds that catch up",
     "spilled_transactions": "Open transactions beyond memory, on disk",
     "spill_bytes": "What was written to disk for those, before compression",
     "restore_ms": "How long the partition took to open, its state restored; absent while it is restoring",
@@ -78,6 +78,7 @@ class ReportCollector(Collector):
         yield _parked(report.partitions)
         yield _quarantined(report.partitions)
         yield _holes(report.quarantined)
+        yield from _lagging(report.lagging)
         feeds = GaugeMetricFamily(
             "tidegate_feed_resolved_lag_ms", "Wall clock less the feed's high-water", labels=["feed"]
         )
@@ -117,6 +118,27 @@ def _quarantined(partitions: Iterable[PartitionReport]) -> GaugeMetricFamily:
     for partition in partitions:
         gauge.add_metric([str(partition.partition)], len(partition.quarantined))
     return gauge
+
+
+def _lagging(lagging: Iterable[LaggingReport]) -> Iterable[GaugeMetricFamily]:
+    labels = ["partition", "feed"]
+    ranges = GaugeMetricFamily(
+        "tidegate_feed_lagging_ranges", "Ranges of which the feed lacks rows that have passed", labels=labels
+    )
+    held = GaugeMetricFamily(
+        "tidegate_feed_held_bytes", "Rows that wait in memory for the scans of the feed", labels=labels
+    )
+    reserve = GaugeMetricFamily(
+        "tidegate_feed_gc_reserve_seconds",
+        "How far what a lagging feed lacks is above the store's GC threshold; it fails at 0",
+        labels=labels,
+    )
+    for item in lagging:
+        place = [str(item.partition), item.feed]
+        ranges.add_metric(place, item.ranges)
+        held.add_metric(place, item.held_bytes)
+        reserve.add_metric(place, item.gc_reserve_ms / 1_000)
+    return ranges, held, reserve
 
 
 def _holes(quarantined: Iterable[QuarantineReport]) -> GaugeMetricFamily:

@@ -44,6 +44,25 @@ class ParkedReport:
 
 
 @dataclass(frozen=True, slots=True)
+class LaggingReport:
+    """A feed that lacks rows in ``ranges`` ranges of a partition, so that its markers wait.
+
+    ``complete_to`` is what it has of range ``range_id``, which has least; ``None`` before its initial scan.
+    ``scans`` are under way for it, and hold ``held_bytes``. Once ``gc_reserve_ms`` is used up the store has
+    removed what is lacking, and the feed fails.
+    """
+
+    partition: int
+    feed: str
+    ranges: int
+    complete_to: str | None
+    range_id: int
+    scans: int
+    held_bytes: int
+    gc_reserve_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class RangeReport:
     """A live range that is among the least far resolved of its partition; lags are by the wall clock."""
 
@@ -93,11 +112,13 @@ class PartitionReport:
     slowest: tuple[RangeReport, ...] = ()
     quarantined: tuple[QuarantineReport, ...] = ()
     parked: tuple[ParkedReport, ...] = ()
+    lagging: tuple[LaggingReport, ...] = ()
 
     @property
     def scans(self) -> int:
-        """The scans that are under way."""
-        return sum(item.state == Condition.HEALING.value for item in self.parked)
+        """The scans that are under way, for ranges that heal and for feeds that catch up."""
+        healing = sum(item.state == Condition.HEALING.value for item in self.parked)
+        return healing + sum(item.scans for item in self.lagging)
 
     @property
     def oldest_parked_seconds(self) -> float:
@@ -183,6 +204,11 @@ class WorkerReport:
         return tuple(hole for partition in self.partitions for hole in partition.quarantined)
 
     @property
+    def lagging(self) -> tuple[LaggingReport, ...]:
+        """The feeds that lag, in each partition."""
+        return tuple(item for partition in self.partitions for item in partition.lagging)
+
+    @property
     def waiting(self) -> tuple[PartitionReport, ...]:
         """Partitions that wait for a schema registry with rows of a batch."""
         return tuple(partition for partition in self.partitions if partition.state == WAITING)
@@ -207,7 +233,7 @@ class WorkerReport:
         for row, partition in zip(partitions, self.partitions, strict=True):
             row["quarantined"], row["parked"] = len(partition.quarantined), len(partition.parked)
             row["scans"], row["held_for"] = partition.scans, list(partition.held_for)
-            del row["slowest"]
+            del row["slowest"], row["lagging"]
         return {
             "app_id": self.app_id,
             "instance_id": self.instance_id,
@@ -218,6 +244,7 @@ class WorkerReport:
             "slowest_ranges": [asdict(item) for item in self.slowest],
             "parked_ranges": [{**asdict(item), "parents": list(item.parents)} for item in self.parked],
             "quarantined_ranges": [asdict(hole) for hole in self.quarantined],
+            "lagging_feeds": [asdict(item) for item in self.lagging],
             "feeds": [asdict(feed) for feed in self.feeds],
             "schema_registry_waits": [asdict(wait) for wait in self.registry_waits],
             "sinks": [asdict(sink) for sink in self.sinks],

@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, generate_latest
 
 from app.metrics import REGISTRY, ReportCollector
-from app.report import FeedReport, PartitionReport, QuarantineReport, SinkReport, WorkerReport
+from app.report import FeedReport, LaggingReport, PartitionReport, QuarantineReport, SinkReport, WorkerReport
 from tidegate.client.finding import Cause
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -23,7 +23,15 @@ _REPORT = WorkerReport(
     1,
     stall_alarm_ms=1,
     partitions=(
-        PartitionReport(0, "running", lag_records=7, resolved_lag_ms=1, restore_ms=1, quarantined=(_HOLE,)),
+        PartitionReport(
+            0,
+            "running",
+            lag_records=7,
+            resolved_lag_ms=1,
+            restore_ms=1,
+            quarantined=(_HOLE,),
+            lagging=(LaggingReport(0, "bank", 1, None, 1, 0, 0, 1),),
+        ),
     ),
     feeds=(FeedReport("bank", 1, "5.0", 34, ""),),
     sinks=(SinkReport("127.0.0.1:9092", 0),),
