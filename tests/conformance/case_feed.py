@@ -53,25 +53,35 @@ class CaseFeed:
         *,
         start: Timestamp = ZERO,
         markers: bool = False,
+        scans: bool = False,
         prefix: str = "",
     ) -> list[Activate]:
         """The feeds, with ``markers`` at every advance where the case's options ask for none.
+
+        Without ``scans`` they begin with none, for a log that nothing answers scans in: see ``case_history``.
 
         Topics are named ``<prefix><number of the feed>-<name in the case>``.
         """
         tables = list(tables)
         return [
-            self._activation(number, tables, start, markers, f"{prefix}{number}-")
+            self._activation(number, tables, start, markers, scans, f"{prefix}{number}-")
             for number in range(self.feeds)
         ]
 
     def _activation(
-        self, number: int, tables: list[TableDescriptor], start: Timestamp, markers: bool, prefix: str
+        self,
+        number: int,
+        tables: list[TableDescriptor],
+        start: Timestamp,
+        markers: bool,
+        scans: bool,
+        prefix: str,
     ) -> Activate:
         feed_id = FeedId(f"{prefix}feed")
         definition = define_feed(self.statement, feed_id, 0).definition
-        # Where the case scans, its log begins with what a scan would have found: see ``case_history``.
-        options = replace(definition.options, initial_scan=InitialScan.NO, cursor=None)
+        options = definition.options
+        if not scans:
+            options = replace(options, initial_scan=InitialScan.NO, cursor=None)
         if markers and options.resolved_interval_ns is None:
             options = replace(options, resolved_interval_ns=0)
         definition = replace(definition, options=options, tables=tuple(map(TableName.of, tables)))

@@ -3,13 +3,13 @@
 Times. A write has the time that the case gives it: explicit (``1.0000000002``), or by a name (``T1``) which
 expectations repeat as ``<T1>``; a write without one comes a second after the last.
 
-The start of the feed. Nothing answers scans here, so a case's feed begins at the beginning of its log. Where
-it would scan, the log holds of each row that was written before ``start_feed`` only
-the version that the scan would find, and as the first version of its row. What this shows: such rows come
-out, before and apart from the later changes, in the feed's format. What it does not show: that a scan finds
-them, at which timestamp it emits them (here it is the row's own), and that nothing comes twice or is lost
-where the scan meets the changes. With ``initial_scan='no'`` the log holds every version, and the feed starts
-at the last of those before ``start_feed``.
+The start of the feed. Where a feed begins with a scan, the log holds of each row that was written before
+``start_feed`` only the version that the scan would find, and as the first version of its row. The conformance
+run answers the feed's scan with it (``CaseLog.answer``), at the time of the last write before ``start_feed``.
+In runs over an engine whose source answers nothing, the feed has no scan and begins at the beginning of its
+log; what that shows is only that such rows come out, before and apart from the later changes, in the feed's
+format. With ``initial_scan='no'`` the log holds every version, and the feed starts at the last of those
+before ``start_feed``.
 
 Schema changes. A change before a scan is one that the table always had: the scan reads rows as they are then.
 Any other is a new version of the table in the log.
@@ -90,13 +90,15 @@ _RowKey: TypeAlias = tuple[int, tuple[Datum, ...]]
 class History:
     """The steps of a case, the feed's start (exclusive), and what the case calls its timestamps.
 
-    ``tables`` are the versions that the log begins with, ``fed`` those at the feed's creation.
+    ``scan_at`` is when the feed was created, which is the time of its scan. ``tables`` are the versions that
+    the log begins with, ``fed`` those at the feed's creation.
     """
 
     tables: tuple[CaseTable, ...]
     fed: tuple[CaseTable, ...]
     steps: tuple[Step, ...]
     start: Timestamp
+    scan_at: Timestamp
     names: Mapping[str, Timestamp]
     end: Timestamp
 
@@ -105,6 +107,12 @@ class History:
         """How many versions of rows the feed has to emit."""
         commits = [step for step in self.steps if isinstance(step, Commit)]
         return sum(len(commit.versions) for commit in commits if commit.timestamp > self.start)
+
+    @property
+    def scanned(self) -> int:
+        """How many of them there were when the feed was created."""
+        commits = [step for step in self.steps if isinstance(step, Commit)]
+        return sum(len(commit.versions) for commit in commits if commit.timestamp <= self.scan_at)
 
     @property
     def last_commit(self) -> Timestamp:
@@ -122,7 +130,7 @@ def read_history(
     """
     reader = _Reader(dict(tables), origin, rounded=rounded)
     first = fed = tuple(tables.values())
-    start = ZERO
+    start = scan_at = ZERO
     steps: list[Step] = []
     for write in case["writes"]:
         if write["op"] == "start_feed":
@@ -132,11 +140,12 @@ def read_history(
                 steps = _found_by_scan(steps, reader.rows)
             fed = tuple(reader.tables.values())
             first = fed if scans else first
-            start = ZERO if scans else reader.clock
+            scan_at = reader.clock
+            start = ZERO if scans else scan_at
         else:
             steps += reader.steps(write)
     end = Timestamp(reader.clock.wall + NANOS_PER_SECOND)
-    return History(first, fed, tuple(steps), start, reader.names, end)
+    return History(first, fed, tuple(steps), start, scan_at, reader.names, end)
 
 
 def _found_by_scan(steps: Iterable[Step], rows: Mapping[_RowKey, tuple[Datum, ...]]) -> list[Step]:

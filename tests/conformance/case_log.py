@@ -13,17 +13,20 @@ from itertools import count
 from tests.conformance.case_history import Close, Commit, Fault, History, Redefine, RowVersion
 from tests.conformance.case_tables import CaseTable
 from tests.hand_log import BASE_S, HandLog, HandRange, HandTable
-from tidegate.hlc import NANOS_PER_SECOND, ClosedTimestamp, Timestamp
+from tidegate.hlc import NANOS_PER_SECOND, ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
     CommitIntent,
     Generation,
     Heartbeat,
+    KeyValue,
     Op,
     RaftIndex,
+    RangeId,
     TxnId,
     WriteIntent,
     WriteValue,
 )
+from tidegate.raftlog.request import Scan
 
 #: Seconds after the base of hand-written logs at which nothing is closed yet.
 _NEVER = -BASE_S
@@ -39,6 +42,7 @@ class CaseLog:
         self._history = history
         self._log = log
         self._transactions = count(1)
+        self._versions: dict[RangeId, list[WriteValue]] = {}
         self._tables = {table.id: HandTable(table.descriptor) for table in history.tables}
         log.describe(*self._tables.values())
         self._ranges = {
@@ -62,6 +66,19 @@ class CaseLog:
         self._close(end)
         self._close(Timestamp(end.wall + NANOS_PER_SECOND))
 
+    def answer(self, scan: Scan) -> None:
+        """Write what a store would find, in the order of keys."""
+        opened = next(opened for opened in self._ranges.values() if opened.id == scan.range_id)
+        found = [
+            KeyValue(op.key, op.timestamp, op.value or b"", op.prev_value if scan.with_prev else None)
+            for op in sorted(self._versions.get(opened.id, ()), key=lambda op: (op.key, op.timestamp))
+            if scan.span.contains(op.key) and (scan.after or ZERO) < op.timestamp <= scan.upto
+        ]
+        if not scan.all_versions:
+            newest = {row.key: row for row in found}
+            found = [row for row in newest.values() if row.value]
+        opened.scanned(scan, *found)
+
     def _redefine(self, table: CaseTable) -> None:
         self._tables[table.id] = HandTable(table.descriptor)
         self._log.wait_for(table.descriptor.modified)
@@ -72,6 +89,7 @@ class CaseLog:
         for table_id, versions in _by_table(commit.versions).items():
             table, opened = self._tables[table_id], self._ranges[table_id]
             ops = [self._op(table, version, commit.timestamp) for version in versions]
+            self._versions.setdefault(opened.id, []).extend(ops)
             if commit.in_transaction:
                 self._transaction(opened, ops, TxnId(number.to_bytes(16, "big")))
             else:

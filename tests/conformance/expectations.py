@@ -30,10 +30,12 @@ def unmet(case: Case, outcome: Outcome) -> str | None:
     expect, run = case["expect"], outcome.run
     if unknown := expect.keys() - _EXPECTATIONS.keys() - _REMARKS - OF_RECORDS - _OF_REFUSALS:
         return f"the runner cannot check what a case expects by {', '.join(sorted(unknown))}"
-    if expect.get("state", "failed") != "failed":
+    if expect.get("state", "failed") not in ("failed", "succeeded"):
         return f"the runner cannot check what a case expects by state {expect['state']}"
     asked = [check for name, check in _EXPECTATIONS.items() if name in expect]
-    if expect.keys() & _OF_REFUSALS:
+    if expect.get("state") == "succeeded":
+        asked.append(_succeeded)
+    elif expect.keys() & _OF_REFUSALS:
         failure = _unmet_refusal(expect, outcome)
         return failure or (None if run is None else _first(check(case, run) for check in asked))
     if run is None or run.failures:
@@ -67,6 +69,10 @@ def _each_feed(case: Case, run: FeedRun) -> str | None:
     return None if len(run.outputs) == wanted > 1 else f"{len(run.outputs)} feeds ran, expected {wanted}"
 
 
+def _succeeded(_: Case, run: FeedRun) -> str | None:
+    return None if run.succeeded else "expected a feed that succeeds, and it goes on"
+
+
 def _metric(case: Case, run: FeedRun) -> str | None:
     """Retries and failures as the run had them; a worker's metrics are tested where the worker is."""
     found = {"error_retries": run.retries, "failures": len(run.failures)}
@@ -88,6 +94,7 @@ _EXPECTATIONS: Final[Mapping[str, _Expectation]] = {
     "records": expected_records.records,
     "records_regex": expected_records.records_regex,
     "headers": expected_records.headers,
+    "values": expected_records.values,
     "each_feed": _each_feed,
     "metric": _metric,
     "resolved": expected_markers.resolved,

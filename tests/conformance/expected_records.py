@@ -10,7 +10,7 @@ from typing import Any, Final
 from tests.conformance.case import Case
 from tests.conformance.feed_run import FeedOutput, FeedRun, Line
 from tests.conformance.record_text import has_member, listed_record, without_members
-from tidegate.changefeed.options import Envelope, Format
+from tidegate.changefeed.options import Envelope, Format, InitialScan
 
 _HLC: Final = re.compile(r"\d+\.\d{10}")
 #: Members of an expectation that say how its records are compared.
@@ -21,9 +21,11 @@ def no_more_than_written(case: Case, run: FeedRun) -> str | None:
     """One record for each version of a row: no case has to list what must not come."""
     if run.duplicates or run.options.envelope is Envelope.DEBEZIUM:
         return None
+    only = run.options.initial_scan is InitialScan.ONLY
+    wanted = run.history.scanned if only else run.history.versions
     for output in run.outputs:
-        if len(output.rows) != run.history.versions:
-            return f"{run.history.versions} row versions gave {len(output.rows)} records: {output.texts}"
+        if len(output.rows) != wanted:
+            return f"{wanted} row versions gave {len(output.rows)} records: {output.texts}"
     return None
 
 
@@ -95,6 +97,15 @@ def _never_there(ignored: Sequence[str], output: FeedOutput) -> str | None:
     """A member that a case ignores is one that it expects to be there."""
     absent = [name for name in ignored if not any(has_member(line, name) for line in output.rows)]
     return f"no record has the member {', '.join(absent)}" if absent else None
+
+
+def values(case: Case, run: FeedRun) -> str | None:
+    """These values and no others, whatever their keys."""
+    for output in run.outputs:
+        written = [line.value for line in output.rows]
+        if sorted(written) != sorted(case["expect"]["values"]):
+            return f"expected the values {case['expect']['values']}, wrote {written}"
+    return None
 
 
 def records_regex(case: Case, run: FeedRun) -> str | None:

@@ -22,7 +22,7 @@ from tests.logs import Record
 from tests.unit.processor.driving import StoredState, fold
 from tidegate.changefeed.confluent import Schema, unframe
 from tidegate.changefeed.control import Activate, Failed, Register
-from tidegate.changefeed.options import FeedOptions, Format
+from tidegate.changefeed.options import FeedOptions, Format, InitialScan
 from tidegate.changefeed.table_topics import table_topic
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, ControlRecord, LogRecord, StepResult
@@ -30,6 +30,7 @@ from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartition, content_id
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import BROADCAST, Offset
+from tidegate.raftlog.request import Scan
 from tidegate.rows import TableDescriptor
 
 _PARTITIONS = 3
@@ -69,8 +70,8 @@ class FeedOutput:
 class FeedRun:
     """What a case's feeds did.
 
-    ``failures`` are why feeds failed, ``retries`` the steps taken twice. ``duplicates`` is whether exact
-    duplicates may be among what was written.
+    ``failures`` are why feeds failed, ``retries`` the steps taken twice. ``succeeded`` is whether the feeds
+    are a scan only, and it is done. ``duplicates`` is whether exact duplicates may be among what was written.
     """
 
     history: History
@@ -78,6 +79,7 @@ class FeedRun:
     outputs: tuple[FeedOutput, ...]
     failures: tuple[str, ...] = ()
     retries: int = 0
+    succeeded: bool = False
     duplicates: bool = False
 
     @property
@@ -103,9 +105,13 @@ def build_feeds(
     table_ids: Iterator[int],
     range_ids: Iterator[int],
     origin: Timestamp = ZERO,
+    scans: bool = False,
     prefix: str = "",
 ) -> BuiltFeeds:
-    """Write a case's history into a log and define its feeds; see ``case_history`` for ``origin``."""
+    """Write a case's history into a log and define its feeds; see ``case_history`` for ``origin``.
+
+    With ``scans`` the feeds begin with those that they ask for: ``CaseLog.answer`` has what they find.
+    """
     expect = case["expect"]
     tables = case_tables(case, table_ids)
     # What SQL would round away can only be refused where it is stored all the same.
@@ -114,14 +120,15 @@ def build_feeds(
     written = CaseLog(log, history, range_ids)
     written.write()
     markers = "resolved" in expect or "resolved_shape" in expect
-    feeds = feed.activations(written.descriptors, start=history.start, markers=markers, prefix=prefix)
+    start = history.scan_at if scans else history.start
+    feeds = feed.activations(written.descriptors, start=start, markers=markers, scans=scans, prefix=prefix)
     return BuiltFeeds(history, written, feeds)
 
 
 def run_feed(case: Case, feed: CaseFeed) -> FeedRun:
     """Run a case. Raises ``FeedError`` for a table that no feed can be on."""
     log = HandLog(_PARTITIONS)
-    built = build_feeds(case, feed, log, table_ids=count(104), range_ids=count(1))
+    built = build_feeds(case, feed, log, table_ids=count(104), range_ids=count(1), scans=feed.scans)
     refusals = tuple(reason for activation in built.feeds if (reason := _refusal(log, activation)))
     if refusals:
         nothing = tuple(read_output({}, activation, str) for activation in built.feeds)
@@ -135,8 +142,15 @@ def run_feed(case: Case, feed: CaseFeed) -> FeedRun:
         outputs,
         failures=tuple(incident.cause for incident in engine.incidents),
         retries=engine.retries,
+        succeeded=all(_has_succeeded(engine, activation) for activation in built.feeds),
         duplicates=engine.retries > 0,
     )
+
+
+def _has_succeeded(engine: ReferenceEngine, feed: Activate) -> bool:
+    """As ``next_step`` of the jobs decides it."""
+    only = feed.definition.options.initial_scan is InitialScan.ONLY
+    return only and engine.high_water(feed.feed_id) >= feed.start
 
 
 def _refusal(log: HandLog, activation: Activate) -> str:
@@ -205,7 +219,23 @@ def _run(log: HandLog, built: BuiltFeeds, schemas: dict[int, str]) -> _RetryingE
             if record.offset in faults:
                 engine.step_in_vain(partition, record)
             engine.step(partition, [record])
+    _answer_scans(log, built, engine)
     return engine
+
+
+def _answer_scans(log: HandLog, built: BuiltFeeds, engine: _RetryingEngine) -> None:
+    """Answer what the engine asks for, and what it asks for then, and so on."""
+    taken = [len(records) for records in log.partitions]
+    answered = 0
+    while answered < len(engine.requests):
+        request = engine.requests[answered]
+        answered += 1
+        if isinstance(request, Scan):
+            built.log.answer(request)
+        for partition, records in enumerate(log.partitions):
+            for record in records[taken[partition] :]:
+                engine.step(partition, [record])
+            taken[partition] = len(records)
 
 
 class _Text:

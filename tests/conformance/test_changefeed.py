@@ -121,8 +121,10 @@ def _options(**members: Any) -> Change:
         ("cf-enc-15", _replace("error", "wrapped", "row"), "expected"),
         ("cf-enc-12", _set(error="anything"), "nothing was refused"),
         # what nobody here knows
-        ("cf-basic-01", _set(values=["1"]), "cannot check what a case expects by values"),
-        ("cf-basic-01", _set(state="succeeded"), "cannot check what a case expects by state"),
+        ("cf-basic-01", _set(sizes=["1"]), "cannot check what a case expects by sizes"),
+        ("cf-basic-01", _set(state="paused"), "cannot check what a case expects by state"),
+        ("cf-basic-01", _set(state="succeeded"), "expected a feed that succeeds, and it goes on"),
+        ("cf-env-12", _set(values=["1,Alice"]), "expected the values ['1,Alice'], wrote"),
         ("cf-basic-01", _write(0, op="insrt"), "knows no op 'insrt'"),
         ("cf-basic-01", _write(0, priority="high"), "does not know what priority says"),
         ("cf-basic-15", _write(4, fault="fire"), "knows no fault 'fire'"),

@@ -20,6 +20,11 @@ _MICROS_PER_SECOND: Final = 1_000_000
 _MINUTES_PER_DAY: Final = 1440
 _POSITIVE_INFINITY_DAYS: Final = 2**63 - 1
 _NEGATIVE_INFINITY_DAYS: Final = -(2**63)
+#: The greatest and the least TIMESTAMP that there are, 294276-12-31 23:59:59.999999 and 4714-11-24 BC.
+_INFINITE_TIMESTAMPS: Final = {
+    9_224_318_016_000 * _NANOS_PER_SECOND - 1000: "infinity",
+    -210_866_803_200 * _NANOS_PER_SECOND: "-infinity",
+}
 _TWO_DIGITS: Final = tuple(f"{number:02d}" for number in range(60))
 #: ``17:55:`` by minute of the day: TIMESTAMP columns are on the path of every row.
 _MINUTE_TEXTS: Final = tuple(f"{m // 60:02d}:{m % 60:02d}:" for m in range(_MINUTES_PER_DAY))
@@ -74,6 +79,31 @@ def timestamptz_text(nanos: int) -> str:
     return timestamp_text(nanos) + "Z"
 
 
+def sql_timestamp_text(nanos: int) -> str:
+    """A TIMESTAMP as SQL prints it: ``2025-04-01 17:55:46.8``, ``0044-03-15 00:00:00 BC``, ``infinity``."""
+    if nanos in _INFINITE_TIMESTAMPS:
+        return _INFINITE_TIMESTAMPS[nanos]
+    text, era = _sql_timestamp(nanos)
+    return text + era
+
+
+def sql_timestamptz_text(nanos: int) -> str:
+    """A TIMESTAMPTZ in UTC as SQL prints it: ``2025-04-01 17:55:46.812942+00``."""
+    if nanos in _INFINITE_TIMESTAMPS:
+        return _INFINITE_TIMESTAMPS[nanos]
+    text, era = _sql_timestamp(nanos)
+    return f"{text}+00{era}"
+
+
+def _sql_timestamp(nanos: int) -> tuple[str, str]:
+    """Date and time, and the era behind them where it is not ours."""
+    day, _, clock = timestamp_text(nanos).rpartition("T")
+    year, month, number = civil_date(nanos // (_NANOS_PER_SECOND * 60 * _MINUTES_PER_DAY))
+    if year > 0:
+        return f"{day} {clock}", ""
+    return f"{1 - year:04d}-{month:02d}-{number:02d} {clock}", " BC"
+
+
 def time_text(micros: int) -> str:
     """A TIME: ``03:04:05``, ``03:04:05.6``, ``24:00:00``; an INTERVAL's hours go on from there."""
     seconds, fraction = divmod(micros, _MICROS_PER_SECOND)
@@ -89,6 +119,14 @@ def timetz_text(value: TimeTz) -> str:
     minutes, second = divmod(abs(value.offset_seconds), 60)
     hour, minute = divmod(minutes, 60)
     return f"{time_text(value.micros)}{sign}{hour:02d}:{minute:02d}:{second:02d}"
+
+
+def sql_timetz_text(value: TimeTz) -> str:
+    """A TIMETZ as SQL prints it: ``03:04:05+02``, with minutes and seconds of the offset where it has any."""
+    text = timetz_text(value)
+    for _ in range(2):
+        text = text.removesuffix(":00")
+    return text
 
 
 def interval_text(value: Interval) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidegate.changefeed.avro.decode import AvroDecoder
+from tidegate.changefeed.csv_records import CsvDecoder
 from tidegate.changefeed.options import FeedOptions, Format
 from tidegate.changefeed.record import JsonDecoder, RecordDecoder, SchemaText
 from tidegate.changefeed.value_members import value_members
@@ -31,3 +32,5 @@ def decoder_for(
             )
         case Format.AVRO:
             return AvroDecoder(options, schema_text, whole=whole)
+        case Format.CSV:
+            return CsvDecoder()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidegate.changefeed.avro.connect import compile_connect_avro
 from tidegate.changefeed.avro.envelopes import compile_avro
 from tidegate.changefeed.avro.marker import compile_avro_marker
+from tidegate.changefeed.csv_records import compile_csv
 from tidegate.changefeed.extra_headers import constant_headers
 from tidegate.changefeed.feed import TableName
 from tidegate.changefeed.json_envelopes.connect import compile_connect_json
@@ -36,6 +37,8 @@ def _compile(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
             return compile_connect_avro(table, options)
         case Format.AVRO:
             return compile_avro(table, options)
+        case Format.CSV:
+            return compile_csv(table, options)
 
 
 def _with_constants(options: FeedOptions, row_headers: Headers | None) -> Headers:

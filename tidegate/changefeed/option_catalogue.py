@@ -155,6 +155,16 @@ def _csv_with_changes(given: Given) -> str:
     return ""
 
 
+def _csv_without_room(given: Given) -> str:
+    """A record has the row's columns and an empty key: nothing else has a place."""
+    if _format(given) != "csv":
+        return ""
+    if _envelope(given) not in ("wrapped", "row", "bare"):
+        return f"envelope={_envelope(given)} is not usable with format=csv, which has only the row's columns"
+    named = next((name for name in ("key_column", "key_in_value", "topic_in_value") if name in given), None)
+    return f"{named} is not usable with format=csv, which has only the row's columns" if named else ""
+
+
 def _parquet_topic(given: Given) -> str:
     if _format(given) == "parquet" and "topic_in_value" in given:
         return "cannot specify both format=parquet and topic_in_value"
@@ -298,6 +308,7 @@ _CONFLICTS: Final[tuple[_Conflict, ...]] = (
     _two_scan_options,
     _changes_without_changes,
     _csv_with_changes,
+    _csv_without_room,
     _parquet_topic,
     _unordered_markers,
     _ordered_key_column,

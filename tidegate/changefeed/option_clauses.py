@@ -44,6 +44,7 @@ _FORMATS: Final[Mapping[str, Format]] = {
     "json": Format.JSON,
     "avro": Format.AVRO,
     "experimental_avro": Format.AVRO,
+    "csv": Format.CSV,
 }
 _SUPPORTED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "format": tuple(_FORMATS),

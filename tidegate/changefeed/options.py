@@ -19,6 +19,8 @@ class Format(enum.Enum):
     JSON = "json"
     AVRO = "avro"
     """Confluent's framing: each key and value names its schema, which the schema registry has."""
+    CSV = "csv"
+    """The row's columns, separated by commas; for initial scans only."""
 
 
 class Envelope(enum.Enum):

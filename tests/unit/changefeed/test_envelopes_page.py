@@ -44,6 +44,7 @@ _RECORD: Final = re.compile(
 _MARKER: Final = re.compile(r"^\| `(envelope=[^`]+)` \| `(\{.*\})` \|$", re.M)
 _JSON_NULL: Final = re.compile(r"^\| `([^`]+)` \| (?:JSON `(.*)`|NULL) \| `(\{.*\})` \|$", re.M)
 _VIRTUAL: Final = re.compile(r"^\| `(virtual_columns=[^`]+)` \| `(\{.*\})` \|$", re.M)
+_CSV: Final = re.compile(r"^\| (\d), (NULL|`.*`) \| `(.*)` \|$", re.M)
 _HEADERS: Final = re.compile(r"^\| `(\{.*\})` \| (none|`.*`) \|$", re.M)
 
 
@@ -58,9 +59,7 @@ class Example(NamedTuple):
 
 def options_of(clauses: str) -> FeedOptions:
     """The options of a statement with these clauses."""
-    statement = parse_statement(
-        f"CREATE CHANGEFEED FOR TABLE pets INTO 'kafka://k:9092' WITH {clauses}, no_initial_scan"
-    )
+    statement = parse_statement(f"CREATE CHANGEFEED FOR TABLE pets INTO 'kafka://k:9092' WITH {clauses}")
     parse_sink_uri(statement.sink_uri)
     return read_options(statement.options, 0)
 
@@ -157,6 +156,15 @@ def test_the_json_nulls_are_what_a_feed_writes() -> None:
         value = Json(json.loads(datum)) if datum else None
         encode = compile_encoder(NOTED, options_of(clauses)).encode
         assert encode(row(NOTED, id=1, data=value), AT)[1] == shown.encode()
+
+
+def test_the_csv_is_what_a_feed_writes() -> None:
+    encode = compile_encoder(PETS, options_of("format='csv', initial_scan='only'")).encode
+    shown = _CSV.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(shown) == 3
+    for number, name, value in shown:
+        found = row(PETS, id=int(number), name=name.strip("`") if name != "NULL" else None)
+        assert encode(found, AT) == (b"", value.encode())
 
 
 def test_the_page_says_which_envelopes_need_previous_rows() -> None:

@@ -240,7 +240,7 @@ def test_resolved_intervals(value: str | None, interval_ns: int) -> None:
         (
             {"format": "parquet"},
             "format=parquet is not supported yet; supported: format=json, format=avro, "
-            "format=experimental_avro",
+            "format=experimental_avro, format=csv",
         ),
         ({"initial_scan": "foo"}, "unknown initial_scan: foo; valid values are 'yes', 'no', 'only'"),
         ({"initial_scan_only": "yes"}, "option initial_scan_only takes no value"),
@@ -278,6 +278,14 @@ CONFLICTS: list[tuple[dict[str, str | None], str]] = [
         "cannot specify both initial_scan and initial_scan_only",
     ),
     ({"format": "csv"}, "format=csv is only usable with initial_scan_only"),
+    (
+        {"format": "csv", "initial_scan_only": None, "key_in_value": None},
+        "key_in_value is not usable with format=csv, which has only the row's columns",
+    ),
+    (
+        {"format": "csv", "initial_scan": "only", "envelope": "enriched"},
+        "envelope=enriched is not usable with format=csv, which has only the row's columns",
+    ),
     (
         {"format": "parquet", "topic_in_value": None},
         "cannot specify both format=parquet and topic_in_value",
@@ -448,3 +456,11 @@ def test_an_option_that_needs_another_is_refused_alone(name: str) -> None:
 @given(options)
 def test_options_are_stored_and_read_back(chosen: FeedOptions) -> None:
     assert FeedOptions.from_json(chosen.to_json()) == chosen
+
+
+@pytest.mark.parametrize("scan", [{"initial_scan": "only"}, {"initial_scan_only": None}])
+@pytest.mark.parametrize("envelope", [Envelope.WRAPPED, Envelope.ROW, Envelope.BARE])
+def test_a_scan_can_be_written_as_csv(scan: dict[str, str | None], envelope: Envelope) -> None:
+    assert read(clauses(format="CSV", envelope=envelope.value, **scan)) == FeedOptions(
+        format=Format.CSV, envelope=envelope, initial_scan=InitialScan.ONLY
+    )
