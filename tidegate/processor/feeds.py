@@ -1,7 +1,8 @@
 """The feeds of one log partition: how it takes them up, and lets go of them (docs/architecture.md#feeds).
 
     Register   the partition stores the feed with its position X, answers with X and the highest timestamp
-               that it has applied, and is *held*: nothing is applied before the feed's start S is known
+               that it has applied, and is *held*: nothing is applied before the feed's start S is known,
+               unless the feed begins with a scan or in the past, and is given by scans what passes meanwhile
     Activate   S and the targets are stored; rows above S from X on are emitted
     Remove     the feed is forgotten
 
@@ -146,8 +147,13 @@ class PartitionFeeds:
 
     def _refresh(self) -> None:
         """Derive what every step asks from the feeds as they are now."""
-        registered = (feed.id for feed in self._feeds.values() if feed.status is FeedStatus.REGISTERED)
-        #: The feeds that wait for their starts. Plain, so that another thread may look at it.
+        registered = (
+            feed.id
+            for feed in self._feeds.values()
+            if feed.status is FeedStatus.REGISTERED and not feed.can_lag
+        )
+        #: The feeds that hold the partition until it knows their starts: those that are not given what passes
+        #: meanwhile by scans. Plain, so that another thread may look at it.
         self.registered: frozenset[FeedId] = frozenset(registered)
         active = [feed for feed in self._feeds.values() if feed.status is FeedStatus.ACTIVE]
         self.active: Sequence[PartitionFeed] = active
@@ -301,7 +307,7 @@ class PartitionFeeds:
             return False
         if feed is None or feed.epoch < message.definition.epoch:
             feed = self._feeds[message.feed_id] = PartitionFeed(message, None)
-            if offset != NOWHERE:
+            if offset != NOWHERE and not feed.can_lag:
                 feed.fail(
                     "the partition never registered it, so rows since its start may have passed: "
                     "create the feed again"
@@ -360,8 +366,8 @@ def _passed_rows(feed: PartitionFeed, start: Timestamp) -> FeedError | None:
     registered = feed.registered
     if feed.status is not FeedStatus.REGISTERED or registered is None or start >= registered.highest:
         return None
-    if feed.message.definition.options.cursor is not None:
-        return None  # it begins in the past, and what has passed since is scanned for
+    if feed.can_lag:
+        return None  # what has passed above its start is scanned for
     return FeedError(
         f"rows up to {registered.highest} had passed when the partition registered it at offset "
         f"{registered.position}, above the start {start} that was fixed for all partitions: the partition's "

@@ -341,3 +341,23 @@ def test_an_initial_scan_brings_the_newest_of_each_key_with_the_time_of_the_scan
     late.range.scanned(scan, _kv(2, 1, "second"), _kv(1.5, 200, "other"), _kv(1, 300, "")._replace(value=b""))
     late.run()
     assert late.rows == [(b"[1]", at(2), at(2)), (b"[200]", at(2), at(1.5))]
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_a_feed_that_scans_holds_no_partition_and_is_given_what_passes_before_its_start_is_known(
+    registered: bool,
+) -> None:
+    late = _Late(_LIVE)
+    message = _late(scan=InitialScan.YES, start=2)
+    if registered:
+        late.driven.control(Register(message.definition))
+    late.range.apply(PLAIN.put(3, 1, "third"), close=3)
+    late.run()
+    late.driven.control(message)
+    late.run()
+    late.range.scanned(late.scans[0], _kv(2, 1, "second"))
+    late.run()
+    late.range.scanned(late.scans[1], _kv(3, 1, "third"))
+    late.run()
+    assert [(scan.after, scan.upto) for scan in late.scans] == [(None, at(2)), (at(2), at(3))]
+    assert late.rows == [(b"[1]", at(2), at(2)), _live_row(1, 3)]
