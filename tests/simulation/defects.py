@@ -1,7 +1,6 @@
 """Defects that are put into the real code on purpose, to see that the simulation finds them.
 
-Each is a small change of one step, as a slip in a review would let it through. A defect whose step does not
-exist yet is missing here; it comes with the step.
+Each is a small change of one step, as a slip in a review would let it through.
 """
 
 from __future__ import annotations
@@ -21,9 +20,12 @@ from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
 from app.transaction import Record as SentRecord
 from tests.logs import Record
+from tidegate.changefeed.control import Activate
 from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import LogRecord, StateChange, StepResult
+from tidegate.processor.feeds import PartitionFeed
 from tidegate.processor.waiting import Waiting
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry
@@ -198,6 +200,21 @@ def healing_without_scan() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def inclusive_cursor() -> Iterator[None]:
+    """A feed's cursor is taken for the first timestamp that it wants, not for the last one that it has."""
+    original = PartitionFeed.activate
+
+    def activate(self: PartitionFeed, message: Activate) -> None:
+        options = message.definition.options
+        if options.cursor is not None and options.initial_scan is InitialScan.NO:
+            message = replace(message, start=options.cursor.prev())
+        original(self, message)
+
+    with _patched(PartitionFeed, "activate", activate):
+        yield
+
+
 DEFECTS: Final[dict[str, Defect]] = {
     "offsets-before-acknowledgements": offsets_before_acknowledgements,
     "state-before-rows": state_before_rows,
@@ -207,4 +224,5 @@ DEFECTS: Final[dict[str, Defect]] = {
     "unreported-span-ignored": unreported_span_ignored,
     "child-before-hand-off": child_before_hand_off,
     "healing-without-scan": healing_without_scan,
+    "inclusive-cursor": inclusive_cursor,
 }

@@ -18,7 +18,7 @@ from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.rows import Catalog, decode_descriptor
 from tidegate.verify import AuditOptions, TopicRecord, Verdict, audit
 
-_COMPLETE: Final = (FeedState.RUNNING, FeedState.SUCCEEDED)
+COMPLETE: Final = (FeedState.RUNNING, FeedState.SUCCEEDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def violations(
     state = feed.current_state
     assert feed.definition is not None
     name = feed.definition.id
-    if state is None or state.state not in _COMPLETE or state.start is None:
+    if state is None or state.state not in COMPLETE or state.start is None:
         yield f"feed {name} is {feed.status.value}: {'' if state is None else state.error}"
         return
     output = read_output(broker, feed)
@@ -109,7 +109,7 @@ def violations(
     if report.verdict is Verdict.VIOLATED:
         yield f"feed {name}: {report}"
     yield from (f"feed {name}: {fault}" for fault in _own_rules(output))
-    last = max((version.timestamp for version in expected if version.timestamp > state.start), default=ZERO)
+    last = max((version.scanned_at or version.timestamp for version in expected), default=ZERO)
     if report.covered < last:
         yield f"feed {name} is complete up to {report.covered}, and was to come to {last}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ from sim.plan import OutcomeMix, Workload
 from sim.workloads.bank import Bank, BankOptions
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.simulation.clients import NetworkOptions
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.options import FeedOptions, InitialScan
 
 _EVENTFUL: Final = OutcomeMix(restart=0.1, abort=0.08, abandon=0.06)
 
@@ -20,7 +20,8 @@ _EVENTFUL: Final = OutcomeMix(restart=0.1, abort=0.08, abandon=0.06)
 class Profile:
     """How much may go wrong. Counts are the most of each kind of fault in one run.
 
-    ``seconds`` are of virtual time, during which the store writes ``rows_per_s``.
+    ``seconds`` are of virtual time, during which the store writes ``rows_per_s``. ``lags``: feeds may begin
+    in the past, or with a scan.
     """
 
     seconds: tuple[float, float] = (4.0, 10.0)
@@ -37,12 +38,13 @@ class Profile:
     moves: bool = True
     holes: bool = True
     network: bool = True
+    lags: bool = True
 
 
 PROFILES: Final = {
     "fast": Profile(),
-    "crashes": Profile(workers=1, feeds=1, pauses=0, rebalances=0, kills=8, strandings=6),
-    "still": Profile(moves=False, holes=False),
+    "crashes": Profile(workers=1, pauses=0, rebalances=0, kills=8, strandings=6),
+    "still": Profile(moves=False, holes=False, lags=False),
     "moves": Profile(holes=False),
     "calm": Profile(
         kills=0,
@@ -54,6 +56,7 @@ PROFILES: Final = {
         network=False,
         moves=False,
         holes=False,
+        lags=False,
     ),
     "long": Profile(
         seconds=(20.0, 90.0), kills=12, pauses=8, rebalances=8, outages=8, disk_faults=3, strandings=8
@@ -66,6 +69,15 @@ class Fault(NamedTuple):
 
     at: float
     kind: str
+
+
+class PlannedFeed(NamedTuple):
+    """A feed that is created at a time. It begins in the past at the timestamp of a version: ``cursor`` is
+    the share of the history until then that it passes over."""
+
+    at: float
+    options: FeedOptions
+    cursor: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +101,7 @@ class RunPlan:
     slow_markers: float
     push_age_ms: int
     push_repeat_ms: int
-    feeds: tuple[tuple[float, FeedOptions], ...]
+    feeds: tuple[PlannedFeed, ...]
     faults: tuple[Fault, ...]
 
     def workload(self) -> Workload:
@@ -126,9 +138,23 @@ def draw(seed: int, profile: Profile) -> RunPlan:
         slow_markers=rng.choice((0.0, 0.0, 0.1)) if profile.network else 0.0,
         push_age_ms=rng.choice((50, 300, 1_000)),
         push_repeat_ms=rng.choice((50, 500)),
-        feeds=tuple(_feed(rng, number, seconds) for number in range(rng.randint(1, profile.feeds))),
+        feeds=_feeds(rng, Random(f"{seed}:starts"), profile, seconds),
         faults=_faults(rng, profile, seconds),
     )
+
+
+def _feeds(rng: Random, starts: Random, profile: Profile, seconds: float) -> tuple[PlannedFeed, ...]:
+    feeds = [_feed(rng, number, seconds) for number in range(rng.randint(1, profile.feeds))]
+    return tuple(_from_elsewhere(starts, feed) if profile.lags else feed for feed in feeds)
+
+
+def _from_elsewhere(starts: Random, feed: PlannedFeed) -> PlannedFeed:
+    """The feed, which perhaps begins in the past, or with a scan."""
+    scan = starts.choice((InitialScan.NO, InitialScan.NO, InitialScan.YES, InitialScan.ONLY))
+    cursor = starts.choice((None, starts.random(), starts.random()))
+    if feed.at == 0.0 and scan is InitialScan.ONLY:
+        scan = InitialScan.YES  # there is nothing yet: one feed at least has to have rows
+    return PlannedFeed(feed.at, replace(feed.options, initial_scan=scan), cursor)
 
 
 def _store(rng: Random, profile: Profile, partitions: int, rows_per_s: float) -> StoreOptions:
@@ -173,7 +199,7 @@ def _network(rng: Random) -> NetworkOptions:
     )
 
 
-def _feed(rng: Random, number: int, seconds: float) -> tuple[float, FeedOptions]:
+def _feed(rng: Random, number: int, seconds: float) -> PlannedFeed:
     begins = 0.0 if number == 0 else rng.uniform(0.0, seconds * 0.6)
     options = FeedOptions(
         updated=True,
@@ -181,7 +207,7 @@ def _feed(rng: Random, number: int, seconds: float) -> tuple[float, FeedOptions]
         diff=rng.random() < 0.3,
         topic_prefix=f"f{number}-",
     )
-    return begins, options
+    return PlannedFeed(begins, options)
 
 
 def _faults(rng: Random, profile: Profile, seconds: float) -> tuple[Fault, ...]:

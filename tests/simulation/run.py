@@ -8,7 +8,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NoReturn
@@ -22,9 +22,9 @@ from app.topics import Topics
 from tests.simulation.clients import Network, SimMachine
 from tests.simulation.disk import Disk
 from tests.simulation.group import Group, Member
-from tests.simulation.judge import covered, read_jobs, violations
+from tests.simulation.judge import COMPLETE, covered, read_jobs, violations
 from tests.simulation.kafka import Broker, SentRecord
-from tests.simulation.plan import Fault, RunPlan
+from tests.simulation.plan import Fault, PlannedFeed, RunPlan
 from tests.simulation.scheduler import Ended, Process, Scheduler
 from tests.simulation.source import Source
 from tests.simulation.worker import SimShell, start_worker
@@ -32,7 +32,7 @@ from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedSt
 from tidegate.changefeed.job_records import DefinitionRecord
 from tidegate.changefeed.options import FeedOptions
 from tidegate.errors import DeliveryError, FatalError
-from tidegate.hlc import ZERO
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows import decode_descriptor
 
 _BASE_NS: Final = 1_700_000_000 * 10**9
@@ -137,8 +137,8 @@ class Run:
     def _begin(self) -> None:
         for host in self.hosts:
             self.scheduler.after(self._rng.random() * 0.5, lambda host=host: self._start(host))  # type: ignore[misc]
-        for number, (at, options) in enumerate(self.plan.feeds):
-            self.scheduler.at(at, lambda number=number, options=options: self._create_feed(number, options))  # type: ignore[misc]
+        for number, feed in enumerate(self.plan.feeds):
+            self.scheduler.at(feed.at, lambda number=number, feed=feed: self._create_feed(number, feed))  # type: ignore[misc]
 
     def _wait_for_feed(self) -> None:
         self.source.waits = True
@@ -151,7 +151,7 @@ class Run:
             return False
         self._rest_due = self.scheduler.now + 0.1
         view = read_jobs(self.broker, Topics.of(self.settings).jobs)
-        return any(feed.status is FeedState.RUNNING for _, feed in view.feeds())
+        return any(feed.status in COMPLETE for _, feed in view.feeds())
 
     def _plan_faults(self) -> None:
         for fault in self.plan.faults:
@@ -185,10 +185,10 @@ class Run:
             self.outcome.faults.append(f"{process.name} ended by itself: {''.join(_trace(error))}")
         self.scheduler.after(self._rng.random() * 0.5, lambda: self._start(host))
 
-    def _create_feed(self, number: int, options: FeedOptions) -> None:
+    def _create_feed(self, number: int, feed: PlannedFeed) -> None:
         jobs = Topics.of(self.settings).jobs
         if jobs not in self.broker.topics:
-            self.scheduler.after(0.2, lambda: self._create_feed(number, options))
+            self.scheduler.after(0.2, lambda: self._create_feed(number, feed))
             return
         tables = [decode_descriptor(update.descriptor) for update in self.source.simulation.store.descriptors]
         definition = FeedDefinition(
@@ -197,11 +197,19 @@ class Run:
             description="",
             sink_uri="kafka://127.0.0.1:9092",
             tables=tuple(TableName.of(table) for table in tables),
-            options=options,
+            options=self._from_cursor(feed),
             created_ns=0,
         )
         record = DefinitionRecord(definition)
         self.broker.append(self.broker.partition(jobs, 0), [SentRecord(record.key, record.to_bytes(), 0)])
+
+    def _from_cursor(self, feed: PlannedFeed) -> FeedOptions:
+        """The feed's options, its cursor at the very timestamp of a version if it has one."""
+        if feed.cursor is None:
+            return feed.options
+        history = list(self.source.history)
+        at = history[int(feed.cursor * len(history))].timestamp if history else Timestamp(_BASE_NS)
+        return replace(feed.options, cursor=at)
 
     # ---- what goes wrong
 
@@ -313,7 +321,9 @@ class Run:
         if len(feeds) < len(self.plan.feeds):
             return False
         return any(feed.status is FeedState.FAILED for feed in feeds) or all(
-            feed.status is FeedState.RUNNING and covered(self.broker, feed) >= last for feed in feeds
+            feed.status is FeedState.SUCCEEDED
+            or (feed.status is FeedState.RUNNING and covered(self.broker, feed) >= last)
+            for feed in feeds
         )
 
     def _judge(self) -> None:

@@ -89,9 +89,12 @@ class _Encoding:
     def expected(
         self, version: CommittedVersion, topic: str, replaced: bytes, scanned_at: Timestamp | None = None
     ) -> Iterator[ExpectedVersion]:
-        """The record of a version, unless it has none; ``replaced`` is the value from before it."""
+        """The record of a version, unless it has none; ``replaced`` is the value from before it.
+
+        A scan reads what it shows by the table version that is valid then.
+        """
         options = self._options
-        codec = self._catalog.at(version.table_id, version.timestamp)
+        codec = self._catalog.at(version.table_id, scanned_at or version.timestamp)
         row = codec.decode(version.key, version.value)
         if row is None:
             return
