@@ -90,10 +90,17 @@ class FrontierPartition:
         assert feed.definition is not None
         assert feed.current_state is not None
         runtime, definition, state = self._app.runtime, feed.definition, feed.current_state
-        commits = runtime.threads.commits
-        markers = marker_records(definition, state.targets, runtime.schema_ids, runtime.admin.ends, commits)
+        sink = runtime.sinks.of(definition.sink_uri)
+        markers = marker_records(definition, state.targets, runtime.schema_ids, sink.admin.ends, sink.threads)
         publisher = FeedPublisher(
-            self._app.settings, definition, state, self._app.follower, markers, commits, runtime.machine
+            self._app.settings,
+            definition,
+            state,
+            self._app.follower,
+            markers,
+            runtime.threads.commits,
+            runtime.machine,
+            sink,
         )
         self._routes.begin(publisher)
 

@@ -16,12 +16,14 @@ from typing import Any, Final, TypeVar
 import structlog
 from faust.types import TP
 
-from agents.feed_registries import Admitted, FeedRegistries, Refused, marker_schemas
+from agents.feed_registries import Admitted, FeedRegistries, Refused, Verdict, marker_schemas
+from agents.feed_sinks import FeedSinks
 from app.ending import guarded_task
 from app.fetched import FetchedBatch
 from app.intake import Intake
 from app.output_topics import check_sink, check_topics, former_owner, prepare_targets, wanted_topics
 from app.shell import Shell
+from app.sinks import SinkCluster
 from app.transaction import Record, TransactionalProducer
 from tidegate.changefeed.control import Register, Removed, control_key, read_ack
 from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedState
@@ -36,7 +38,7 @@ from tidegate.changefeed.registration import (
     next_step,
     starting_state,
 )
-from tidegate.errors import FeedError, RegistryAway, RegistryDenied, StateError, TopologyError
+from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError, StateError, TopologyError
 
 _ANSWER_S: Final = 5.0  # an announcement without an answer is repeated after this time
 _MARKERS_S: Final = 5.0  # for the registration of the markers' schemas, while partitions are held
@@ -60,6 +62,7 @@ class JobsOwner:
         self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
         self._due: dict[FeedId, float] = {}
         self._announced: dict[FeedId, tuple[Announce, float]] = {}
+        self._sinks = FeedSinks(app.runtime.sinks, self._look_at)
         self._registries = FeedRegistries(app.runtime.schema_ids, self._look_at)
         self._heirs: set[FeedId] = set()  # they wait until nobody else can write to their topics
         self._news = asyncio.Event()
@@ -73,6 +76,7 @@ class JobsOwner:
         self.intake.close()
         self._app.follower.forget(self._look_at)
         await self._task
+        self._sinks.close()
         self._registries.close()
         await self._in_thread(self._producer.close)
 
@@ -140,6 +144,8 @@ class JobsOwner:
         match step:
             case Announce(message=Register()) | Prepare() if fault := self._fault(definition):
                 await self._store(_failed(definition, fault))
+            case Prepare() if self._sinks.cluster_of(definition) is None:
+                await self._learn_sink(definition)
             case Announce(message=Register()) | Prepare() if owner := self._former_owner(definition):
                 _log.info("a feed waits for its topics", feed=definition.id, until_removed=owner)
                 self._heirs.add(definition.id)
@@ -163,8 +169,11 @@ class JobsOwner:
         names, app = self._app.topic_names, self._app
         internal = {spec.name for spec in names.specs(1, 1)} | {names.log}
         try:
-            check_sink(definition, app.settings)
-            check_topics(definition, wanted_topics(definition), app.follower.view, internal)
+            check_sink(definition)
+            cluster, topics = self._sinks.cluster_of(definition), wanted_topics(definition)
+            if cluster is not None:  # else it is asked before the feed is announced, or prepared
+                shares = self._sinks.share_topics(definition)
+                check_topics(definition, topics, app.follower.view, set() if cluster else internal, shares)
         except FeedError as error:
             return str(error)
         return ""
@@ -172,16 +181,16 @@ class JobsOwner:
     def _former_owner(self, definition: FeedDefinition) -> FeedId | None:
         """The feed that must be gone from every partition before this one may have its topics."""
         topics, view = wanted_topics(definition), self._app.follower.view
-        return former_owner(definition, topics, view, self._forgotten)
+        return former_owner(definition, topics, view, self._forgotten, self._sinks.share_topics(definition))
 
     async def _is_held_back(self, definition: FeedDefinition, step: Announce) -> bool:
-        """Whether schema registries keep the feed from being announced; its state says so.
+        """Whether its sink or schema registries keep the feed from being announced; its state says so.
 
         Once a partition may have heard of it the feed goes on: what holds the partitions must not wait.
         """
         if definition.id in self._announced or len(step.partitions) < self._app.runtime.topology.partitions:
             return False
-        verdict = self._registries.verdict(definition, self._live())
+        verdict = self._verdict(definition)
         if isinstance(verdict, Refused):
             await self._store(_failed(definition, verdict.reason))
             return True
@@ -192,6 +201,12 @@ class JobsOwner:
             )
             return True
         return not isinstance(verdict, Admitted)
+
+    def _verdict(self, definition: FeedDefinition) -> Verdict:
+        verdict = self._sinks.verdict(definition)
+        if isinstance(verdict, Admitted):
+            return self._registries.verdict(definition, self._live())
+        return verdict
 
     def _live(self) -> list[FeedDefinition]:
         feeds = (feed for _, feed in self._app.follower.view.feeds() if feed.status in _LIVE)
@@ -213,20 +228,40 @@ class JobsOwner:
         if last is not None and last.message == step.message and rest_s > 0:
             self._look_at(feed_id, rest_s)
             return
-        self._registries.forget(feed_id)
+        self._forget_questions(feed_id)
         key, value = control_key(feed_id), step.message.to_bytes()
         await self._commit([Record(self._app.topic_names.control, p, key, value) for p in step.partitions])
         self._announced[feed_id] = (step, self._now())
         self._look_at(feed_id, _ANSWER_S)
 
+    def _forget_questions(self, feed_id: FeedId) -> None:
+        self._sinks.forget(feed_id)
+        self._registries.forget(feed_id)
+
     async def _prepared(self, definition: FeedDefinition, step: Prepare) -> StateRecord:
+        """Partitions are held meanwhile, so a sink that has gone away since it was asked fails the feed."""
         runtime = self._app.runtime
-        prepare = partial(prepare_targets, definition, step.tables, runtime.admin, runtime.settings)
+        sink = runtime.sinks.of(definition.sink_uri)
         try:
             await self._register_markers(definition)
-            return starting_state(definition, step, await self._in_thread(prepare))
+            prepare = partial(prepare_targets, definition, step.tables, sink.admin, runtime.settings)
+            targets = await asyncio.get_running_loop().run_in_executor(sink.threads, prepare)
+            return starting_state(definition, step, targets, self._sinks.cluster_of(definition) or "")
         except (FeedError, TopologyError, RegistryDenied) as error:
             return _failed(definition, str(error))
+        except RetryError as error:
+            return _gone(definition, sink, error)
+
+    async def _learn_sink(self, definition: FeedDefinition) -> None:
+        """A former jobs agent asked the sink; which cluster it is has to be known here too."""
+        try:
+            await self._sinks.learn(definition)
+        except FeedError as error:
+            await self._store(_failed(definition, str(error)))
+        except RetryError as error:
+            await self._store(_gone(definition, self._app.runtime.sinks.of(definition.sink_uri), error))
+        else:
+            self._look_at(definition.id)
 
     async def _register_markers(self, definition: FeedDefinition) -> None:
         """What the registry refuses must be known before the feed runs; a silent one must hold nobody."""
@@ -243,7 +278,7 @@ class JobsOwner:
     async def _store(self, record: StateRecord) -> None:
         """Write the record, and look again once it can be read."""
         if record.state is not FeedState.PENDING:
-            self._registries.forget(record.feed_id)
+            self._forget_questions(record.feed_id)
         await self._commit([Record(self._app.topic_names.jobs, 0, record.key, record.to_bytes())])
         _log.info("feed", id=record.feed_id, state=record.state.value, error=record.error or None)
         await self._app.follower.read_to_end(self._closing)
@@ -288,6 +323,14 @@ def jobs_agent(app: Shell) -> None:
     @app.agent(app.batch_topic(app.topic_names.control_acks), name="jobs", concurrency=1)
     async def jobs(stream: Any) -> None:
         await app.deliver(stream, holder.offer)
+
+
+def _gone(definition: FeedDefinition, sink: SinkCluster, error: RetryError) -> StateRecord:
+    return _failed(
+        definition,
+        f"its sink, the Kafka cluster at {sink.servers}, went away while the feed began; create it again "
+        f"once it is back: {error}",
+    )
 
 
 def _failed(definition: FeedDefinition, reason: str) -> StateRecord:

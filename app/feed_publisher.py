@@ -4,17 +4,19 @@
     M2  persist the high-water and the log positions that belong to it, and at times what is far above it
     M3  write the marker to every partition of every output topic, or of the feed's resolved_topic
 
-M2 and M3 are transactions of the feed's own producer, which fences an earlier owner of the feed. Many
-checkpoints make one advance: what comes during a transaction is in the next.
+M2 and M3 are transactions of the feed's own producer, which fences an earlier owner of the feed. Where the
+sink is another cluster M3 has a producer there, and a task beside that of the progress, for the cluster may
+be away. Many checkpoints make one advance: what comes during a transaction is in the next.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -23,11 +25,13 @@ from app.ending import guarded_task
 from app.jobs_follower import JobsFollower
 from app.machine import REAL, Machine
 from app.marker_records import BackOff, MarkerRecords
+from app.marker_writer import MarkerWriter, OtherMarkers, OwnMarkers
 from app.metrics import MARKERS
 from app.report import FeedReport
 from app.settings import Settings
+from app.sinks import SinkCluster
 from app.topics import Topics
-from app.transaction import Record, TransactionalProducer
+from app.transaction import GivenUpError, Record, TransactionalProducer
 from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.job_records import ProgressRecord, SpansRecord, StateRecord
@@ -38,6 +42,7 @@ from tidegate.processor.checkpoint import PartitionReport
 from tidegate.spans import Span
 
 _PROGRESS_S: Final = 1.0  # without a marker due, progress is persisted this often at most
+_SILENCE_S: Final = 3.0  # markers that take longer are told of
 _SPANS_S: Final = 10.0  # spans above the high-water are looked at, and persisted, this often at most
 
 _log = structlog.get_logger("tidegate.frontier")
@@ -55,7 +60,9 @@ class FeedPublisher:
         markers: MarkerRecords,
         threads: Executor,
         machine: Machine = REAL,
+        sink: SinkCluster | None = None,
     ) -> None:
+        """``sink`` is where the feed writes, ``None`` for the worker's own cluster."""
         assert state.start is not None
         self.definition = definition
         self._state = state
@@ -65,7 +72,14 @@ class FeedPublisher:
         self._threads = threads
         self._now = asyncio.get_running_loop().time
         self._jobs = Topics.of(settings).jobs
-        self._producer = TransactionalProducer(settings, f"{settings.app_id}-feed-{definition.id}", machine)
+        transactional_id = f"{settings.app_id}-feed-{definition.id}"
+        self._producer = TransactionalProducer(settings, transactional_id, machine)
+        self._writer: MarkerWriter = OwnMarkers(self._commit)
+        if sink is not None and not sink.own:
+            self._writer = OtherMarkers(sink, transactional_id, machine)
+        self._proved = not self._writer.beside  # since it was opened
+        self._beside: asyncio.Task[None] | None = None  # opens the writer, or writes a marker
+        self._beside_since = 0.0
         self._early = EarlyReports()
         self._news = asyncio.Event()
         self._closing = asyncio.Event()
@@ -121,13 +135,18 @@ class FeedPublisher:
     def _why_markers_wait(self) -> str:
         if self._marks and not self._markers.ready:
             return "what they need is not there yet: the ids of their schemas from the feed's registry"
+        silent_s = 0.0 if self._beside is None else self._now() - self._beside_since
+        if silent_s >= _SILENCE_S and not self._markers_wait:
+            return f"the cluster of the feed's sink has not taken one for {silent_s:.0f} s"
         return self._markers_wait
 
     async def close(self) -> None:
         """Finish the transaction that is open, and write no more."""
         self._closing.set()
         self._news.set()
+        self._writer.give_up()
         await self._task
+        await self._writer.close()
         await self._in_thread(self._producer.close)
 
     async def _publish(self) -> None:
@@ -141,6 +160,8 @@ class FeedPublisher:
             await self._advance(frontier)
             await self._wait(frontier)
         preparing.cancel()
+        if self._beside is not None:
+            await self._beside
 
     async def _prepare(self) -> None:
         """Beside the progress, which does not wait for it."""
@@ -174,14 +195,51 @@ class FeedPublisher:
     async def _advance(self, frontier: FeedFrontier) -> None:
         if self._now() >= self._markers_rest_until:
             self._markers_rest_until = 0.0
-        if self._owed is not None and self._may_mark and await self._mark(self._owed):
-            self._owed = None
+        if self._marks and not self._writer.is_open and self._may_begin:
+            self._begin_beside(self._open_writer())
+        if self._owed is not None and self._may_mark:
+            await self._hand_over(self._owed, frontier)
         high_water = ResolvedTimestamp(frontier.high_water)
-        marker = frontier.due_marker() if self._may_mark else None
+        marker = frontier.due_marker() if self._owed is None and self._may_mark else None
         due = marker is not None or self._now() >= self._persist_due
         await self._persist(frontier, high_water if due and self._unpersisted(frontier) else None)
-        if marker is not None and await self._mark(marker):
+        if marker is not None:
+            await self._hand_over(marker, frontier)
+
+    async def _hand_over(self, marker: ResolvedTimestamp, frontier: FeedFrontier) -> None:
+        """Step M3, beside the progress where it may have to wait."""
+        if not self._writer.beside:
+            await self._mark_and_note(marker, frontier)
+            return
+        if not self._proved:  # who was fenced at home meanwhile ends here (step M2b)
+            await self._persist(frontier, ResolvedTimestamp(frontier.high_water))
+            self._proved = True
+        self._begin_beside(self._mark_and_note(marker, frontier))
+
+    async def _mark_and_note(self, marker: ResolvedTimestamp, frontier: FeedFrontier) -> None:
+        if not await self._mark(marker):
+            return
+        if self._owed is None:
             frontier.marked(marker)
+        self._owed = None
+
+    async def _open_writer(self) -> None:
+        """Step M2a; M2b has to follow."""
+        self._proved = False
+        try:
+            await self._writer.open()
+        except RetryError as error:
+            self._rest(error)
+
+    def _begin_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        self._beside_since = self._now()
+        self._beside = guarded_task(self._work_beside(work), f"sink of {self.definition.id}")
+
+    async def _work_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        with contextlib.suppress(GivenUpError):
+            await work
+        self._beside = None
+        self._news.set()
 
     @property
     def _marks(self) -> bool:
@@ -189,8 +247,12 @@ class FeedPublisher:
         return self.definition.options.resolved_interval_ns is not None
 
     @property
+    def _may_begin(self) -> bool:
+        return self._beside is None and not self._markers_rest_until
+
+    @property
     def _may_mark(self) -> bool:
-        return self._markers.ready and not self._markers_rest_until
+        return self._markers.ready and self._writer.is_open and self._may_begin
 
     async def _wait(self, frontier: FeedFrontier) -> None:
         """Until there is news, or progress or a marker that was held back is due."""
@@ -237,19 +299,22 @@ class FeedPublisher:
         """Step M3. Returns whether the marker is written: not when what it needs cannot be had now."""
         try:
             records = await self._markers.of(marker)
+            await self._writer.write(records)
         except RetryError as error:
-            pause_s = self._markers_failed.failed()
-            self._markers_rest_until = self._now() + pause_s
-            self._markers_wait = str(error)
-            _log.error("markers wait", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
+            self._rest(error)
             return False
         self._markers_failed.succeeded()
         self._markers_wait = ""
-        await self._commit(records)
         MARKERS.labels(self.definition.id).inc()
         return True
 
-    async def _commit(self, records: list[Record]) -> None:
+    def _rest(self, error: RetryError) -> None:
+        pause_s = self._markers_failed.failed()
+        self._markers_rest_until = self._now() + pause_s
+        self._markers_wait = str(error)
+        _log.error("markers wait", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
+
+    async def _commit(self, records: Sequence[Record]) -> None:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads, self._producer.commit, records)
 

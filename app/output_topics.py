@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Final, TypeAlias
 
 from app.settings import Settings
 from app.topics import TopicSpec
@@ -23,32 +22,38 @@ from tidegate.spans import Span
 _CREATED_WITH: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 _LIVE: Final = (FeedState.STARTING, FeedState.RUNNING)
 
+#: Whether the topics of another feed are on the same cluster.
+Shares: TypeAlias = Callable[[FeedView], bool]
 
-def check_sink(definition: FeedDefinition, settings: Settings) -> None:
+
+def _on_one_cluster(other: FeedView) -> bool:  # noqa: ARG001 - the same for every feed
+    return True
+
+
+def check_sink(definition: FeedDefinition) -> None:
     """Raises ``FeedError`` for a sink that this version cannot write to."""
     try:
         require_shared_connection(parse_sink_uri(definition.sink_uri))
     except StatementError as error:
         raise FeedError(str(error)) from None
-    sink = urlsplit(definition.sink_uri)
-    ours = set(_servers(settings.bootstrap_servers))
-    if sink.scheme != "kafka" or not set(_servers(sink.netloc)) <= ours:
-        raise FeedError(
-            f"the sink {sink.scheme}://{sink.hostname or ''} is not the Kafka cluster of the worker "
-            f"({settings.bootstrap_servers}); this version writes to that one only"
-        )
 
 
 def check_topics(
-    definition: FeedDefinition, topics: Iterable[str], jobs: JobsView, internal: set[str]
+    definition: FeedDefinition,
+    topics: Iterable[str],
+    jobs: JobsView,
+    internal: set[str],
+    shares: Shares = _on_one_cluster,
 ) -> None:
     """Raises ``FeedError`` when a topic is another feed's, tidegate's own, or asked for twice by this one.
 
     Of two feeds that both wait for their start the lower id has the topic; ids sort by creation.
+    ``internal`` are the topics of tidegate's own on the feed's cluster, ``shares`` tells which other feeds
+    write to that.
     """
     _check_resolved_topic(definition)
     seen: set[str] = set()
-    taken = _taken(definition.id, jobs)
+    taken = _taken(definition.id, jobs, shares)
     for topic in topics:
         if topic in taken:
             raise FeedError(
@@ -81,16 +86,18 @@ def former_owner(
     topics: Iterable[str],
     jobs: JobsView,
     forgotten: Callable[[FeedDefinition], bool],
+    shares: Shares = _on_one_cluster,
 ) -> FeedId | None:
     """A feed that has ended and may still write to one of the topics; ``None`` when there is none.
 
-    ``forgotten`` tells whether every log partition has answered that it removed the feed.
+    ``forgotten`` tells whether every log partition has answered that it removed the feed, ``shares`` whether
+    it writes to the same cluster.
     """
     wanted = set(topics)
     for other_id, other in jobs.feeds():
         if other_id == definition.id or other.definition is None or other.status not in ENDED:
             continue
-        if wanted & _prepared_topics(other) and not forgotten(other.definition):
+        if wanted & _prepared_topics(other) and shares(other) and not forgotten(other.definition):
             return other_id
     return None
 
@@ -98,11 +105,12 @@ def former_owner(
 def prepare_targets(
     definition: FeedDefinition, tables: Sequence[KnownTable], admin: TopicAdmin, settings: Settings
 ) -> tuple[FeedTarget, ...]:
-    """The targets with their partition counts, topics created where they are missing. Blocks.
+    """The targets with their partition counts, topics created by ``admin`` where they are missing. Blocks.
 
     So is the topic of the markers, where the feed has one: its partition count follows from the targets.
+
     Raises ``FeedError`` for a topic that cannot hold the feed, ``TopologyError`` for one that cannot be
-    created or looked at.
+    created or looked at, ``RetryError`` for a cluster that does not answer.
     """
     targets = tuple(_prepare(definition, table, admin, settings) for table in tables)
     if definition.options.resolved_topic:
@@ -168,10 +176,10 @@ def _table_span(table_id: int) -> Span:
     return Span(encode_uvarint_asc(table_id), encode_uvarint_asc(table_id + 1))
 
 
-def _taken(feed_id: FeedId, jobs: JobsView) -> dict[str, FeedId]:
+def _taken(feed_id: FeedId, jobs: JobsView, shares: Shares) -> dict[str, FeedId]:
     taken: dict[str, FeedId] = {}
     for other_id, other in jobs.feeds():
-        if other_id == feed_id or other.definition is None:
+        if other_id == feed_id or other.definition is None or not shares(other):
             continue
         if other.status in _LIVE:
             taken |= dict.fromkeys(_prepared_topics(other), other_id)
@@ -185,8 +193,3 @@ def _prepared_topics(feed: FeedView) -> set[str]:
     if feed.definition is None or feed.current_state is None or not feed.current_state.targets:
         return set()
     return {target.topic for target in feed.current_state.targets} | set(_marker_topics(feed.definition))
-
-
-def _servers(text: str) -> list[str]:
-    servers = (server.strip().replace("localhost:", "127.0.0.1:") for server in text.split(","))
-    return [server for server in servers if server]

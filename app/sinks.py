@@ -18,7 +18,7 @@ from app.sink import Sink
 from app.topology import TopicAdmin
 from tidegate.changefeed.sink_cluster import normal_servers, other_cluster
 
-_THREADS: Final = 4  # for what waits for one cluster: transactions of markers, ends, topics
+_PATIENCE_S: Final = 15.0  # topics are prepared while log partitions are held
 
 
 class SinkCluster:
@@ -135,7 +135,7 @@ class Sinks:
         return SinkCluster(
             settings,
             machine,
-            lambda: TopicAdmin(settings, machine),
-            lambda: machine.executor(_THREADS, f"sink {servers}"),
+            lambda: TopicAdmin(settings, machine, patience_s=_PATIENCE_S),
+            lambda: machine.executor(settings.commit_threads, f"sink {servers}"),
             own=False,
         )

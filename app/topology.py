@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,11 +54,15 @@ class Topology:
 
 
 class TopicAdmin:
-    """Finds, checks and creates topics. Every method blocks, and all but ``ends`` wait for a broker that is
-    away."""
+    """Finds, checks and creates topics. Every method blocks, and all but ``ends`` and ``cluster_id`` wait for
+    a broker that is away: for ``patience_s`` if that is given, and then raise ``RetryError``."""
 
-    def __init__(self, settings: Settings, machine: Machine = REAL) -> None:
+    def __init__(
+        self, settings: Settings, machine: Machine = REAL, *, patience_s: float | None = None
+    ) -> None:
         self._replication = settings.replication_factor
+        self._servers = settings.bootstrap_servers
+        self._patience_s = patience_s
         self._admin = machine.admin(librdkafka_config(settings))
 
     def discover(self, settings: Settings) -> Topology:
@@ -85,7 +90,7 @@ class TopicAdmin:
                 return None
             raise KafkaException(found.error)
 
-        return insist(f"partitions of the topic {topic}", ask)
+        return self._insist(f"partitions of the topic {topic}", ask)
 
     def config(self, topic: str) -> dict[str, str]:
         """The topic's configuration, defaults included. Raises ``TopologyError``."""
@@ -94,7 +99,7 @@ class TopicAdmin:
             resource = ConfigResource(ResourceType.TOPIC, topic)
             return self._admin.describe_configs([resource], request_timeout=_REQUEST_S)[resource].result()
 
-        entries = insist(f"configuration of the topic {topic}", ask)
+        entries = self._insist(f"configuration of the topic {topic}", ask)
         return {name: entry.value for name, entry in entries.items()}
 
     def ensure(self, specs: Iterable[TopicSpec]) -> None:
@@ -116,6 +121,15 @@ class TopicAdmin:
         if found is None and not self._create(spec):  # another was faster, and may have made it otherwise
             found = self._wait_until_known(spec.name)
         return found
+
+    def cluster_id(self) -> str:
+        """What the cluster is known by, whatever its addresses. Asks once. Raises ``RetryError``."""
+        try:
+            answer = self._admin.describe_cluster(request_timeout=_ENDS_S).result()
+        except KafkaException as failure:
+            cause = failure.args[0].str()
+            raise RetryError(f"Kafka at {self._servers} gives no answer: {cause}") from None
+        return str(answer.cluster_id)
 
     def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Where these partitions, (topic, number), end now for an uncommitted reader.
@@ -158,7 +172,7 @@ class TopicAdmin:
             return True
 
         mend = f"Create it with {spec.partitions} partitions and {dict(spec.config)}, or let this user do so"
-        created = insist(f"creation of the topic {spec.name}", ask, mend)
+        created = self._insist(f"creation of the topic {spec.name}", ask, mend)
         if created:
             self._wait_until_known(spec.name)
             _log.info("topic created", topic=spec.name, partitions=spec.partitions)
@@ -196,22 +210,33 @@ class TopicAdmin:
             found = self._admin.describe_topics(TopicCollection(names), request_timeout=_REQUEST_S)
             return {name: str(future.result().topic_id) for name, future in found.items()}
 
-        return insist(f"ids of the topics {', '.join(names)}", ask)
+        return self._insist(f"ids of the topics {', '.join(names)}", ask)
+
+    def _insist(self, what: str, ask: Callable[[], ResultT], mend: str = _MAY_DESCRIBE) -> ResultT:
+        return insist(what, ask, mend, self._patience_s)
 
 
-def insist(what: str, ask: Callable[[], ResultT], mend: str = _MAY_DESCRIBE) -> ResultT:
+def insist(
+    what: str,
+    ask: Callable[[], ResultT],
+    mend: str = _MAY_DESCRIBE,
+    patience_s: float | None = None,
+) -> ResultT:
     """The answer of ``ask``, repeated with back-off while no broker answers it.
 
     Raises ``TopologyError`` with ``what`` was asked, the broker's words and how to ``mend`` it when the
-    broker refuses.
+    broker refuses; ``RetryError`` when none has answered for ``patience_s``, if that is given.
     """
     pause_s = _BACKOFF_FIRST_S
+    given_up_at = math.inf if patience_s is None else time.monotonic() + patience_s
     passing_until: float | None = None
     while True:
         try:
             return ask()
         except KafkaException as failure:
             error: KafkaError = failure.args[0]
+        if time.monotonic() > given_up_at:
+            raise RetryError(f"Kafka gave no answer for {patience_s:.0f} s ({what}): {error.str()}")
         if broker_is_away(error):
             passing_until = None
         elif error.code() not in _PASSING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -43,6 +44,7 @@ class TransactionalProducer:
         self._id = transactional_id
         self._limit = settings.max_record_bytes
         self._failed: KafkaError | None = None
+        self._given_up = threading.Event()
         self._producer = machine.producer(
             librdkafka_config(settings)
             | {
@@ -84,6 +86,13 @@ class TransactionalProducer:
             "nothing of them is visible. The worker ends, its successor repeats them; see the broker's log"
         )
 
+    def give_up(self) -> None:
+        """Raise ``GivenUpError`` where a call would be repeated: the one under way, and all later ones.
+
+        By any thread. What was begun is left for the next writer to abort.
+        """
+        self._given_up.set()
+
     def close(self) -> None:
         """Give the connections back; an open transaction is left for the next writer to abort."""
         self._producer.close()
@@ -109,6 +118,7 @@ class TransactionalProducer:
     def _flush(self) -> None:
         try:
             while self._producer.flush(_CALL_S):
+                self._require_wanted()
                 _log.warning("records of a transaction wait for the broker", id=self._id)
         except SystemError:
             # The client lost the fatal error that a callback raised; the next call raises it again.
@@ -125,6 +135,7 @@ class TransactionalProducer:
                     topic, value, key, partition, delivered, None, timestamp_ms, list(headers)
                 )
             except BufferError:  # the local queue is full
+                self._require_wanted()
                 self._producer.poll(_BACKOFF_S)
             except KafkaException as error:
                 if error.args[0].fatal():
@@ -144,8 +155,13 @@ class TransactionalProducer:
                     raise _AbortedError(error.str()) from None
                 if not error.retriable():
                     raise self._fatal(name, error) from None
+                self._require_wanted()
                 _log.warning("a transaction waits for the broker", id=self._id, call=name, cause=error.str())
                 time.sleep(_BACKOFF_S)
+
+    def _require_wanted(self) -> None:
+        if self._given_up.is_set():
+            raise GivenUpError
 
     def _fatal(self, name: str, error: KafkaError) -> DeliveryError:
         if error.code() in _FENCED:
@@ -155,6 +171,10 @@ class TransactionalProducer:
                 f"{error.str()}). Nothing of it is visible; this worker ends, the next goes on"
             )
         return DeliveryError(f"{name} of {self._id} failed for good: {error.str()}")
+
+
+class GivenUpError(Exception):
+    """Nobody waits for the transaction any more; whether it is committed is not known."""
 
 
 class _AbortedError(Exception):

@@ -60,6 +60,7 @@ class Scenario:
         self.log = log
         self.workers: list[WorkerProcess] = []
         self.connection = KafkaConnection(bootstrap)
+        self.output = self.connection
         self.topic = f"{prefix}accounts"
         self.feed: Activate | None = None
         self._written = 0
@@ -132,8 +133,9 @@ class Scenario:
         self.append(records)
         worker.wait_until(lambda: _head_is_read(worker, records), "the head of the log to be read")
 
-    def follow(self, feed: FeedView, topic: str) -> None:
-        """Expect and audit this feed's rows from now on."""
+    def follow(self, feed: FeedView, topic: str, output: KafkaConnection | None = None) -> None:
+        """Expect and audit this feed's rows from now on; ``output`` is its sink's cluster, if not ours."""
+        self.output = output or self.connection
         state = feed.current_state
         assert feed.definition is not None
         assert state is not None
@@ -192,7 +194,7 @@ class Scenario:
 
     def audit(self) -> AuditReport:
         """The output as it is now, against the reference engine's."""
-        topics = OutputTopics.now(self.connection, [self.topic])
+        topics = OutputTopics.now(self.output, [self.topic])
         return audit(topics.records(), topics.counts, expected=self.expected())
 
     def wait_until_covered(self, worker: WorkerProcess, timeout_s: float = 120.0) -> AuditReport:
@@ -216,7 +218,7 @@ class Scenario:
     def covered(self) -> Timestamp:
         """The highest marker that every output partition has."""
         try:
-            topics = OutputTopics.now(self.connection, [self.topic])
+            topics = OutputTopics.now(self.output, [self.topic])
             markers: dict[int, Timestamp] = dict.fromkeys(range(OUTPUT_PARTITIONS), Timestamp(0))
             for record in topics.records():
                 decoded = _DECODER.decode(record.key, record.value)

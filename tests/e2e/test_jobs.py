@@ -38,7 +38,9 @@ def test_feeds_that_cannot_be_fail_with_a_sentence_and_hold_nobody(scenario: Sce
     unknown = replace(define(scenario, "unknown", prefix=f"{scenario.prefix}u-"), tables=())
     unknown = replace(unknown, tables=(scenario.log_table("nothing"),))
     for definition, reason in {
-        define(scenario, "elsewhere", sink_uri="kafka://elsewhere:9092"): "is not the Kafka cluster",
+        define(
+            scenario, "webhook", sink_uri="webhook-https://elsewhere"
+        ): "sink webhook-https is not supported",
         define(scenario, "second"): "feed bank writes to the topic",
         define(scenario, "compacted", prefix=f"{scenario.prefix}c-"): "has cleanup.policy=compact",
         unknown: 'has a descriptor of defaultdb.public."nothing"',

@@ -83,6 +83,7 @@ class StateRecord:
     begins with that, ``targets`` are the resolved
     tables, and ``positions`` are the log offsets, by log partition, from which on it reads. ``error`` is a
     sentence, empty unless the feed failed, or is pending because it waits for something that may not come.
+    ``sink_cluster`` is the id of the Kafka cluster that the topics are on, empty for the workers' own.
     """
 
     feed_id: FeedId
@@ -92,6 +93,7 @@ class StateRecord:
     targets: tuple[FeedTarget, ...] = ()
     positions: Mapping[int, int] = field(default_factory=dict)
     error: str = ""
+    sink_cluster: str = ""
 
     @property
     def key(self) -> bytes:
@@ -109,6 +111,8 @@ class StateRecord:
             "positions": _positions_json(self.positions),
             "error": self.error,
         }
+        if self.sink_cluster:
+            body["sink_cluster"] = self.sink_cluster
         return stored_json.dump(Part.STATE.value, body)
 
 
@@ -218,6 +222,7 @@ def _read_state(stored: dict[str, Any]) -> JobRecord:
         targets=tuple(FeedTarget.from_json(target) for target in stored["targets"]),
         positions=_read_positions(stored["positions"]),
         error=stored["error"],
+        sink_cluster=stored.get("sink_cluster", ""),
     )
 
 

@@ -148,9 +148,9 @@ def next_step(feed: FeedView, acks: Mapping[int, Ack], partition_count: int) -> 
 
 
 def starting_state(
-    definition: FeedDefinition, prepared: Prepare, targets: tuple[FeedTarget, ...]
+    definition: FeedDefinition, prepared: Prepare, targets: tuple[FeedTarget, ...], sink_cluster: str = ""
 ) -> StateRecord:
-    """The record to store once the topics exist: it fixes the start for ever."""
+    """The record to store once the topics exist: it fixes the start for ever, and the cluster they are on."""
     return StateRecord(
         feed_id=definition.id,
         epoch=definition.epoch,
@@ -158,6 +158,7 @@ def starting_state(
         start=prepared.start,
         targets=targets,
         positions=prepared.positions,
+        sink_cluster=sink_cluster,
     )
 
 

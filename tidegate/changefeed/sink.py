@@ -108,14 +108,14 @@ class SinkUri:
 def require_shared_connection(sink: SinkUri) -> None:
     """Raises ``StatementError`` for a sink with a security of its own.
 
-    Rows go out over the worker's own connection: accepting such a parameter would ignore it, and store a
-    secret for nothing.
+    The worker talks to every sink with its own security: accepting such a parameter would ignore it, and
+    store a secret for nothing.
     """
     own = [name for name, _ in sink.parameters if name != "topic_prefix"]
     if own:
         raise StatementError(
-            f"sink parameters not supported yet: {', '.join(own)}. Rows go out over the worker's own "
-            "connection, with its TLS and login (TIDEGATE_SECURITY_PROTOCOL and the settings beside it); "
+            f"sink parameters not supported yet: {', '.join(own)}. The worker talks to every sink with "
+            "its own TLS and login (TIDEGATE_SECURITY_PROTOCOL and the settings beside it); "
             "leave the parameters out"
         )
 

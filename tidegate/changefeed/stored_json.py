@@ -5,7 +5,8 @@ newer ones, because a field that it does not know may change what the others mea
 
 Version 2 has more options in a feed's definition: an older worker would write other records than were asked
 for. A definition of version 1 has none of them, and is read as what it meant: their defaults. Version 3 has
-starts in the past and initial scans, which an older worker would leave out, and feeds that have succeeded.
+starts in the past and initial scans, which an older worker would leave out, feeds that have succeeded, and
+sinks that are other clusters than the workers' own.
 """
 
 from __future__ import annotations

@@ -85,9 +85,10 @@ def reading_options(command: _Command) -> Callable[..., Any]:
 
 
 class Reading(NamedTuple):
-    """Topics to read, what reads their records, and the feed if it was named."""
+    """Topics to read, where they are, what reads their records, and the feed if it was named."""
 
     topics: tuple[str, ...]
+    connection: KafkaConnection
     decoder: RecordDecoder
     feed: FeedTopics | None
 
@@ -102,15 +103,18 @@ class Reading(NamedTuple):
 
 
 def choose_reading(connection: KafkaConnection, app_id: str, asked: Asked) -> Reading:
-    """Find what was asked for. Raises ``UsageError`` for what does not fit, and as ``Jobs`` does."""
+    """Find what was asked for; ``connection`` is the workers'.
+
+    Raises ``UsageError`` for what does not fit, and as ``Jobs`` does.
+    """
     topics, feed_name = asked.topics, asked.feed_name
     if feed_name is None:
         if not topics:
             raise click.UsageError("Name at least one TOPIC, or a feed by --feed.")
-        return Reading(topics, row_decoder(asked.options, whole=False), None)
+        return Reading(topics, connection, row_decoder(asked.options, whole=False), None)
     id_ = feed_id(feed_name)
     feed = FeedTopics.of(id_, Jobs(connection, app_id).feed(id_))
     unknown = sorted(set(topics) - set(feed.all_topics))
     if unknown:
         raise click.UsageError(f"Feed {id_} does not write {', '.join(unknown)}.")
-    return Reading(topics or feed.all_topics, feed.decoder, feed)
+    return Reading(topics or feed.all_topics, feed.connection(connection), feed.decoder, feed)

@@ -36,7 +36,7 @@ def tail(
     """Print rows and markers of output topics, one line each: topic[partition]@offset, and what it says."""
     chosen = choose_reading(connection, app_id, asked)
     start = TailFrom(begin or ("end" if follow else "beginning"))
-    records = tail_topics(connection, chosen.topics, start, follow=follow)
+    records = tail_topics(chosen.connection, chosen.topics, start, follow=follow)
     try:
         for record in islice(records, limit):
             click.echo(line_of(record, chosen.decoder_of(record.topic)))

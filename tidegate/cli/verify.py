@@ -67,7 +67,7 @@ def verify(
     try:
         chosen = choose_reading(connection, app_id, asked)
         expected = None if history is None else _expected(connection, topic_prefix, chosen, history)
-        report = _audit(connection, chosen, horizon_ns, expected)
+        report = _audit(chosen, horizon_ns, expected)
     except TidegateError as error:
         show_failure(str(error))
         ctx.exit(Verdict.INCOMPLETE.value)
@@ -76,12 +76,11 @@ def verify(
 
 
 def _audit(
-    connection: KafkaConnection,
     chosen: Reading,
     horizon_ns: int | None,
     expected: Iterable[ExpectedVersion] | None,
 ) -> AuditReport:
-    output = OutputTopics.now(connection, chosen.topics, chosen.resolved_topic)
+    output = OutputTopics.now(chosen.connection, chosen.topics, chosen.resolved_topic)
     feed = chosen.feed
     options = AuditOptions(
         start=None if feed is None else feed.start,

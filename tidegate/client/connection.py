@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -88,6 +88,10 @@ class KafkaConnection:
                 "sasl.password": self.sasl_password,
             }
         return config
+
+    def to(self, servers: Iterable[str]) -> KafkaConnection:
+        """The same for another cluster: its brokers, our security."""
+        return replace(self, bootstrap_servers=",".join(servers))
 
     def away(self, doing: str, cause: str = "") -> BrokerUnavailable:
         """The error for a broker that gave no answer while we were ``doing`` something."""

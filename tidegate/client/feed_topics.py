@@ -13,6 +13,8 @@ from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions, Format
 from tidegate.changefeed.record import RecordDecoder
 from tidegate.changefeed.registry_uri import parse_registry_uri
+from tidegate.changefeed.sink_cluster import sink_servers
+from tidegate.client.connection import KafkaConnection
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
 from tidegate.verify.auditor import OFFSET_MARKERS
@@ -30,6 +32,8 @@ class FeedTopics:
     start: Timestamp
     targets: tuple[FeedTarget, ...]
     succeeded: bool = False
+    sink: tuple[str, ...] = ()
+    """The servers of the cluster that its topics are on; none for that of the workers."""
 
     @classmethod
     def of(cls, feed_id: FeedId, feed: FeedView) -> FeedTopics:
@@ -40,7 +44,12 @@ class FeedTopics:
                 f"Feed {feed_id} is {feed.status.value} and has no topics yet; try again once it runs."
             )
         succeeded = feed.status is FeedState.SUCCEEDED
-        return cls(feed.definition.options, state.start, state.targets, succeeded)
+        sink = sink_servers(feed.definition.sink_uri) if state.sink_cluster else ()
+        return cls(feed.definition.options, state.start, state.targets, succeeded, sink)
+
+    def connection(self, workers: KafkaConnection) -> KafkaConnection:
+        """How to reach its topics, with the security of the connection to the workers' cluster."""
+        return workers.to(self.sink) if self.sink else workers
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -49,6 +50,12 @@ GOLDEN = [
         DropRecord(FEED, 12),
         b"0001-orders/drop",
         b'{"v":3,"kind":"drop","feed_id":"0001-orders","requested_ns":12}',
+    ),
+    (
+        replace(STATE, start=None, targets=(), positions={}, sink_cluster="q1Sh-9_ISia_zwGINzRvyQ"),
+        b"0001-orders/state",
+        b'{"v":3,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":null,'
+        b'"targets":[],"positions":{},"error":"","sink_cluster":"q1Sh-9_ISia_zwGINzRvyQ"}',
     ),
     (
         STATE,

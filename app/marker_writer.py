@@ -1,0 +1,126 @@
+"""Where the transactions of step M3 go: the worker's own cluster, or that of the feed's sink.
+
+On the worker's own cluster one producer writes progress and markers, and whoever is fenced there writes
+neither. Another cluster knows nothing of that: the markers have a producer there, with the same
+transactional id, which is opened behind the first and has to be proved before each use of a new one
+(docs/delivery.md#markers-on-another-cluster).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+from app.machine import Machine
+from app.sinks import SinkCluster
+from app.transaction import GivenUpError, Record, TransactionalProducer
+from tidegate.errors import DeliveryError, RetryError
+
+ResultT = TypeVar("ResultT")
+
+
+class MarkerWriter(Protocol):
+    """Writes one feed's markers. Nothing of it is called before the progress's producer is open."""
+
+    @property
+    def beside(self) -> bool:
+        """Whether it may have to wait while progress goes on: then not in the publisher's own task."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether earlier writers are fenced."""
+
+    async def open(self) -> None:
+        """Fence them. Raises ``RetryError``, and ``GivenUpError`` once it is closed."""
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """One transaction. Raises as ``open`` does; it has to be opened again then."""
+
+    def give_up(self) -> None:
+        """Repeat nothing more that has no answer."""
+
+    async def close(self) -> None:
+        """Write no more."""
+
+
+class OwnMarkers:
+    """Markers on the worker's own cluster, by the producer of the progress: ``commit`` is its."""
+
+    beside: Final = False
+    is_open: Final = True
+
+    def __init__(self, commit: Callable[[Sequence[Record]], Awaitable[None]]) -> None:
+        self._commit = commit
+
+    async def open(self) -> None:
+        """It is."""
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """See ``MarkerWriter``. A failure ends the process, as with progress."""
+        await self._commit(records)
+
+    def give_up(self) -> None:
+        """The worker's own cluster is waited for."""
+
+    async def close(self) -> None:
+        """The producer is not ours."""
+
+
+class OtherMarkers:
+    """Markers on another cluster. Whatever fails for good there costs a producer, and not the process."""
+
+    beside: Final = True
+
+    def __init__(self, cluster: SinkCluster, transactional_id: str, machine: Machine) -> None:
+        self._cluster = cluster
+        self._new_producer = partial(TransactionalProducer, cluster.settings, transactional_id, machine)
+        self._producer: TransactionalProducer | None = None
+        self._given_up = False
+        self.is_open = False
+
+    async def open(self) -> None:
+        """See ``MarkerWriter``."""
+        self._require_wanted()
+        self._producer = self._new_producer()
+        await self._guard(self._producer.open)
+        self.is_open = True
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """See ``MarkerWriter``."""
+        self._require_wanted()
+        assert self._producer is not None
+        await self._guard(partial(self._producer.commit, records))
+
+    def give_up(self) -> None:
+        """See ``MarkerWriter``."""
+        self._given_up = True
+        if self._producer is not None:
+            self._producer.give_up()
+
+    async def close(self) -> None:
+        """See ``MarkerWriter``. What was given up is left for the next writer to abort."""
+        producer, self._producer = self._producer, None
+        if producer is not None and self.is_open:
+            await self._in_thread(producer.close)
+
+    async def _guard(self, call: Callable[[], Any]) -> None:
+        try:
+            await self._in_thread(call)
+        except GivenUpError:
+            self.is_open = False
+            raise
+        except DeliveryError as error:
+            self._producer, self.is_open = None, False
+            raise RetryError(
+                f"the sink's cluster at {self._cluster.servers} did not take them ({error}); nothing of the "
+                "marker is visible, and it is written again"
+            ) from None
+
+    def _require_wanted(self) -> None:
+        if self._given_up:
+            raise GivenUpError
+
+    async def _in_thread(self, call: Callable[[], ResultT]) -> ResultT:
+        return await asyncio.get_running_loop().run_in_executor(self._cluster.threads, call)

@@ -1,0 +1,188 @@
+"""Feeds of one worker on two Kafka clusters: its own, and another that may be away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from stack.kafka import KafkaBroker
+from tests.e2e.scenario import OUTPUT_PARTITIONS, Scenario
+from tests.e2e.worker_process import WorkerProcess
+from tests.feeds import activation
+from tests.unit.cli.running import run
+from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.options import FeedOptions
+from tidegate.client.cluster import Cluster
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.jobs import Jobs
+from tidegate.client.output import OutputTopics
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+
+@pytest.fixture
+def other() -> Iterator[KafkaBroker]:
+    """The other cluster. It is not started yet, and its address is known."""
+    broker = KafkaBroker()
+    yield broker
+    broker.close()
+
+
+class TwoClusters:
+    """The scenario's feed at home, and one on the other cluster; their topics have the same name."""
+
+    def __init__(self, scenario: Scenario, other: KafkaBroker) -> None:
+        self.scenario = scenario
+        self.other = other
+        self.there = KafkaConnection(other.bootstrap)
+        self.jobs = Jobs(scenario.connection, scenario.app_id)
+
+    def define(self, feed_id: str = "away", resolved_topic: str = "") -> FeedDefinition:
+        chosen = FeedOptions(updated=True, resolved_interval_ns=0, topic_prefix=self.scenario.prefix)
+        return activation(
+            self.scenario.log.tables,
+            replace(chosen, resolved_topic=resolved_topic),
+            feed_id=feed_id,
+            sink_uri=f"kafka://{self.other.bootstrap}",
+        ).definition
+
+    def create(self, resolved_topic: str = "") -> FeedView:
+        self.jobs.create(self.define(resolved_topic=resolved_topic))
+        feed = self.jobs.wait(FeedId("away"), 60)
+        assert feed.status is FeedState.RUNNING, feed
+        return feed
+
+    def audit_both(self, worker: WorkerProcess) -> None:
+        """Wait until all of the log is covered in each cluster, and audit what is there."""
+        for name, connection in (("bank", self.scenario.connection), ("away", self.there)):
+            feed = self.jobs.feed(FeedId(name))
+            self.scenario.follow(feed, self.scenario.topic, connection)
+            self.scenario.wait_until_covered(worker)
+
+
+def half(scenario: Scenario) -> int:
+    return max(map(len, scenario.log.partitions)) // 2
+
+
+def test_two_feeds_on_two_clusters_have_their_rows_and_markers_there(
+    scenario: Scenario, other: KafkaBroker
+) -> None:
+    other.start()
+    worker = scenario.start_worker()
+    home = scenario.create_feed(worker)
+    clusters = TwoClusters(scenario, other)
+    away = clusters.create()
+    assert home.current_state is not None
+    assert away.current_state is not None
+    assert (home.current_state.sink_cluster, bool(away.current_state.sink_cluster)) == ("", True)
+    second = clusters.define("second")
+    clusters.jobs.create(second)
+    refused = clusters.jobs.wait(second.id, 60)
+    assert "feed away writes to the topic" in (refused.state.error if refused.state else "")
+    scenario.append()
+    clusters.audit_both(worker)
+    kafka = ("-b", scenario.bootstrap, "--app-id", scenario.app_id)
+    for name in ("bank", "away"):
+        verified = run("verify", "--feed", name, *kafka)
+        assert verified.exit_code == 0, verified.stdout + verified.stderr
+    shown = run("tail", "--feed", "away", *kafka).stdout.splitlines()
+    assert len(shown) == len(list(OutputTopics.now(clusters.there, [scenario.topic]).records()))
+    sinks = {sink["sink"]: sink["pending_rows"] for sink in worker.ask("/status")["sinks"]}
+    assert sinks == {scenario.bootstrap: 0, other.bootstrap: 0}
+    assert worker.stop() == 0, worker.text
+
+
+def test_markers_on_a_topic_of_their_own_name_the_ends_of_the_sinks_topics(
+    scenario: Scenario, other: KafkaBroker
+) -> None:
+    other.start()
+    worker = scenario.start_worker()
+    scenario.create_feed(worker)
+    clusters = TwoClusters(scenario, other)
+    markers = f"{scenario.prefix}markers"
+    feed = clusters.create(resolved_topic=markers)
+    assert Cluster(clusters.there).partition_counts([markers]) == {markers: OUTPUT_PARTITIONS}
+    scenario.append()
+    scenario.wait_until_covered(worker)
+    last = scenario.end().decimal()
+    kafka = ("-b", scenario.bootstrap, "--app-id", scenario.app_id)
+    worker.wait_until(
+        lambda: f"complete up to {last}" in run("verify", "--feed", "away", *kafka).stdout,
+        "the markers of the other cluster",
+    )
+    assert run("verify", "--feed", "away", *kafka).exit_code == 0, feed
+
+
+def test_a_sink_that_goes_away_loses_nothing_and_the_worker_lives(
+    scenario: Scenario, other: KafkaBroker
+) -> None:
+    other.start()
+    worker = scenario.start_worker()
+    scenario.create_feed(worker)
+    clusters = TwoClusters(scenario, other)
+    clusters.create()
+    scenario.append(half(scenario))
+    other.stop()
+    scenario.append()
+    worker.wait_until(
+        lambda: any(sink["pending_rows"] for sink in worker.ask("/status")["sinks"]), "rows that wait"
+    )
+    assert worker.running, worker.text
+    worker.kill()
+    successor = scenario.start_worker()
+    successor.wait_for("partitions assigned")
+    successor.wait_until(
+        lambda: any(sink["pending_rows"] for sink in successor.ask("/status")["sinks"]), "the rows again"
+    )
+    other.start()
+    clusters.audit_both(successor)
+    assert successor.stop() == 0, successor.text
+
+
+def test_a_feed_without_its_sink_is_pending_with_a_sentence_and_holds_nobody(
+    scenario: Scenario, other: KafkaBroker
+) -> None:
+    worker = scenario.start_worker()
+    scenario.create_feed(worker)
+    clusters = TwoClusters(scenario, other)
+    clusters.jobs.create(clusters.define())
+
+    def said() -> str:
+        state = clusters.jobs.feed(FeedId("away")).state
+        return "" if state is None else state.error
+
+    sentence = f"waiting for its sink, the Kafka cluster at {other.bootstrap}."
+    worker.wait_until(lambda: sentence in said() and "Asked again" in said(), "the feed's sentence")
+    scenario.append(half(scenario))
+    third = replace(scenario_feed(scenario), id=FeedId("third"))
+    clusters.jobs.create(third)
+    assert clusters.jobs.wait(third.id, 60).status is FeedState.RUNNING, "nobody is held"
+    other.start()
+    assert clusters.jobs.wait(FeedId("away"), 60).status is FeedState.RUNNING
+    scenario.append()
+    clusters.audit_both(worker)
+
+
+def scenario_feed(scenario: Scenario) -> FeedDefinition:
+    """One more feed at home, on topics of its own."""
+    options = FeedOptions(updated=True, resolved_interval_ns=0, topic_prefix=f"{scenario.prefix}third-")
+    return activation(scenario.log.tables, options, sink_uri=f"kafka://{scenario.bootstrap}").definition
+
+
+@pytest.mark.parametrize("point", ["before-the-marker", "in-an-open-marker"])
+def test_crash_between_progress_and_a_marker_on_the_other_cluster(
+    scenario: Scenario, other: KafkaBroker, point: str
+) -> None:
+    other.start()
+    with scenario.start_worker() as first:
+        scenario.create_feed(first)
+        clusters = TwoClusters(scenario, other)
+        clusters.create()
+        first.stop()
+    scenario.append()
+    crashing = scenario.start_worker(arguments=("-m", "tests.e2e.crashing_worker", point, "3"))
+    crashing.wait(120)
+    clusters.audit_both(scenario.start_worker())
