@@ -7,9 +7,10 @@ barrier is told of each row's delivery instead, and a failure ends the process (
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -28,6 +29,7 @@ _POLL_S: Final = 0.05
 _QUEUE_RECORDS: Final = 500_000
 _QUEUE_KIB: Final = 512 << 10
 _CLOSE_S: Final = 5.0
+_TELL_AGAIN_S: Final = 10.0
 
 _log = structlog.get_logger("tidegate.sink")
 
@@ -89,7 +91,7 @@ class Sink:
                 "message.max.bytes": settings.max_record_bytes,
                 "queue.buffering.max.messages": _QUEUE_RECORDS,
                 "queue.buffering.max.kbytes": _QUEUE_KIB,
-                "error_cb": partial(_on_error, settings.bootstrap_servers),
+                "error_cb": _Troubles(settings.bootstrap_servers),
             }
         )
         self._closed = threading.Event()
@@ -136,9 +138,18 @@ class Sink:
             end_process(error)
 
 
-def _on_error(servers: str, error: KafkaError) -> None:
-    SINK_TROUBLES.labels(servers).inc()
-    _log.warning("Kafka is in trouble", sink=servers, cause=error.str())
+class _Troubles:
+    """What librdkafka complains of, ten times a second while brokers are away: counted, and told at times."""
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self._tell_at = -math.inf
+
+    def __call__(self, error: KafkaError) -> None:
+        SINK_TROUBLES.labels(self._servers).inc()
+        if time.monotonic() >= self._tell_at:
+            self._tell_at = time.monotonic() + _TELL_AGAIN_S
+            _log.warning("Kafka is in trouble", sink=self._servers, cause=error.str())
 
 
 def _undeliverable(error: KafkaError) -> DeliveryError:
