@@ -64,15 +64,14 @@ def test_a_producer_is_opened_when_its_rows_are_first_asked_for() -> None:
     with opened(machine) as sinks:
         cluster = sinks.of("kafka://127.0.0.2:9")
         assert machine.configs == []
-        for _ in range(2):
-            assert cluster.rows.pending() == 0
+        assert cluster.rows is cluster.rows
         assert [config["bootstrap.servers"] for config in machine.configs] == ["127.0.0.2:9"]
 
 
 def test_another_cluster_is_talked_to_with_the_workers_own_security() -> None:
     machine = Machine()
     with opened(machine) as sinks:
-        assert sinks.of("kafka://127.0.0.2:9").rows.pending() == 0
+        assert sinks.of("kafka://127.0.0.2:9").rows is not None
     (config,) = machine.configs
     assert (config["security.protocol"], config["sasl.username"], config["sasl.password"]) == (
         "SASL_PLAINTEXT",
