@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Two test processes, a broker for each; whoever is done first takes over half of what the other has left.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+# Test processes, a broker for each; whoever is done first takes over half of what another has left. End-to-end
+# tests wait more than they compute, so three keep two cores busy.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
 SOURCES := tidegate app agents tables schemas sim stack tests bench examples
 
 .PHONY: help setup demo demo-connect demo-chaos test unit soak lint format types proto bench stack-up stack-down ci clean
@@ -28,13 +29,14 @@ demo-connect: setup ## flights into PostgreSQL by Kafka Connect, compared and au
 demo-chaos: setup ## splits, merges, killed workers, a broker that restarts, audited
 	$(BIN)/python -m examples.demo.chaos $(DEMO)
 
-test: setup ## the whole test suite, real-broker tests included
-	$(PYTEST)
+test: setup ## the test suite, real-broker tests included, but for what `make soak` runs
+	$(PYTEST) -m 'not soak'
 
 unit: setup ## the tests that need no broker
 	$(PYTEST) -m 'not broker'
 
-soak: setup ## simulated workers under faults, for long (SOAK="--minutes 20")
+soak: setup ## the tests that take long, then simulated workers under faults (SOAK="--minutes 20")
+	$(BIN)/python -m pytest -m soak
 	$(BIN)/python -m tests.simulation --profile long $(or $(SOAK),--minutes 20)
 
 lint: setup ## ruff: style and common mistakes

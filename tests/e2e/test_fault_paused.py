@@ -12,7 +12,7 @@ from tests.e2e.live_load import PARTITIONS, live_load
 from tests.e2e.worker_process import WorkerProcess
 from tidegate.verify import Verdict
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.soak]
 
 
 def wait_until_all_run(worker: WorkerProcess) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.scenario import PARTITIONS, Scenario
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.soak]
 
 
 def test_workers_that_come_and_go_at_once_leave_no_partition_without_its_state(scenario: Scenario) -> None:

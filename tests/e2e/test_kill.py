@@ -14,18 +14,19 @@ from tidegate.verify import Verdict
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
-_KILLS = 10
+_SEED = 20_261_121
+_MANY = 10  # so many that one of them hits a batch between its rows and its commit
 
 
-@pytest.mark.parametrize("seed", [20_261_121])
-def test_ten_kills_under_load_lose_and_invent_nothing(
-    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, seed: int
+@pytest.mark.parametrize("kills", [3, pytest.param(_MANY, marks=pytest.mark.soak)])
+def test_kills_under_load_lose_and_invent_nothing(
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, kills: int
 ) -> None:
-    rng = random.Random(seed)
-    with live_load(broker.bootstrap, topic_prefix, tmp_path, seed) as load:
+    rng = random.Random(_SEED)
+    with live_load(broker.bootstrap, topic_prefix, tmp_path, _SEED) as load:
         worker = load.start_worker("w0", instance_id="w0")
         load.create_feed()
-        for _ in range(_KILLS):
+        for _ in range(kills):
             worker.wait_for("partition restored")
             time.sleep(rng.uniform(0.0, 1.5))  # the time of the crash is what is random
             load.store.require_running()
@@ -33,5 +34,6 @@ def test_ten_kills_under_load_lose_and_invent_nothing(
             worker = load.start_worker("w0", instance_id="w0")
         report = load.finish()
         assert report.verdict is Verdict.PASSED, str(report)
-        assert report.counts.duplicates > 0, "no kill hit a batch between its rows and its commit"
+        if kills == _MANY:
+            assert report.counts.duplicates > 0, "no kill hit a batch between its rows and its commit"
         assert worker.stop() == 0, worker.text
