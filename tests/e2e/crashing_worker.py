@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from aiokafka.consumer.subscription_state import SubscriptionState
 
+from agents.jobs import JobsOwner
 from agents.rangefeed import LogPartition
 from app.feed_publisher import FeedPublisher
 from app.main import run_worker
@@ -28,6 +29,8 @@ from app.settings import Settings, load_settings
 from app.sink import Sink
 from app.transaction import TransactionalProducer
 from tables.store import PartitionStore
+from tidegate.changefeed.control import Remove, Removed
+from tidegate.changefeed.feed import FeedState
 
 
 def die() -> None:
@@ -45,6 +48,22 @@ def before(owner: type, method: str) -> Callable[[int], None]:
         def patched(*args: Any, **kwargs: Any) -> Any:
             calls.count()
             return original(*args, **kwargs)
+
+        setattr(owner, method, patched)
+
+    return install
+
+
+def before_one(owner: type, method: str, is_one: Callable[..., bool]) -> Callable[[int], None]:
+    """Die at the n-th call of the method that is one of these, before it does anything."""
+
+    def install(nth: int) -> None:
+        original, calls = getattr(owner, method), Calls(nth)
+
+        def patched(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_one(*args, **kwargs):
+                calls.count()
+            return original(self, *args, **kwargs)
 
         setattr(owner, method, patched)
 
@@ -211,6 +230,11 @@ def fail_to_open(_: int) -> None:
     Runtime.__init__ = patched  # type: ignore[method-assign]
 
 
+def forgets_a_feed(results: Any) -> bool:
+    """Whether one of the results says that a feed was removed."""
+    return any(isinstance(ack, Removed) for result in results for ack in result.acks)
+
+
 POINTS: Final[dict[str, Callable[[int], None]]] = {
     "before-the-step": before(Pipeline, "_run"),
     "before-the-rows": before(Pipeline, "_produce"),
@@ -222,6 +246,14 @@ POINTS: Final[dict[str, Callable[[int], None]]] = {
     "before-completing": before(LogPartition, "_note_completed"),
     "before-the-marker": before(FeedPublisher, "_mark"),
     "in-an-open-marker": in_an_open_marker,
+    "before-the-progress": before_one(
+        FeedPublisher, "_persist", lambda _, high_water: high_water is not None
+    ),
+    "before-the-success": before_one(JobsOwner, "_store", lambda record: record.state is FeedState.SUCCEEDED),
+    "before-the-removal": before_one(
+        JobsOwner, "_announce", lambda _, step: isinstance(step.message, Remove)
+    ),
+    "before-forgetting": before_one(PartitionWriter, "commit", forgets_a_feed),
     "freeze-before-commit": freeze_before_commit,
     "freeze-broker-at": freeze_broker_at,
     "hold-markers": hold_markers,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,8 @@ from examples.demo.children import Child
 from sim.history import History
 from tests.e2e.worker_process import FAUST, WorkerProcess
 from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedState
+from tidegate.changefeed.feed import FeedId, FeedState
+from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import expected_versions, read_catalog
 from tidegate.client.feed_ids import new_feed_id
@@ -22,7 +24,7 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.client.tail import TailFrom, tail_topics
 from tidegate.hlc import Timestamp
-from tidegate.verify import AuditOptions, AuditReport, audit
+from tidegate.verify import AuditOptions, AuditReport, ExpectedVersion, TopicRecord, audit
 
 PARTITIONS: Final = 3
 _ROWS_PER_S: Final = 1_000
@@ -33,7 +35,13 @@ class LiveLoad:
     """A running store with the flights workload, and a feed on it once it is created."""
 
     def __init__(
-        self, bootstrap: str, prefix: str, directory: Path, seed: int, store: Mapping[str, int]
+        self,
+        bootstrap: str,
+        prefix: str,
+        directory: Path,
+        seed: int,
+        store: Mapping[str, int],
+        rows_per_s: int = _ROWS_PER_S,
     ) -> None:
         self.prefix = prefix
         self.app_id = f"{prefix}app"
@@ -41,14 +49,15 @@ class LiveLoad:
         self._history = directory / "history"
         self._connection = KafkaConnection(bootstrap)
         self._board = Board(prefix)
-        self._feed: FeedTopics | None = None
+        self._jobs: Jobs | None = None
+        self._feed_id: FeedId | None = None
         self._workers: list[WorkerProcess] = []
         arguments = ["examples.demo.store", "--bootstrap", bootstrap, "--topic-prefix", prefix]
         arguments += [
             "--partitions",
             str(PARTITIONS),
             "--rate",
-            str(_ROWS_PER_S),
+            str(rows_per_s),
             "--seed",
             str(seed),
             "--answer-on",
@@ -59,7 +68,7 @@ class LiveLoad:
         )
         self._wait_until(lambda: "committed" in (directory / "store.log").read_text(), "the store to write")
 
-    def start_worker(self, name: str, **settings: Any) -> WorkerProcess:
+    def start_worker(self, name: str, arguments: Sequence[str] = FAUST, **settings: Any) -> WorkerProcess:
         """Start a worker with a data directory of its own, by ``name``."""
         values = {
             "bootstrap_servers": self._connection.bootstrap_servers,
@@ -73,26 +82,45 @@ class LiveLoad:
             **settings,
         }
         environment = {f"TIDEGATE_{field.upper()}": str(value) for field, value in values.items()}
-        worker = WorkerProcess(self._directory / name / self.app_id, environment, FAUST, name)
+        worker = WorkerProcess(self._directory / name / self.app_id, environment, arguments, name)
         self._workers.append(worker)
         return worker
 
-    def create_feed(self) -> None:
+    def create_feed(self, options: str = "updated, resolved, initial_scan='no'") -> None:
         """Create a feed on both tables, wait until it runs, and follow its topics."""
+        self.define_feed(options)
+        self.follow_feed()
+
+    def define_feed(self, options: str) -> None:
+        """Ask for a feed on both tables."""
         now_ns = time.time_ns()
         statement = (
             f"CREATE CHANGEFEED FOR TABLE flights, weather INTO 'kafka://"
-            f"{self._connection.bootstrap_servers}?topic_prefix={self.prefix}' "
-            "WITH updated, resolved, initial_scan='no'"
+            f"{self._connection.bootstrap_servers}?topic_prefix={self.prefix}' WITH {options}"
         )
         definition = define_feed(statement, new_feed_id(now_ns), now_ns).definition
-        jobs = Jobs(self._connection, self.app_id, appear_s=60)
-        jobs.create(definition)
-        feed = jobs.wait(definition.id, 60)
-        assert feed.status is FeedState.RUNNING, feed
-        self._feed = FeedTopics.of(definition.id, feed)
-        records = tail_topics(self._connection, self._feed.topics, TailFrom.BEGINNING, follow=True)
-        in_background(self._board.follow_topics, records, self._feed.decoders())
+        self.jobs.create(definition)
+        self._feed_id = definition.id
+
+    def follow_feed(self) -> None:
+        """Wait until the feed runs, and follow its topics."""
+        view = self.jobs.wait(self._known_id, 60)
+        assert view.status is FeedState.RUNNING, view
+        feed = FeedTopics.of(self._known_id, view)
+        records = tail_topics(self._connection, feed.topics, TailFrom.BEGINNING, follow=True)
+        in_background(self._board.follow_topics, records, feed.decoders())
+
+    @property
+    def jobs(self) -> Jobs:
+        """The application's feeds, once a worker has been there."""
+        if self._jobs is None:
+            self._jobs = Jobs(self._connection, self.app_id, appear_s=60)
+        return self._jobs
+
+    @property
+    def feed(self) -> FeedView:
+        """The feed as it is now."""
+        return self.jobs.feed(self._known_id)
 
     def values_of(self, topic: str) -> list[bytes]:
         """The values of all records that a topic has now."""
@@ -101,28 +129,69 @@ class LiveLoad:
 
     def finish(self) -> AuditReport:
         """Stop the writes, wait until markers have passed the last of them everywhere, and audit it all."""
-        assert self._feed is not None
         self.store.require_running()
-        self.store.ask_to_stop()
-        self._wait_until(lambda: '"drained": true' in self.store.log.read_text(), "the store to close it all")
+        self._drain()
         now = Timestamp(time.time_ns())
         self._wait_until(lambda: self._board.resolved >= now, f"a marker at {now}")
+        self.end_store()
+        report = self.audit()
+        assert report.covered >= max(version.timestamp for version in self.history), str(report)
+        return report
+
+    def end_store(self) -> None:
+        """Let the store write what it has begun, its history too, and end."""
+        self._drain()
         self.store.ask_to_stop()
         self.store.wait()
-        history = History.load(self._history)
-        last = max(version.timestamp for version in history)
-        topics = OutputTopics.now(self._connection, self._feed.topics)
-        expected = expected_versions(
-            history,
+
+    def _drain(self) -> None:
+        """Stop the writes, and wait until all of them are in the log and closed."""
+        if not self._drained:
+            self.store.ask_to_stop()
+            self._wait_until(lambda: self._drained, "the store to close it all")
+
+    @property
+    def _drained(self) -> bool:
+        return '"drained": true' in self.store.log.read_text()
+
+    @cached_property
+    def history(self) -> History:
+        """All that was committed, once the store has ended."""
+        return History.load(self._history)
+
+    def expected(self) -> Iterator[ExpectedVersion]:
+        """The rows that the feed owes, once the store has ended."""
+        feed = FeedTopics.of(self._known_id, self.feed)
+        return expected_versions(
+            self.history,
             read_catalog(self._connection, f"{self.prefix}raftlog"),
-            self._feed.options,
-            {target.table_id: target.topic for target in self._feed.targets},
-            start=self._feed.start,
+            feed.options,
+            {target.table_id: target.topic for target in feed.targets},
+            start=feed.start,
         )
-        options = AuditOptions(start=self._feed.start, initial_scan=self._feed.options.initial_scan)
-        report = audit(topics.records(), topics.counts, options, self._feed.decoder, expected)
-        assert report.covered >= last, str(report)
-        return report
+
+    def audit(self) -> AuditReport:
+        """The feed's output as it is now, against the history of a store that has ended."""
+        feed = FeedTopics.of(self._known_id, self.feed)
+        options = AuditOptions(
+            start=feed.start, initial_scan=feed.options.initial_scan, succeeded=feed.succeeded
+        )
+        topics = OutputTopics.now(self._connection, feed.topics)
+        return audit(topics.records(), topics.counts, options, feed.decoder, self.expected())
+
+    def output(self) -> list[TopicRecord]:
+        """All records of the feed's topics."""
+        feed = FeedTopics.of(self._known_id, self.feed)
+        return list(OutputTopics.now(self._connection, feed.topics).records())
+
+    @property
+    def _known_id(self) -> FeedId:
+        assert self._feed_id is not None
+        return self._feed_id
+
+    def wait_until(self, true: Callable[[], bool], what: str) -> None:
+        """Return once ``true``; ``AssertionError`` with what workers said when that takes too long."""
+        self._wait_until(true, what)
 
     def _wait_until(self, true: Any, what: str, timeout_s: float = 120.0) -> None:
         deadline = time.monotonic() + timeout_s
@@ -143,10 +212,15 @@ class LiveLoad:
 
 @contextmanager
 def live_load(
-    bootstrap: str, prefix: str, directory: Path, seed: int, store: Mapping[str, int] | None = None
+    bootstrap: str,
+    prefix: str,
+    directory: Path,
+    seed: int,
+    store: Mapping[str, int] | None = None,
+    rows_per_s: int = _ROWS_PER_S,
 ) -> Iterator[LiveLoad]:
     """A load that ends with the context. ``store`` has fields of ``StoreOptions`` that differ."""
-    load = LiveLoad(bootstrap, prefix, directory, seed, store or {})
+    load = LiveLoad(bootstrap, prefix, directory, seed, store or {}, rows_per_s)
     try:
         yield load
     finally:

@@ -20,6 +20,7 @@ from tidegate.client.worker_status import fetch_ranges, fetch_status
 from tidegate.errors import InputError, TidegateError
 from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.processor.status import RangesIn
+from tidegate.raftlog.entry import RangeId
 from tidegate.spans import Span
 from tidegate.verify import TopicPartition
 
@@ -59,6 +60,19 @@ class FrontierEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class LaggingEvidence:
+    """The feed lacks rows of ``ranges`` ranges of a log partition (``app.report.LaggingReport`` has the
+    meanings): ``complete_to`` is what it has of ``range_id``, ``None`` before its initial scan."""
+
+    partition: int
+    ranges: int
+    complete_to: Timestamp | None
+    range_id: RangeId
+    scans: int
+    gc_reserve_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class RegistryEvidence:
     """A feed whose rows wait for its schema registry, on ``worker``."""
 
@@ -81,6 +95,7 @@ class Workers:
     partitions: tuple[PartitionEvidence, ...] = ()
     frontier: FrontierEvidence | None = None
     registries: tuple[RegistryEvidence, ...] = ()
+    lagging: tuple[LaggingEvidence, ...] = ()
     push_enabled: bool = True
     push_age_ms: int = 0
     silent: tuple[str, ...] = ()
@@ -188,6 +203,12 @@ def _read(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[str, ...]
             for url, status in statuses.items()
             for row in status["schema_registry_waits"]
         ),
+        tuple(
+            _lagging(row)
+            for status in statuses.values()
+            for row in status["lagging_feeds"]
+            if row["feed"] == feed_id
+        ),
         all(each["push_enabled"] for each in settings),
         max(each["push_age_ms"] for each in settings),
         silent,
@@ -205,6 +226,17 @@ def _partition(url: str, row: Json) -> PartitionEvidence:
         row["inflight_rows"],
         row["oldest_unacknowledged_ms"],
         tuple(row["held_for"]),
+    )
+
+
+def _lagging(row: Json) -> LaggingEvidence:
+    return LaggingEvidence(
+        row["partition"],
+        row["ranges"],
+        None if row["complete_to"] is None else parse_decimal(row["complete_to"]),
+        RangeId(row["range_id"]),
+        row["scans"],
+        row["gc_reserve_ms"],
     )
 
 

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tidegate.changefeed.feed import FeedState
-from tidegate.client.evidence import Evidence, FrontierEvidence, PartitionEvidence
+from tidegate.client.evidence import Evidence, FrontierEvidence, LaggingEvidence, PartitionEvidence
 from tidegate.client.finding import Cause, Finding, Keys, duration
 from tidegate.client.range_findings import USUAL_LAG_MS, RangeFindings, owner_text
-from tidegate.hlc import NANOS_PER_MS, Timestamp
+from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.range_facts import Condition, RangeFacts
 from tidegate.processor.status import RangeSpan
 from tidegate.spans import Span
 
 _SEVERAL: Final = 3  # of one kind are named
+_RESERVE_MS: Final = 86_400_000  # more than a day before versions are removed is nothing to speak of
 _UNACKNOWLEDGED_MS: Final = 5_000  # younger rows are on their way
 
 
@@ -82,6 +83,11 @@ def _findings(evidence: Evidence, keys: Keys) -> list[Finding]:
         return [_no_frontier(evidence), *_silent(evidence)]
     holding = _Span(evidence, frontier, keys).findings()
     markers = list(_markers(frontier))
+    if evidence.workers.lagging:
+        # A frontier that knows less than the ranges is what a feed that lags looks like from there.
+        known = (Cause.FRONTIER, Cause.NOTHING)
+        others = [finding for finding in holding if finding.cause not in known]
+        return [*_lagging(evidence), *others, *markers]
     if holding[0].cause is Cause.NOTHING and markers:
         return [*markers, *holding[1:]]
     return [*holding, *markers]
@@ -323,6 +329,74 @@ def _absent(evidence: Evidence) -> Iterator[Finding]:
 def _silent(evidence: Evidence) -> Iterator[Finding]:
     for sentence in evidence.workers.silent:
         yield Finding(Cause.WORKERS, sentence)
+
+
+# ---- a feed that lags
+
+
+def _lagging(evidence: Evidence) -> Iterator[Finding]:
+    """Where the feed lacks rows, what has least first."""
+    places = sorted(evidence.workers.lagging, key=lambda each: (each.complete_to or ZERO, each.partition))
+    for each in places[:_SEVERAL]:
+        yield _lagging_in(evidence, each)
+    if len(places) > _SEVERAL:
+        numbers = [each.partition for each in places[_SEVERAL:]]
+        yield Finding(
+            Cause.LAGGING,
+            f"So it does in log partitions {', '.join(map(str, numbers))}.",
+            {"partitions": numbers},
+        )
+
+
+def _lagging_in(evidence: Evidence, lagging: LaggingEvidence) -> Finding:
+    has, scans, reserve = _has(evidence, lagging), _scans(evidence, lagging), _reserve(lagging)
+    return Finding(
+        Cause.LAGGING,
+        f"The feed lacks rows of {_counted(lagging.ranges, 'range')} of log partition {lagging.partition}, "
+        f"and its high-water waits for them: {has}. {scans}.{reserve}",
+        {
+            "partition": lagging.partition,
+            "range_id": lagging.range_id,
+            "ranges": lagging.ranges,
+            "complete_to": None if lagging.complete_to is None else str(lagging.complete_to),
+            "scans": lagging.scans,
+            "gc_reserve_ms": lagging.gc_reserve_ms,
+        },
+    )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _has(evidence: Evidence, lagging: LaggingEvidence) -> str:
+    """What there is of the range that has least."""
+    if lagging.complete_to is None:
+        return f"the initial scan has not come to the end of range {lagging.range_id}"
+    return (
+        f"of range {lagging.range_id} it has what was committed up to {lagging.complete_to}, "
+        f"{duration(evidence.now_ms - lagging.complete_to.wall_ms)} behind the present"
+    )
+
+
+def _scans(evidence: Evidence, lagging: LaggingEvidence) -> str:
+    if not lagging.scans:
+        return "No scan is under way there: others come first, or its ranges wait or are broken themselves"
+    requests = f"{evidence.workers.log.removesuffix('raftlog')}requests"
+    return (
+        f"There {'is' if lagging.scans == 1 else 'are'} {_counted(lagging.scans, 'scan')} under way; should "
+        f"that not change, check that the source reads {requests} and answers scans"
+    )
+
+
+def _reserve(lagging: LaggingEvidence) -> str:
+    """How near the feed is to its end, where that is worth a thought."""
+    if lagging.gc_reserve_ms > _RESERVE_MS:
+        return ""
+    return (
+        f" What it lacks is {duration(lagging.gc_reserve_ms)} above what the store has removed; at 0 the "
+        "feed fails. A longer gc.ttlseconds of the tables gives it time."
+    )
 
 
 # ---- the feed itself

@@ -34,6 +34,8 @@ class Cause(enum.Enum):
     HEALING = "healing"
     PARKED = "parked"
     CATCHING_UP = "catching_up"
+    LAGGING = "lagging"
+    """The feed lacks rows that ranges have passed, and is given them by scans."""
     SNAPSHOT = "snapshot"
     """A snapshot that has begun, or must follow, is not complete."""
     TRANSACTION = "transaction"

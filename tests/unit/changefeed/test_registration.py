@@ -173,6 +173,13 @@ def test_a_partition_that_fails_fails_a_scan_that_is_not_done_and_no_other() -> 
     assert after.record.error == ""
 
 
+@pytest.mark.parametrize("high_water", [None, Timestamp(9, 2)])
+def test_a_success_that_is_stored_stays_whatever_partitions_say_later(high_water: Timestamp | None) -> None:
+    failed = ACTIVE | {1: Failed(FEED, FIRST_EPOCH, 1, "row too wide")}
+    step = next_step(_scanning(high_water, FeedState.SUCCEEDED), failed, 2)
+    assert step == Announce(Remove(FEED, FIRST_EPOCH), (0, 1))
+
+
 @pytest.mark.parametrize("state", [FeedState.RUNNING, FeedState.SUCCEEDED])
 def test_a_drop_counts_before_a_success_and_after_it(state: FeedState) -> None:
     dropped = replace(_scanning(Timestamp(9, 2), state), drop=DropRecord(FEED, 1))

@@ -18,6 +18,7 @@ from tidegate.client.cluster import GroupMember
 from tidegate.client.evidence import (
     Evidence,
     FrontierEvidence,
+    LaggingEvidence,
     PartitionEvidence,
     RegistryEvidence,
     Workers,
@@ -431,6 +432,56 @@ def test_workers_that_do_not_answer_are_listed() -> None:
     explanation = explain(evidence(no_frontier=True, silent=("The worker at x does not answer.",)))
     assert [each.sentence for each in explanation.findings[1:]] == ["The worker at x does not answer."]
     assert explanation.high_water == _STUCK
+
+
+# ---- feeds that lag
+
+
+def lagging(partition: int, complete_to: Timestamp | None, **more: Any) -> LaggingEvidence:
+    """A feed that lacks rows of two ranges of a partition, one of which is being scanned."""
+    return replace(LaggingEvidence(partition, 2, complete_to, RangeId(partition), 1, 3_600_000), **more)
+
+
+def test_a_feed_that_lags_is_told_with_its_partitions_and_ranges_the_least_far_first() -> None:
+    """Its ranges are all further than its frontier, which is nobody's fault."""
+    places = (lagging(1, at(30)), lagging(2, None, ranges=1, scans=0, gc_reserve_ms=10**9))
+    found = evidence(live(7, _LOW, resolved=at(90)), live(8, _HIGH, resolved=at(90)), lagging=places)
+    explanation = answer(
+        found,
+        Cause.LAGGING,
+        "lacks rows of 1 range of log partition 2",
+        "the initial scan has not come to the end of range 2",
+        "No scan is under way there",
+    )
+    assert [each.cause for each in explanation.findings] == [Cause.LAGGING] * 2
+    second = explanation.findings[1].sentence
+    assert "lacks rows of 2 ranges of log partition 1" in second
+    assert f"of range 1 it has what was committed up to {at(30)}, 70.0 s behind the present" in second
+    assert "There is 1 scan under way; should that not change, check that the source reads requests" in second
+    assert "is 60 min above what the store has removed" in second
+    assert "the store has removed" not in explanation.answer.sentence
+
+
+def test_what_keeps_a_lagging_feed_from_catching_up_is_told_as_well() -> None:
+    broken = live(7, _SPAN, condition=Condition.QUARANTINED, cause="index 12 is missing", offset=Offset(9))
+    explanation = answer(evidence(broken, lagging=(lagging(1, at(30)),)), Cause.LAGGING)
+    assert explanation.findings[1].cause is Cause.QUARANTINED
+
+
+def test_of_many_partitions_where_a_feed_lags_some_are_told_in_full() -> None:
+    explanation = answer(
+        evidence(lagging=tuple(lagging(number, at(30)) for number in range(5))), Cause.LAGGING
+    )
+    sentences = [each.sentence for each in explanation.findings if each.cause is Cause.LAGGING]
+    assert len(sentences) == 4
+    assert sentences[-1] == "So it does in log partitions 3, 4."
+
+
+def test_a_feed_whose_scan_is_not_done_has_no_high_water() -> None:
+    stuck = FrontierEvidence(_URL, None, _SPAN, ZERO, resolved_interval_ms=0)
+    explanation = answer(evidence(frontier=stuck, lagging=(lagging(1, None),)), Cause.LAGGING)
+    assert (explanation.high_water, explanation.lag_ms) == (None, None)
+    assert explanation.to_json()["high_water"] is None
 
 
 # ---- feeds that do not run
