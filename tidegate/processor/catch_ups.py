@@ -175,7 +175,7 @@ class CatchUps:
     def begin(self, feed: PartitionFeed) -> None:
         """The feed was activated, and lacks everything that its ranges have passed and that it wants (C1)."""
         for state in list(self._ranges.values()):
-            if state.status is RangeStatus.ENDED:
+            if _is_gone(state):
                 continue
             gaps = self._unseen(feed, state, _seen(state))
             if gaps:
@@ -289,7 +289,7 @@ class CatchUps:
         self._drop_scans(feed.id)
         certain = Certainty(feed, then)
         for state in [self._ranges[range_id] for range_id in then]:
-            if _seen(state) and state.status is not RangeStatus.ENDED:
+            if _seen(state) and not _is_gone(state):
                 gaps = [*certain.gaps(state, state.span), *_lost_of_scan(feed, state)]
                 self._set(self._touch(state.range_id), feed.id, joined(gaps))
             self._tell_heirs(state, feed.id, certain, then[state.range_id])
@@ -498,6 +498,14 @@ class CatchUps:
 
 def _amended(lags: Iterable[Lag] | None, feed_id: FeedId, gaps: Gaps) -> tuple[Lag, ...]:
     return (*(lag for lag in lags or () if lag.feed != feed_id), Lag(feed_id, gaps))
+
+
+def _is_gone(state: RangeState) -> bool:
+    """Whether a range has ended, and has said all that it has to say to those that go on from it.
+
+    One that ended in a hole says later what feeds lack there.
+    """
+    return state.status is RangeStatus.ENDED and state.quarantine is None
 
 
 def _seen(state: RangeState) -> list[Span]:

@@ -334,6 +334,24 @@ def test_a_range_that_has_ended_says_nothing_of_a_feed_that_began_since() -> Non
     assert [item for checkpoint in checkpoints if checkpoint is not None for item in checkpoint.ranges] == []
 
 
+def test_a_range_that_ended_in_a_hole_tells_its_heir_what_a_feed_lacks_that_began_since() -> None:
+    late = _Late(_late(cursor=1))
+    late.log.write_bytes(0, encode_key(RangeId(1)), b"\xff\xff\xff")
+    late.range.end()
+    late.run()
+    later = _late(cursor=1)
+    definition = replace(later.definition, id=FeedId("later"))
+    late.driven.control(Register(definition), replace(later, definition=definition))
+    late.run()
+    heir = HandRange(late.log, RangeId(2), PLAIN.span)
+    heir.generation = 2
+    heir.snapshot(close=9, high=8, parents=(Parent(RangeId(1), Generation(1), RaftIndex(99)),))
+    late.run()
+    heir.scanned(late.scans[-1])  # what was missed, for the live feed
+    late.run()
+    assert [feed.feed_id for feed in late.driven.processor.status().lagging] == ["late", "later"]
+
+
 def test_an_initial_scan_brings_the_newest_of_each_key_with_the_time_of_the_scan() -> None:
     late = _Late(_late(scan=InitialScan.YES, start=2))
     (scan,) = late.scans
