@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -43,10 +44,13 @@ from app.in_flight import InFlight
 from app.intake import Intake
 from app.log_ends import watch_ends
 from app.metrics import BATCHES, INCIDENTS, ROWS
+from app.outlet import OutletReport, OutletState
 from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
 from app.report import (
+    CATCHING_UP,
     WAITING,
+    DeliveryReport,
     LaggingReport,
     ParkedReport,
     PartitionReport,
@@ -148,7 +152,7 @@ class LogPartition:
             held_for=tuple(sorted(self._processor.held_for)),
             restore_ms=self._restore_ms,
         )
-        return _with_status(report, self.pipeline.status)
+        return _with_status(report, self.pipeline.status, self.pipeline.outlets.report())
 
     async def ranges_in(self, span: Span) -> SpanReport | None:
         """Its ranges that have keys of ``span``, as of its last step; ``None`` while it is restored."""
@@ -218,7 +222,9 @@ class LogPartition:
         settings, topology = self._app.settings, self._app.runtime.topology
         names, ids = self._app.topic_names, topology.topic_ids
         push = PushPolicy(settings.push_age_ms, settings.push_repeat_ms, settings.push_enabled)
-        config = ProcessorConfig(push, ids[names.log], ids[names.control], self._backlogs.queue, self._spill)
+        config = ProcessorConfig(
+            push, ids[names.log], ids[names.control], self._backlogs.queue, self._spill, detachable=True
+        )
         rows = ((table, key, value) for table, key, value in store.rows() if value is not None)
         return PartitionProcessor.restore(self.partition, topology.partitions, config, rows)
 
@@ -389,7 +395,9 @@ def rangefeed_agent(app: Shell, open_store: OpenStore | None = None) -> LogParti
     return partitions
 
 
-def _with_status(report: PartitionReport, status: PartitionStatus) -> PartitionReport:
+def _with_status(
+    report: PartitionReport, status: PartitionStatus, outlets: Sequence[OutletReport]
+) -> PartitionReport:
     resolved = status.resolved
     now_ms = time.time_ns() // NANOS_PER_MS
     return replace(
@@ -411,6 +419,7 @@ def _with_status(report: PartitionReport, status: PartitionStatus) -> PartitionR
             for hole in status.quarantined
         ),
         lagging=tuple(_lagging(status.partition, item) for item in status.lagging),
+        deliveries=tuple(_deliveries(status, outlets)),
     )
 
 
@@ -425,6 +434,17 @@ def _lagging(partition: int, item: LaggingFeed) -> LaggingReport:
         item.held_bytes,
         item.reserve_ns // NANOS_PER_MS,
     )
+
+
+def _deliveries(status: PartitionStatus, outlets: Sequence[OutletReport]) -> Iterator[DeliveryReport]:
+    """Of each feed that has had rows here, or lags."""
+    lagging = {feed.feed_id for feed in status.lagging}
+    known = {outlet.feed_id: outlet for outlet in outlets}
+    for feed_id in sorted({*known, *lagging}):
+        outlet = known.get(feed_id, OutletReport(feed_id))
+        is_catching_up = feed_id in lagging and outlet.state is OutletState.LIVE
+        state = CATCHING_UP if is_catching_up else outlet.state.value
+        yield DeliveryReport(status.partition, feed_id, state, outlet.waiting_bytes, outlet.spool_bytes)
 
 
 def _slow(partition: int, facts: RangeFacts, now_ms: int) -> RangeReport:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from app.report import LaggingReport, PartitionReport, QuarantineReport, Reporter
+from app.report import DeliveryReport, LaggingReport, PartitionReport, QuarantineReport, Reporter
 
 REGISTRY: Final = CollectorRegistry()
 
@@ -59,6 +59,12 @@ _PARTITION_GAUGES: Final = {
 }
 
 
+_DELIVERY_GAUGES: Final = {
+    "waiting_bytes": "Rows of a feed in memory that wait for the sink's acknowledgement",
+    "spool_bytes": "Rows of a feed on disk, since its sink does not follow",
+}
+
+
 class ReportCollector(Collector):
     """Gauges that are read when Prometheus asks."""
 
@@ -92,6 +98,7 @@ class ReportCollector(Collector):
         for sink in report.sinks:
             sinks.add_metric([sink.sink], sink.pending_rows)
         yield sinks
+        yield from _deliveries(report.deliveries)
         yield GaugeMetricFamily(
             "tidegate_stalled_partitions", "Partitions over the stall alarm", value=len(report.stalled)
         )
@@ -100,6 +107,22 @@ class ReportCollector(Collector):
             "Partitions with a batch that waits for a schema registry",
             value=len(report.waiting),
         )
+
+
+def _deliveries(deliveries: Iterable[DeliveryReport]) -> Iterable[GaugeMetricFamily]:
+    state = GaugeMetricFamily(
+        "tidegate_delivery_state",
+        "1 for the state of a feed in a partition: live, spooling, stalled, catching up",
+        labels=["partition", "feed", "state"],
+    )
+    for item in deliveries:
+        state.add_metric([str(item.partition), item.feed, item.state], 1)
+    yield state
+    for name, meaning in _DELIVERY_GAUGES.items():
+        gauge = GaugeMetricFamily(f"tidegate_delivery_{name}", meaning, labels=["partition", "feed"])
+        for item in deliveries:
+            gauge.add_metric([str(item.partition), item.feed], getattr(item, name))
+        yield gauge
 
 
 def _parked(partitions: Iterable[PartitionReport]) -> GaugeMetricFamily:

@@ -23,8 +23,9 @@ from app.fetched import FetchedBatch
 from app.framing import Answer, FeedProcessor, Framing, Wanted
 from app.hold_clock import HELD_LIMIT_S, HoldClock
 from app.in_flight import InFlight, InFlightBatches
+from app.outlet import Change, OutletLimits, RowSink
+from app.outlets import Outlets
 from app.schema_ids import SchemaIds
-from app.sink import Barrier
 from tidegate.changefeed.control import ControlMessage, Register, Remove
 from tidegate.changefeed.feed import FeedId
 from tidegate.errors import FeedError
@@ -33,7 +34,6 @@ from tidegate.processor.batch import (
     ExchangeRecord,
     Incident,
     LogRecord,
-    OutputRecord,
     PartitionCheckpoint,
     StepResult,
 )
@@ -43,7 +43,6 @@ from tidegate.raftlog.entry import Offset
 #: A partition publishes its whole checkpoint this often, for a frontier agent that began anew.
 FULL_CHECKPOINT_S: Final = 30.0
 _STATUS_S: Final = 1.0  # what operators see is at most this much older than the last step
-_QUEUE_FULL_S: Final = 0.01
 _REMOVED: Final = FeedError(
     "it is removed while rows of it wait for the schema registry; they are not written"
 )
@@ -66,14 +65,14 @@ class Processor(FeedProcessor, Protocol):
     def exchange(self, records: Sequence[ExchangeRecord]) -> StepResult: ...
     def give_up(self, held_s: float) -> StepResult: ...
     def missing_below(self, log_start: Offset) -> StepResult: ...
+    def committed(self, serial: int) -> None: ...
+    def detach(self, feed_id: FeedId, uncommitted: Sequence[StepResult]) -> StepResult: ...
+    def is_spooling(self, feed_id: FeedId) -> bool: ...
+    def attach(self, feed_id: FeedId) -> StepResult: ...
+    def stall(self, feed_id: FeedId) -> StepResult: ...
+    def resume(self, feed_id: FeedId) -> StepResult: ...
     def full_checkpoint(self) -> PartitionCheckpoint: ...
     def status(self) -> PartitionStatus: ...
-
-
-class RowSink(Protocol):
-    """Takes rows; see ``app.sink.Sink.send``."""
-
-    def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int: ...
 
 
 class Writer(Protocol):
@@ -84,11 +83,12 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a partition may hold; see ``app.settings``."""
+    """How much a partition may hold, and how far its sinks may fall behind; see ``app.settings``."""
 
     batch_records: int
     inflight_batches: int
     queued_batches: int
+    outlets: OutletLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,6 @@ class Pipeline:
     ) -> None:
         self.processor = processor
         self._writer = writer
-        self._sink_of = sink_of
         self._threads = threads
         self._framing = Framing(processor, schema_ids)
         #: Whether a batch waits for the ids of schemas.
@@ -142,11 +141,13 @@ class Pipeline:
         self._exchanges: list[ExchangeRecord] = []
         self._input = asyncio.Event()
         self.in_flight = InFlightBatches(limits.inflight_batches)
+        self._committed = 0
         self._draining = False
         self._checkpoint_due = clock()
         self._status_due = 0.0
         self._status_behind = False
         self.status = processor.status()
+        self.outlets = Outlets(self.status.partition, sink_of, limits.outlets, clock, self._input.set)
         self._tasks: list[asyncio.Task[None]] = []
 
     # ---- input, called by the loop
@@ -197,41 +198,83 @@ class Pipeline:
         """Step nothing more, and return when all that was in flight is durable.
 
         A batch that waits for a schema registry was never in flight: it is given up, for that could be long.
+        Rows of feeds that are detached are given up, and a sink that does not follow has its feeds detached.
         """
         self._draining = True
         self._input.set()
         await asyncio.gather(*self._tasks)
+        self.outlets.close()
 
     # ---- steps 2, 2a and 3
 
     async def _step_batches(self) -> None:
-        await self.in_flight.reserve()
         while (flight := await self._next_step()) is not None:
             for incident in flight.result.incidents:
                 self._reported(incident)
             await self._produce(flight)
             self.in_flight.add(flight)
-            await self.in_flight.reserve()
+            self.outlets.note(flight.result.acks)
         self.in_flight.end()
 
     async def _next_step(self) -> InFlight | None:
-        """Wait for input, step it and frame its rows; ``None`` once draining."""
-        while not self._draining:
+        """Wait for input, step it and frame its rows; ``None`` once drained."""
+        while not self._draining or self.in_flight:
             self._input.clear()
-            if controls := self._take_controls():
-                return await self._step(self.processor.control, controls)
-            if self._clock() >= self._hold.due:
-                return await self._step(self.processor.give_up, self._hold.limit_s)
-            if self._exchanges:
-                taken, self._exchanges = self._exchanges, []
-                return await self._step(self.processor.exchange, taken)
-            if self._clock() >= self._checkpoint_due:
-                return await self._step_checkpoint()
-            if self._batches and not self.processor.held:
-                return await self._step_next(self._batches.take())
-            if self.processor.ready:
-                return await self._step(self.processor.step, ())
+            await self._hand_over()
+            flight = await self._step_outlet() or await self._step_input()
+            if flight is not None:
+                return flight
+        return None
+
+    async def _step_outlet(self) -> InFlight | None:
+        """Steps K2 and K4 to K6, whether there is room or not: the sink of a feed follows, or does not."""
+        match self.outlets.look():
+            case Change.DETACH, feed_id:
+                return await self._detach(feed_id)
+            case Change.ATTACH, feed_id if not self._draining and self.processor.is_spooling(feed_id):
+                return await self._step_change(Change.ATTACH, self.processor.attach, feed_id)
+            case Change.STALL, feed_id if not self._draining:
+                return await self._step_change(Change.STALL, self.processor.stall, feed_id)
+            case _, feed_id if not self._draining:
+                return await self._step_change(Change.RESUME, self.processor.resume, feed_id)
+            case _:
+                return None
+
+    async def _step_change(
+        self, change: Change, step: Callable[[FeedId], StepResult], feed_id: FeedId
+    ) -> InFlight | None:
+        self.outlets.become(change, feed_id)
+        return await self._step(step, feed_id)
+
+    async def _detach(self, feed_id: FeedId) -> InFlight | None:
+        """Step K2: the batches that are not committed are changed with it, and wait for the feed no more."""
+        self.outlets.become(Change.DETACH, feed_id)
+        with self.in_flight.uncommitted() as uncommitted:
+            flight = await self._step(partial(self.processor.detach, feed_id), uncommitted)
+            self.in_flight.release(feed_id)
+        if not self.processor.is_spooling(feed_id):
+            self.outlets.become(Change.STALL, feed_id)
+        return flight
+
+    async def _step_input(self) -> InFlight | None:
+        """``None`` when there was nothing to step yet, or no room for it."""
+        if self._draining or not self.in_flight.has_room or self.outlets.are_over_budget:
             await self._wait_for_input()
+            return None
+        if controls := self._take_controls():
+            return await self._step(self.processor.control, controls)
+        if self._clock() >= self._hold.due:
+            return await self._step(self.processor.give_up, self._hold.limit_s)
+        if self._exchanges:
+            taken, self._exchanges = self._exchanges, []
+            return await self._step(self.processor.exchange, taken)
+        if self._clock() >= self._checkpoint_due:
+            return await self._step_checkpoint()
+        if self._batches and not self.processor.held:
+            return await self._step_next(self._batches.take())
+        if self.processor.ready:
+            return await self._step(self.processor.step, ())
+        await self._wait_for_input(self._checkpoint_due, self._hold.due)
         return None
 
     def _take_controls(self) -> list[ControlRecord]:
@@ -259,15 +302,20 @@ class Pipeline:
     ) -> InFlight | None:
         """``None`` for a batch that is given up."""
         loop = asyncio.get_running_loop()
-        result, wanted = await loop.run_in_executor(self._threads.steps, self._run, step, argument)
+        told = partial(self._tell, self._committed, step)
+        result, wanted = await loop.run_in_executor(self._threads.steps, self._run, told, argument)
         self._hold.look(self.processor.held_for)
         if wanted:
             answers = await self._answers(wanted)
             if answers is None:
                 return None
             await loop.run_in_executor(self._threads.steps, self._settle, answers, result)
-        rows = sum(map(len, result.outputs.values()))
-        return InFlight(result, Barrier(rows, loop), end)
+        return InFlight(result, self.outlets.barriers(result.outputs), end)
+
+    def _tell(self, committed: int, step: Callable[[ResultT], StepResult], argument: ResultT) -> StepResult:
+        """The processor hears before a step of those that are committed."""
+        self.processor.committed(committed)
+        return step(argument)
 
     def _run(
         self, step: Callable[[ResultT], StepResult], argument: ResultT
@@ -291,6 +339,7 @@ class Pipeline:
         try:
             while len(answers) < len(asks) and not self._draining:
                 self._input.clear()
+                await self._hand_over()
                 answers |= {feed_id: ask.result() for feed_id, ask in asks.items() if ask.done()}
                 answers |= {feed.feed_id: _REMOVED for feed in wanted if self._is_removed(feed)}
                 if len(answers) < len(asks):
@@ -312,7 +361,11 @@ class Pipeline:
         """Until one of them is done, or input comes."""
         input_came = asyncio.create_task(self._input.wait())
         try:
-            await asyncio.wait([*asks, input_came], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                [*asks, input_came],
+                timeout=self.outlets.next_look_s(),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
         finally:
             input_came.cancel()
 
@@ -332,25 +385,32 @@ class Pipeline:
         loop = asyncio.get_running_loop()
         checkpoint = await loop.run_in_executor(self._threads.steps, self.processor.full_checkpoint)
         result = StepResult(None, checkpoint=checkpoint if checkpoint.ranges else None)
-        return InFlight(result, Barrier(0, loop))
+        return InFlight(result)
 
-    async def _wait_for_input(self) -> None:
-        due = min(self._checkpoint_due, self._hold.due)
+    async def _wait_for_input(self, *dues: float) -> None:
+        """Until input comes, rows are acknowledged, or one of these times has come."""
         if self._status_behind:
-            due = min(due, self._status_due)
+            dues = (*dues, self._status_due)
+        waits = [max(0.0, due - self._clock()) for due in dues]
+        if (look_s := self.outlets.next_look_s()) is not None:
+            waits.append(look_s)
         try:
-            await asyncio.wait_for(self._input.wait(), max(0.0, due - self._clock()))
+            async with asyncio.timeout(min(waits, default=None)):  # `wait_for` may swallow a cancellation
+                await self._input.wait()
         except TimeoutError:
             await asyncio.get_running_loop().run_in_executor(self._threads.steps, self._look)
 
     async def _produce(self, flight: InFlight) -> None:
+        """What finds no room is handed over later, by ``_hand_over``."""
         loop = asyncio.get_running_loop()
-        for feed_id, rows in flight.result.outputs.items():
-            send = self._sink_of(feed_id).send
-            sent = await loop.run_in_executor(self._threads.steps, send, rows, flight.barrier)
-            while sent < len(rows):  # the queue is full, and librdkafka tells nobody when it has room
-                await asyncio.sleep(_QUEUE_FULL_S)
-                sent = await loop.run_in_executor(self._threads.steps, send, rows, flight.barrier, sent)
+        await loop.run_in_executor(
+            self._threads.steps, self.outlets.take, flight.result.outputs, flight.barriers
+        )
+
+    async def _hand_over(self) -> None:
+        if self.outlets.have_more:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads.steps, self.outlets.hand_over)
 
     # ---- steps 4 to 8
 
@@ -360,6 +420,8 @@ class Pipeline:
             results = [flight.result for flight in group]
             await loop.run_in_executor(self._threads.commits, self._writer.commit, results)
             self.in_flight.complete(group)
+            self._committed = max(self._committed, *(flight.result.serial for flight in group))
+            self._input.set()
             for flight in group:
                 self._completed(flight)
 

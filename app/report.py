@@ -12,6 +12,8 @@ from tidegate.spans import Span
 
 #: The state of a partition whose rows wait for the ids of their schemas.
 WAITING: Final = "waiting"
+#: The state of a feed whose rows a partition scans for.
+CATCHING_UP: Final = "catching up"
 _SLOWEST_COUNT: Final = 10
 _PARKED_COUNT: Final = 50
 
@@ -77,6 +79,21 @@ class RangeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class DeliveryReport:
+    """How the rows of a feed leave a partition (docs/catch-up.md).
+
+    ``state`` is live, spooling, stalled, or catching up. ``waiting_bytes`` are rows in memory that are not
+    acknowledged, ``spool_bytes`` are on disk.
+    """
+
+    partition: int
+    feed: str
+    state: str
+    waiting_bytes: int
+    spool_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionReport:
     """A log partition of this worker.
 
@@ -113,6 +130,7 @@ class PartitionReport:
     quarantined: tuple[QuarantineReport, ...] = ()
     parked: tuple[ParkedReport, ...] = ()
     lagging: tuple[LaggingReport, ...] = ()
+    deliveries: tuple[DeliveryReport, ...] = ()
 
     @property
     def scans(self) -> int:
@@ -209,6 +227,11 @@ class WorkerReport:
         return tuple(item for partition in self.partitions for item in partition.lagging)
 
     @property
+    def deliveries(self) -> tuple[DeliveryReport, ...]:
+        """Of each feed in each partition."""
+        return tuple(item for partition in self.partitions for item in partition.deliveries)
+
+    @property
     def waiting(self) -> tuple[PartitionReport, ...]:
         """Partitions that wait for a schema registry with rows of a batch."""
         return tuple(partition for partition in self.partitions if partition.state == WAITING)
@@ -233,7 +256,7 @@ class WorkerReport:
         for row, partition in zip(partitions, self.partitions, strict=True):
             row["quarantined"], row["parked"] = len(partition.quarantined), len(partition.parked)
             row["scans"], row["held_for"] = partition.scans, list(partition.held_for)
-            del row["slowest"], row["lagging"]
+            del row["slowest"], row["lagging"], row["deliveries"]
         return {
             "app_id": self.app_id,
             "instance_id": self.instance_id,
@@ -246,6 +269,7 @@ class WorkerReport:
             "quarantined_ranges": [asdict(hole) for hole in self.quarantined],
             "lagging_feeds": [asdict(item) for item in self.lagging],
             "feeds": [asdict(feed) for feed in self.feeds],
+            "deliveries": [asdict(item) for item in self.deliveries],
             "schema_registry_waits": [asdict(wait) for wait in self.registry_waits],
             "sinks": [asdict(sink) for sink in self.sinks],
             "settings": [self._settings],

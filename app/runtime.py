@@ -4,6 +4,7 @@ the cluster."""
 from __future__ import annotations
 
 from app.machine import REAL, Machine
+from app.outlet import OutletLimits
 from app.pipeline import Limits, Threads
 from app.schema_ids import SchemaIds
 from app.settings import Settings
@@ -32,7 +33,17 @@ class Runtime:
             commits=machine.executor(settings.commit_threads, "commits"),
         )
         self.sinks = Sinks(settings, self.admin, self.threads.commits, machine)
-        self.limits = Limits(settings.batch_records, settings.inflight_batches, settings.queued_batches)
+        self.limits = Limits(
+            settings.batch_records,
+            settings.inflight_batches,
+            settings.queued_batches,
+            OutletLimits(
+                settings.home / "spools",
+                settings.feed_memory_bytes,
+                settings.feed_spool_bytes,
+                settings.sink_stall_ms / 1_000,
+            ),
+        )
 
     def close(self) -> None:
         """Release everything; rows that are not acknowledged are given up."""

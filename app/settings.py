@@ -95,6 +95,16 @@ class Settings(BaseSettings):
         description="What ranges of this worker that wait for others may hold back in memory, all together; "
         "the rest lies in files under data_dir.",
     )
+    feed_memory_bytes: PositiveInt = Field(
+        default=64 << 20,
+        description="Rows of one feed and partition in memory that wait for their sink, keys and values. "
+        "Beyond it the partition waits; after a quarter of sink_stall_ms the feed is detached.",
+    )
+    feed_spool_bytes: Annotated[int, Field(ge=0)] = Field(
+        default=1 << 30,
+        description="Rows of one detached feed and partition on disk, in files under data_dir without names. "
+        "Danger: beyond it the feed is stalled, and catches up by scans of the source.",
+    )
     commit_threads: PositiveInt = Field(
         default=8, description="Threads for transactions: that many partitions commit at the same time."
     )
@@ -144,6 +154,11 @@ class Settings(BaseSettings):
     stall_alarm_ms: PositiveInt = Field(
         default=60_000,
         description="Alarm when a row has waited longer for its acknowledgement; rows never expire.",
+    )
+    sink_stall_ms: PositiveInt = Field(
+        default=30_000,
+        description="How long a batch may wait for the acknowledgement of a feed's rows, and other feeds "
+        "with it, before the feed is detached. Danger: too short, and feeds of a sink that is only busy lag.",
     )
     standby_refresh_ms: Annotated[int, Field(ge=0)] = Field(
         default=0,

@@ -35,9 +35,9 @@ _log = structlog.get_logger("tidegate.sink")
 
 
 class Barrier:
-    """Counts the acknowledgements of one batch's rows; ``acknowledged`` is done with the last of them.
+    """Counts the acknowledgements of a batch's rows of one feed; ``acknowledged`` is done with the last one.
 
-    ``delivered`` is called by the sinks' threads, everything else by the loop's.
+    ``delivered`` is called by the sinks' threads, everything else by the loop's or that of the steps.
     """
 
     __slots__ = ("_left", "_lock", "_loop", "acknowledged")
@@ -46,9 +46,17 @@ class Barrier:
         self.acknowledged: asyncio.Future[None] = loop.create_future()
         self._left = rows
         self._loop = loop
-        self._lock = threading.Lock()  # two sinks may acknowledge at the same time
+        self._lock = threading.Lock()  # the sink's thread counts, and whoever gives rows up
         if not rows:
             self.acknowledged.set_result(None)
+
+    def forget(self, rows: int) -> None:
+        """So many rows will not be handed to a sink; any thread may say so."""
+        with self._lock:
+            self._left -= rows
+            last = rows > 0 and not self._left
+        if last:
+            self._loop.call_soon_threadsafe(self._open)
 
     def delivered(self, error: KafkaError | None, message: Any) -> None:
         """Count one row, or end the process when it was not delivered."""

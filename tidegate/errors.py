@@ -4,7 +4,8 @@
     ├── RetryError                   try again later: nothing was lost, nothing was done
     │   ├── BrokerUnavailable
     │   ├── RegistryAway             the schema registry does not answer, or not as one
-    │   └── RegistryDenied           it answers, and lets us not in
+    │   ├── RegistryDenied           it answers, and lets us not in
+    │   └── SpoolLost                rows that waited on disk for a sink: they are scanned for again
     ├── FatalError                   end this process: the next one starts from what is durable
     │   ├── DeliveryError            a record was refused or lost its acknowledgement
     │   ├── StateError               stored state that cannot be trusted or read
@@ -57,6 +58,10 @@ class RegistryAway(RetryError):
 
 class RegistryDenied(RetryError):
     """The schema registry refuses our login; another one may be given to it at any time."""
+
+
+class SpoolLost(RetryError):
+    """Rows that wait for their sink cannot be kept on disk; the source is asked for them again."""
 
 
 class FatalError(TidegateError):

@@ -8,7 +8,15 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, generate_latest
 
 from app.metrics import REGISTRY, ReportCollector
-from app.report import FeedReport, LaggingReport, PartitionReport, QuarantineReport, SinkReport, WorkerReport
+from app.report import (
+    DeliveryReport,
+    FeedReport,
+    LaggingReport,
+    PartitionReport,
+    QuarantineReport,
+    SinkReport,
+    WorkerReport,
+)
 from tidegate.client.finding import Cause
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -16,6 +24,7 @@ _ROW = re.compile(r"^\| `(tidegate_\w+)` \| ([\w, ]*?) ?\| ", re.MULTILINE)
 _SAMPLE = re.compile(r"^(tidegate_\w+)(?:\{(.*)\})? ", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="')
 _HOLE = QuarantineReport(0, 1, 2, "3.0", "an index is missing")
+_DELIVERY = DeliveryReport(0, "bank", "catching up", 1, 2)
 _REPORT = WorkerReport(
     "app",
     None,
@@ -31,6 +40,7 @@ _REPORT = WorkerReport(
             restore_ms=1,
             quarantined=(_HOLE,),
             lagging=(LaggingReport(0, "bank", 1, None, 1, 0, 0, 1),),
+            deliveries=(_DELIVERY,),
         ),
     ),
     feeds=(FeedReport("bank", 1, "5.0", 34, ""),),

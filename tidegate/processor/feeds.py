@@ -173,6 +173,10 @@ class PartitionFeeds:
         """Whether the feed is emitted, or will be with the next rows."""
         return self._feeds[feed_id].status is FeedStatus.ACTIVE
 
+    def emits(self, feed_id: FeedId) -> bool:
+        """The same of any feed: one that was removed is not."""
+        return feed_id in self._feeds and self.is_active(feed_id)
+
     def active_feeds(self, lagging: Container[FeedId]) -> tuple[ActiveFeed, ...]:
         """The feeds that a checkpoint holds for: those that lag are not among them."""
         return tuple(ActiveFeed(feed.id, feed.epoch) for feed in self.active if feed.id not in lagging)

@@ -266,12 +266,13 @@ class PartitionProcessor:
 
         ``uncommitted`` are the results of all steps since ``committed``, in order; their checkpoints and
         hand-offs are changed, so none of them may be on its way. Rows of the feed go on coming out as long as
-        `is_spooling`.
+        `is_spooling`. Of a feed that has failed or was removed since there is nothing to be missed.
         """
-        certain = self._ranges.detach(self._feeds[feed_id])
+        certain = self._ranges.detach(self._feeds[feed_id]) if self._feeds.emits(feed_id) else None
         for result in uncommitted:
             _withdraw(feed_id, result)
-            result.exchanges = [self._amended(feed_id, certain, message) for message in result.exchanges]
+            if certain is not None:
+                result.exchanges = [self._amended(feed_id, certain, message) for message in result.exchanges]
         return self._finish(StepResult(None), everything=False)
 
     def is_spooling(self, feed_id: FeedId) -> bool:

@@ -6,11 +6,20 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from app.metrics import ReportCollector
-from app.report import FeedReport, ParkedReport, PartitionReport, QuarantineReport, WorkerReport
+from app.report import (
+    DeliveryReport,
+    FeedReport,
+    ParkedReport,
+    PartitionReport,
+    QuarantineReport,
+    WorkerReport,
+)
 
 _HOLE = QuarantineReport(1, 42, 1_000, "5.0000000000", "an index is missing")
 _PARKED = ParkedReport(0, 7, "parked", 90, 3, 4_500, parents=(5,))
 _HEALING = ParkedReport(0, 8, "healing", 80, 2, 61_000)
+_SPOOLING = DeliveryReport(0, "bank", "spooling", 10, 900)
+_CATCHING_UP = DeliveryReport(1, "bank", "catching up", 0, 0)
 _REPORT = WorkerReport(
     "app",
     None,
@@ -31,8 +40,9 @@ _REPORT = WorkerReport(
             spilled_transactions=5,
             spill_bytes=900,
             restore_ms=250,
+            deliveries=(_SPOOLING,),
         ),
-        PartitionReport(1, "restoring", quarantined=(_HOLE,)),
+        PartitionReport(1, "restoring", quarantined=(_HOLE,), deliveries=(_CATCHING_UP,)),
     ),
     feeds=(FeedReport("bank", 1, "5.0000000000", 34, ""),),
 )
@@ -53,6 +63,17 @@ def test_each_partition_has_its_gauges() -> None:
         'tidegate_resolved_lag_ms{partition="0"} 12.0',
         'tidegate_quarantined_ranges{partition="1"} 1.0',
     } <= samples()
+
+
+def test_each_feed_is_seen_in_each_partition() -> None:
+    assert {
+        'tidegate_delivery_state{feed="bank",partition="0",state="spooling"} 1.0',
+        'tidegate_delivery_state{feed="bank",partition="1",state="catching up"} 1.0',
+        'tidegate_delivery_waiting_bytes{feed="bank",partition="0"} 10.0',
+        'tidegate_delivery_spool_bytes{feed="bank",partition="0"} 900.0',
+    } <= samples()
+    shown = [(row["partition"], row["state"]) for row in _REPORT.as_json()["deliveries"]]
+    assert shown == [(0, "spooling"), (1, "catching up")]
 
 
 def test_ranges_that_wait_are_counted_with_the_age_of_the_oldest() -> None:

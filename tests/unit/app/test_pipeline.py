@@ -16,6 +16,7 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable
 from tests.logs import Record
 from tests.unit.app.hand_ids import HandIds
+from tests.unit.app.hand_limits import PATIENT
 from tidegate.changefeed.control import ControlMessage, Failed, Register, Registered, Remove
 from tidegate.processor.batch import ControlRecord, OutputRecord, StepResult
 from tidegate.processor.processor import PartitionProcessor
@@ -96,7 +97,7 @@ class _Driven:
         self.processor = processor or PartitionProcessor(0, 1)
         self.processor.control([ControlRecord(Offset(0), _FEED)])
         threads = Threads(InPlace(), InPlace())
-        limits = Limits(batch_records=1, inflight_batches=inflight, queued_batches=4)
+        limits = Limits(batch_records=1, inflight_batches=inflight, queued_batches=4, outlets=PATIENT)
         self.pipeline = Pipeline(
             self.processor,
             self.writer,

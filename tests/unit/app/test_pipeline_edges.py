@@ -15,6 +15,7 @@ from app.pipeline import Limits, Pipeline, Threads
 from app.sink import Barrier
 from tests.logs import Record
 from tests.unit.app.hand_ids import HandIds
+from tests.unit.app.hand_limits import PATIENT
 from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.errors import FeedError
 from tidegate.hlc import ZERO_RESOLVED
@@ -76,6 +77,20 @@ class Processor:
 
     def refuse(self, feed_id: FeedId, error: FeedError, result: StepResult) -> None:
         raise NotImplementedError
+
+    def committed(self, serial: int) -> None:
+        """Nothing is ever detached."""
+
+    def is_spooling(self, feed_id: FeedId) -> bool:
+        raise NotImplementedError
+
+    def detach(self, feed_id: FeedId, uncommitted: Sequence[StepResult]) -> StepResult:
+        raise NotImplementedError
+
+    def attach(self, feed_id: FeedId) -> StepResult:
+        raise NotImplementedError
+
+    stall = resume = attach
 
     def full_checkpoint(self) -> PartitionCheckpoint:
         everything = RangeCheckpoint(RangeId(1), Generation(1), Span(b"a", b"b"), ZERO_RESOLVED)
@@ -144,7 +159,7 @@ class Bench:
             lambda _: self.sink,
             self.valve,
             Threads(ThreadPoolExecutor(1), ThreadPoolExecutor(1)),
-            Limits(batch_records=2, inflight_batches=2, queued_batches=4),
+            Limits(batch_records=2, inflight_batches=2, queued_batches=4, outlets=PATIENT),
             schema_ids=HandIds(),
             completed=lambda flight: self.ends.append(flight.end),
         )

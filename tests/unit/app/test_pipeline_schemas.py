@@ -19,6 +19,7 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at, update_of
 from tests.logs import Record
 from tests.unit.app.hand_ids import HandIds
+from tests.unit.app.hand_limits import PATIENT
 from tests.unit.app.test_pipeline import InPlace, settle
 from tests.unit.processor.driving import StoredState, fold
 from tests.unit.processor.schemed import (
@@ -145,7 +146,7 @@ class _Owner:
         self.processor = PartitionProcessor.restore(0, 1, ProcessorConfig(), rows)
         self.next = int(self.processor.next_offset or 0)
         self._controls = int(self.processor.next_control_offset)
-        limits = Limits(batch_records=1, inflight_batches=inflight, queued_batches=99)
+        limits = Limits(batch_records=1, inflight_batches=inflight, queued_batches=99, outlets=PATIENT)
         self.pipeline = Pipeline(
             self.processor,
             store,

@@ -21,6 +21,7 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable
 from tests.logs import Record
 from tests.unit.app.hand_ids import HandIds
+from tests.unit.app.hand_limits import PATIENT
 from tests.unit.app.test_pipeline import InPlace
 from tidegate.processor.batch import ControlRecord, OutputRecord, StateTable, StepResult
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
@@ -156,7 +157,7 @@ async def _run(kafka: _Kafka, records: Sequence[Record], points: _Points) -> Non
         lambda _: kafka,
         _Valve(),
         Threads(InPlace(), InPlace()),
-        Limits(batch_records=1, inflight_batches=3, queued_batches=4),
+        Limits(batch_records=1, inflight_batches=3, queued_batches=4, outlets=PATIENT),
         schema_ids=HandIds(),
         completed=kafka.completed,
     )

@@ -1,0 +1,140 @@
+"""The outlets of all feeds of a log partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from app.outlet import Change, Outlet, OutletLimits, OutletReport, OutletState, RowSink
+from app.sink import Barrier
+from tidegate.changefeed.control import Ack, Failed, Removed
+from tidegate.changefeed.feed import FeedId
+from tidegate.processor.batch import OutputRecord
+
+_QUEUE_FULL_S: Final = 0.01  # librdkafka tells nobody when it has room
+_TEXTS: Final = {
+    Change.DETACH: "the sink does not follow; no batch waits for the feed any more",
+    Change.ATTACH: "the sink has followed; batches wait for the feed again",
+    Change.STALL: "the feed is stalled; its rows are scanned for when the sink takes rows again",
+    Change.RESUME: "the sink takes rows again; the feed catches up",
+}
+
+_log = structlog.get_logger("tidegate.outlet")
+
+
+class Outlets:
+    """Called by one task, in the loop or in the thread of the steps."""
+
+    def __init__(
+        self,
+        partition: int,
+        sink_of: Callable[[FeedId], RowSink],
+        limits: OutletLimits,
+        clock: Callable[[], float],
+        acknowledged: Callable[[], None],
+    ) -> None:
+        self._partition = partition
+        self._sink_of = sink_of
+        self._limits = limits
+        self._clock = clock
+        self._acknowledged = acknowledged
+        self._outlets: dict[FeedId, Outlet] = {}
+        self._ended: set[FeedId] = set()
+
+    # ---- rows
+
+    def barriers(self, outputs: Mapping[FeedId, Sequence[OutputRecord]]) -> dict[FeedId, Barrier]:
+        """What the batch of these rows has to wait for."""
+        found = ((self._outlet(feed_id), rows) for feed_id, rows in outputs.items() if rows)
+        return {
+            outlet.feed_id: outlet.barrier(len(rows))
+            for outlet, rows in found
+            if outlet.state is OutletState.LIVE
+        }
+
+    def take(
+        self, outputs: Mapping[FeedId, Sequence[OutputRecord]], barriers: Mapping[FeedId, Barrier]
+    ) -> None:
+        """Step 3: rows to their sinks, or behind others that wait. Raises as ``Sink.send``."""
+        for feed_id, rows in outputs.items():
+            if rows:
+                self._outlet(feed_id).take(rows, barriers.get(feed_id))
+        self.hand_over()
+
+    def hand_over(self) -> None:
+        """Give each sink what it has room for. Raises as ``Sink.send``."""
+        for outlet in self._outlets.values():
+            outlet.hand_over()
+
+    @property
+    def have_more(self) -> bool:
+        """Whether rows wait for room in their sinks."""
+        return any(outlet.has_more for outlet in self._outlets.values())
+
+    # ---- state
+
+    @property
+    def are_over_budget(self) -> bool:
+        """Whether the partition should step nothing before rows of some feed are acknowledged."""
+        return any(outlet.is_over_budget for outlet in self._outlets.values())
+
+    def look(self) -> tuple[Change, FeedId] | None:
+        """What is to be done first: others may wait for a feed that is to be detached.
+
+        Forgets feeds that have ended, once nobody waits for their rows.
+        """
+        now = self._clock()
+        self._sweep()
+        looks = [(outlet.look(now), feed_id) for feed_id, outlet in self._outlets.items()]
+        changes = [(change, feed_id) for change, feed_id in looks if change is not None]
+        return min(changes, key=lambda found: found[0] is not Change.DETACH, default=None)
+
+    def become(self, change: Change, feed_id: FeedId) -> None:
+        """The processor is told of it with the next step."""
+        outlet = self._outlets[feed_id]
+        outlet.become(change)
+        log = _log.info if change in (Change.ATTACH, Change.RESUME) else _log.warning
+        log(_TEXTS[change], partition=self._partition, feed_id=feed_id, **_counts(outlet.report()))
+
+    def note(self, acks: Iterable[Ack]) -> None:
+        """These answers were given: of a feed that has ended no more rows come."""
+        ended = {ack.feed_id for ack in acks if isinstance(ack, Removed | Failed)}
+        self._ended |= ended & self._outlets.keys()
+
+    def next_look_s(self) -> float | None:
+        """When to look again, or to hand over, in seconds; ``None``: when rows are acknowledged."""
+        looks = (outlet.next_look_s(_QUEUE_FULL_S) for outlet in self._outlets.values())
+        return min((look for look in looks if look is not None), default=None)
+
+    def report(self) -> tuple[OutletReport, ...]:
+        """Of each feed, as it is now."""
+        return tuple(outlet.report() for _, outlet in sorted(self._outlets.items()))
+
+    def close(self) -> None:
+        """Throw away what the sinks do not have."""
+        for outlet in self._outlets.values():
+            outlet.forget()
+
+    # ---- inside
+
+    def _outlet(self, feed_id: FeedId) -> Outlet:
+        self._ended.discard(feed_id)
+        outlet = self._outlets.get(feed_id)
+        if outlet is None:
+            sink = self._sink_of(feed_id)
+            outlet = self._outlets[feed_id] = Outlet(feed_id, sink, self._limits, self._acknowledged)
+        return outlet
+
+    def _sweep(self) -> None:
+        for feed_id in list(self._ended):
+            outlet = self._outlets[feed_id]
+            if outlet.state is not OutletState.LIVE or outlet.is_empty:
+                outlet.forget()
+                del self._outlets[feed_id]
+                self._ended.discard(feed_id)
+
+
+def _counts(report: OutletReport) -> dict[str, int]:
+    return {"waiting_bytes": report.waiting_bytes, "spool_bytes": report.spool_bytes}

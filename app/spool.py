@@ -1,0 +1,141 @@
+"""Rows of a feed whose sink does not follow, on disk, until the sink takes them.
+
+A cache: the files have no names, and what is lost with the process, or has no room here, is scanned for again
+(docs/catch-up.md#a-sink-that-does-not-follow). So nothing is ever synced.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Final
+
+from tidegate.errors import SpoolLost
+from tidegate.processor.batch import OutputRecord
+
+#: Partition, record time, bytes of topic, key and value (-1 for none), number of headers.
+_HEAD: Final = struct.Struct("<iqHiiH")
+_HEADER: Final = struct.Struct("<HI")  # bytes of name and value
+_PIECE_MAX_BYTES: Final = 16 << 20
+_PIECES: Final = 8  # at least, so that room comes back while there is more behind
+
+
+class Spool:
+    """First in, first out. One thread at a time.
+
+    It lies in several files, and each is given back when it has been read: ``limit_bytes`` bounds what is on
+    disk, what was read of the first file included.
+    """
+
+    def __init__(self, directory: Path, limit_bytes: int) -> None:
+        self._directory = directory
+        self._limit = limit_bytes
+        self._piece_bytes = min(_PIECE_MAX_BYTES, max(1, limit_bytes // _PIECES))
+        self._pieces: deque[_Piece] = deque()
+        #: What it takes of the disk.
+        self.bytes = 0
+
+    def __bool__(self) -> bool:
+        """Whether there is anything in it."""
+        return bool(self._pieces)
+
+    def append(self, rows: Sequence[OutputRecord]) -> None:
+        """Add rows behind all others. Raises ``SpoolLost`` when there is no room for them."""
+        raw = b"".join(map(_encode, rows))
+        if self.bytes + len(raw) > self._limit:
+            raise SpoolLost(f"they would take more than feed_spool_bytes ({self._limit}) of the disk")
+        try:
+            if not self._pieces or self._pieces[-1].written >= self._piece_bytes:
+                self._pieces.append(_Piece(self._directory))
+            self._pieces[-1].write(raw, len(rows))
+        except OSError as error:
+            raise SpoolLost(f"{self._directory} does not take them: {error.strerror}") from None
+        self.bytes += len(raw)
+
+    def take(self, most_bytes: int) -> list[OutputRecord]:
+        """Take the oldest rows out: one at least, and others up to about so many bytes.
+
+        Raises ``SpoolLost`` when the disk does not give them back.
+        """
+        piece = self._pieces[0]
+        try:
+            rows = piece.read(most_bytes)
+        except (OSError, struct.error) as error:
+            raise SpoolLost(f"{self._directory} does not give them back: {error}") from None
+        if not piece.rows:
+            self.bytes -= self._pieces.popleft().close()
+        return rows
+
+    def close(self) -> None:
+        """Forget everything, and give the files back."""
+        while self._pieces:
+            self._pieces.popleft().close()
+        self.bytes = 0
+
+
+class _Piece:
+    """One file of a spool, written once and read once; ``rows`` are those that were not read."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file = _nameless(directory)
+        self._read_to = 0
+        self.written = 0
+        self.rows = 0
+
+    def write(self, raw: bytes, rows: int) -> None:
+        self._file.seek(self.written)
+        self._file.write(raw)
+        self._file.flush()  # a full disk is to be told now, not at some other call
+        self.written += len(raw)
+        self.rows += rows
+
+    def read(self, most_bytes: int) -> list[OutputRecord]:
+        self._file.seek(self._read_to)
+        limit, rows = self._read_to + most_bytes, list[OutputRecord]()
+        while self.rows and (not rows or self._read_to < limit):
+            rows.append(_read(self._file))
+            self._read_to = self._file.tell()
+            self.rows -= 1
+        return rows
+
+    def close(self) -> int:
+        """Give the file back; returns how large it was."""
+        self._file.close()
+        return self.written
+
+
+def _nameless(directory: Path) -> IO[bytes]:
+    directory.mkdir(parents=True, exist_ok=True)
+    return TemporaryFile(dir=directory, prefix="spool-")
+
+
+def _encode(row: OutputRecord) -> bytes:
+    topic, value = row.topic.encode(), row.value
+    lengths = len(topic), len(row.key), -1 if value is None else len(value), len(row.headers)
+    head = _HEAD.pack(row.partition, row.timestamp_ms, *lengths)
+    return b"".join((head, topic, row.key, value or b"", *_headers(row.headers)))
+
+
+def _headers(headers: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:
+    for name, value in headers:
+        encoded = name.encode()
+        yield _HEADER.pack(len(encoded), len(value)) + encoded + value
+
+
+def _read(file: IO[bytes]) -> OutputRecord:
+    partition, timestamp_ms, topic_bytes, key_bytes, value_bytes, headers = _HEAD.unpack(
+        file.read(_HEAD.size)
+    )
+    topic, key = file.read(topic_bytes).decode(), file.read(key_bytes)
+    value = None if value_bytes < 0 else file.read(value_bytes)
+    return OutputRecord(
+        topic, partition, key, value, timestamp_ms, [_read_header(file) for _ in range(headers)]
+    )
+
+
+def _read_header(file: IO[bytes]) -> tuple[str, bytes]:
+    name_bytes, value_bytes = _HEADER.unpack(file.read(_HEADER.size))
+    return file.read(name_bytes).decode(), file.read(value_bytes)

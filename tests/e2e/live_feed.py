@@ -1,0 +1,68 @@
+"""One more feed on a live load, in a cluster of its own."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from examples.demo.board import Board, in_background
+from sim.history import History
+from tests.e2e.live_load import LiveLoad
+from tests.e2e.worker_process import WorkerProcess
+from tidegate.changefeed.definition import define_feed
+from tidegate.changefeed.feed import FeedState
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.expectations import expected_versions, read_catalog
+from tidegate.client.feed_ids import new_feed_id
+from tidegate.client.feed_topics import FeedTopics
+from tidegate.client.jobs import Jobs
+from tidegate.client.output import OutputTopics
+from tidegate.client.tail import TailFrom, tail_topics
+from tidegate.hlc import Timestamp
+from tidegate.verify import AuditOptions, AuditReport, audit
+
+
+class LiveFeed:
+    """A feed on both tables of ``load`` that goes to the cluster at ``sink``; the load is at ``home``."""
+
+    def __init__(self, load: LiveLoad, home: str, sink: str) -> None:
+        self._load = load
+        self._home, self._sink = KafkaConnection(home), KafkaConnection(sink)
+        self._board = Board(load.prefix)
+        now_ns = time.time_ns()
+        statement = (
+            f"CREATE CHANGEFEED FOR TABLE flights, weather INTO 'kafka://{sink}?topic_prefix={load.prefix}' "
+            "WITH updated, resolved, initial_scan='no'"
+        )
+        definition = define_feed(statement, new_feed_id(now_ns), now_ns).definition
+        jobs = Jobs(self._home, load.app_id, appear_s=60)
+        jobs.create(definition)
+        feed = jobs.wait(definition.id, 60)
+        assert feed.status is FeedState.RUNNING, feed
+        self.id = definition.id
+        self._topics = FeedTopics.of(definition.id, feed)
+        records = tail_topics(self._sink, self._topics.topics, TailFrom.BEGINNING, follow=True)
+        in_background(self._board.follow_topics, records, self._topics.decoders())
+
+    @property
+    def resolved(self) -> Timestamp:
+        """The last marker that stands everywhere."""
+        return self._board.resolved
+
+    def finish(self, worker: WorkerProcess, history: Path) -> AuditReport:
+        """Once the load has ended: wait until markers have passed the last of it, and audit it all."""
+        versions = History.load(history)
+        last = max(version.timestamp for version in versions)
+        worker.wait_until(lambda: self.resolved >= last, f"a marker at {last}", 120)
+        feed, topics = self._topics, OutputTopics.now(self._sink, self._topics.topics)
+        expected = expected_versions(
+            versions,
+            read_catalog(self._home, f"{self._load.prefix}raftlog"),
+            feed.options,
+            {target.table_id: target.topic for target in feed.targets},
+            start=feed.start,
+        )
+        options = AuditOptions(start=feed.start, initial_scan=feed.options.initial_scan)
+        report = audit(topics.records(), topics.counts, options, feed.decoder, expected)
+        assert report.covered >= last, str(report)
+        return report

@@ -1,0 +1,11 @@
+"""Limits for pipelines whose sinks always follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from app.outlet import OutletLimits
+
+#: Nothing is ever detached, nor put on disk.
+PATIENT: Final = OutletLimits(Path("/nonexistent"), memory_bytes=1 << 40, spool_bytes=0, stall_s=1e9)
