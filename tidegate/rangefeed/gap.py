@@ -7,9 +7,10 @@ timestamp are one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.spans import Span
 
 
@@ -31,15 +32,26 @@ class Lag(NamedTuple):
 
 
 def joined(gaps: Iterable[Gap]) -> Gaps:
-    """Disjoint gaps in order, each as long as it can be."""
+    """Disjoint gaps in order, each as long as it can be. Where some overlap the lowest counts."""
     found: list[Gap] = []
-    for gap in sorted(gaps, key=lambda gap: gap.span):
+    for gap in _disjoint(sorted(gaps, key=lambda gap: gap.span)):
         last = found[-1] if found else None
         if last is not None and last.span.end == gap.span.start and last.complete_to == gap.complete_to:
             found[-1] = Gap(Span(last.span.start, gap.span.end), gap.complete_to)
         else:
             found.append(gap)
     return tuple(found)
+
+
+def _disjoint(gaps: list[Gap]) -> list[Gap]:
+    """The same keys, each in one gap."""
+    if all(left.span.end <= right.span.start for left, right in pairwise(gaps)):
+        return gaps
+    lowest: list[Gap] = []
+    for gap in sorted(gaps, key=lambda gap: gap.complete_to or ZERO):
+        parts = remainder(gap.span, [other.span for other in lowest])
+        lowest += (Gap(part, gap.complete_to) for part in parts)
+    return sorted(lowest, key=lambda gap: gap.span)
 
 
 def clipped(gaps: Iterable[Gap], span: Span) -> Iterator[Gap]:
