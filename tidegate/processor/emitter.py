@@ -52,13 +52,16 @@ class Emitter:
     ) -> FeedError | None:
         """Append the records of the rows that belong to the feed, in log order.
 
-        What an initial scan found (``scanned``) is from before the start. Stops at the first row that cannot
-        be decoded or encoded and returns why; what was appended before it stands.
+        What an initial scan found (``scanned``) is from before the start, and all that there was, whatever
+        writers wanted omitted. Stops at the first row that cannot be decoded or encoded and returns why; what
+        was appended before it stands.
         """
         start, tables = ZERO if scanned else self._start, self._tables
         try:
             for version, row in zip(versions, rows, strict=True):
-                if row is None or version.omit_in_rangefeeds or version.timestamp <= start:
+                if row is None or version.timestamp <= start:
+                    continue
+                if version.omit_in_rangefeeds and not scanned:
                     continue
                 if isinstance(row, TableRowError):
                     if row.table_id in self._destinations:

@@ -379,3 +379,11 @@ def test_a_feed_that_scans_holds_no_partition_and_is_given_what_passes_before_it
     late.run()
     assert [(scan.after, scan.upto) for scan in late.scans] == [(None, at(2)), (at(2), at(3))]
     assert late.rows == [(b"[1]", at(2), at(2)), _live_row(1, 3)]
+
+
+def test_what_the_writer_wanted_omitted_is_among_what_there_was() -> None:
+    late = _Late(_late(scan=InitialScan.YES, start=2))
+    omitted = _kv(2, 200, "other")._replace(omit_in_rangefeeds=True)
+    late.range.scanned(late.scans[0], _kv(2, 1, "second"), omitted)
+    late.run()
+    assert late.rows == [_live_row(1, 2), _live_row(200, 2)]
