@@ -214,11 +214,16 @@ class CatchUps:
     def _inherited(
         self, feed: PartitionFeed, state: RangeState, part: Span, hand_offs: Sequence[HandOff]
     ) -> Iterator[Gap]:
-        """What a feed lacks of keys that came to a range: what it was told, and all that nobody spoke of."""
+        """What a feed lacks of keys that came to a range: what it was told, and all that nobody spoke of.
+
+        A parent that has forgotten what it promised may have had gaps of any feed.
+        """
         silent = [part]
         for hand_off in hand_offs:
             shared = None if hand_off.span is None else hand_off.span.intersect(part)
             if shared is None:
+                if hand_off.span is None and hand_off.complete and not feed.can_lag:
+                    yield from (Gap(watched, feed.start) for watched in watched_parts(part, feed.spans))
                 continue
             told = _told_of(feed, hand_off)
             if told is not None:
@@ -279,21 +284,20 @@ class CatchUps:
 
     # ---- feeds whose sinks do not follow ----
 
-    def detach(self, feed: PartitionFeed, then: Mapping[RangeId, Earlier]) -> Certainty:
-        """Take the feed's rows for lost from when its ranges were as ``then`` (K2); returns what is certain.
+    def detach(self, feed: PartitionFeed, certain: Certainty) -> None:
+        """Take the feed's rows for lost but for what is ``certain`` (K2).
 
         They go on coming out, unless it was catching up.
         """
+        then = certain.then
         whole = feed.id not in self._lagging and not any(feed.id in earlier.lags for earlier in then.values())
         self._detached[feed.id] = Detached.SPOOLING if whole else Detached.STALLED
         self._drop_scans(feed.id)
-        certain = Certainty(feed, then)
         for state in [self._ranges[range_id] for range_id in then]:
-            if _seen(state) and not _is_gone(state):
+            if _seen(state) and not _is_gone(state) and not then[state.range_id].ended:
                 gaps = [*certain.gaps(state, state.span), *_lost_of_scan(feed, state)]
                 self._set(self._touch(state.range_id), feed.id, joined(gaps))
             self._tell_heirs(state, feed.id, certain, then[state.range_id])
-        return certain
 
     def _tell_heirs(self, state: RangeState, feed_id: FeedId, certain: Certainty, then: Earlier) -> None:
         """What was noted since then for ranges that go on from here is true no more."""
@@ -320,7 +324,7 @@ class CatchUps:
     def amended(self, hand_off: HandOff, feed_id: FeedId, certain: Certainty) -> HandOff:
         """The hand-off as its parent would give it now; unchanged when that is of another partition."""
         parent = self._ranges.get(hand_off.claim.parent)
-        if parent is None:
+        if parent is None or certain.was_told(hand_off.claim):
             return hand_off
         gaps = certain.gaps(parent, hand_off.span or hand_off.claim.span)
         return hand_off._replace(lags=_amended(hand_off.lags, feed_id, gaps))
@@ -451,10 +455,14 @@ class CatchUps:
     def _is_overtaken(self, feed: PartitionFeed, state: RangeState, gap: Gap) -> bool:
         """Whether the source may have removed versions that the feed lacks; it fails then."""
         lowest = feed.start if gap.complete_to is None else gap.complete_to
-        if lowest >= state.gc_threshold:
+        if lowest >= state.gc_threshold or self._is_empty(gap, state):
             return False
         self._overtaken.append(Overtaken(feed.id, state.range_id, lowest, state.gc_threshold))
         return True
+
+    def _is_empty(self, gap: Gap, state: RangeState) -> bool:
+        """Whether there is no version that the feed lacks."""
+        return gap.complete_to is not None and self._has_nothing_above(state, gap.complete_to)
 
     def take_overtaken(self) -> Sequence[Overtaken]:
         """The feeds since the last call that can never be given what they lack, each once."""
@@ -522,7 +530,7 @@ def _lost_of_scan(feed: PartitionFeed, state: RangeState) -> Iterator[Gap]:
     for part in _not_in(state.span, state.scan.span):
         lacking = [*clipped(state.lags.get(feed.id, ()), part)]
         yield from lacking
-        for rest in remainder(part, [gap.span for gap in lacking]):
+        for rest in remainder(part, [gap.span for gap in lacking]) if not feed.scans_only else ():
             for watched in watched_parts(rest, feed.spans):
                 yield Gap(watched, max(state.scan.since, feed.start))
 

@@ -168,6 +168,7 @@ class PartitionProcessor:
             raise StateError(
                 f"log partition {self.partition} is held for a new feed's start and cannot take records"
             )
+        self._look_at_feeds()
         position = self._position
         due = [record for record in records if self._counts(record)]
         result = StepResult(None)
@@ -190,6 +191,7 @@ class PartitionProcessor:
 
         What they let go on is applied by the next steps.
         """
+        self._look_at_feeds()
         for record in records:
             if record.offset >= self._position.next_hand_off:
                 self._ranges.take_exchange(record.message)
@@ -206,9 +208,13 @@ class PartitionProcessor:
         for record in records:
             if record.offset <= self._position.control_offset:
                 continue
-            if self._feeds.take_up(record.message, self._position.offset, self._position.high, self._rows):
+            is_new = self._feeds.take_up(
+                record.message, self._position.offset, self._position.high, self._rows
+            )
+            self._look_at_feeds()
+            if is_new:
                 activated = True
-                self._ranges.catch_ups.begin(self._feeds[record.message.feed_id])
+                self._ranges.begin(self._feeds[record.message.feed_id])
             self._position.control_offset = record.offset
         return self._finish(result, everything=activated)
 
@@ -293,6 +299,7 @@ class PartitionProcessor:
 
     def resume(self, feed_id: FeedId) -> StepResult:
         """The sink of a detached feed takes rows: scan for what it lacks (K6)."""
+        self._look_at_feeds()
         self._ranges.catch_ups.resume(feed_id)
         result = StepResult(None)
         self._ask(result)

@@ -396,10 +396,19 @@ class PartitionRanges:
                     self._leave(state, self._backlogs[state.range_id].start)
         return answered
 
+    def begin(self, feed: PartitionFeed) -> None:
+        """The feed was activated."""
+        if self.journal is not None:
+            self.journal.begin(feed.id)
+        self.catch_ups.begin(feed)
+
     def detach(self, feed: PartitionFeed) -> Certainty:
         """Take the rows of the feed from all steps that are not committed for lost."""
         assert self.journal is not None
-        return self.catch_ups.detach(feed, self.journal.earlier(self))
+        begun = feed.can_lag and self.journal.has_begun(feed.id)
+        certain = Certainty(feed, self.journal.earlier(self), begun=begun)
+        self.catch_ups.detach(feed, certain)
+        return certain
 
     def take_committed(self) -> tuple[list[Version], Mapping[FeedId, Sequence[Delivery]]]:
         """The versions since the last call: of all feeds, and of those that are given them alone."""

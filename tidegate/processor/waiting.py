@@ -135,7 +135,10 @@ class Waiting:
         if not parts:
             return None
         previous = self._watchers.want_previous(without_tenant(head.span))
-        return RangeScan(state.range_id, offset, head.span, parts, head.high, with_prev=previous)
+        scan = RangeScan(state.range_id, offset, head.span, parts, head.high, with_prev=previous)
+        if begun is not None:
+            scan.since = min(scan.since, begun.since)
+        return scan
 
     def _wanted(self, head: Snapshot, part: ScanPart) -> ScanPart | None:
         """What feeds miss of keys that are complete up to ``part.after``, as of a snapshot."""

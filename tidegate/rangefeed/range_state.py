@@ -27,7 +27,7 @@ from tidegate.raftlog.entry import (
     WriteIntent,
     WriteValue,
 )
-from tidegate.rangefeed.gap import Gaps, Lag
+from tidegate.rangefeed.gap import Gaps, Lag, remainder
 from tidegate.rangefeed.handoff import Claim, HandOff, Hole, Promise, bounded
 from tidegate.rangefeed.resolver import Resolver
 from tidegate.rangefeed.scan import RangeScan
@@ -426,11 +426,12 @@ class RangeState:
             self.unseen = _unseen_at(head)
         self._keep_promise()
         self._close_hole(head)
+        new = remainder(head.span, () if self.span is None else (self.span,))
         self.generation, self.applied, self.span = head.generation, head.raft_index, head.span
         self.high = max(self.high, head.high)
         self.gc_threshold = max(self.gc_threshold, head.gc_threshold)
         self.status, self.awaits_snapshot, self.pending_heartbeat = RangeStatus.LIVE, False, None
-        self._take_over(head)
+        self._take_over(head, new)
         self._replace_resolver(_resolver_of(chunks))
 
     def _close_hole(self, head: Snapshot) -> None:
@@ -439,13 +440,18 @@ class RangeState:
             self.holes = bounded([*self.holes, self._hole(head.raft_index)])
             self.quarantine = None
 
-    def _take_over(self, head: Snapshot) -> None:
-        """What parents had promised binds this range; nothing is waited for any more."""
+    def _take_over(self, head: Snapshot, new: list[Span]) -> None:
+        """What parents had promised binds this range; nothing is waited for any more. It had not the keys of
+        ``new`` before."""
         for hand_off in self.hand_offs.values():
             part = None if hand_off.span is None else hand_off.span.intersect(head.span)
             if part is not None and hand_off.resolved > ZERO_RESOLVED:
                 self._add_floor(Floor(part, hand_off.resolved))
         resolved = [hand_off.resolved for hand_off in self.hand_offs.values()]
+        if new:
+            told = [hand_off.span for hand_off in self.hand_offs.values() if hand_off.span is not None]
+            if any(remainder(span, told) for span in new):
+                resolved.append(ZERO_RESOLVED)  # out of a hole nobody hands off
         if resolved:
             self.inherited = min(resolved if self.inherited is None else (*resolved, self.inherited))
         self.hand_offs, self.scan = {}, None

@@ -76,7 +76,7 @@ class RangeScan:
         self.newest = newest
         #: What was asked for last is above this; so is all that is missing.
         self.after = parts[0].after if parts else upto
-        #: What it has brought in this process is above this.
+        #: What it has brought in this process is above this, and what those did whose place it took.
         self.since = self.after
         self.first_request_id = self.request_id = _NOT_ASKED
         self.asked_ms = 0

@@ -12,16 +12,26 @@ from tests.hand_log import HandLog, HandRange, at
 from tests.unit.processor.driving import Driven, StoredState, rows_of, timestamp_of
 from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.control import Activate, Active, Register, Remove
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch, FeedId
 from tidegate.changefeed.options import InitialScan
 from tidegate.changefeed.record import RowRecord, parse_record
-from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
+from tidegate.hlc import ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ExchangeRecord, OutputRecord
 from tidegate.processor.catch_ups import CatchUpLimits
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import Generation, KeyValue, Offset, Parent, RaftIndex, RangeId
+from tidegate.raftlog.entry import (
+    Generation,
+    KeyValue,
+    Offset,
+    Parent,
+    RaftIndex,
+    RangeId,
+    SnapshotReason,
+    Trigger,
+)
 from tidegate.raftlog.request import Scan
+from tidegate.rangefeed.gap import Gap
 from tidegate.rangefeed.handoff import Claim, HandOff
 from tidegate.rows import TableCodec
 from tidegate.spans import Span
@@ -387,3 +397,66 @@ def test_what_the_writer_wanted_omitted_is_among_what_there_was() -> None:
     late.range.scanned(late.scans[0], _kv(2, 1, "second"), omitted)
     late.run()
     assert late.rows == [_live_row(1, 2), _live_row(200, 2)]
+
+
+def test_a_split_in_the_first_batch_after_a_restart_is_no_reason_to_scan_anew() -> None:
+    late = _Late(_late(scan=InitialScan.YES, start=2))
+    late.range.scanned(late.scans[0], _kv(2, 1, "second"), _kv(2, 200, "other"))
+    late.run()
+    late.range.split(_MIDDLE, 2, close=4)
+    late.restart()
+    assert not late.lagging
+    assert len(late.scans) == 1
+
+
+def test_a_feed_that_is_removed_before_its_answer_comes_is_no_trouble() -> None:
+    late = _Late(_late(cursor=1))
+    late.driven.control(Remove(_LATE, FIRST_EPOCH))
+    late.range.snapshot(close=2, high=2, gc=3)
+    late.range.scanned(late.scans[0], _kv(2, 1, "second"))
+    late.run()
+    assert (late.rows, late.driven.causes) == ([], [])
+
+
+def test_a_new_epoch_of_a_feed_begins_anew() -> None:
+    late = _Late(_late(cursor=1))
+    message = _late(scan=InitialScan.YES, start=2)
+    definition = replace(message.definition, epoch=FeedEpoch(2))
+    again = replace(message, definition=definition)
+    late.driven.control(Remove(_LATE, FIRST_EPOCH), Register(definition), again)
+    late.run()
+    assert not late.scans[-1].all_versions
+    late.range.scanned(late.scans[0], _kv(2, 1, "of the last epoch"))
+    late.run()
+    assert late.lagging
+
+
+def test_a_range_without_versions_that_a_feed_lacks_does_not_fail_it() -> None:
+    late = _Late(_late(cursor=2))
+    late.range.apply(trigger=Trigger.SPLIT, close=2)  # nobody knows of the keys until its snapshot
+    late.run()
+    other = _late(cursor=2)
+    definition = replace(other.definition, id=FeedId("other"))
+    late.driven.control(Register(definition), replace(other, definition=definition))
+    parent = late.range.as_parent()
+    late.range.generation += 1
+    late.range.snapshot(close=4, high=2, gc=3, reason=SnapshotReason.SPLIT, parents=(parent,))
+    late.run()
+    assert late.driven.causes == []
+    assert not late.lagging
+
+
+def test_a_parent_that_has_forgotten_what_it_promised_may_have_had_gaps_of_any_feed() -> None:
+    log = HandLog(partitions=2)
+    log.describe(PLAIN)
+    driven = Driven(PartitionProcessor(0, 2))
+    driven.control(_LIVE)
+    child = HandRange(log, RangeId(2), PLAIN.span)
+    child.snapshot(close=9, high=8, parents=(Parent(RangeId(1), Generation(1), RaftIndex(7)),))
+    driven.step(log.partitions[0])
+    claim = Claim(RangeId(2), RangeId(1), RaftIndex(7), PLAIN.span)
+    forgotten = HandOff(claim, ZERO_RESOLVED, complete=True)
+    driven.note(driven.processor.exchange([ExchangeRecord(Offset(0), forgotten)]))
+    driven.step(())
+    (state,) = driven.processor._ranges
+    assert state.lags == {FeedId("live"): (Gap(_WATCHED, ZERO),)}

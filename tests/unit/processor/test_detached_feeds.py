@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tests.feeds import activation
+from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, at
 from tests.unit.processor.driving import Driven, rows_of, timestamp_of
 from tests.unit.processor.logs import PLAIN
+from tidegate.changefeed.control import Register
 from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.options import InitialScan
 from tidegate.errors import StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ExchangeRecord, StepResult
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import Generation, KeyValue, Offset, Parent, RaftIndex, RangeId
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Gap, Lag
@@ -215,3 +220,128 @@ def test_of_keys_of_another_partition_what_was_handed_off_is_certain(
     driven.note(driven.processor.detach(_STUCK, driven.results))
     (state,) = (state for state in driven.processor._ranges if state.range_id == 3)
     assert state.lags == {_STUCK: (Gap(_WATCHED, at(certain)),)}
+
+
+@pytest.mark.parametrize(
+    ("options", "lacking"),
+    [({"cursor": at(1)}, at(1)), ({"initial_scan": InitialScan.YES}, None)],
+    ids=["cursor", "initial scan"],
+)
+def test_nothing_is_certain_of_a_feed_whose_activation_is_not_committed(
+    options: dict[str, Any], lacking: Timestamp | None
+) -> None:
+    stuck = _Stuck()
+    first = at(1) if "cursor" in options else at(4)
+    late = activation([PLAIN.descriptor], replace(WITH_MARKERS, **options), start=first, feed_id="late")
+    begun = stuck.driven.control(Register(late.definition), late)
+    stuck.driven.processor.detach(FeedId("late"), [*stuck.uncommitted, begun, *stuck.run()])
+    (state,) = stuck.driven.processor._ranges
+    assert state.lags == {FeedId("late"): (Gap(_WATCHED, lacking),)}
+
+
+def test_a_scan_that_was_done_before_lacks_nothing_above_it() -> None:
+    stuck = _Stuck()
+    only = activation(
+        [PLAIN.descriptor], replace(WITH_MARKERS, initial_scan=InitialScan.ONLY), start=at(4), feed_id="only"
+    )
+    stuck.driven.control(Register(only.definition), only)
+    (scan,) = _scans(stuck.run())
+    stuck.range.scanned(scan, _kv(3, 1, "three"))
+    stuck.committed(*stuck.run())
+    stuck.range.apply(PLAIN.put(6, 1, "six"), close=6)
+    stuck.driven.processor.detach(FeedId("only"), stuck.run())
+    (state,) = stuck.driven.processor._ranges
+    assert state.lags == {}
+
+
+def test_a_hand_off_of_what_was_promised_before_says_what_it_said() -> None:
+    stuck = _Stuck(partitions=3)
+    stuck.range.split(_MIDDLE, 4, close=4)
+    stuck.committed(*stuck.uncommitted, *stuck.run())
+    (parent,) = stuck.driven.processor._ranges
+    claim = Claim(RangeId(4), RangeId(3), parent.applied, Span(_MIDDLE, _WATCHED.end))
+    answered = stuck.driven.note(stuck.driven.processor.exchange([ExchangeRecord(Offset(0), claim)]))
+    told = list(answered.exchanges)
+    stuck.uncommitted = [answered]
+    stuck.detach()
+    assert answered.exchanges == told
+
+
+def test_a_range_that_ended_in_a_hole_meanwhile_tells_its_heirs_later_what_is_lacking() -> None:
+    stuck = _Stuck(partitions=3)
+    stuck.log.write_bytes(0, encode_key(RangeId(3)), b"\xff\xff\xff")
+    stuck.range.index += 1
+    stuck.range.end()
+    stuck.uncommitted += stuck.run()
+    stuck.detach()
+    claim = Claim(RangeId(4), RangeId(3), RaftIndex(stuck.range.index), PLAIN.span)
+    (told,) = stuck.driven.processor.exchange([ExchangeRecord(Offset(0), claim)]).exchanges
+    assert isinstance(told, HandOff)
+    assert told.lags == (Lag(_STUCK, (Gap(_WATCHED, at(2)),)),)
+
+
+def test_what_a_scan_brought_is_lacking_though_another_has_taken_its_place() -> None:
+    log = HandLog(partitions=2)
+    log.describe(PLAIN)
+    child = HandRange(log, RangeId(2), PLAIN.span)
+    child.generation = 2
+    parent = Parent(RangeId(1), Generation(1), RaftIndex(12))
+    child.snapshot(close=9, high=8, parents=(parent,))
+    driven = Driven(PartitionProcessor(0, 2, ProcessorConfig(detachable=True)))
+    driven.control(activation([PLAIN.descriptor], feed_id="stuck"))
+    driven.step(log.partitions[0])
+    claim = Claim(RangeId(2), parent.range_id, parent.last_index, PLAIN.span)
+    hole = HandOff(claim, ResolvedTimestamp(at(6)), complete=False, span=PLAIN.span, lags=())
+    answered = driven.note(driven.processor.exchange([ExchangeRecord(Offset(0), hole)]))
+    driven.processor.committed(answered.serial)
+    (scan,) = _scans(driven.results)
+    low, _ = PLAIN.split(100)
+    child.scanned(scan, _kv(7, 1, "seven"), span=low, last=False)
+    child.apply(PLAIN.put(9.5, 1, "later"), close=9)
+    child.split(_MIDDLE, 5, close=9)
+    uncommitted = [driven.step(log.partitions[0][2:]), driven.step(())]
+    assert _times(uncommitted, _STUCK) == [at(7)]
+    *_, again = _scans(uncommitted)
+    assert again.after == at(8)
+    driven.processor.detach(_STUCK, uncommitted)
+    (state,) = driven.processor._ranges
+    assert state.lags == {_STUCK: (Gap(Span(_WATCHED.start, _MIDDLE), at(6)),)}
+
+
+def test_of_keys_that_came_out_of_a_hole_nothing_is_certain() -> None:
+    log = HandLog(partitions=3)
+    log.describe(PLAIN)
+    left, _ = PLAIN.split(100)
+    driven = Driven(PartitionProcessor(0, 3, ProcessorConfig(detachable=True)))
+    driven.control(activation([PLAIN.descriptor], start=at(1), feed_id="stuck"))
+    child = HandRange(log, RangeId(3), left)
+    parent = Parent(RangeId(1), Generation(1), RaftIndex(7))
+    child.snapshot(close=5, high=5, parents=(parent,))
+    driven.step(log.partitions[0])
+    claim = Claim(RangeId(3), RangeId(1), RaftIndex(7), left)
+    hand_off = HandOff(claim, ResolvedTimestamp(at(5)), complete=True, span=left, lags=())
+    driven.note(driven.processor.exchange([ExchangeRecord(Offset(0), hand_off)]))
+    driven.processor.committed(driven.step(()).serial)
+    log.write_bytes(0, encode_key(RangeId(3)), b"\xff\xff\xff")
+    child.index, child.generation, child.span = child.index + 1, 3, PLAIN.span
+    child.snapshot(
+        close=9, high=8, parents=(child.as_parent(), Parent(RangeId(4), Generation(1), RaftIndex(9)))
+    )
+    uncommitted = [driven.step(log.partitions[0][2:])]
+    (scan,) = _scans(uncommitted)
+    child.scanned(scan, _kv(4, 200, "four"))
+    uncommitted += [driven.step(log.partitions[0][4:]), driven.step(())]
+    driven.processor.detach(_STUCK, uncommitted)
+    (state,) = driven.processor._ranges
+    low, high = Span(_WATCHED.start, _MIDDLE), Span(_MIDDLE, _WATCHED.end)
+    assert state.lags == {_STUCK: (Gap(low, at(5)), Gap(high, at(1)))}
+
+
+def test_a_range_in_which_nothing_is_lacking_does_not_fail_a_feed() -> None:
+    stuck = _Stuck()
+    stuck.committed(*stuck.uncommitted)
+    stuck.uncommitted = []
+    stuck.detach()
+    stuck.range.snapshot(close=8, high=3, gc=7)
+    stuck.run()
+    assert stuck.driven.causes == []
