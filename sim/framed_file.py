@@ -39,6 +39,7 @@ class FrameWriter:
     def __init__(self, path: Path, form: FrameFormat) -> None:
         self._pack = form.numbers.pack
         self._end = form.end
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("wb", buffering=_BUFFER_BYTES)
         self._file.write(form.magic)
 

@@ -229,6 +229,9 @@ class CatchUps:
             if told is not None:
                 silent = [rest for span in silent for rest in remainder(span, (shared,))]
                 yield from clipped(told, shared)
+        if not feed.can_lag and any(hand_off.complete and hand_off.lags is None for hand_off in hand_offs):
+            # It may have been detached there, and nobody knows any more.
+            yield from (Gap(part, feed.start) for span in silent for part in watched_parts(span, feed.spans))
         yield from self._unseen(feed, state, silent)
 
     def _unseen(self, feed: PartitionFeed, state: RangeState, spans: Iterable[Span]) -> list[Gap]:

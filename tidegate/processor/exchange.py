@@ -54,7 +54,7 @@ class Exchanges:
                 answer = state.answer(claim)
                 if answer is not None:
                     self._touch(range_id).claims.discard(claim)
-                    state.give_up(claim.span)
+                    state.give_up(claim)
                     self._route(answer)
                     answered = True
             if not state.claims:

@@ -236,7 +236,7 @@ class RangeState:
             # The trigger may be that of a merge, whose other side has not handed off yet.
             return None if self.quarantine is None else self._hand_off_of_a_hole(claim)
         if index <= self.applied:
-            promised = next((promise for promise in self.promises if promise.at == index), _NO_PROMISE)
+            promised = self._promised(index)
             return HandOff(claim, promised.resolved, complete=True, span=promised.span, lags=promised.lags)
         if self.quarantine is not None:
             return self._hand_off_of_a_hole(claim)
@@ -248,11 +248,25 @@ class RangeState:
         complete = self._hole(claim.last_index).complete_for(claim.span)
         return HandOff(claim, complete, complete=False, span=self.span, lags=self._told_lags())
 
-    def give_up(self, heir: Span) -> None:
-        """A range with the keys of ``heir`` goes on from this one: it has ended when its keys are among them,
-        and its log will bring nothing that says so to a range in a hole."""
-        if self._is_taken_over_by(heir):
+    def _promised(self, index: RaftIndex) -> Promise:
+        """What it had promised at an index that it has applied; at the last one it is as it was."""
+        kept = next((promise for promise in self.promises if promise.at == index), None)
+        if kept is None and index == self.applied and self.status is RangeStatus.LIVE:
+            return self._promise_of_now()
+        return kept or _NO_PROMISE
+
+    def give_up(self, claim: Claim) -> None:
+        """Its child goes on from it: it has ended when all of its keys are the child's.
+
+        Its log may bring nothing that says so, to a range in a hole; or what says so may be lost.
+        """
+        if self._is_taken_over_by(claim.span):
             self.status = RangeStatus.ENDED
+        elif self.checkpointable and claim.last_index == self.applied and self._is_within(claim.span):
+            self._end()
+
+    def _is_within(self, span: Span) -> bool:
+        return self.span is not None and self.span.intersect(span) == self.span
 
     def _is_taken_over_by(self, heir: Span) -> bool:
         """Whether it is in a hole, or waits for a scan, and all of its keys are those of ``heir``."""
@@ -363,6 +377,9 @@ class RangeState:
         self._require_followable(end.generation, "the end of the range")
         if end.last_index != self.applied:
             raise IndexGap(f"the range ended at index {end.last_index}, but index {self.applied} is the last")
+        self._end()
+
+    def _end(self) -> None:
         self.status = RangeStatus.ENDED
         self._promise()
         self._keep_promise()
@@ -370,10 +387,10 @@ class RangeState:
 
     def _promise(self) -> None:
         """Note what was resolved here, for the ranges that go on from this index."""
-        self.promises = [
-            *self.promises[1 - _PROMISES_MAX :],
-            Promise(self.applied, self.resolver.resolved, self.span, self._told_lags()),
-        ]
+        self.promises = [*self.promises[1 - _PROMISES_MAX :], self._promise_of_now()]
+
+    def _promise_of_now(self) -> Promise:
+        return Promise(self.applied, self.resolver.resolved, self.span, self._told_lags())
 
     # ---- snapshots ----
 

@@ -311,6 +311,25 @@ def test_a_hand_off_says_what_feeds_lacked_at_that_index() -> None:
     assert answer.lags == (Lag("late", (gap,)), Lag("other", ()))
 
 
+def test_a_range_whose_keys_are_all_claimed_has_ended_though_nothing_says_so() -> None:
+    state = _live(_command(11, closed=9))
+    state.lags = {"late": (Gap(_SPAN, Timestamp(3)),)}
+    claim = _claim(11)._replace(span=_SPAN)
+    lags = (Lag("late", (Gap(_SPAN, Timestamp(3)),)),)
+    told = HandOff(claim, ResolvedTimestamp(Timestamp(9)), complete=True, span=_SPAN, lags=lags)
+    assert state.answer(claim) == told
+    state.give_up(claim)
+    assert state.status is RangeStatus.ENDED
+    assert state.answer(claim) == told, "what is claimed again"
+    assert state.apply(RangeEnd(_ID, Generation(1), RaftIndex(11))) == []
+
+
+def test_a_range_of_whose_keys_some_are_claimed_goes_on() -> None:
+    state = _live(_command(11, closed=9))
+    state.give_up(_claim(11)._replace(span=Span(_SPAN.start, _SPAN.start + b"\x01")))
+    assert state.status is RangeStatus.LIVE
+
+
 def test_a_hole_says_what_feeds_lacked_before_it() -> None:
     gap = Gap(_SPAN, Timestamp(3))
     state = _live()
