@@ -247,8 +247,8 @@ class CatchUps:
 
     def settle(self, touched: Iterable[RangeState]) -> bool:
         """Note which of the changed ranges still have gaps; whether a feed has come to have none (C6)."""
-        if self._lagging:
-            for state in touched:
+        for state in touched:
+            if state.lags or self._lagging:
                 self._index(state)
         caught_up, self._caught_up = self._caught_up, False
         return caught_up
@@ -257,11 +257,13 @@ class CatchUps:
         """The active feeds are others than before: those that are gone lack nothing."""
         self.serves = tuple(feed.id for feed in self._feeds.active if feed.can_lag)
         active = {feed.id for feed in self._feeds.active}
-        for feed_id in [feed_id for feed_id in self._lagging if feed_id not in active]:
-            for range_id in list(self._lagging.pop(feed_id).ranges):
-                self._touch(range_id).lags.pop(feed_id, None)
-                self._drop_scans(feed_id)
-                self._detached.pop(feed_id, None)
+        for feed_id in {*self._lagging, *self._detached} - active:
+            self._drop_scans(feed_id)
+            self._lagging.pop(feed_id, None)
+            self._detached.pop(feed_id, None)
+        for state in list(self._ranges.values()):
+            for name in state.lags.keys() - active:
+                del self._touch(state.range_id).lags[name]
 
     def _set(self, state: RangeState, feed_id: FeedId, gaps: Gaps) -> None:
         if gaps:
@@ -272,7 +274,7 @@ class CatchUps:
 
     def _index(self, state: RangeState) -> None:
         """Note the range with the feeds that lag in it, and with no other."""
-        lags = {} if state.status is RangeStatus.ENDED else state.lags
+        lags = {} if self._is_over(state) else state.lags
         for feed in self._feeds.active:
             if feed.id in lags:
                 if feed.id not in self._lagging:
@@ -284,6 +286,12 @@ class CatchUps:
                 if not lagging.ranges:
                     del self._lagging[feed.id]
                     self._caught_up = True
+
+    def _is_over(self, state: RangeState) -> bool:
+        """Whether nothing is lacking here: it has ended, or broke, and may never come back; then others have
+        its keys. When it does come back its gaps count again, and until then it gives no checkpoint."""
+        broken = state.status is RangeStatus.QUARANTINED and not self._is_behind(state.range_id)
+        return broken or state.status is RangeStatus.ENDED
 
     # ---- feeds whose sinks do not follow ----
 
@@ -344,8 +352,9 @@ class CatchUps:
     def attach(self, feed_id: FeedId) -> None:
         """Every row of a feed that is spooling was acknowledged: it lacks nothing (K4)."""
         del self._detached[feed_id]
-        for range_id in list(self._lagging[feed_id].ranges if feed_id in self._lagging else ()):
-            self._set(self._touch(range_id), feed_id, ())
+        for state in list(self._ranges.values()):
+            if feed_id in state.lags:
+                self._set(self._touch(state.range_id), feed_id, ())
 
     def resume(self, feed_id: FeedId) -> None:
         """The sink of a detached feed takes rows again: let it catch up (K6)."""

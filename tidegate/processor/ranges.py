@@ -457,7 +457,8 @@ class PartitionRanges:
         Spans here and in the checkpoints have no tenant prefix, as the rows that come out have none.
         The latest of each range; one that did not move since its last checkpoint gives none. A range that
         was quarantined gives a last one: how far a feed comes must not depend on how the log was batched. One
-        that has ended gives none: feeds that were activated since had nothing from it.
+        that has ended gives none: feeds that were activated since had nothing from it. So does one that broke
+        where feeds lack rows.
         """
         watched = tuple(spans)
         found = []
@@ -466,6 +467,8 @@ class PartitionRanges:
             if span is None or not any(span.overlaps(w) for w in watched):
                 continue
             resolved = state.resolver.resolved if state.checkpointable else state.last_checkpoint
+            if state.lags and not state.checkpointable:
+                continue
             if resolved > state.published or (everything and resolved.wall > 0):
                 state.published = resolved
                 found.append(RangeCheckpoint(state.range_id, state.generation, span, resolved))

@@ -460,3 +460,18 @@ def test_a_parent_that_has_forgotten_what_it_promised_may_have_had_gaps_of_any_f
     driven.step(())
     (state,) = driven.processor._ranges
     assert state.lags == {FeedId("live"): (Gap(_WATCHED, ZERO),)}
+
+
+def test_a_broken_range_that_never_comes_back_does_not_keep_a_feed_from_its_markers() -> None:
+    late = _Late(_late(cursor=1))
+    late.log.write_bytes(0, encode_key(RangeId(1)), b"\xff\xff\xff")
+    late.run()
+    assert not late.lagging
+    checkpoint = late.driven.processor.full_checkpoint()
+    assert [feed.feed_id for feed in checkpoint.feeds] == ["live", _LATE]
+    assert checkpoint.ranges == (), "the feed lacks rows of the range that broke"
+    late.range.index += 1
+    late.range.snapshot(close=5, high=4)
+    late.run()
+    assert late.lagging
+    assert [feed.feed_id for feed in late.driven.processor.full_checkpoint().feeds] == ["live"]
