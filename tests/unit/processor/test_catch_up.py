@@ -473,5 +473,5 @@ def test_a_broken_range_that_never_comes_back_does_not_keep_a_feed_from_its_mark
     late.range.index += 1
     late.range.snapshot(close=5, high=4)
     late.run()
-    assert late.lagging
+    assert late.driven.processor.status().lagging != ()
     assert [feed.feed_id for feed in late.driven.processor.full_checkpoint().feeds] == ["live"]
