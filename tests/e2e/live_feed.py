@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from examples.demo.board import Board, in_background
 from sim.history import History
 from tests.e2e.live_load import LiveLoad
 from tests.e2e.worker_process import WorkerProcess
@@ -17,8 +16,7 @@ from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
-from tidegate.client.tail import TailFrom, tail_topics
-from tidegate.hlc import Timestamp
+from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.verify import AuditOptions, AuditReport, audit
 
 
@@ -28,7 +26,6 @@ class LiveFeed:
     def __init__(self, load: LiveLoad, home: str, sink: str) -> None:
         self._load = load
         self._home, self._sink = KafkaConnection(home), KafkaConnection(sink)
-        self._board = Board(load.prefix)
         now_ns = time.time_ns()
         statement = (
             f"CREATE CHANGEFEED FOR TABLE flights, weather INTO 'kafka://{sink}?topic_prefix={load.prefix}' "
@@ -41,19 +38,17 @@ class LiveFeed:
         assert feed.status is FeedState.RUNNING, feed
         self.id = definition.id
         self._topics = FeedTopics.of(definition.id, feed)
-        records = tail_topics(self._sink, self._topics.topics, TailFrom.BEGINNING, follow=True)
-        in_background(self._board.follow_topics, records, self._topics.decoders())
 
-    @property
-    def resolved(self) -> Timestamp:
-        """The last marker that stands everywhere."""
-        return self._board.resolved
+    def marker(self, worker: WorkerProcess) -> Timestamp:
+        """The last marker, as the worker tells: no reader outlives a cluster that stands still."""
+        (feed,) = (row for row in worker.ask("/status")["feeds"] if row["feed"] == self.id)
+        return parse_decimal(feed["marker"] or "0")
 
     def finish(self, worker: WorkerProcess, history: Path) -> AuditReport:
         """Once the load has ended: wait until markers have passed the last of it, and audit it all."""
         versions = History.load(history)
         last = max(version.timestamp for version in versions)
-        worker.wait_until(lambda: self.resolved >= last, f"a marker at {last}", 120)
+        worker.wait_until(lambda: self.marker(worker) >= last, f"a marker at {last}", 120)
         feed, topics = self._topics, OutputTopics.now(self._sink, self._topics.topics)
         expected = expected_versions(
             versions,
