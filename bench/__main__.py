@@ -12,6 +12,7 @@ from typing import Final
 import click
 from rich.console import Console
 
+from bench.catch_up import catch_up_costs
 from bench.durability import commit_time, produce_time
 from bench.endtoend import end_to_end
 from bench.formats import formats
@@ -43,6 +44,7 @@ class Sizes:
     idle_s: float
     feed_events: int
     stored_versions: int
+    missed_versions: int
     intents: int
 
 
@@ -55,6 +57,7 @@ _FULL: Final = Sizes(
     idle_s=30,
     feed_events=100_000,
     stored_versions=1_000_000,
+    missed_versions=200_000,
     intents=5_000_000,
 )
 _QUICK: Final = Sizes(
@@ -66,6 +69,7 @@ _QUICK: Final = Sizes(
     idle_s=9,
     feed_events=10_000,
     stored_versions=100_000,
+    missed_versions=20_000,
     intents=100_000,
 )
 
@@ -135,6 +139,10 @@ class Bench:
             self.sizes.feed_events, self.sizes.stored_versions, self.seed
         )
 
+    def catch_up(self) -> None:
+        """Feeds that begin in the past, beside live ones."""
+        self.report.catch_up = catch_up_costs(self.sizes.missed_versions, self.seed)
+
     def _directory(self, name: str) -> Path:
         directory = self.home / name
         directory.mkdir()
@@ -151,6 +159,7 @@ _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "intents": Bench.intents,
     "frontier": Bench.frontier,
     "rangefeed": Bench.rangefeed,
+    "catch-up": Bench.catch_up,
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.catch_up import CatchUpBeside, CatchUpCosts, CatchUpSpeed
 from bench.durability import CommitTime
 from bench.endtoend import Throughput
 from bench.formats import FormatResult
@@ -45,6 +46,7 @@ class Report:
     frontier: list[FrontierCost] = field(default_factory=list)
     forward: list[ForwardCost] = field(default_factory=list)
     range_feed: RangeFeedCosts | None = None
+    catch_up: CatchUpCosts | None = None
     failures: dict[str, str] = field(default_factory=dict)
 
     def limiting_stage(self, workload: str) -> str:
@@ -80,6 +82,7 @@ class Report:
             "frontier": [cost._asdict() for cost in self.frontier],
             "forward": [cost._asdict() for cost in self.forward],
             "range_feed": self.range_feed and _range_feed_json(self.range_feed),
+            "catch_up": self.catch_up and _catch_up_json(self.catch_up),
             "failures": self.failures,
         }
 
@@ -105,6 +108,11 @@ class Report:
             console.print(_table("forwards of disjoint spans", ForwardCost._fields, self.forward))
         if self.range_feed is not None:
             _print_range_feed(console, self.range_feed)
+        if self.catch_up is not None:
+            title = "catch-up through the processor, processor time"
+            console.print(_table(title, CatchUpSpeed._fields, self.catch_up.speeds))
+            title = "live rows beside a feed that catches up, processor time"
+            console.print(_table(title, CatchUpBeside._fields, [self.catch_up.beside]))
         for title, result in self._single():
             console.print(_table(title, result._fields, [result]))
         for name, reason in self.failures.items():
@@ -132,6 +140,10 @@ class Report:
 
 def _range_feed_json(costs: RangeFeedCosts) -> dict[str, Any]:
     return {name: [cost._asdict() for cost in found] for name, found in costs._asdict().items()}
+
+
+def _catch_up_json(costs: CatchUpCosts) -> dict[str, Any]:
+    return {"speeds": [found._asdict() for found in costs.speeds], "beside": costs.beside._asdict()}
 
 
 def _print_range_feed(console: Console, costs: RangeFeedCosts) -> None:

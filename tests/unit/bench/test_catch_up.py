@@ -1,0 +1,60 @@
+"""What is timed of feeds that catch up: they are given all that they lack, live ones all that is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from bench.catch_up import CatchUpLog, Passage, catch_up_costs, write_log
+from bench.report import Report
+from bench.workload import BENCH_OPTIONS
+from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.options import InitialScan
+from tidegate.hlc import Timestamp
+
+_VERSIONS = 2_000
+_CURSOR = replace(BENCH_OPTIONS, cursor=Timestamp(1))
+_LATE = FeedId("late")
+_LIVE = FeedId("live0")
+
+
+@pytest.fixture(scope="module")
+def finished() -> CatchUpLog:
+    return write_log(_VERSIONS, 1, _CURSOR, write_on=False)
+
+
+def test_a_cursor_brings_every_row_that_was_live_and_only_in_answers(finished: CatchUpLog) -> None:
+    done = Passage(finished, late=True)
+    assert done.before_rows >= _VERSIONS
+    assert done.step(finished.after).rows == {(True, _LATE): done.before_rows}
+    assert not done.processor.status().lagging
+
+
+def test_a_scan_brings_a_row_for_each_key() -> None:
+    log = write_log(_VERSIONS, 1, replace(BENCH_OPTIONS, initial_scan=InitialScan.YES), write_on=False)
+    done = Passage(log, late=True).step(log.after)
+    keys = done.rows[True, _LATE]
+    assert 0 < keys < done.before_rows
+    assert not done.processor.status().lagging
+
+
+def test_what_is_written_beside_a_catch_up_is_held_and_comes_out_once() -> None:
+    log = write_log(_VERSIONS, 1, _CURSOR, write_on=True)
+    done = Passage(log, late=True).step(log.after)
+    assert done.rows[False, _LIVE] > 0
+    assert done.held_bytes > 0
+    assert done.rows[True, _LATE] + done.rows[False, _LATE] == done.before_rows + done.rows[False, _LIVE]
+
+
+def test_the_report_has_the_figures() -> None:
+    costs = catch_up_costs(_VERSIONS, seed=1)
+    assert [found.start for found in costs.speeds] == ["initial scan", "cursor"]
+    assert all(found.ratio == found.rows_per_s / found.live_rows_per_s > 0 for found in costs.speeds)
+    report = Report(seed=1, quick=True, catch_up=costs)
+    assert report.to_json()["catch_up"]["beside"]["held_mib"] > 0
+    console = Console(record=True, width=200, file=None, quiet=False)
+    with console.capture() as printed:
+        report.print(console)
+    assert "beside a feed that catches up" in printed.get()
