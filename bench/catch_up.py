@@ -259,12 +259,16 @@ def speed(start: str, log: CatchUpLog) -> CatchUpSpeed:
 
 def beside(log: CatchUpLog) -> CatchUpBeside:
     """What live rows take beside a feed that catches up."""
-    alone, two, both = _best(log), _best(log, live=2), _best(log, late=True)
-    live = [found.rows_per_s(_LIVE, answers=False) for found in (alone, two, both)]
+    both = _best(log, late=True)
+    alone, two, during = (
+        found.rows_per_s(_LIVE, answers=False) for found in (_best(log), _best(log, live=2), both)
+    )
     return CatchUpBeside(
         both.rows[False, _LIVE],
-        *live,
-        slowdown_percent=100 * (1 - live[2] / live[0]),
+        alone,
+        two,
+        during,
+        slowdown_percent=100 * (1 - during / alone),
         catch_up_rows_per_s=both.rows_per_s(_LATE, answers=True),
         answers_percent=100 * both.ns[True] / (both.ns[True] + both.ns[False]),
         held_mib=both.held_bytes / (1 << 20),

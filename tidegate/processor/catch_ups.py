@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from tidegate.changefeed.feed import FeedId
@@ -76,7 +77,7 @@ class CatchUpScan:
     Not ``holding``: versions above it have passed that are not held, so another scan has to follow.
     """
 
-    __slots__ = ("feed", "gap", "held", "held_bytes", "holding", "scan", "taken")
+    __slots__ = ("_held", "_held_keys", "feed", "gap", "held_bytes", "holding", "scan", "taken")
 
     def __init__(self, feed: PartitionFeed, state: RangeState, gap: Gap) -> None:
         self.feed, self.gap = feed, gap
@@ -92,7 +93,9 @@ class CatchUpScan:
             newest=newest,
         )
         self.holding = not feed.scans_only and upto >= state.high
-        self.held: list[Version] = []
+        #: By key; a heap of the keys tells those that a chunk covers without a look at all others.
+        self._held: dict[bytes, list[Version]] = {}
+        self._held_keys: list[bytes] = []
         self.held_bytes = 0
         self.taken = state.snapshots_taken
 
@@ -103,17 +106,23 @@ class CatchUpScan:
     def hold(self, version: Version) -> None:
         """Keep a version until the chunk that covers its key, unless it is in the scan, or its key was."""
         if self.holding and version.timestamp > self.scan.upto and self._is_ahead(version.key):
-            self.held.append(version)
+            versions = self._held.get(version.key)
+            if versions is None:
+                self._held[version.key] = [version]
+                heappush(self._held_keys, version.key)
+            else:
+                versions.append(version)
             self.held_bytes += _size(version)
 
     def hold_nothing(self) -> None:
         """Let go of what is held, and hold no more."""
-        self.holding, self.held, self.held_bytes = False, [], 0
+        self.holding, self._held, self._held_keys, self.held_bytes = False, {}, [], 0
 
     def release(self) -> list[Version]:
-        """What was held of the keys that are covered now."""
-        released = [version for version in self.held if not self._is_ahead(version.key)]
-        self.held = [version for version in self.held if self._is_ahead(version.key)]
+        """What was held of the keys that are covered now, key by key."""
+        released: list[Version] = []
+        while self._held_keys and self._held_keys[0] < self.scan.next_key:
+            released += self._held.pop(heappop(self._held_keys))
         self.held_bytes -= sum(map(_size, released))
         return released
 
@@ -384,7 +393,7 @@ class CatchUps:
                 elif scan is not None and scan.feed.id == feed_id:
                     scan.hold(version)
             self._committed.give(feed_id, passed)
-        if scan is not None and scan.held:
+        if scan is not None and scan.held_bytes:
             self._bound_held()
 
     def take_chunk(self, chunk: ScanChunk, log_time_ms: int) -> bool:
