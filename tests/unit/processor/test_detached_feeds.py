@@ -12,8 +12,8 @@ from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, at
 from tests.unit.processor.driving import Driven, rows_of, timestamp_of
 from tests.unit.processor.logs import PLAIN
-from tidegate.changefeed.control import Register
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.control import Register, Remove
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
 from tidegate.changefeed.options import InitialScan
 from tidegate.errors import StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
@@ -252,6 +252,8 @@ def test_a_scan_that_was_done_before_lacks_nothing_above_it() -> None:
     stuck.driven.processor.detach(FeedId("only"), stuck.run())
     (state,) = stuck.driven.processor._ranges
     assert state.lags == {}
+    stuck.driven.control(Remove(FeedId("only"), FIRST_EPOCH))
+    assert not stuck.driven.processor.is_spooling(FeedId("only"))
 
 
 def test_a_hand_off_of_what_was_promised_before_says_what_it_said() -> None:
