@@ -374,11 +374,13 @@ class Pipeline:
             self._framing.settle(feed_id, answer, result)
 
     def _look(self) -> None:
-        """Note the status once a second at most; also in the steps' thread."""
-        if self._status_behind and self._clock() >= self._status_due:
+        """Note the status once a second at most, for a twentieth of the time; in the steps' thread too."""
+        begun = self._clock()
+        if self._status_behind and begun >= self._status_due:
             self.status = self.processor.status()
             self._status_behind = False
-            self._status_due = self._clock() + _STATUS_S
+            taken_s = self._clock() - begun
+            self._status_due = begun + max(_STATUS_S, 20 * taken_s)
 
     async def _step_checkpoint(self) -> InFlight:
         self._checkpoint_due = self._clock() + FULL_CHECKPOINT_S

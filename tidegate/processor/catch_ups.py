@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Final, NamedTuple
 
 from tidegate.changefeed.feed import FeedId
@@ -26,6 +27,8 @@ from tidegate.rangefeed.scan import SCAN_REPEAT_MS, RangeScan, ScanPart
 from tidegate.rows.table_key import watched_parts
 from tidegate.spans import Span
 
+#: So many of a feed's ranges are looked at in a step for one that can be scanned.
+_LOOKED_AT: Final = 256
 _VERSION_BYTES: Final = 200  # of a version that is held, without its key and values
 _NOWHERE: Final = Offset(0)
 
@@ -216,9 +219,21 @@ class CatchUps:
         inherited = [gap for part in parts for gap in self._inherited(feed, state, part, hand_offs)]
         if inherited:
             state.inherited_lags.add(feed.id)
-            if self._detached.get(feed.id) is Detached.SPOOLING:
+            if self.is_spooling(feed.id) and self._lacks_others_rows(feed, state, parts, hand_offs):
                 self.stall(feed.id)  # what is lacking here was never spooled
         return [*gaps, *inherited]
+
+    def _lacks_others_rows(
+        self, feed: PartitionFeed, state: RangeState, parts: Iterable[Span], hand_offs: Iterable[HandOff]
+    ) -> bool:
+        """Whether a feed lacks more of new keys than ranges here have told: rows of those came out."""
+        own = [
+            hand_off._replace(lags=_amended(hand_off.lags, feed.id, ()))
+            if hand_off.claim.parent in self._ranges
+            else hand_off
+            for hand_off in hand_offs
+        ]
+        return any(True for part in parts for _ in self._inherited(feed, state, part, own))
 
     def _inherited(
         self, feed: PartitionFeed, state: RangeState, part: Span, hand_offs: Sequence[HandOff]
@@ -447,23 +462,31 @@ class CatchUps:
         passed_over = {*self._detached, *(item.feed_id for item in self._overtaken)}
         for feed_id in [feed_id for feed_id in self._lagging if feed_id not in passed_over]:
             lagging = self._lagging[feed_id]
-            range_id = next(filter(self._can_scan, lagging.ranges), None)
+            range_id = self._next_of(lagging)
             if range_id is not None:
                 self._lagging[feed_id] = self._lagging.pop(feed_id)  # the others come first next time
-                lagging.ranges.pop(range_id)
-                lagging.ranges[range_id] = None
                 self._begin(lagging.feed, self._ranges[range_id])
                 return True
         return False
+
+    def _next_of(self, lagging: _Lagging) -> RangeId | None:
+        """A range that can be scanned, of the next few; those that were looked at come last next time."""
+        for range_id in [*islice(lagging.ranges, _LOOKED_AT)]:
+            del lagging.ranges[range_id]
+            lagging.ranges[range_id] = None
+            if self._can_scan(range_id):
+                return range_id
+        return None
 
     def _can_scan(self, range_id: RangeId) -> bool:
         state = self._ranges[range_id]
         return state.checkpointable and range_id not in self._scans and not self._is_behind(range_id)
 
     def _begin(self, feed: PartitionFeed, state: RangeState) -> None:
-        gap = state.lags[feed.id][0]
+        gap = min(state.lags[feed.id], key=_completeness)
         if gap.complete_to is not None and gap.complete_to >= state.high:
-            self._set(self._touch(state.range_id), feed.id, state.lags[feed.id][1:])  # there is nothing
+            gaps = (other for other in state.lags[feed.id] if other is not gap)
+            self._set(self._touch(state.range_id), feed.id, joined(gaps))  # there is nothing
             return
         if not self._is_overtaken(feed, state, gap):
             self._scans[state.range_id] = CatchUpScan(feed, state, gap)
@@ -523,6 +546,11 @@ class CatchUps:
             sum(scan.held_bytes for scan in scans),
             reserve,
         )
+
+
+def _completeness(gap: Gap) -> tuple[bool, Timestamp, Span]:
+    """Gaps that are complete to the lowest come first, so that none waits for another for ever."""
+    return gap.complete_to is not None, gap.complete_to or ZERO, gap.span
 
 
 def _amended(lags: Iterable[Lag] | None, feed_id: FeedId, gaps: Gaps) -> tuple[Lag, ...]:

@@ -12,7 +12,7 @@ partitions' ranges, between batches. All are pure: no clock, no randomness, no I
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -404,28 +404,44 @@ class PartitionProcessor:
     def _emit(self, result: StepResult) -> None:
         """Let the rows of all versions so far come out, before anything else takes effect."""
         shared, parted = self._ranges.take_committed()
+        rows: list[Decoded] = []
         if shared:
             self._raise_high(max(version.timestamp for version in shared))
-            self._emit_shared(shared, parted, result)
-        for feed in self._feeds.active:
-            for delivery in parted.get(feed.id, ()):
-                self._deliver(feed, delivery, result)
+            rows = self._emit_shared(shared, parted, result)
+        if any(parted.values()):
+            known = dict(zip(map(id, shared), rows, strict=False))
+            for feed in self._feeds.active:
+                for delivery in parted.get(feed.id, ()):
+                    self._deliver(feed, delivery, known, result)
 
-    def _emit_shared(self, versions: list[Version], parted: Container[FeedId], result: StepResult) -> None:
+    def _emit_shared(
+        self, versions: list[Version], parted: Container[FeedId], result: StepResult
+    ) -> list[Decoded]:
+        """Returns the rows of the versions; none when no feed is given them."""
         feeds = self._feeds
         receivers = [feed for feed in feeds.active if feed.id not in parted and not feed.scans_only]
-        if receivers:
-            rows = self._rows.decode(versions, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
-            for feed in receivers:
-                self._emit_rows(feed, versions, rows, result)
+        if not receivers:
+            return []
+        rows = self._rows.decode(versions, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
+        for feed in receivers:
+            self._emit_rows(feed, versions, rows, result)
+        return rows
 
-    def _deliver(self, feed: PartitionFeed, delivery: Delivery, result: StepResult) -> None:
-        """What a feed is given alone."""
+    def _deliver(
+        self, feed: PartitionFeed, delivery: Delivery, known: Mapping[int, Decoded], result: StepResult
+    ) -> None:
+        """What a feed is given alone; ``known`` are rows by their versions' identity, read for others."""
         versions, scanned_at = delivery
         if feed.scans_only and scanned_at is None:
             return
         previous = feed.table_ids if feed.shows_previous else frozenset[int]()
-        rows = self._rows.decode(versions, feed.table_ids, previous, scanned_at=scanned_at)
+        new = versions if scanned_at is not None else [each for each in versions if id(each) not in known]
+        read = iter(self._rows.decode(new, feed.table_ids, previous, scanned_at=scanned_at))
+        rows = (
+            [*read]
+            if len(new) == len(versions)
+            else [known[id(each)] if id(each) in known else next(read) for each in versions]
+        )
         self._emit_rows(feed, versions, rows, result, scanned=scanned_at is not None)
 
     def _emit_rows(

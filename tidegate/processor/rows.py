@@ -177,6 +177,7 @@ class PartitionRows:
             return None
         if table_id not in wanted:
             return None
+        self._raise_high(table_id, scanned_at)
         try:
             row = self.catalog.at(table_id, scanned_at).decode(version.key, version.value)
             return None if row is None else row._replace(scanned_at=scanned_at)
@@ -193,9 +194,7 @@ class PartitionRows:
         timestamp = version.timestamp
         if table_id not in wanted or timestamp <= starts.rows.get(table_id, ZERO):
             return None
-        if timestamp > self._highs.get(table_id, ZERO):
-            self._highs[table_id] = timestamp
-            self._changed_highs.add(table_id)
+        self._raise_high(table_id, timestamp)
         try:
             codec = self.catalog.at(table_id, timestamp)
             row = codec.decode(version.key, version.value)
@@ -206,6 +205,11 @@ class PartitionRows:
             return row._replace(previous=_previous(codec, version))
         except FeedError as error:
             return TableRowError(table_id, version, error)
+
+    def _raise_high(self, table_id: int, timestamp: Timestamp) -> None:
+        if timestamp > self._highs.get(table_id, ZERO):
+            self._highs[table_id] = timestamp
+            self._changed_highs.add(table_id)
 
     def freeze(self) -> Iterator[StateChange]:
         """The rows of state that changed since the last call."""

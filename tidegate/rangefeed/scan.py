@@ -94,8 +94,12 @@ class RangeScan:
         return self.parts[0].span.start if self.parts else self.span.end
 
     def request(self, offset: int, log_time_ms: int) -> Scan:
-        """Ask for what is missing, at log position ``offset``, which gives the request its id."""
-        self.request_id, self.asked_ms, self.lacking = offset + 1, log_time_ms, False
+        """Ask for what is missing, at log position ``offset``, which gives the request its id.
+
+        The lowest bit says whether previous values are asked for: chunks do not tell.
+        """
+        self.request_id = 2 * (offset + 1) + self.with_prev
+        self.asked_ms, self.lacking = log_time_ms, False
         self.first_request_id = self.first_request_id or self.request_id
         return Scan(
             self.range_id,
@@ -135,6 +139,8 @@ class RangeScan:
     def _is_answered_by(self, chunk: ScanChunk) -> bool:
         """An answer to any of its requests counts, or one that takes long would never be taken."""
         if not self.first_request_id <= chunk.request_id <= self.request_id:
+            return False
+        if chunk.request_id % 2 != self.with_prev:
             return False
         asked = (None if self.newest else self.after, self.upto, not self.newest)
         return chunk.request_id != _NOT_ASKED and (chunk.after, chunk.upto, chunk.all_versions) == asked

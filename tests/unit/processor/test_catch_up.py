@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.feeds import WITH_MARKERS, activation
-from tests.hand_log import HandLog, HandRange, at
+from tests.hand_log import HandLog, HandRange, at, update_of
 from tests.unit.processor.driving import Driven, StoredState, rows_of, timestamp_of
 from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.control import Activate, Active, Register, Remove
@@ -475,3 +475,27 @@ def test_a_broken_range_that_never_comes_back_does_not_keep_a_feed_from_its_mark
     late.run()
     assert late.driven.processor.status().lagging != ()
     assert [feed.feed_id for feed in late.driven.processor.full_checkpoint().feeds] == ["live"]
+
+
+def test_a_descriptor_that_comes_behind_a_scan_that_it_governs_fails_the_feed() -> None:
+    late = _Late(_late(scan=InitialScan.YES, start=3))
+    late.range.scanned(late.scans[0], _kv(2, 1, "second"))
+    late.log.write(update_of(replace(PLAIN.descriptor, version=2, modified=at(2.5))))
+    late.run()
+    assert any("is valid from" in cause for cause in late.driven.causes)
+
+
+def test_an_answer_without_previous_values_is_none_to_a_feed_that_shows_them() -> None:
+    late = _Late(_late(cursor=1))
+    message = _late(cursor=1)
+    options = replace(message.definition.options, diff=True)
+    showing = replace(message.definition, id=FeedId("showing"), options=options)
+    late.driven.control(Remove(_LATE, FIRST_EPOCH))
+    late.driven.control(Register(showing), replace(message, definition=showing))
+    late.driven.step(())
+    first, second = late.scans
+    assert (first.after, first.upto, first.with_prev) == (second.after, second.upto, False)
+    late.range.scanned(first, _kv(2, 1, "second"))
+    late.run()
+    assert late.driven.causes == []
+    assert late.lagging
