@@ -66,7 +66,7 @@ from tidegate.changefeed.control import read_control
 from tidegate.errors import StateMismatch
 from tidegate.hlc import NANOS_PER_MS
 from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident
-from tidegate.processor.catch_ups import LaggingFeed
+from tidegate.processor.catch_ups import CatchUpLimits, LaggingFeed
 from tidegate.processor.exchange_codec import decode_exchange
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.processor.pushes import PushPolicy
@@ -223,7 +223,13 @@ class LogPartition:
         names, ids = self._app.topic_names, topology.topic_ids
         push = PushPolicy(settings.push_age_ms, settings.push_repeat_ms, settings.push_enabled)
         config = ProcessorConfig(
-            push, ids[names.log], ids[names.control], self._backlogs.queue, self._spill, detachable=True
+            push=push,
+            log_id=ids[names.log],
+            control_id=ids[names.control],
+            queue=self._backlogs.queue,
+            spill=self._spill,
+            catch_up=CatchUpLimits(settings.catch_up_scans, settings.catch_up_memory_bytes),
+            detachable=True,
         )
         rows = ((table, key, value) for table, key, value in store.rows() if value is not None)
         return PartitionProcessor.restore(self.partition, topology.partitions, config, rows)

@@ -105,6 +105,16 @@ class Settings(BaseSettings):
         description="Rows of one detached feed and partition on disk, in files under data_dir without names. "
         "Danger: beyond it the feed is stalled, and catches up by scans of the source.",
     )
+    catch_up_scans: PositiveInt = Field(
+        default=4,
+        description="Scans of the source that a partition has under way for feeds that start in the past, "
+        "with a scan, or lag. Danger: each is work for the source, and its rows go through the log.",
+    )
+    catch_up_memory_bytes: PositiveInt = Field(
+        default=64 << 20,
+        description="Rows that are committed during those scans and wait for them, of one partition. "
+        "Beyond it they are scanned for again.",
+    )
     commit_threads: PositiveInt = Field(
         default=8, description="Threads for transactions: that many partitions commit at the same time."
     )
