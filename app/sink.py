@@ -31,6 +31,8 @@ _QUEUE_KIB: Final = 512 << 10
 _CLOSE_S: Final = 5.0
 _TELL_AGAIN_S: Final = 10.0
 
+_GIVEN_UP: Final = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # noqa: SLF001 - its public codes
+
 _log = structlog.get_logger("tidegate.sink")
 
 
@@ -59,8 +61,13 @@ class Barrier:
             self._loop.call_soon_threadsafe(self._open)
 
     def delivered(self, error: KafkaError | None, message: Any) -> None:
-        """Count one row, or end the process when it was not delivered."""
+        """Count one row, or end the process when it was not delivered.
+
+        Rows that are given up where the sink is closed are those of detached feeds: nobody waits for them.
+        """
         if error is not None:
+            if error.code() in _GIVEN_UP:
+                return
             end_process(
                 DeliveryError(
                     f"A row for {message.topic()} partition {message.partition()}, key "

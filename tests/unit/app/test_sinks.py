@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -10,13 +11,16 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from pydantic import SecretStr
 
+import app.sink
 from app.machine import RealMachine
 from app.metrics import ReportCollector
 from app.report import SinkReport, WorkerReport
 from app.settings import SecurityProtocol, Settings
+from app.sink import Barrier
 from app.sinks import Sinks
 from app.topology import TopicAdmin
 from tidegate.errors import StatementError
+from tidegate.processor.batch import OutputRecord
 
 _OWN = "127.0.0.1:9"
 _SETTINGS = Settings(
@@ -83,6 +87,20 @@ def test_another_cluster_is_talked_to_with_the_workers_own_security() -> None:
 def test_what_waits_for_another_cluster_has_threads_of_its_own() -> None:
     with opened(Machine()) as sinks:
         assert sinks.of("kafka://127.0.0.2:9").threads is not sinks.own.threads
+
+
+def test_rows_that_a_closed_sink_gives_up_neither_end_the_process_nor_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[BaseException] = []
+    monkeypatch.setattr(app.sink, "end_process", ended.append)
+    loop = asyncio.new_event_loop()
+    with closing(loop), opened(Machine()) as sinks:
+        barrier = Barrier(1, loop)
+        row = OutputRecord("topic", 0, b"key", b"value", 1, [])
+        assert sinks.of("kafka://127.0.0.3:9").rows.send([row], barrier) == 1
+        sinks.close()
+        assert (ended, barrier.acknowledged.done()) == ([], False)
 
 
 def test_each_sink_has_its_metrics() -> None:
