@@ -66,7 +66,7 @@ from tidegate.changefeed.control import read_control
 from tidegate.errors import StateMismatch
 from tidegate.hlc import NANOS_PER_MS
 from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident
-from tidegate.processor.catch_ups import CatchUpLimits, LaggingFeed
+from tidegate.processor.catch_ups import CatchUpLimits, FeedLag
 from tidegate.processor.exchange_codec import decode_exchange
 from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
 from tidegate.processor.pushes import PushPolicy
@@ -429,7 +429,7 @@ def _with_status(
     )
 
 
-def _lagging(partition: int, item: LaggingFeed) -> LaggingReport:
+def _lagging(partition: int, item: FeedLag) -> LaggingReport:
     return LaggingReport(
         partition,
         item.feed_id,

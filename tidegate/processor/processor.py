@@ -283,24 +283,24 @@ class PartitionProcessor:
 
     def is_spooling(self, feed_id: FeedId) -> bool:
         """Whether a detached feed may be attached once all of its rows are acknowledged."""
-        return self._ranges.catch_ups.is_spooling(feed_id)
+        return self._ranges.lags.is_spooling(feed_id)
 
     def stall(self, feed_id: FeedId) -> StepResult:
         """Let no rows of a detached feed come out any more (K5)."""
-        self._ranges.catch_ups.stall(feed_id)
+        self._ranges.lags.stall(feed_id)
         return self._finish(StepResult(None), everything=False)
 
     def attach(self, feed_id: FeedId) -> StepResult:
         """Everything of a feed that `is_spooling` was acknowledged (K4). Raises ``StateError`` for others."""
         if not self.is_spooling(feed_id):
             raise StateError(f"feed {feed_id} lacks rows in log partition {self.partition}")
-        self._ranges.catch_ups.attach(feed_id)
+        self._ranges.lags.attach(feed_id)
         return self._finish(StepResult(None), everything=True)
 
     def resume(self, feed_id: FeedId) -> StepResult:
         """The sink of a detached feed takes rows: scan for what it lacks (K6)."""
         self._look_at_feeds()
-        self._ranges.catch_ups.resume(feed_id)
+        self._ranges.lags.resume(feed_id)
         result = StepResult(None)
         self._ask(result)
         return self._finish(result, everything=False)
@@ -309,7 +309,7 @@ class PartitionProcessor:
         """A hand-off that says what a feed lacks that was detached since."""
         if not isinstance(message, HandOff):
             return message
-        return self._ranges.catch_ups.amended(message, feed_id, certain)
+        return self._ranges.lags.amended(message, feed_id, certain)
 
     def full_checkpoint(self) -> PartitionCheckpoint:
         """The checkpoint of all ranges, for a frontier that starts anew."""
@@ -370,7 +370,7 @@ class PartitionProcessor:
         if self._feeds.active is not self._watched:
             self._watched = self._feeds.active
             self._ranges.release_unneeded()
-            self._ranges.catch_ups.look_at_feeds()
+            self._ranges.lags.look_at_feeds()
 
     def _ask(self, result: StepResult) -> None:
         """Ask for scans; what no scan can bring is told in the step that begins it."""
@@ -484,7 +484,7 @@ class PartitionProcessor:
 
     def _checkpoint(self, *, everything: bool) -> PartitionCheckpoint:
         ranges = self._ranges.checkpoints(self._feeds.watched_spans, everything=everything)
-        feeds = self._feeds.active_feeds(self._ranges.catch_ups.lagging)
+        feeds = self._feeds.active_feeds(self._ranges.lags.feeds)
         return PartitionCheckpoint(self.partition, self._position.offset, feeds, tuple(ranges))
 
     def _freeze(self) -> list[StateChange]:
@@ -522,7 +522,7 @@ class PartitionProcessor:
         self._read = self._position.offset if behind is None else Offset(behind - 1)
         self._rows.restore(others[StateTable.DESCRIPTORS])
         self._feeds.restore(value for _, value in others[StateTable.FEEDS])
-        self._ranges.catch_ups.restore()
+        self._ranges.lags.restore()
         require_sizes(self.partition, stored, self._sizes())
         require_digests(self.partition, stored, self._digests.digests(self._ranges.intents_hash))
 

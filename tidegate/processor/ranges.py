@@ -19,6 +19,7 @@ from tidegate.processor.committed import CommittedVersions, Delivery, scanned_ve
 from tidegate.processor.exchange import Exchanges
 from tidegate.processor.feeds import PartitionFeed, PartitionFeeds
 from tidegate.processor.journal import Certainty, Journal
+from tidegate.processor.lags import Lags
 from tidegate.processor.state_codec import chunk_rows, intent_rows, range_row
 from tidegate.processor.waiting import (
     Mutation,
@@ -97,13 +98,10 @@ class PartitionRanges:
         self._incidents: list[Incident] = []
         self._mutations: list[Mutation] = []
         self.committed = CommittedVersions()
+        is_behind = self._backlogs.__contains__
+        self.lags = Lags(feeds, self._ranges, self._touch, is_behind, self.committed)
         self.catch_ups = CatchUps(
-            feeds,
-            self._ranges,
-            self._touch,
-            self._backlogs.__contains__,
-            self.committed,
-            catch_up or CatchUpLimits(),
+            self.lags, self._ranges, self._touch, is_behind, self.committed, catch_up or CatchUpLimits()
         )
 
     def __iter__(self) -> Iterator[RangeState]:
@@ -130,7 +128,7 @@ class PartitionRanges:
 
     def settle_lags(self) -> bool:
         """Note what the changes of this step mean for feeds that lag; whether any does not lag any more."""
-        return self.catch_ups.settle(self._touched.values())
+        return self.lags.settle(self._touched.values())
 
     @property
     def ready(self) -> bool:
@@ -245,7 +243,7 @@ class PartitionRanges:
             self._quarantine(state, record, str(error), resolved)
             return
         if state.snapshots_taken > taken:
-            self.catch_ups.inherit(state, span, hand_offs.values())
+            self.lags.inherit(state, span, hand_offs.values())
 
     # ---- waiting ----
 
@@ -299,7 +297,7 @@ class PartitionRanges:
 
     def _begin_scan(self, state: RangeState, backlog: Backlog, scan: RangeScan) -> None:
         state.scan = backlog.scan = scan
-        self.catch_ups.foresee(state, scan.span)
+        self.lags.foresee(state, scan.span)
         self._leave_scan_behind(state, backlog)
 
     def _leave_scan_behind(self, state: RangeState, backlog: Backlog) -> None:
@@ -400,19 +398,19 @@ class PartitionRanges:
         """The feed was activated."""
         if self.journal is not None:
             self.journal.begin(feed.id)
-        self.catch_ups.begin(feed)
+        self.lags.begin(feed)
 
     def detach(self, feed: PartitionFeed) -> Certainty:
         """Take the rows of the feed from all steps that are not committed for lost."""
         assert self.journal is not None
         begun = feed.can_lag and self.journal.has_begun(feed.id)
         certain = Certainty(feed, self.journal.earlier(self), begun=begun)
-        self.catch_ups.detach(feed, certain)
+        self.lags.detach(feed, certain)
         return certain
 
     def take_committed(self) -> tuple[list[Version], Mapping[FeedId, Sequence[Delivery]]]:
         """The versions since the last call: of all feeds, and of those that are given them alone."""
-        return self.committed.take_out(self.catch_ups.lagging)
+        return self.committed.take_out(self.lags.feeds)
 
     def take_exchanges(self) -> list[Exchange]:
         """Claims and hand-offs for other partitions since the last call."""
@@ -543,7 +541,7 @@ class PartitionRanges:
             state = self._ranges[range_id] = RangeState(range_id)
         if self.journal is not None and range_id not in self._touched:
             self.journal.note(state)
-        state.serves = self.catch_ups.serves
+        state.serves = self.lags.serves
         self._touched[range_id] = state
         return state
 

@@ -8,7 +8,7 @@ from heapq import nsmallest
 from typing import Any, Final, NamedTuple
 
 from tidegate.hlc import ResolvedTimestamp
-from tidegate.processor.catch_ups import LaggingFeed
+from tidegate.processor.catch_ups import FeedLag
 from tidegate.processor.pushes import Pusher
 from tidegate.processor.range_facts import Condition, Json, OpenTxn, RangeFacts, ScanFacts
 from tidegate.processor.ranges import PartitionRanges
@@ -76,7 +76,7 @@ class PartitionStatus:
     backlog_entries: int = 0
     log_time_ms: int = 0
     spilled: SpillCounts = _NONE
-    lagging: tuple[LaggingFeed, ...] = ()
+    lagging: tuple[FeedLag, ...] = ()
 
 
 class RangeSpan(NamedTuple):
