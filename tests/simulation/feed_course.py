@@ -131,6 +131,10 @@ class FeedCourse:
         if not self.ended:
             self.messages.append(activate)
 
+    def is_removed(self, partition: int) -> bool:
+        """Whether a partition has forgotten the feed."""
+        return partition in self._removed
+
     def judge_of(self, partition: int) -> FeedJudge:
         """Who judges what a partition says of the feed now."""
         if self.judge is None or partition in self._removed:

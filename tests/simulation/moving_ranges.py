@@ -1,9 +1,10 @@
 """A store whose ranges split, merge and break, followed by partition processors that die and lag.
 
-Feeds come and go meanwhile: from the present, from the past, with an initial scan. Everything is a function
-of the seed: what the store does, which partition reads how far, when claims, hand-offs and messages about
-feeds arrive, when requests are answered or lost, when a processor begins anew from what it committed. What
-comes out is checked against the true history at every step.
+Feeds come and go meanwhile: from the present, from the past, with an initial scan; their sinks may stand
+still. Everything is a function of the seed: what the store does, which partition reads how far, when claims,
+hand-offs and messages about feeds arrive, when requests are answered or lost, when rows are acknowledged,
+when a processor begins anew from what it committed. What comes out is checked against the true history at
+every step.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tests.driven_sim import DrivenSim
 from tests.logs import EVENTFUL_MIX, Record
 from tests.simulation.feed_course import FeedCourse, FeedPlan, draw_feeds
 from tests.simulation.feed_judge import BrokenPromise
+from tests.simulation.standing_sinks import Window
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import ZERO, Timestamp
@@ -42,6 +44,7 @@ from tidegate.raftlog.request import RangeRequest, Scan
 from tidegate.rangefeed.handoff import receiver_of
 
 _CONFIG: Final = ProcessorConfig(PushPolicy(age_ms=500, repeat_ms=300))
+_TELL_ALL: Final = 0.05
 _DRAIN_ROUNDS: Final = 400
 _LEAP_MS: Final = 31_000  # what is missing for so long is asked for again
 #: The feed that is there from the beginning on.
@@ -52,7 +55,8 @@ _FIRST: Final = FeedPlan(0, None, InitialScan.NO, None, previous=False, first_ta
 class Troubles:
     """How likely each thing is at each turn; ``feeds`` come besides the one that is there from the start.
 
-    ``collect_ms``: versions that were replaced so long ago are collected; 0 is never.
+    ``collect_ms``: versions that were replaced so long ago are collected; 0 is never. ``stand_still``: a sink
+    does; 0 is also that results are committed at once.
     """
 
     split: float = 0.1
@@ -63,6 +67,7 @@ class Troubles:
     repeat_request: float = 0.05
     lose_chunk: float = 0.0
     leap: float = 0.0
+    stand_still: float = 0.0
     feeds: int = 0
     collect_ms: int = 0
     partitions: int = 3
@@ -80,6 +85,8 @@ class MovingRanges:
         self.logs: list[list[Record]] = [[] for _ in range(count)]
         self.exchanges: list[list[ExchangeRecord]] = [[] for _ in range(count)]
         self.requests: list[RangeRequest] = []
+        #: Rows that producers of processes have that are gone, by partition and feed.
+        self.late: list[tuple[int, FeedId, list[OutputRecord]]] = []
         self.feeds: dict[FeedId, FeedCourse] = {}
         self._control: list[ControlRecord] = []
         self._told: dict[FeedId, int] = defaultdict(int)
@@ -88,6 +95,7 @@ class MovingRanges:
         for _ in range(2):  # registered everywhere, then active everywhere, before anything happens
             for partition in self.partitions:
                 partition.control(10)
+                partition.settle()
 
     def _workload(self) -> Workload:
         if not self.troubles.feeds or self.rng.random() < 0.5:
@@ -122,7 +130,7 @@ class MovingRanges:
         for plan in plans:
             if plan.ends is not None and plan.ends >= turns:
                 self.rng.choice(list(self.feeds.values())).end()
-        self.troubles = replace(self.troubles, corrupt=0.0, lose_chunk=0.0)
+        self.troubles = replace(self.troubles, corrupt=0.0, lose_chunk=0.0, stand_still=0.0)
         for _ in range(_DRAIN_ROUNDS):
             self._drain()
             if self.complete:
@@ -163,12 +171,26 @@ class MovingRanges:
         if rng.random() < 0.5:
             rng.choice(self.partitions).exchange(rng.randint(1, 5))
         self._chance(troubles.restart, rng.choice(self.partitions).restart)
+        if troubles.stand_still:
+            self._look_at_sinks()
         if self.requests and rng.random() < 0.5:
             self._answer(lose=rng.random() < troubles.lose_request)
 
     def _chance(self, probability: float, action: Callable[[], object]) -> None:
         if self.rng.random() < probability:
             action()
+
+    def _look_at_sinks(self) -> None:
+        rng = self.rng
+        if rng.random() < self.troubles.stand_still:
+            feed_id = rng.choice(list(self.feeds))
+            for partition in self.partitions if rng.random() < 0.5 else [rng.choice(self.partitions)]:
+                partition.window.stand_still(feed_id)
+        for partition in self.partitions:
+            partition.look()
+        if self.late and rng.random() < 0.5:
+            number, feed_id, rows = self.late.pop(rng.randrange(len(self.late)))
+            self.note_rows(number, feed_id, rows[: rng.randint(0, len(rows))])
 
     def _leap(self) -> None:
         """A long time in which nothing is written."""
@@ -183,6 +205,7 @@ class MovingRanges:
         while self.requests:
             self._answer(lose=False)
         for partition in self.partitions:
+            partition.settle()
             partition.control(100)
             partition.read(10_000)
             partition.exchange(10_000)
@@ -230,9 +253,7 @@ class MovingRanges:
     # ---- what comes of it
 
     def note(self, number: int, result: StepResult) -> None:
-        """A result is durable: rows, then what the checkpoint says of them."""
-        for feed_id, records in result.outputs.items():
-            self.note_rows(number, feed_id, records)
+        """A result is durable, and its rows were acknowledged before."""
         for message in result.exchanges:
             to = partition_of(receiver_of(message), len(self.partitions))
             queue = self.exchanges[to]
@@ -247,9 +268,13 @@ class MovingRanges:
         self._post()
 
     def note_rows(self, number: int, feed_id: FeedId, records: Sequence[OutputRecord]) -> None:
-        """Rows are written, whether or not anything else of their batch ever is."""
-        for record in records:
-            self.feeds[feed_id].judge_of(number).see(record, self.sim.history)
+        """Rows are written, whether or not anything else of their batch ever is.
+
+        Those that come after the feed's end, from a sink that stood still, are nobody's.
+        """
+        feed = self.feeds[feed_id]
+        for record in records if not feed.is_removed(number) else ():
+            feed.judge_of(number).see(record, self.sim.history)
 
     def note_checkpoint(self, number: int, checkpoint: PartitionCheckpoint) -> None:
         """A checkpoint holds for the feeds that it names."""
@@ -283,19 +308,21 @@ class MovingRanges:
 
 
 class Partition:
-    """A partition's processor, what it has committed, and its place in the logs."""
+    """A partition's processor, what it has committed and what not yet, and its place in the logs."""
 
     def __init__(self, run: MovingRanges, number: int) -> None:
         self._run = run
         self._number = number
         self._state: dict[tuple[StateTable, bytes], bytes] = {}
-        self.processor = PartitionProcessor(number, run.troubles.partitions, _CONFIG)
+        self._config = replace(_CONFIG, detachable=run.troubles.stand_still > 0)
+        self.processor = PartitionProcessor(number, run.troubles.partitions, self._config)
+        self.window = self._window()
 
     def control(self, count: int) -> None:
         """Take up messages about feeds."""
         records = self._run.control_from(self.processor.next_control_offset, count)
-        if records:
-            self._commit(self.processor.control(records))
+        if records and self.window.has_room:
+            self._add(self.processor.control(records))
             self._go_on()
 
     def read(self, count: int) -> None:
@@ -303,43 +330,68 @@ class Partition:
         log = self._run.logs[self._number]
         start = int(self.processor.next_offset or 0)
         for first in range(start, min(start + count, len(log)), 7):
-            if self.processor.held:
+            if self.processor.held or not self.window.has_room:
                 return
-            self._commit(self.processor.step(log[first : min(first + 7, start + count)]))
+            self._add(self.processor.step(log[first : min(first + 7, start + count)]))
             self._go_on()
 
     def exchange(self, count: int) -> None:
         """Take up messages of other partitions."""
         start = int(self.processor.next_hand_off)
         records: Sequence[ExchangeRecord] = self._run.exchanges[self._number][start : start + count]
-        if records:
-            self._commit(self.processor.exchange(records))
+        if records and self.window.has_room:
+            self._add(self.processor.exchange(records))
             self._go_on()
+
+    def look(self) -> None:
+        """See how far sinks follow; at times tell of all ranges."""
+        self.window.look()
+        if self._run.rng.random() < _TELL_ALL:
+            self._add(StepResult(None, checkpoint=self.processor.full_checkpoint()))
+        self._go_on()
+
+    def settle(self) -> None:
+        """All sinks follow, and everything is committed."""
+        self.window.wake_all()
+        self.window.settle()
+        self._go_on()
 
     def restart(self) -> None:
         """Begin anew with what was committed, behind rows that were written all the same."""
         if not self.processor.held:
             log = self._run.logs[self._number]
             start = int(self.processor.next_offset or 0)
-            lost = self.processor.step(log[start : start + 5])
-            for feed_id, records in lost.outputs.items():
-                for written in self._some_of(records):
-                    self._run.note_rows(self._number, feed_id, written)
+            self.window.add(self.processor.step(log[start : start + 5]))
+        late = [(self._number, feed_id, records) for feed_id, records in self.window.die() if records]
+        if self._run.troubles.stand_still:
+            self._run.late += late
         rows = ((table, key, value) for (table, key), value in self._state.items())
         count = self._run.troubles.partitions
-        self.processor = PartitionProcessor.restore(self._number, count, _CONFIG, rows)
+        self.processor = PartitionProcessor.restore(self._number, count, self._config, rows)
+        self.window = self._window(self.window.standing)
         self._run.note_checkpoint(self._number, self.processor.full_checkpoint())
 
-    def _some_of(self, records: Sequence[OutputRecord]) -> list[list[OutputRecord]]:
-        """What is written of a batch before a crash: of each output partition the first rows."""
-        places: dict[tuple[str, int], list[OutputRecord]] = defaultdict(list)
-        for record in records:
-            places[record.topic, record.partition].append(record)
-        return [place[: self._run.rng.randint(0, len(place))] for place in places.values()]
+    def _window(self, standing: Sequence[FeedId] = ()) -> Window:
+        return Window(
+            self.processor,
+            self._run.rng,
+            lambda feed_id, rows: self._run.note_rows(self._number, feed_id, rows),
+            self._commit,
+            standing,
+        )
 
     def _go_on(self) -> None:
-        while self.processor.ready:
-            self._commit(self.processor.step(()))
+        while self.processor.ready and self.window.has_room:
+            self._add(self.processor.step(()))
+
+    def _add(self, result: StepResult) -> None:
+        for feed_id, rows in result.outputs.items():
+            if rows:
+                self._run.feeds[feed_id].judge_of(self._number)
+        self.window.add(result)
+        self.window.acknowledge()
+        if not self._run.troubles.stand_still:
+            self.window.commit()
 
     def _commit(self, result: StepResult) -> None:
         for table, key, value in result.changes:

@@ -67,3 +67,13 @@ def test_a_feed_that_the_store_overtakes_fails_and_no_other() -> None:
 @pytest.mark.parametrize("number", range(2))
 def test_feeds_lag_through_everything_for_a_fresh_seed(number: int) -> None:
     _hold(_FRESH.getrandbits(32) + number, Troubles(lose_chunk=0.05, feeds=4), turns=40)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sinks_stand_still_through_splits_merges_and_crashes(seed: int) -> None:
+    _hold(seed, replace(_QUIET, split=0.2, merge=0.15, restart=0.1, stand_still=0.4, feeds=2), turns=30)
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_sinks_stand_still_through_everything_for_a_fresh_seed(number: int) -> None:
+    _hold(_FRESH.getrandbits(32) + number, Troubles(lose_chunk=0.05, stand_still=0.4, feeds=2), turns=30)

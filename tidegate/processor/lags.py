@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.changefeed.feed import FeedId
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.committed import CommittedVersions
 from tidegate.processor.feeds import PartitionFeed, PartitionFeeds
 from tidegate.processor.journal import Certainty, Earlier
@@ -15,6 +15,7 @@ from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed.gap import Gap, Gaps, Lag, clipped, joined, remainder
 from tidegate.rangefeed.handoff import HandOff
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
+from tidegate.rangefeed.scan import RangeScan
 from tidegate.rows.table_key import watched_parts
 from tidegate.spans import Span
 
@@ -95,16 +96,32 @@ class Lags:
         """The range has taken a snapshot; ``before`` are the keys that it had, the others came to it."""
         assert state.span is not None
         new, told = _not_in(before, state.span), list(hand_offs)
+        certain = min((hand_off.resolved for hand_off in told), default=ZERO)
         for feed in self._feeds.active:
             gaps = self._with_inherited(feed, state, new, told)
+            gaps += self._lost_if_detached(feed, gaps, new, certain)
             self.set(state, feed.id, joined(clipped(gaps, state.span)))
 
-    def foresee(self, state: RangeState, span: Span) -> None:
-        """The range is going to scan for what was missed of ``span``. A feed that lacks more of its keys than
-        the scan brings must not be given the scan's rows first."""
-        new, told = _not_in(state.span, span), list(state.hand_offs.values())
+    def foresee(self, state: RangeState, scan: RangeScan) -> None:
+        """The range is going to scan for what was missed. A feed that lacks more of its keys than the scan
+        brings must not be given the scan's rows first."""
+        new, told = _not_in(state.span, scan.span), list(state.hand_offs.values())
         for feed in self._feeds.active:
-            self.set(state, feed.id, joined(self._with_inherited(feed, state, new, told)))
+            gaps = self._with_inherited(feed, state, new, told)
+            gaps += self._lost_if_detached(feed, gaps, new, scan.since)
+            self.set(state, feed.id, joined(gaps))
+
+    def _lost_if_detached(
+        self, feed: PartitionFeed, gaps: Sequence[Gap], new: Sequence[Span], certain: Timestamp
+    ) -> list[Gap]:
+        """What a detached feed may lack of ``new`` keys beside ``gaps``: all above ``certain`` that comes out
+        while it is detached."""
+        if feed.id not in self._detached or feed.scans_only:
+            return []
+        lacking = [gap.span for gap in gaps]
+        rests = (rest for span in new for rest in remainder(span, lacking))
+        parts = (part for rest in rests for part in watched_parts(rest, feed.spans))
+        return [Gap(part, max(certain, feed.start)) for part in parts]
 
     def _with_inherited(
         self, feed: PartitionFeed, state: RangeState, new: Sequence[Span], hand_offs: Sequence[HandOff]

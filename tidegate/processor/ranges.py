@@ -297,7 +297,7 @@ class PartitionRanges:
 
     def _begin_scan(self, state: RangeState, backlog: Backlog, scan: RangeScan) -> None:
         state.scan = backlog.scan = scan
-        self.lags.foresee(state, scan.span)
+        self.lags.foresee(state, scan)
         self._leave_scan_behind(state, backlog)
 
     def _leave_scan_behind(self, state: RangeState, backlog: Backlog) -> None:

@@ -222,6 +222,37 @@ def test_of_keys_of_another_partition_what_was_handed_off_is_certain(
     assert state.lags == {_STUCK: (Gap(_WATCHED, at(certain)),)}
 
 
+def test_what_comes_out_of_keys_that_came_after_the_detachment_may_be_lost_too() -> None:
+    log = HandLog(partitions=3)
+    log.describe(PLAIN)
+    driven = Driven(PartitionProcessor(0, 3, ProcessorConfig(detachable=True)))
+    driven.control(activation([PLAIN.descriptor], start=at(1), feed_id="stuck"))
+    driven.note(driven.processor.detach(_STUCK, driven.results))
+    child = _born(driven, log, 5)
+    (state,) = driven.processor._ranges
+    assert state.lags == {_STUCK: (Gap(_WATCHED, at(5)),)}
+    child.apply(PLAIN.put(10, 1, "ten"), close=10)
+    assert _times([driven.step(log.partitions[0][2:])], _STUCK) == [at(10)], "and it goes to the spool"
+    driven.note(driven.processor.attach(_STUCK))
+    assert state.lags == {}
+
+
+def test_what_is_scanned_for_after_the_detachment_may_be_lost_too() -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    begun = HandRange(log, RangeId(1), PLAIN.span)
+    begun.snapshot(close=9, high=8)
+    driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(detachable=True)))
+    driven.control(activation([PLAIN.descriptor], start=at(1), feed_id="stuck"))
+    driven.note(driven.processor.detach(_STUCK, driven.results))
+    driven.step(log.partitions[0])
+    (scan,) = _scans(driven.results)
+    begun.scanned(scan, _kv(7, 1, "seven"))
+    assert _times([driven.step(log.partitions[0][2:])], _STUCK) == [at(7)]
+    (state,) = driven.processor._ranges
+    assert state.lags == {_STUCK: (Gap(_WATCHED, at(1)),)}
+
+
 @pytest.mark.parametrize(
     ("options", "lacking"),
     [({"cursor": at(1)}, at(1)), ({"initial_scan": InitialScan.YES}, None)],
