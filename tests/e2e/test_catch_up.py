@@ -85,6 +85,7 @@ def test_a_worker_that_dies_amid_a_scan(broker: KafkaBroker, topic_prefix: str, 
         assert successor.stop() == 0, successor.text
 
 
+@pytest.mark.soak
 def test_a_feed_that_is_a_scan_only_succeeds_whoever_dies_between_the_steps(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:

@@ -95,6 +95,7 @@ def test_two_feeds_on_two_clusters_have_their_rows_and_markers_there(
     assert worker.stop() == 0, worker.text
 
 
+@pytest.mark.soak
 def test_markers_on_a_topic_of_their_own_name_the_ends_of_the_sinks_topics(
     scenario: Scenario, other: KafkaBroker
 ) -> None:
@@ -172,6 +173,7 @@ def scenario_feed(scenario: Scenario) -> FeedDefinition:
     return activation(scenario.log.tables, options, sink_uri=f"kafka://{scenario.bootstrap}").definition
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("point", ["before-the-marker", "in-an-open-marker"])
 def test_crash_between_progress_and_a_marker_on_the_other_cluster(
     scenario: Scenario, other: KafkaBroker, point: str
