@@ -109,7 +109,8 @@ class MovingRanges:
     def _store(self) -> StoreOptions:
         return StoreOptions(
             partitions=self.troubles.partitions,
-            closed_lag_ms=100,
+            # what is not committed has to be resolved at times
+            closed_lag_ms=20 if self.troubles.stand_still else 100,
             heartbeat_ms=100,
             write_rate=400.0,
             snapshot_interval_ms=700,

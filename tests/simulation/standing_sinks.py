@@ -19,9 +19,9 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.processor.batch import OutputRecord, StepResult
 from tidegate.processor.processor import PartitionProcessor
 
-_ROOM_MAX: Final = 5
-_WAKE: Final = 0.15  # all of these are probabilities, per look
-_DETACH: Final = 0.3
+_ROOM_MAX: Final = 10
+_WAKE: Final = 0.1  # all of these are probabilities, per look
+_DETACH: Final = 0.25
 _LOSE_SPOOL: Final = 0.1
 _HALF: Final = 0.5
 
