@@ -41,7 +41,7 @@ from tidegate.client.worker_status import fetch_status, worker_url
 @click.option("--json", "as_json", is_flag=True, help="Print the worker's JSON as it is.")
 @app_id_option
 def status(app_id: str, urls: tuple[str, ...], data_dir: Path, timeout_s: float, as_json: bool) -> None:
-    """Show a worker's partitions and feeds, and its slowest, parked and quarantined ranges.
+    """Show a worker's partitions, feeds, sinks, and its slowest, parked and quarantined ranges.
 
     Of several workers each comes with its own: a range is where its log partition is.
     """
