@@ -190,6 +190,8 @@ class CatchUps:
     def _look_for_removed(self, touched: Iterable[RangeState]) -> None:
         for state in touched if self._lags.feeds else ():
             for feed_id, lagging in self._lags.feeds.items():
+                if self._lags.is_spooling(feed_id):
+                    continue  # its rows are on their way
                 any(self._is_overtaken(lagging.feed, state, gap) for gap in state.lags.get(feed_id, ()))
 
     def _is_overtaken(self, feed: PartitionFeed, state: RangeState, gap: Gap) -> bool:

@@ -236,7 +236,7 @@ class RangeState:
             # The trigger may be that of a merge, whose other side has not handed off yet.
             return None if self.quarantine is None else self._hand_off_of_a_hole(claim)
         if index <= self.applied:
-            promised = self._promised(index)
+            promised = self._promised(claim)
             return HandOff(claim, promised.resolved, complete=True, span=promised.span, lags=promised.lags)
         if self.quarantine is not None:
             return self._hand_off_of_a_hole(claim)
@@ -248,10 +248,16 @@ class RangeState:
         complete = self._hole(claim.last_index).complete_for(claim.span)
         return HandOff(claim, complete, complete=False, span=self.span, lags=self._told_lags())
 
-    def _promised(self, index: RaftIndex) -> Promise:
-        """What it had promised at an index that it has applied; at the last one it is as it was."""
-        kept = next((promise for promise in self.promises if promise.at == index), None)
-        if kept is None and index == self.applied and self.status is RangeStatus.LIVE:
+    def _promised(self, claim: Claim) -> Promise:
+        """What it had promised at an index that it has applied; at the last one it is as it was.
+
+        Of several at one index, as of a range that merges and is merged away at once, the last one counts
+        that has keys of the claim: what it has none of went elsewhere before.
+        """
+        at = [promise for promise in self.promises if promise.at == claim.last_index]
+        shared = (promise for promise in at if promise.span is not None and promise.span.overlaps(claim.span))
+        kept = next(reversed([*shared]), None) or next(iter(at), None)
+        if kept is None and claim.last_index == self.applied and self.status is RangeStatus.LIVE:
             return self._promise_of_now()
         return kept or _NO_PROMISE
 

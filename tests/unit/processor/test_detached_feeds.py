@@ -378,3 +378,24 @@ def test_a_range_in_which_nothing_is_lacking_does_not_fail_a_feed() -> None:
     stuck.range.snapshot(close=8, high=3, gc=7)
     stuck.run()
     assert stuck.driven.causes == []
+
+
+def test_what_the_store_removes_does_not_concern_a_feed_whose_rows_are_spooled() -> None:
+    stuck = _Stuck()
+    stuck.detach()
+    stuck.range.snapshot(close=4, high=3, gc=3.5)
+    stuck.run()
+    assert stuck.driven.causes == []
+    attached = stuck.driven.note(stuck.driven.processor.attach(_STUCK))
+    assert _names(attached) == {_STUCK, _OTHER}
+
+
+def test_a_stalled_feed_fails_once_the_store_has_removed_what_it_lacks() -> None:
+    stuck = _Stuck()
+    stuck.detach()
+    stuck.driven.note(stuck.driven.processor.stall(_STUCK))
+    stuck.range.snapshot(close=4, high=3, gc=3.5)
+    stuck.run()
+    (cause,) = stuck.driven.causes
+    assert str(at(2)) in cause
+    assert str(at(3.5)) in cause

@@ -324,6 +324,22 @@ def test_a_range_whose_keys_are_all_claimed_has_ended_though_nothing_says_so() -
     assert state.apply(RangeEnd(_ID, Generation(1), RaftIndex(11))) == []
 
 
+def test_of_two_promises_at_one_index_the_one_counts_that_has_the_keys_which_are_claimed() -> None:
+    low, high, wide = Span(b"a", b"m"), Span(b"m", b"z"), Span(b"a", b"zz")
+    split = _live(_command(11, closed=9, trigger=Trigger.SPLIT))
+    split.apply(_snapshot(11, generation=2, closed=9)._replace(span=low))
+    split.apply(RangeEnd(_ID, Generation(2), RaftIndex(11)))
+    merged = _live(_command(11, closed=9, trigger=Trigger.MERGE))
+    merged.apply(_snapshot(11, generation=2, closed=9)._replace(span=wide))
+    merged.lags = {"late": (Gap(wide, Timestamp(3)),)}
+    merged.apply(RangeEnd(_ID, Generation(2), RaftIndex(11)))
+    claims = [(split, low), (split, high), (merged, wide), (merged, low)]
+    answers = [state.answer(_claim(11)._replace(span=span)) for state, span in claims]
+    assert [answer and answer.span for answer in answers] == [low, _SPAN, wide, wide]
+    assert answers[2] is not None
+    assert answers[2].lags == (Lag("late", (Gap(wide, Timestamp(3)),)),)
+
+
 def test_a_range_of_whose_keys_some_are_claimed_goes_on() -> None:
     state = _live(_command(11, closed=9))
     state.give_up(_claim(11)._replace(span=Span(_SPAN.start, _SPAN.start + b"\x01")))
