@@ -237,6 +237,11 @@ class SimProducer:
             raise KafkaException(_fenced_error())
 
     @property
+    def is_transactional(self) -> bool:
+        """Whether a transaction says what becomes of its records."""
+        return self._id is not None
+
+    @property
     def may_send(self) -> bool:
         """Whether the coordinator lets records of the next transaction in."""
         return not self._busy
@@ -276,6 +281,7 @@ class _Lane:
         self._place = place
         self._queue: deque[tuple[SentRecord, _Delivered]] = deque()
         self._sending = False
+        self._refused = False
         self._answered_at = 0.0
 
     def add(self, record: SentRecord, delivered: _Delivered) -> None:
@@ -283,8 +289,9 @@ class _Lane:
         self.wake()
 
     def wake(self) -> None:
-        """Send what is queued, unless a request is on its way."""
-        if self._queue and not self._sending and self._producer.may_send:
+        """Send what is queued, unless a request is on its way, or one was refused: an idempotent producer's
+        later requests are refused then as well, for their sequence has a gap."""
+        if self._queue and not self._sending and not self._refused and self._producer.may_send:
             self._sending = True
             network, scheduler = self._machine.network, self._machine.scheduler
             scheduler.after(network.delay(), self._send, self._machine.process)
@@ -306,6 +313,7 @@ class _Lane:
         process.light("rows")
         if network.happens(network.options.refused):
             error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed to write any more")
+            self._refused = not self._producer.is_transactional
         else:
             try:
                 first = self._producer.append(self._place, [record for record, _ in batch])
