@@ -438,7 +438,7 @@ def _lagging(partition: int, item: FeedLag) -> LaggingReport:
         item.waiting,
         item.scans,
         item.held_bytes,
-        item.reserve_ns // NANOS_PER_MS,
+        None if item.reserve_ns is None else item.reserve_ns // NANOS_PER_MS,
     )
 
 

@@ -11,7 +11,7 @@ from app.ending import guarded_task
 from app.report import Reporter, WorkerReport
 
 _LOOK_S: Final = 5.0
-#: It is given when so much is left of what there was when the feed was first seen to lag.
+#: It is given when so much is left of what there was when that was first known.
 _SHARE: Final = 0.1
 
 _log = structlog.get_logger("tidegate.gc")
@@ -32,8 +32,11 @@ class GcAlarm:
             del self._first[place]
             self._told.discard(place)
         for place, item in reserves.items():
-            first = self._first.setdefault(place, item.gc_reserve_ms)
-            if item.gc_reserve_ms < first * _SHARE and place not in self._told:
+            left_ms = item.gc_reserve_ms
+            if left_ms is None:
+                continue
+            first_ms = self._first.setdefault(place, left_ms)
+            if left_ms < first_ms * _SHARE and place not in self._told:
                 self._told.add(place)
                 _log.warning(
                     "the store will soon have removed what a feed still lacks, and the feed will fail then: "
@@ -42,7 +45,7 @@ class GcAlarm:
                     partition=item.partition,
                     range_id=item.range_id,
                     complete_to=item.complete_to,
-                    left_s=item.gc_reserve_ms // 1_000,
+                    left_s=left_ms // 1_000,
                 )
 
 

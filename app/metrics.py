@@ -160,7 +160,8 @@ def _lagging(lagging: Iterable[LaggingReport]) -> Iterable[GaugeMetricFamily]:
         place = [str(item.partition), item.feed]
         ranges.add_metric(place, item.ranges)
         held.add_metric(place, item.held_bytes)
-        reserve.add_metric(place, item.gc_reserve_ms / 1_000)
+        if item.gc_reserve_ms is not None:
+            reserve.add_metric(place, item.gc_reserve_ms / 1_000)
     return ranges, held, reserve
 
 

@@ -51,7 +51,7 @@ class LaggingReport:
 
     ``complete_to`` is what it has of range ``range_id``, which has least; ``None`` before its initial scan.
     ``scans`` are under way for it, and hold ``held_bytes``. Once ``gc_reserve_ms`` is used up the store has
-    removed what is lacking, and the feed fails.
+    removed what is lacking, and the feed fails; ``None`` while no Snapshot has told what is removed.
     """
 
     partition: int
@@ -61,7 +61,7 @@ class LaggingReport:
     range_id: int
     scans: int
     held_bytes: int
-    gc_reserve_ms: int
+    gc_reserve_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)

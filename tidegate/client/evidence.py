@@ -69,7 +69,7 @@ class LaggingEvidence:
     complete_to: Timestamp | None
     range_id: RangeId
     scans: int
-    gc_reserve_ms: int
+    gc_reserve_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)

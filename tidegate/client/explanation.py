@@ -391,7 +391,7 @@ def _scans(evidence: Evidence, lagging: LaggingEvidence) -> str:
 
 def _reserve(lagging: LaggingEvidence) -> str:
     """How near the feed is to its end, where that is worth a thought."""
-    if lagging.gc_reserve_ms > _RESERVE_MS:
+    if lagging.gc_reserve_ms is None or lagging.gc_reserve_ms > _RESERVE_MS:
         return ""
     return (
         f" What it lacks is {duration(lagging.gc_reserve_ms)} above what the store has removed; at 0 the "

@@ -50,7 +50,8 @@ class FeedLag(NamedTuple):
 
     ``complete_to`` is the lowest of what it has of their keys, ``None`` as long as its initial scan has not
     come everywhere. ``waiting`` is one of the ranges, ``scans`` are under way, and hold ``held_bytes``.
-    ``reserve_ns`` is how far the lowest is above its range's GC threshold.
+    ``reserve_ns`` is how far what it has is above its range's GC threshold, where that is nearest; ``None``
+    while no Snapshot of these ranges has told of a threshold.
     """
 
     feed_id: FeedId
@@ -59,7 +60,7 @@ class FeedLag(NamedTuple):
     waiting: RangeId
     scans: int
     held_bytes: int
-    reserve_ns: int
+    reserve_ns: int | None
 
 
 class CatchUps:
@@ -234,7 +235,8 @@ class CatchUps:
         ]
         lowest, state = min(gaps, key=lambda item: (item[0] or ZERO, item[1].range_id))
         scans = [scan for scan in self._scans.values() if scan.feed.id == feed.id]
-        reserve = min((done or feed.start).wall - at.gc_threshold.wall for done, at in gaps)
+        told = ((done or feed.start, at.gc_threshold) for done, at in gaps if at.gc_threshold > ZERO)
+        reserve = min((has.wall - threshold.wall for has, threshold in told), default=None)
         return FeedLag(
             feed.id,
             len(lagging.ranges),

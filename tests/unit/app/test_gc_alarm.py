@@ -8,7 +8,7 @@ from app.gc_alarm import GcAlarm
 from app.report import LaggingReport, PartitionReport, WorkerReport
 
 
-def _report(*reserves_ms: int) -> WorkerReport:
+def _report(*reserves_ms: int | None) -> WorkerReport:
     lagging = tuple(
         LaggingReport(3, f"feed{number}", 1, "5.0", 7, 0, 0, reserve)
         for number, reserve in enumerate(reserves_ms)
@@ -35,3 +35,9 @@ def test_a_feed_that_lags_anew_is_warned_of_anew() -> None:
 
 def test_a_feed_that_has_little_from_the_beginning_is_measured_by_that() -> None:
     assert _told(_report(100), _report(20), _report(9)) == ["feed0"]
+
+
+def test_what_is_left_is_measured_by_the_first_that_is_known() -> None:
+    """Before that nothing is known to be removed, and what there is later is not little beside it."""
+    assert _told(_report(None), _report(1_000), _report(101), _report(None), _report(100)) == []
+    assert _told(_report(None), _report(1_000), _report(None), _report(99)) == ["feed0"]

@@ -9,6 +9,7 @@ from app.metrics import ReportCollector
 from app.report import (
     DeliveryReport,
     FeedReport,
+    LaggingReport,
     ParkedReport,
     PartitionReport,
     QuarantineReport,
@@ -20,6 +21,8 @@ _PARKED = ParkedReport(0, 7, "parked", 90, 3, 4_500, parents=(5,))
 _HEALING = ParkedReport(0, 8, "healing", 80, 2, 61_000)
 _SPOOLING = DeliveryReport(0, "bank", "spooling", 10, 900)
 _CATCHING_UP = DeliveryReport(1, "bank", "catching up", 0, 0)
+_NEAR = LaggingReport(0, "bank", 2, "5.0000000000", 7, 0, 30, 4_500)
+_UNKNOWN = LaggingReport(1, "bank", 1, None, 8, 0, 0, None)
 _REPORT = WorkerReport(
     "app",
     None,
@@ -40,9 +43,12 @@ _REPORT = WorkerReport(
             spilled_transactions=5,
             spill_bytes=900,
             restore_ms=250,
+            lagging=(_NEAR,),
             deliveries=(_SPOOLING,),
         ),
-        PartitionReport(1, "restoring", quarantined=(_HOLE,), deliveries=(_CATCHING_UP,)),
+        PartitionReport(
+            1, "restoring", quarantined=(_HOLE,), lagging=(_UNKNOWN,), deliveries=(_CATCHING_UP,)
+        ),
     ),
     feeds=(FeedReport("bank", 1, "5.0000000000", 34, ""),),
 )
@@ -74,6 +80,17 @@ def test_each_feed_is_seen_in_each_partition() -> None:
     } <= samples()
     shown = [(row["partition"], row["state"]) for row in _REPORT.as_json()["deliveries"]]
     assert shown == [(0, "spooling"), (1, "catching up")]
+
+
+def test_how_near_a_feed_is_to_its_end_is_a_gauge_only_where_it_is_known() -> None:
+    shown = {line for line in samples() if line.startswith("tidegate_feed_")}
+    assert {
+        'tidegate_feed_lagging_ranges{feed="bank",partition="0"} 2.0',
+        'tidegate_feed_lagging_ranges{feed="bank",partition="1"} 1.0',
+    } <= shown
+    reserves = [line for line in shown if line.startswith("tidegate_feed_gc_reserve")]
+    assert reserves == ['tidegate_feed_gc_reserve_seconds{feed="bank",partition="0"} 4.5']
+    assert [row["gc_reserve_ms"] for row in _REPORT.as_json()["lagging_feeds"]] == [4_500, None]
 
 
 def test_ranges_that_wait_are_counted_with_the_age_of_the_oldest() -> None:

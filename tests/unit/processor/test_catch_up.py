@@ -107,6 +107,11 @@ class _Late:
     def lagging(self) -> bool:
         return bool(self.driven.processor.status().lagging)
 
+    @property
+    def reserve_ns(self) -> int | None:
+        (lag,) = self.driven.processor.status().lagging
+        return lag.reserve_ns
+
 
 def _times(record: OutputRecord) -> tuple[bytes, Timestamp, Timestamp]:
     row = parse_record(record.key, record.value)
@@ -243,6 +248,24 @@ def test_what_the_store_has_removed_fails_the_feed_by_a_sentence_with_both_times
     assert str(message.start) in cause
     assert str(at(3)) in cause
     assert late.live[-1] == at(2)
+
+
+def test_how_near_a_feed_is_to_its_end_is_not_known_before_a_snapshot_tells_what_is_removed() -> None:
+    late = _Late(_late(cursor=1))
+    assert late.reserve_ns is None
+    late.range.snapshot(close=2, high=2, gc=0.25)
+    late.run()
+    assert late.reserve_ns == 750_000_000
+
+
+def test_a_range_that_has_told_no_threshold_does_not_hide_one_that_has() -> None:
+    late = _Late(_late(cursor=1))
+    right = late.range.split(_MIDDLE, 2, close=4)
+    late.run()
+    assert late.reserve_ns is None
+    right.snapshot(close=4, high=4, gc=0.25)
+    late.run()
+    assert late.reserve_ns == 750_000_000
 
 
 def test_a_feed_that_is_removed_leaves_no_gaps() -> None:
