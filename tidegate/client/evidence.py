@@ -73,6 +73,18 @@ class LaggingEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class DeliveryEvidence:
+    """How the feed's rows leave a log partition, as its worker tells of it (``app.report.DeliveryReport``
+    has the meanings)."""
+
+    partition: int
+    state: str
+    worker: str
+    waiting_bytes: int
+    spool_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class RegistryEvidence:
     """A feed whose rows wait for its schema registry, on ``worker``."""
 
@@ -96,6 +108,7 @@ class Workers:
     frontier: FrontierEvidence | None = None
     registries: tuple[RegistryEvidence, ...] = ()
     lagging: tuple[LaggingEvidence, ...] = ()
+    deliveries: tuple[DeliveryEvidence, ...] = ()
     push_enabled: bool = True
     push_age_ms: int = 0
     silent: tuple[str, ...] = ()
@@ -207,6 +220,12 @@ def _read(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[str, ...]
             _lagging(row)
             for status in statuses.values()
             for row in status["lagging_feeds"]
+            if row["feed"] == feed_id
+        ),
+        tuple(
+            DeliveryEvidence(row["partition"], row["state"], url, row["waiting_bytes"], row["spool_bytes"])
+            for url, status in statuses.items()
+            for row in status["deliveries"]
             if row["feed"] == feed_id
         ),
         all(each["push_enabled"] for each in settings),

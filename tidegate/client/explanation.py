@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tidegate.changefeed.feed import FeedState
-from tidegate.client.evidence import Evidence, FrontierEvidence, LaggingEvidence, PartitionEvidence
-from tidegate.client.finding import Cause, Finding, Keys, duration
+from tidegate.client.evidence import Evidence, FrontierEvidence, PartitionEvidence
+from tidegate.client.finding import SEVERAL, Cause, Finding, Keys, duration
+from tidegate.client.lag_findings import lag_findings
 from tidegate.client.range_findings import USUAL_LAG_MS, RangeFindings, owner_text
-from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
+from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.processor.range_facts import Condition, RangeFacts
 from tidegate.processor.status import RangeSpan
 from tidegate.spans import Span
 
-_SEVERAL: Final = 3  # of one kind are named
-_RESERVE_MS: Final = 86_400_000  # more than a day before versions are removed is nothing to speak of
 _UNACKNOWLEDGED_MS: Final = 5_000  # younger rows are on their way
 
 
@@ -78,16 +77,16 @@ def explain(evidence: Evidence) -> Explanation:
 def _findings(evidence: Evidence, keys: Keys) -> list[Finding]:
     if evidence.feed.status not in (FeedState.RUNNING, FeedState.STARTING):
         return _not_running(evidence)
-    frontier = evidence.workers.frontier
+    frontier, lags = evidence.workers.frontier, lag_findings(evidence)
     if frontier is None:
-        return [_no_frontier(evidence), *_silent(evidence)]
+        return [_no_frontier(evidence), *lags, *_silent(evidence)]
     holding = _Span(evidence, frontier, keys).findings()
     markers = list(_markers(frontier))
-    if evidence.workers.lagging:
+    if lags:
         # A frontier that knows less than the ranges is what a feed that lags looks like from there.
         known = (Cause.FRONTIER, Cause.NOTHING)
         others = [finding for finding in holding if finding.cause not in known]
-        return [*_lagging(evidence), *others, *markers]
+        return [*lags, *others, *markers]
     if holding[0].cause is Cause.NOTHING and markers:
         return [*markers, *holding[1:]]
     return [*holding, *markers]
@@ -125,8 +124,8 @@ class _Span:
         yield from unseen
         if unseen:
             return
-        named = "; ".join(self._keys.span(gap) for gap in gaps[:_SEVERAL])
-        more = f" and {len(gaps) - _SEVERAL} more" if len(gaps) > _SEVERAL else ""
+        named = "; ".join(self._keys.span(gap) for gap in gaps[:SEVERAL])
+        more = f" and {len(gaps) - SEVERAL} more" if len(gaps) > SEVERAL else ""
         count = self._evidence.workers.log_partitions
         behind = [each for each in self._evidence.workers.partitions if each.lag_records]
         hint = (
@@ -140,7 +139,7 @@ class _Span:
             f"Keys {named}{more} were reported by nobody: no range in any of the {count} log partitions has "
             f"them, and no marker passes {self._frontier.resolved} before one does. {hint} the source's set "
             "of ranges has a hole there; have it write a Snapshot of the range that these keys belong to.",
-            {"gaps": [{"start": gap.start.hex(), "end": gap.end.hex()} for gap in gaps[:_SEVERAL]]},
+            {"gaps": [{"start": gap.start.hex(), "end": gap.end.hex()} for gap in gaps[:SEVERAL]]},
         )
 
     def _gaps(self) -> list[Span]:
@@ -170,10 +169,10 @@ class _Span:
         yield found
         others = [each.range_id for _, each in slow if each.range_id != facts.range_id]
         if others and found.cause is not Cause.NOTHING:
-            named = ", ".join(map(str, others[:_SEVERAL]))
+            named = ", ".join(map(str, others[:SEVERAL]))
             yield Finding(
                 found.cause,
-                f"Ranges {named}{' and others' if len(others) > _SEVERAL else ''} are not further either.",
+                f"Ranges {named}{' and others' if len(others) > SEVERAL else ''} are not further either.",
                 {"ranges": others},
             )
 
@@ -211,7 +210,7 @@ class _Span:
     def _overlaps(self) -> Iterator[Finding]:
         live = (item for item in self._spans if item.live)
         both = [(one, other) for one, other in _neighbours(live) if one.span.overlaps(other.span)]
-        for one, other in both[:_SEVERAL]:
+        for one, other in both[:SEVERAL]:
             common = one.span.intersect(other.span)
             assert common is not None
             yield Finding(
@@ -271,7 +270,7 @@ def _trouble(evidence: Evidence, partition: PartitionEvidence) -> Iterator[Findi
         )
     elif partition.state == "waiting":
         waits = [wait for wait in evidence.workers.registries if wait.worker == partition.worker]
-        told = "; ".join(f"{each.registry} for feed {each.feed} ({each.cause})" for each in waits[:_SEVERAL])
+        told = "; ".join(f"{each.registry} for feed {each.feed} ({each.cause})" for each in waits[:SEVERAL])
         yield Finding(
             Cause.REGISTRY,
             f"{name} waits at offset {partition.next_offset} with a batch for a schema registry: "
@@ -316,10 +315,10 @@ def _unseen(evidence: Evidence) -> Iterator[Finding]:
 def _absent(evidence: Evidence) -> Iterator[Finding]:
     absent = [n for n in range(evidence.workers.log_partitions) if evidence.partition(n) is None]
     if absent:
-        told = ", ".join(f"{number} is {owner_text(evidence, number)}" for number in absent[:_SEVERAL])
+        told = ", ".join(f"{number} is {owner_text(evidence, number)}" for number in absent[:SEVERAL])
         yield Finding(
             Cause.WORKERS,
-            f"Log partition {told}{' and so on' if len(absent) > _SEVERAL else ''}: what it has of the span "
+            f"Log partition {told}{' and so on' if len(absent) > SEVERAL else ''}: what it has of the span "
             "is not known. Start a worker for it, or name the one that has it by --url.",
             {"partitions": absent},
         )
@@ -329,74 +328,6 @@ def _absent(evidence: Evidence) -> Iterator[Finding]:
 def _silent(evidence: Evidence) -> Iterator[Finding]:
     for sentence in evidence.workers.silent:
         yield Finding(Cause.WORKERS, sentence)
-
-
-# ---- a feed that lags
-
-
-def _lagging(evidence: Evidence) -> Iterator[Finding]:
-    """Where the feed lacks rows, what has least first."""
-    places = sorted(evidence.workers.lagging, key=lambda each: (each.complete_to or ZERO, each.partition))
-    for each in places[:_SEVERAL]:
-        yield _lagging_in(evidence, each)
-    if len(places) > _SEVERAL:
-        numbers = [each.partition for each in places[_SEVERAL:]]
-        yield Finding(
-            Cause.LAGGING,
-            f"So it does in log partitions {', '.join(map(str, numbers))}.",
-            {"partitions": numbers},
-        )
-
-
-def _lagging_in(evidence: Evidence, lagging: LaggingEvidence) -> Finding:
-    has, scans, reserve = _has(evidence, lagging), _scans(evidence, lagging), _reserve(lagging)
-    return Finding(
-        Cause.LAGGING,
-        f"The feed lacks rows of {_counted(lagging.ranges, 'range')} of log partition {lagging.partition}, "
-        f"and its high-water waits for them: {has}. {scans}.{reserve}",
-        {
-            "partition": lagging.partition,
-            "range_id": lagging.range_id,
-            "ranges": lagging.ranges,
-            "complete_to": None if lagging.complete_to is None else str(lagging.complete_to),
-            "scans": lagging.scans,
-            "gc_reserve_ms": lagging.gc_reserve_ms,
-        },
-    )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _has(evidence: Evidence, lagging: LaggingEvidence) -> str:
-    """What there is of the range that has least."""
-    if lagging.complete_to is None:
-        return f"the initial scan has not come to the end of range {lagging.range_id}"
-    return (
-        f"of range {lagging.range_id} it has what was committed up to {lagging.complete_to}, "
-        f"{duration(evidence.now_ms - lagging.complete_to.wall_ms)} behind the present"
-    )
-
-
-def _scans(evidence: Evidence, lagging: LaggingEvidence) -> str:
-    if not lagging.scans:
-        return "No scan is under way there: others come first, or its ranges wait or are broken themselves"
-    requests = f"{evidence.workers.log.removesuffix('raftlog')}requests"
-    return (
-        f"There {'is' if lagging.scans == 1 else 'are'} {_counted(lagging.scans, 'scan')} under way; should "
-        f"that not change, check that the source reads {requests} and answers scans"
-    )
-
-
-def _reserve(lagging: LaggingEvidence) -> str:
-    """How near the feed is to its end, where that is worth a thought."""
-    if lagging.gc_reserve_ms is None or lagging.gc_reserve_ms > _RESERVE_MS:
-        return ""
-    return (
-        f" What it lacks is {duration(lagging.gc_reserve_ms)} above what the store has removed; at 0 the "
-        "feed fails. A longer gc.ttlseconds of the tables gives it time."
-    )
 
 
 # ---- the feed itself

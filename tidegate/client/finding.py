@@ -5,13 +5,17 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tidegate.changefeed.feed import FeedTarget
 from tidegate.errors import EncodingError
 from tidegate.rows.pretty import pretty_key
 from tidegate.rows.table_key import table_id_of
 from tidegate.spans import Span
+
+#: Of things of one kind so many are named.
+SEVERAL: Final = 3
+_STEP: Final = 1024
 
 
 class Cause(enum.Enum):
@@ -26,6 +30,7 @@ class Cause(enum.Enum):
     HELD = "held"
     REGISTRY = "schema_registry"
     SINK = "sink"
+    """Rows are not acknowledged, or the feed is detached since they were not for too long."""
     READING = "reading"
     """The worker is behind with the log."""
     UNCOVERED = "uncovered"
@@ -86,3 +91,20 @@ def duration(ms: int) -> str:
     if abs(ms) < 120_000:
         return f"{ms / 1_000:.1f} s"
     return f"{ms / 60_000:.0f} min" if abs(ms) < 7_200_000 else f"{ms / 3_600_000:.1f} h"
+
+
+def counted(count: int, what: str) -> str:
+    """``1 range``, ``2 ranges``."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def size(count: int) -> str:
+    """Of bytes: ``1 byte``, ``900 bytes``, ``12.0 KiB``, ``1.5 GiB``."""
+    if count < _STEP:
+        return counted(count, "byte")
+    amount = count / _STEP
+    for unit in ("KiB", "MiB"):
+        if amount < _STEP:
+            return f"{amount:.1f} {unit}"
+        amount /= _STEP
+    return f"{amount:.1f} GiB"

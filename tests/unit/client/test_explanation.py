@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from app.report import DeliveryReport, LaggingReport, PartitionReport, WorkerReport
 from tests.feeds import activation
 from tests.hand_log import at, txn
 from tests.unit.processor.logs import OTHER, PLAIN
@@ -16,15 +17,17 @@ from tidegate.changefeed.job_records import DropRecord, ProgressRecord, StateRec
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.cluster import GroupMember
 from tidegate.client.evidence import (
+    DeliveryEvidence,
     Evidence,
     FrontierEvidence,
     LaggingEvidence,
     PartitionEvidence,
     RegistryEvidence,
     Workers,
+    read_workers,
 )
 from tidegate.client.explanation import Explanation, explain
-from tidegate.client.finding import Cause
+from tidegate.client.finding import Cause, size
 from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 from tidegate.processor.pushes import LastPush
 from tidegate.processor.range_facts import Condition, OpenTxn, RangeFacts, ScanFacts
@@ -482,6 +485,121 @@ def test_a_feed_whose_scan_is_not_done_has_no_high_water() -> None:
     explanation = answer(evidence(frontier=stuck, lagging=(lagging(1, None),)), Cause.LAGGING)
     assert (explanation.high_water, explanation.lag_ms) == (None, None)
     assert explanation.to_json()["high_water"] is None
+
+
+def test_a_reserve_that_nobody_knows_is_no_figure() -> None:
+    explanation = answer(evidence(lagging=(lagging(1, at(30), gc_reserve_ms=None),)), Cause.LAGGING)
+    assert "the store has removed" not in explanation.answer.sentence
+    assert explanation.answer.facts["gc_reserve_ms"] is None
+
+
+# ---- sinks that do not follow
+
+
+def delivery(partition: int, state: str, **more: Any) -> DeliveryEvidence:
+    """How the feed's rows leave a partition: 2 KiB wait in memory, 3 MiB on disk."""
+    return replace(DeliveryEvidence(partition, state, _URL, 2 << 10, 3 << 20), **more)
+
+
+def test_a_spooling_sink_is_told_before_what_the_feed_lacks_and_before_its_frontier() -> None:
+    """The gaps of a feed that is detached are not scanned for, so nothing is to be sought at the source."""
+    further = (live(7, _LOW, resolved=at(90)), live(8, _HIGH, resolved=at(90)))
+    places = (lagging(1, at(40), scans=0), lagging(2, at(50), scans=0))
+    explanation = answer(
+        evidence(*further, lagging=places, deliveries=(delivery(1, "spooling"), delivery(2, "catching up"))),
+        Cause.SINK,
+        "The sink 127.0.0.1:9 does not acknowledge the feed's rows of log partition 1",
+        "detached there (spooling), 2.0 KiB of rows wait in its producer and 3.0 MiB in its spool",
+        "Nothing is lost",
+        "Check that the brokers of that cluster run",
+        "docs/operations.md",
+    )
+    facts = explanation.answer.facts
+    assert (facts["partition"], facts["state"], facts["worker"]) == (1, "spooling", _URL)
+    assert (facts["waiting_bytes"], facts["spool_bytes"], facts["sink"]) == (2 << 10, 3 << 20, "127.0.0.1:9")
+    assert [each.cause for each in explanation.findings] == [Cause.SINK, Cause.LAGGING, Cause.LAGGING]
+    detached, attached = (each.sentence for each in explanation.findings[1:])
+    assert "log partition 1" in detached
+    assert "No scan is under way there: its sink has to follow first" in detached
+    assert "others come first" in attached
+
+
+def test_a_stalled_sink_is_told_before_one_that_is_spooling() -> None:
+    both = (delivery(0, "live"), delivery(1, "spooling"), delivery(2, "stalled", spool_bytes=0))
+    explanation = answer(
+        evidence(live(7, _SPAN), deliveries=both),
+        Cause.SINK,
+        "log partition 2",
+        "detached there (stalled)",
+        "2.0 KiB of rows wait in its producer",
+        "scans bring what it lacks",
+        "gc.ttlseconds",
+    )
+    assert [each.facts["partition"] for each in explanation.findings if each.cause is Cause.SINK] == [2, 1]
+
+
+@pytest.mark.parametrize("state", ["live", "catching up"])
+def test_a_sink_that_follows_is_not_told_of(state: str) -> None:
+    explanation = answer(
+        evidence(live(7, _SPAN, closed=_STUCK), deliveries=(delivery(1, state),)), Cause.CLOSED
+    )
+    assert len(explanation.findings) == 1
+
+
+def test_of_many_partitions_with_a_sink_that_does_not_follow_some_are_told_in_full() -> None:
+    stuck = tuple(delivery(number, "spooling") for number in range(5))
+    explanation = answer(evidence(deliveries=stuck), Cause.SINK)
+    sentences = [each.sentence for each in explanation.findings if each.cause is Cause.SINK]
+    assert len(sentences) == 4
+    assert sentences[-1] == "So it is in log partitions 3, 4."
+
+
+def test_a_sink_is_told_of_when_the_frontier_is_not_known() -> None:
+    explanation = answer(evidence(no_frontier=True, deliveries=(delivery(1, "stalled"),)), Cause.WORKERS)
+    assert explanation.findings[1].cause is Cause.SINK
+
+
+def test_what_workers_say_of_the_feed_is_taken_and_not_what_they_say_of_others() -> None:
+    partitions = tuple(
+        PartitionReport(
+            number,
+            "running",
+            lagging=(
+                LaggingReport(number, "bank", 2, None, 7, 0, 0, None),
+                LaggingReport(number, "other", 1, str(at(30)), 7, 0, 0, 5),
+            ),
+            deliveries=(
+                DeliveryReport(number, "bank", "spooling", 10, 900),
+                DeliveryReport(number, "other", "stalled", 20, 0),
+            ),
+        )
+        for number in range(2)
+    )
+    reports = {
+        f"http://w{each.partition}": WorkerReport("app", None, "raftlog", 2, 1, (each,)).as_json()
+        for each in partitions
+    }
+    told = read_workers(_FEED.feed_id, json.loads(json.dumps(reports)))
+    assert told.deliveries == (
+        DeliveryEvidence(0, "spooling", "http://w0", 10, 900),
+        DeliveryEvidence(1, "spooling", "http://w1", 10, 900),
+    )
+    assert told.lagging == tuple(LaggingEvidence(number, 2, None, RangeId(7), 0, None) for number in range(2))
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1, "1 byte"),
+        (1023, "1023 bytes"),
+        (1024, "1.0 KiB"),
+        (5 << 20, "5.0 MiB"),
+        (3 << 29, "1.5 GiB"),
+        (2 << 40, "2048.0 GiB"),
+    ],
+)
+def test_bytes_are_told_in_units(count: int, text: str) -> None:
+    assert size(count) == text
 
 
 # ---- feeds that do not run
