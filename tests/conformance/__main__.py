@@ -1,4 +1,6 @@
-"""``python -m tests.conformance FILE.jsonl ...``: run vectors; ``--list-kinds``: what is claimed.
+"""``python -m tests.conformance [FILE.jsonl ...]``: run vectors; ``--list-kinds``: what is claimed.
+
+Without a file all of ``tests/conformance/vectors`` are run.
 
 Cases of a kind that is not claimed are skipped, and so are those that use an option which this version
 refuses as not supported yet. Cases without a kind are of kind changefeed, which is claimed group by group:
@@ -11,16 +13,25 @@ import argparse
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Final
 
 from tests.conformance.case import Case, Malformed, kind_of, read_lines
 from tests.conformance.registry import CHECKS
 from tests.conformance.runner import Outcome, run_files
 
+_VECTORS: Final = Path(__file__).parent / "vectors"
+
 
 def main() -> int:
     """Print failing cases and a count; 1 if any case failed, 2 if there was nothing to run."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE.jsonl")
+    parser.add_argument(
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="FILE.jsonl",
+        help="files of cases, one in a line; by default all of tests/conformance/vectors",
+    )
     parser.add_argument(
         "--list-kinds",
         action="store_true",
@@ -30,9 +41,10 @@ def main() -> int:
     if arguments.list_kinds:
         print("\n".join(_kinds_in(arguments.files) if arguments.files else sorted(CHECKS)))
         return 0
-    if not arguments.files:
-        parser.error("name at least one file of cases")
-    return _run(arguments.files)
+    files = arguments.files or sorted(_VECTORS.glob("*.jsonl"))
+    if not files:
+        parser.error(f"there are no files of cases in {_VECTORS}: name at least one")
+    return _run(files)
 
 
 def _kinds_in(files: list[Path]) -> list[str]:

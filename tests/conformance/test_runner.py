@@ -196,6 +196,19 @@ def test_the_command_counts_and_names_failures(tmp_path: Path) -> None:
     assert done.returncode == 1
 
 
+def test_the_command_runs_all_vectors_when_no_file_is_named() -> None:
+    vectors = (Path(__file__).parent / "vectors").glob("*.jsonl")
+    cases = sum(
+        1 for path in vectors for line in path.read_text(encoding="utf-8").split("\n") if line.strip()
+    )
+    done = run()
+    assert (done.returncode, done.stderr) == (0, "")
+    counts = dict(part.split(" ")[::-1] for part in done.stdout.strip().split(", "))
+    assert counts["failed"] == "0"
+    assert sum(map(int, counts.values())) == cases > 0
+    assert "all of tests/conformance/vectors" in " ".join(run("--help").stdout.split())
+
+
 @pytest.mark.parametrize("line", ['{"id": "one", ', "{]", "[1]", "3", "x" * 10, '{"id": "\\ud800'])
 def test_a_line_that_is_no_case_fails_by_file_and_line_and_does_not_end_the_run(
     line: str, tmp_path: Path
