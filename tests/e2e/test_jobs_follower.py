@@ -18,7 +18,9 @@ from app.jobs_follower import JobsFollower
 from app.machine import REAL
 from app.report import FeedReport
 from app.settings import Settings
+from app.sinks import Sinks
 from app.topics import Topics
+from app.topology import TopicAdmin
 from app.transaction import Record, TransactionalProducer
 from stack.kafka import KafkaBroker
 from tests.feeds import activation
@@ -178,6 +180,7 @@ def test_feeds_whose_owners_died_in_transactions_begin_at_what_was_persisted(
 
     async def main() -> None:
         follower = JobsFollower(jobs.settings)
+        sinks = Sinks(jobs.settings, TopicAdmin(jobs.settings), threads)
         app: Any = SimpleNamespace(
             settings=jobs.settings,
             topic_names=Topics.of(jobs.settings),
@@ -186,7 +189,7 @@ def test_feeds_whose_owners_died_in_transactions_begin_at_what_was_persisted(
             runtime=SimpleNamespace(
                 threads=SimpleNamespace(commits=threads),
                 schema_ids=None,  # feeds without markers ask for nothing
-                admin=SimpleNamespace(ends=None),
+                sinks=sinks,
                 machine=REAL,
             ),
         )
