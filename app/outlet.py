@@ -153,6 +153,7 @@ class Outlet:
         for parcel in self._parcels:
             parcel.barrier.forget(len(parcel.rows) - parcel.first)
             parcel.rows = parcel.rows[: parcel.first]
+            parcel.bytes = _size(parcel.rows)
 
     # ---- state
 

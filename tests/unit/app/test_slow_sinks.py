@@ -705,6 +705,19 @@ def test_a_full_spool_stalls_the_feed(tmp_path: Path) -> None:
     _run(scenario)
 
 
+def test_what_a_stalled_feed_has_thrown_away_waits_no_more(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        owner = _started(tmp_path, spool_bytes=2 * _VALUE_BYTES)
+        owner.kafka.sinks[_SLOW].room = 1
+        await owner.offer(3)
+        await owner.passes(_STALL_S + 2)
+        await owner.offer(10)
+        assert owner.report(_SLOW) == OutletReport(_SLOW, OutletState.STALLED, _VALUE_BYTES + 1, 0)
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
 def test_a_spool_that_cannot_be_written_stalls_the_feed(tmp_path: Path) -> None:
     async def scenario() -> None:
         (tmp_path / "file").write_bytes(b"")
