@@ -65,6 +65,7 @@ def test_what_was_committed_above_a_cursor(broker: KafkaBroker, topic_prefix: st
         assert "incident" not in worker.text
 
 
+@pytest.mark.soak
 def test_a_worker_that_dies_amid_a_scan(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> None:
     """Its successor goes on where chunks were committed: what is repeated is less than the whole."""
     with live_load(

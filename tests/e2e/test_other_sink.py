@@ -117,6 +117,7 @@ def test_markers_on_a_topic_of_their_own_name_the_ends_of_the_sinks_topics(
     assert run("verify", "--feed", "away", *kafka).exit_code == 0, feed
 
 
+@pytest.mark.soak
 def test_a_sink_that_goes_away_loses_nothing_and_the_worker_lives(
     scenario: Scenario, other: KafkaBroker
 ) -> None:

@@ -72,6 +72,7 @@ class _Two:
         return time.time() - float(feed["resolved_lag_ms"]) / 1_000
 
 
+@pytest.mark.soak
 def test_a_sink_that_stands_still_for_a_while_holds_back_its_own_feed_only(
     broker: KafkaBroker, other: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:
