@@ -47,7 +47,8 @@ class LiveLoad:
         self.app_id = f"{prefix}app"
         self._directory = directory
         self._history = directory / "history"
-        self._connection = KafkaConnection(bootstrap)
+        # A committed reader waits for open transactions, and those for a processor that others want as well.
+        self._connection = KafkaConnection(bootstrap, timeout_s=60)
         self._board = Board(prefix)
         self._jobs: Jobs | None = None
         self._feed_id: FeedId | None = None
