@@ -16,7 +16,8 @@ from typing import Any, Final, TypeVar
 import structlog
 from faust.types import TP
 
-from agents.feed_registries import Admitted, FeedRegistries, Refused, Verdict, marker_schemas
+from agents.admission import Admitted, Refused, Verdict
+from agents.feed_registries import FeedRegistries, marker_schemas
 from agents.feed_sinks import FeedSinks
 from app.ending import guarded_task
 from app.fetched import FetchedBatch

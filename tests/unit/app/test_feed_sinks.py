@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from agents.feed_registries import Admitted, Refused, Verdict, Waiting
+from agents.admission import Admitted, Refused, Verdict, Waiting
 from agents.feed_sinks import FeedSinks
 from app.machine import RealMachine
 from app.settings import Settings
