@@ -58,13 +58,15 @@ class Change(enum.Enum):
 class OutletLimits:
     """How far a sink may fall behind, for each feed and log partition; see ``app.settings``.
 
-    ``directory`` is where spools lie, ``stall_s`` are seconds.
+    ``directory`` is where spools lie, ``stall_s`` are seconds; ``drain_s`` those from the moment on that the
+    partition is let go of.
     """
 
     directory: Path
     memory_bytes: int
     spool_bytes: int
     stall_s: float
+    drain_s: float
 
     @property
     def look_s(self) -> float:
@@ -169,13 +171,16 @@ class Outlet:
         """Whether its rows fill the memory that they may, and there should be no more."""
         return self.state is OutletState.LIVE and self._waiting_bytes > self._limits.memory_bytes
 
-    def look(self, now: float) -> Change | None:
-        """What the feed's rows have come to, at ``now`` seconds of a monotonic clock."""
+    def look(self, now: float, *, is_last: bool = False) -> Change | None:
+        """What the feed's rows have come to, at ``now`` seconds of a monotonic clock.
+
+        ``is_last``: batches cannot wait for them any longer.
+        """
         is_empty = self.is_empty
         match self.state:
             case OutletState.LIVE:
                 self._measure(now)
-                return Change.DETACH if self._is_slow else None
+                return Change.DETACH if self._is_slow or (is_last and not is_empty) else None
             case OutletState.SPOOLING if self._lost:
                 return Change.STALL
             case OutletState.SPOOLING:

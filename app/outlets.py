@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -42,6 +43,7 @@ class Outlets:
         self._acknowledged = acknowledged
         self._outlets: dict[FeedId, Outlet] = {}
         self._ended: set[FeedId] = set()
+        self._last_look_at = math.inf
 
     # ---- rows
 
@@ -87,9 +89,14 @@ class Outlets:
         """
         now = self._clock()
         self._sweep()
-        looks = [(outlet.look(now), feed_id) for feed_id, outlet in self._outlets.items()]
+        is_last = now >= self._last_look_at
+        looks = [(outlet.look(now, is_last=is_last), feed_id) for feed_id, outlet in self._outlets.items()]
         changes = [(change, feed_id) for change, feed_id in looks if change is not None]
         return min(changes, key=lambda found: found[0] is not Change.DETACH, default=None)
+
+    def let_go(self) -> None:
+        """The partition is let go of: batches wait for rows for ``drain_s`` more and no longer."""
+        self._last_look_at = self._clock() + self._limits.drain_s
 
     def become(self, change: Change, feed_id: FeedId) -> None:
         """The processor is told of it with the next step."""

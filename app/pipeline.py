@@ -198,9 +198,11 @@ class Pipeline:
         """Step nothing more, and return when all that was in flight is durable.
 
         A batch that waits for a schema registry was never in flight: it is given up, for that could be long.
-        Rows of feeds that are detached are given up, and a sink that does not follow has its feeds detached.
+        Rows of feeds that are detached are given up, and a sink that does not follow has its feeds detached,
+        at the latest when the time for it runs out.
         """
         self._draining = True
+        self.outlets.let_go()
         self._input.set()
         await asyncio.gather(*self._tasks)
         self.outlets.close()

@@ -42,6 +42,7 @@ class Runtime:
                 settings.feed_memory_bytes,
                 settings.feed_spool_bytes,
                 settings.sink_stall_ms / 1_000,
+                settings.drain_sinks_ms / 1_000,
             ),
         )
 

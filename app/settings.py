@@ -166,9 +166,10 @@ class Settings(BaseSettings):
         description="Alarm when a row has waited longer for its acknowledgement; rows never expire.",
     )
     sink_stall_ms: PositiveInt = Field(
-        default=30_000,
+        default=15_000,
         description="How long a batch may wait for the acknowledgement of a feed's rows, and other feeds "
-        "with it, before the feed is detached. Danger: too short, and feeds of a sink that is only busy lag.",
+        "with it, before the feed is detached; at most half of drain_timeout_ms. Danger: too short, and "
+        "feeds of a sink that is only busy lag.",
     )
     standby_refresh_ms: Annotated[int, Field(ge=0)] = Field(
         default=0,
@@ -182,7 +183,8 @@ class Settings(BaseSettings):
     drain_timeout_ms: PositiveInt = Field(
         default=30_000,
         description="How long revoked partitions may take to finish what is in flight, and a stopping worker "
-        "as well; afterwards the process ends and its successor repeats that work.",
+        "as well; afterwards the process ends and its successor repeats that work. Half of it is for sinks: "
+        "feeds whose rows are not acknowledged by then are detached.",
     )
 
     # ---- operation
@@ -225,6 +227,21 @@ class Settings(BaseSettings):
         ):
             raise ValueError(f"{self.security_protocol.value} needs sasl_username and sasl_password")
         return self
+
+    @model_validator(mode="after")
+    def _sinks_stall_within_a_drain(self) -> Self:
+        if self.sink_stall_ms > self.drain_sinks_ms:
+            raise ValueError(
+                f"sink_stall_ms is {self.sink_stall_ms}, but must be at most half of drain_timeout_ms "
+                f"({self.drain_timeout_ms}): a worker that lets go of its partitions would end before it "
+                "stops waiting for a sink"
+            )
+        return self
+
+    @property
+    def drain_sinks_ms(self) -> int:
+        """How long partitions that are let go of wait for sinks: the other half is for the last commits."""
+        return self.drain_timeout_ms // 2
 
     @property
     def home(self) -> Path:

@@ -108,6 +108,8 @@ class Run:
             push_age_ms=plan.push_age_ms,
             push_repeat_ms=plan.push_repeat_ms,
             session_timeout_ms=int(_SESSION_S * 1000),
+            sink_stall_ms=int(_DRAIN_S * 1000) // 2,
+            feed_spool_bytes=0,
             drain_timeout_ms=int(_DRAIN_S * 1000),
         )
         self.group = Group(self.scheduler, self.broker, plan.seed, _SESSION_S, _DRAIN_S * 1.5)

@@ -8,4 +8,6 @@ from typing import Final
 from app.outlet import OutletLimits
 
 #: Nothing is ever detached, nor put on disk.
-PATIENT: Final = OutletLimits(Path("/nonexistent"), memory_bytes=1 << 40, spool_bytes=0, stall_s=1e9)
+PATIENT: Final = OutletLimits(
+    Path("/nonexistent"), memory_bytes=1 << 40, spool_bytes=0, stall_s=1e9, drain_s=1e9
+)

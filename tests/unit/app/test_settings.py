@@ -48,6 +48,12 @@ def test_a_setting_at_fault_is_named(given: dict[str, str], named: str) -> None:
         load_settings(**given)
 
 
+def test_who_lets_go_of_partitions_stops_waiting_for_sinks_before_its_time_is_over() -> None:
+    assert load_settings(sink_stall_ms="500", drain_timeout_ms="1000").drain_sinks_ms == 500
+    with pytest.raises(SettingsError, match=r"sink_stall_ms is 501, .* half of drain_timeout_ms \(1000\)"):
+        load_settings(sink_stall_ms="501", drain_timeout_ms="1000")
+
+
 def test_secrets_stay_out_of_what_is_printed() -> None:
     settings = load_settings(security_protocol="SASL_SSL", sasl_username="u", sasl_password="hush")
     assert "hush" not in repr(settings)
@@ -89,6 +95,10 @@ def test_several_brokers_become_several_urls() -> None:
         ({"log_level": "LOUD"}, "log_level is 'LOUD', but must be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
         ({"no_such_setting": "1"}, "there is no setting no_such_setting"),
         ({"security_protocol": "SASL_SSL"}, ": SASL_SSL needs sasl_username and sasl_password."),
+        (
+            {"drain_timeout_ms": "29999"},
+            "sink_stall_ms is 15000, but must be at most half of drain_timeout_ms (29999): a worker",
+        ),
     ],
     ids=str,
 )

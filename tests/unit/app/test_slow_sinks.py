@@ -51,6 +51,7 @@ _SLOW: Final = FeedId("slow")
 _KEYS: Final = 3
 _VALUE_BYTES: Final = 100
 _STALL_S: Final = 8.0
+_DRAIN_S: Final = 10.0
 _POSITION: Final = b"position"
 _SETTLED: Final = 60  # turns of the loop, for a few batches and what they bring about
 
@@ -316,7 +317,7 @@ class _Owner:
     def __post_init__(self) -> None:
         self.processor = _Processor(self.kafka.state)
         self.next = self.processor.position + 1
-        outlets = OutletLimits(self.directory, self.memory_bytes, self.spool_bytes, _STALL_S)
+        outlets = OutletLimits(self.directory, self.memory_bytes, self.spool_bytes, _STALL_S, _DRAIN_S)
         self.pipeline = Pipeline(
             self.processor,
             self.kafka,
@@ -789,6 +790,37 @@ def test_a_sink_that_stops_while_the_partition_is_let_go_of_is_detached(tmp_path
         await owner.passes(4)
         await draining
         assert (owner.kafka.position, owner.kafka.gap(_SLOW)) == (1, 0)
+
+    _run(scenario)
+
+
+def test_who_lets_go_waits_for_a_sink_that_trickles_for_so_long_and_no_longer(tmp_path: Path) -> None:
+    """Each batch is acknowledged in time, and all of them would take longer than there is."""
+
+    async def scenario() -> None:
+        owner = _started(tmp_path)
+        await owner.offer(3)
+        draining = asyncio.ensure_future(owner.pipeline.drain())
+        await owner.passes(_STALL_S - 2)
+        await owner.acknowledge(_SLOW, 1)
+        await owner.passes(_DRAIN_S - _STALL_S)
+        assert not draining.done()
+        await owner.passes(4)
+        assert draining.done()
+        assert (owner.kafka.position, owner.kafka.gap(_SLOW), owner.kafka.gap(_FAST)) == (2, 1, None)
+
+    _run(scenario)
+
+
+def test_who_lets_go_detaches_only_feeds_whose_rows_lack(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        owner = _started(tmp_path)
+        await owner.offer(1)
+        await owner.acknowledge(_SLOW, 1)
+        draining = asyncio.ensure_future(owner.pipeline.drain())
+        await owner.passes(_DRAIN_S + 2)
+        assert draining.done()
+        assert (owner.kafka.gap(_SLOW), owner.kafka.gap(_FAST)) == (None, None)
 
     _run(scenario)
 
