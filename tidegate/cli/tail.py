@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from itertools import islice
 
 import click
 
+from tidegate.changefeed.feed import ENDED, FeedId, FeedState, feed_id
+from tidegate.changefeed.jobs import FeedView
 from tidegate.cli.connecting import app_id_option, kafka_options
-from tidegate.cli.reading import Asked, choose_reading, reading_options
+from tidegate.cli.failure import show_failure
+from tidegate.cli.reading import Asked, Reading, choose_reading, reading_options
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.jobs import Jobs
 from tidegate.client.tail import TailFrom, line_of, tail_topics
+from tidegate.verify import TopicRecord
 
 
 @click.command()
@@ -21,11 +27,18 @@ from tidegate.client.tail import TailFrom, line_of, tail_topics
     default=None,
     help="Where to begin. [default: beginning; end with --follow]",
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until interrupted.")
+@click.option(
+    "--follow",
+    "-f",
+    is_flag=True,
+    help="Go on with what comes, until interrupted; with --feed also until the feed has ended.",
+)
 @click.option("--limit", "-n", type=click.IntRange(min=1), help="Stop after so many records.")
 @app_id_option
 @kafka_options
+@click.pass_context
 def tail(
+    ctx: click.Context,
     connection: KafkaConnection,
     app_id: str,
     asked: Asked,
@@ -33,14 +46,52 @@ def tail(
     follow: bool,
     limit: int | None,
 ) -> None:
-    """Print rows and markers of output topics, one line each: topic[partition]@offset, and what it says."""
+    """Print rows and markers of output topics, one line each: topic[partition]@offset, and what it says.
+
+    Exit status 1 if the feed that was followed has failed.
+    """
     chosen = choose_reading(connection, app_id, asked)
     start = TailFrom(begin or ("end" if follow else "beginning"))
-    records = tail_topics(chosen.connection, chosen.topics, start, follow=follow)
+    if not follow or asked.feed_name is None:
+        _print(chosen, tail_topics(chosen.connection, chosen.topics, start, follow=follow), limit)
+        return
+    id_ = feed_id(asked.feed_name)
+    with Jobs(connection, app_id).watch(id_) as feed:
+        records = tail_topics(
+            chosen.connection, chosen.topics, start, follow=True, ended=lambda: _state(feed.look()) in ENDED
+        )
+        if _print(chosen, records, limit):
+            _say_end(ctx, id_, feed.look())
+
+
+def _print(chosen: Reading, records: Generator[TopicRecord, None, None], limit: int | None) -> bool:
+    """Whether all of ``records`` were printed: no interrupt and no limit came before their end."""
+    count = 0
     try:
         for record in islice(records, limit):
             click.echo(line_of(record, chosen.decoder_of(record.topic)))
+            count += 1
     except KeyboardInterrupt:
-        pass  # the way to end --follow
+        return False  # the way to end --follow
     finally:
         records.close()
+    return count != limit
+
+
+def _state(feed: FeedView) -> FeedState:
+    """The feed's state as workers stored it: a drop that is only wished for may still bring rows."""
+    return FeedState.PENDING if feed.current_state is None else feed.current_state.state
+
+
+def _say_end(ctx: click.Context, id_: FeedId, feed: FeedView) -> None:
+    match _state(feed):
+        case FeedState.FAILED:
+            reason = "" if feed.current_state is None else feed.current_state.error
+            show_failure(f"Feed {id_} has failed, and nothing comes any more: {reason}")
+            ctx.exit(1)
+        case FeedState.SUCCEEDED:
+            click.echo(
+                f"Feed {id_} has succeeded: its scan is complete, and nothing comes after it.", err=True
+            )
+        case _:
+            click.echo(f"Feed {id_} was dropped: nothing comes any more.", err=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.feed import FeedId, FeedState, FeedTarget
+from tidegate.changefeed.feed import ENDED, FeedId, FeedState, FeedTarget
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions, Format
 from tidegate.changefeed.record import RecordDecoder
@@ -40,9 +40,7 @@ class FeedTopics:
         """``InputError`` for a feed that has not started."""
         state = feed.current_state
         if feed.definition is None or state is None or state.start is None:
-            raise InputError(
-                f"Feed {feed_id} is {feed.status.value} and has no topics yet; try again once it runs."
-            )
+            raise InputError(f"Feed {feed_id} is {feed.status.value} and {_why_no_topics(feed)}")
         succeeded = feed.status is FeedState.SUCCEEDED
         sink = sink_servers(feed.definition.sink_uri) if state.sink_cluster else ()
         return cls(feed.definition.options, state.start, state.targets, succeeded, sink)
@@ -84,6 +82,13 @@ class FeedTopics:
     def schema_ids(self) -> Callable[[Schema], int]:
         """The ids that its schemas were registered with. Raises as ``decoder`` does."""
         return _registry(self.options).id_of if self.options.format is Format.AVRO else _no_schemas
+
+
+def _why_no_topics(feed: FeedView) -> str:
+    if feed.status not in ENDED:
+        return "has no topics yet; try again once it runs."
+    reason = "" if feed.current_state is None else feed.current_state.error
+    return f"never had any topics: {(reason or 'it ended before it had started').rstrip('.')}."
 
 
 def row_decoder(options: FeedOptions, *, whole: bool = True) -> RecordDecoder:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, DropRecord
@@ -100,6 +101,11 @@ class Jobs:
             )
         return feed
 
+    def watch(self, feed_id: FeedId) -> FeedWatch:
+        """One feed from now on, without reading the topic anew for each look."""
+        low = self._cluster.bounds([self._place])[self._place].low
+        return FeedWatch(PartitionReader(self._connection, {self._place: low}), feed_id)
+
     def _read(self, timeout_s: float, enough: Callable[[JobsView], bool] | None = None) -> JobsView:
         """The topic from its beginning to its end, and on from there until ``enough`` or the time is over.
 
@@ -118,3 +124,33 @@ class Jobs:
                 if waited_s > max(timeout_s, self._connection.timeout_s):
                     raise self._connection.away(f"reading {self._place.topic}", reader.last_error)
         return view
+
+
+class FeedWatch:
+    """One feed as its records come. Close it, or use it in a ``with``."""
+
+    def __init__(self, reader: PartitionReader, feed_id: FeedId) -> None:
+        self._reader = reader
+        self._feed_id = feed_id
+        self._view = JobsView()
+
+    def look(self) -> FeedView:
+        """The feed as far as its records have come in; waits for nothing.
+
+        Raises ``StateError`` for records of a newer version.
+        """
+        for record in self._reader.poll(0):
+            self._view.apply(record.key or b"", record.value)
+        return self._view[self._feed_id]
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

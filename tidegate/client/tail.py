@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Final
 
 from tidegate.changefeed.record import MarkerRecord, RecordDecoder, RowRecord
@@ -12,7 +12,7 @@ from tidegate.client.cluster import Cluster, partitions_of
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
 from tidegate.errors import MalformedRecord
-from tidegate.verify import TopicRecord
+from tidegate.verify import TopicPartition, TopicRecord
 
 #: What a key with a schema begins with, and no JSON text does.
 _FRAMED: Final = b"\x00"
@@ -25,25 +25,48 @@ class TailFrom(enum.Enum):
     END = "end"
 
 
+def _never() -> bool:
+    return False
+
+
 def tail_topics(
-    connection: KafkaConnection, topics: Iterable[str], begin: TailFrom, *, follow: bool
+    connection: KafkaConnection,
+    topics: Iterable[str],
+    begin: TailFrom,
+    *,
+    follow: bool,
+    ended: Callable[[], bool] = _never,
 ) -> Generator[TopicRecord, None, None]:
     """The records of topics; without ``follow`` up to where they ended at the call.
 
-    Partitions interleave as they arrive. Raises ``InputError`` for a topic that does not exist,
+    With it, up to where they end once ``ended`` says that nothing more is written; it is asked several times
+    a second. Partitions interleave as they arrive. Raises ``InputError`` for a topic that does not exist,
     ``BrokerUnavailable`` when Kafka does not answer; one that goes away while it is followed is waited for.
     """
     cluster = Cluster(connection)
     bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))
     at_end = begin is TailFrom.END
     starts = {place: each.end if at_end else each.low for place, each in bounds.items()}
+    if follow:
+        starts = yield from _follow(connection, starts, ended)
+        bounds = cluster.bounds(starts)
     ends = {place: each.end for place, each in bounds.items() if starts[place] < each.end}
+    # A reader of its own: one that has seen an end does not know of what was written behind it since.
     with PartitionReader(connection, starts) as reader:
-        if not follow:
-            yield from reader.read_to(ends)
-            return
-        while True:
-            yield from reader.poll()
+        yield from reader.read_to(ends)
+
+
+def _follow(
+    connection: KafkaConnection, starts: Mapping[TopicPartition, int], ended: Callable[[], bool]
+) -> Generator[TopicRecord, None, dict[TopicPartition, int]]:
+    """Records as they come until ``ended``; returns where to go on."""
+    nexts = dict(starts)
+    with PartitionReader(connection, starts) as reader:
+        while not ended():
+            for record in reader.poll():
+                nexts[TopicPartition(record.topic, record.partition)] = record.offset + 1
+                yield record
+    return nexts
 
 
 def line_of(record: TopicRecord, decoder: RecordDecoder) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -144,7 +145,8 @@ class Fed(Topic):
         create_topic(bootstrap, f"{prefix}raftlog")
         self._describe(prefix)
         target = FeedTarget(TableName("accounts"), TABLE.id, self.name, 2, ())
-        feed = self._definition(prefix)
+        self.prefix = prefix
+        self.definition = feed = self._definition(prefix)
         state = StateRecord(feed.id, FIRST_EPOCH, FeedState.RUNNING, at(2), (target,))
         tell(bootstrap, prefix, DefinitionRecord(feed), state)
         self.feed = ("--feed", feed.id)
@@ -244,6 +246,61 @@ def test_tail_of_a_feed_shows_the_markers_of_a_topic_of_their_own(fed_aside: Fed
         f"{fed_aside.aside}[{i}]@0 resolved 9000000.0000000000: {fed_aside.name} below {end}"
         for i, end in enumerate((0, 5))
     ]
+
+
+def _ends(fed: Fed, state: FeedState, error: str = "") -> None:
+    feed = fed.definition
+    target = FeedTarget(TableName("accounts"), TABLE.id, fed.name, 2, ())
+    tell(fed.bootstrap, fed.prefix, StateRecord(feed.id, FIRST_EPOCH, state, at(2), (target,), error=error))
+
+
+def test_following_a_scan_ends_when_it_is_complete(fed: Fed) -> None:
+    fed.write(_row(fed, 2, 3, 7))
+
+    def scan() -> None:
+        fed.write(_row(fed, 1, 3, 8))
+        _ends(fed, FeedState.SUCCEEDED)
+
+    rest = threading.Timer(1, scan)
+    rest.start()
+    result = run("tail", *fed.feed, "--follow", "--from", "beginning", *fed.kafka)
+    rest.join()
+    assert result.exit_code == 0
+    assert [line.partition(" ")[0] for line in sorted(result.stdout.splitlines())] == [
+        f"{fed.name}[0]@0",
+        f"{fed.name}[1]@0",
+    ]
+    assert "has succeeded: its scan is complete" in result.stderr
+
+
+def test_following_a_feed_that_fails_says_why(fed: Fed) -> None:
+    fed.write(_row(fed, 2, 3, 7))
+    _ends(fed, FeedState.FAILED, "log partition 3: no such column")
+    result = run("tail", *fed.feed, "--follow", "--from", "beginning", *fed.kafka)
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) == 1
+    assert "has failed, and nothing comes any more: log partition 3: no such column" in result.stderr
+
+
+def test_following_a_dropped_feed_ends(fed: Fed) -> None:
+    _ends(fed, FeedState.DROPPED)
+    result = run("tail", *fed.feed, "--follow", *fed.kafka)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "was dropped: nothing comes any more" in result.stderr
+
+
+def test_the_limit_is_no_end_of_the_feed(fed: Fed) -> None:
+    fed.write(_row(fed, 2, 3, 7))
+    result = run("tail", *fed.feed, "--follow", "--from", "beginning", "-n", "1", *fed.kafka)
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_a_feed_that_failed_before_it_started_has_nothing_to_follow(fed: Fed) -> None:
+    record = StateRecord(fed.definition.id, FIRST_EPOCH, FeedState.FAILED, error="no such table")
+    tell(fed.bootstrap, fed.prefix, record)
+    result = run("tail", *fed.feed, "--follow", *fed.kafka)
+    assert result.exit_code == 1
+    assert "is failed and never had any topics: no such table." in result.stderr
 
 
 def test_verify_with_a_history_finds_what_is_missing(fed: Fed, tmp_path: Path) -> None:

@@ -111,6 +111,24 @@ def test_tail_follows_from_the_end_on(connection: KafkaConnection, topic: str) -
     followed.close()
 
 
+def test_following_ends_behind_the_last_record_that_was_there_at_the_end(
+    connection: KafkaConnection, topic: str
+) -> None:
+    write(connection.bootstrap_servers, [record(topic, 0, "old"), record(topic, 1, "old")])
+    looks = 0
+
+    def ended() -> bool:
+        """Nothing is written any more once the reader has long been at its end, but for these records."""
+        nonlocal looks
+        looks += 1
+        if looks == 5:
+            write(connection.bootstrap_servers, [record(topic, place, "last") for place in (0, 2)])
+        return looks == 5
+
+    followed = list(tail_topics(connection, [topic], TailFrom.BEGINNING, follow=True, ended=ended))
+    assert [texts(followed, partition) for partition in range(3)] == [["old", "last"], ["old"], ["last"]]
+
+
 def test_a_broker_that_stops_answering_is_reported_in_bounded_time() -> None:
     with KafkaBroker() as own:
         connection = KafkaConnection(own.bootstrap, timeout_s=1.0)
