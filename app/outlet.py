@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from app.resume_pause import ResumePause
 from app.sink import Barrier
 from app.spool import Spool
 from tidegate.changefeed.feed import FeedId
@@ -116,6 +117,7 @@ class Outlet:
         self._loop = asyncio.get_running_loop()
         self._parcels: deque[_Parcel] = deque()
         self._spool = Spool(limits.directory, limits.spool_bytes)
+        self._pause = ResumePause(limits.stall_s)
         self._lost = False
         self._oldest: _Parcel | None = None
         self._looked_at = 0.0
@@ -186,26 +188,30 @@ class Outlet:
             case OutletState.SPOOLING:
                 return Change.ATTACH if is_empty else None
             case OutletState.STALLED:
-                return Change.RESUME if is_empty else None
+                return Change.RESUME if is_empty and self._pause.is_over(now) else None
 
-    def become(self, change: Change) -> None:
-        """The processor is told of the change with the next step."""
+    def become(self, change: Change, now: float) -> None:
+        """The processor is told of the change with the next step; ``now`` as in ``look``."""
         match change:
             case Change.DETACH:
                 self.state = OutletState.SPOOLING
+                self._pause.detached(now)
             case Change.STALL:
                 self.state = OutletState.STALLED
                 self._lost = False
                 self.forget()
+                self._pause.stalled(now)
             case Change.ATTACH | Change.RESUME:
                 self.state = OutletState.LIVE
+                self._pause.live(now)
         self._oldest = None
 
     def next_look_s(self, retry_s: float) -> float | None:
         """When to look again, or to hand over; ``None``: when ``acknowledged`` is called."""
         if self.state is OutletState.LIVE and self.has_more:
             return min(retry_s, self._limits.look_s)
-        return self._limits.look_s if self.has_more or self._parcels else None
+        is_due = self.has_more or self._parcels or self.state is OutletState.STALLED
+        return self._limits.look_s if is_due else None
 
     def report(self) -> OutletReport:
         """As it is now."""

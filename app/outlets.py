@@ -101,7 +101,7 @@ class Outlets:
     def become(self, change: Change, feed_id: FeedId) -> None:
         """The processor is told of it with the next step."""
         outlet = self._outlets[feed_id]
-        outlet.become(change)
+        outlet.become(change, self._clock())
         log = _log.info if change in (Change.ATTACH, Change.RESUME) else _log.warning
         log(_TEXTS[change], partition=self._partition, feed_id=feed_id, **_counts(outlet.report()))
 

@@ -367,6 +367,20 @@ class _Owner:
         for _ in range(20):  # rows of a detached feed are handed over by and by
             await self.passes(1)
 
+    async def flaps(self, feed_id: FeedId) -> int:
+        """The sink takes what waits, and nothing of what comes next; gives the seconds until the feed is
+        catching up again."""
+        self.kafka.sinks[feed_id].acknowledge(1_000)
+        self.kafka.sinks[feed_id].is_up = False
+        for seconds in range(1_000):
+            await self.offer(1)
+            if self.report(feed_id).state is OutletState.LIVE:
+                await self.passes(_STALL_S + 2)
+                assert self.report(feed_id).state is OutletState.STALLED
+                return seconds
+            await self.passes(1)
+        raise AssertionError("the feed is never resumed")
+
     def report(self, feed_id: FeedId) -> OutletReport:
         (found,) = (one for one in self.pipeline.outlets.report() if one.feed_id == feed_id)
         return found
@@ -761,6 +775,22 @@ def test_a_feed_that_is_catching_up_is_stalled_when_its_sink_stops_again(tmp_pat
         await successor.comes_back(_SLOW)
         assert owner.kafka.named(_SLOW) == 5
         await successor.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_the_pause_before_a_feed_is_resumed_grows_while_its_sink_flaps(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        owner = await _detached(tmp_path, spool_bytes=0)
+        await owner.offer(1)
+        pauses = [await owner.flaps(_SLOW) for _ in range(4)]
+        asked = [0, _STALL_S, 2 * _STALL_S, 4 * _STALL_S]
+        early = 3  # a pause is counted from the stall, which is as much before the end of ``flaps``
+        assert all(full - early <= seconds <= full for seconds, full in zip(pauses, asked, strict=True))
+        await owner.comes_back(_SLOW)
+        await owner.passes(64)
+        assert (owner.report(_SLOW), owner.kafka.gap(_SLOW)) == (OutletReport(_SLOW), None)
+        await owner.pipeline.drain()
 
     _run(scenario)
 

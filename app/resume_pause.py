@@ -1,0 +1,49 @@
+"""How long a stalled feed waits before it catches up again: longer each time that its sink stops too soon.
+
+Each attempt is a scan of the source, and makes other feeds wait once more for this one's rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+_LONGEST: Final = 20  # times ``stall_s``: five minutes with the default
+_GOOD: Final = 4  # the same: what the sink has followed for is no flap
+
+
+class ResumePause:
+    """Of one feed and log partition; times are seconds of a monotonic clock, ``stall_s`` is a setting's.
+
+    The first pause is none, the next is ``stall_s``, and each that follows is twice as long as the one
+    before it, up to a bound. They begin anew when the sink has followed for longer than the last pause, and
+    for four times ``stall_s``.
+    """
+
+    def __init__(self, stall_s: float) -> None:
+        self._first_s = stall_s
+        self._longest_s = _LONGEST * stall_s
+        self._good_s = _GOOD * stall_s
+        self._next_s = self._last_s = 0.0
+        self._live_since = -math.inf
+        self._over_at = -math.inf
+
+    def live(self, now: float) -> None:
+        """Batches wait for the feed again."""
+        self._live_since = now
+
+    def detached(self, now: float) -> None:
+        """They do no more."""
+        if now - self._live_since >= max(self._good_s, self._last_s):
+            self._next_s = self._last_s = 0.0
+
+    def stalled(self, now: float) -> float:
+        """The pause begins; returns how long it is."""
+        self._last_s = self._next_s
+        self._over_at = now + self._last_s
+        self._next_s = min(max(self._first_s, 2 * self._last_s), self._longest_s)
+        return self._last_s
+
+    def is_over(self, now: float) -> bool:
+        """Whether the feed may catch up."""
+        return now >= self._over_at

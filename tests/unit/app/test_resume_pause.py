@@ -1,0 +1,55 @@
+"""The pause of a stalled feed grows while its sink flaps, and begins anew when it has followed."""
+
+from __future__ import annotations
+
+from app.resume_pause import ResumePause
+
+_STALL_S = 10.0
+
+
+def _flap(pause: ResumePause, now: float, followed_s: float) -> tuple[float, float]:
+    """The sink follows for a while and stops; gives the pause that comes, and when it is over."""
+    pause.live(now)
+    now += followed_s
+    pause.detached(now)
+    pause_s = pause.stalled(now)
+    assert pause.is_over(now + pause_s)
+    assert not pause_s or not pause.is_over(now + pause_s - 1e-3)
+    return pause_s, now + pause_s
+
+
+def _flaps(pause: ResumePause, times: int, now: float = 0.0) -> tuple[list[float], float]:
+    found = []
+    for _ in range(times):
+        pause_s, now = _flap(pause, now, 1.0)
+        found.append(pause_s)
+    return found, now
+
+
+def test_it_doubles_from_none_to_a_bound() -> None:
+    pauses, _ = _flaps(ResumePause(_STALL_S), 8)
+    assert pauses == [0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 200.0, 200.0]
+
+
+def test_it_begins_anew_when_the_sink_has_followed() -> None:
+    pause = ResumePause(_STALL_S)
+    _, now = _flaps(pause, 2)
+    pause_s, now = _flap(pause, now, 4 * _STALL_S)
+    assert pause_s == 0.0
+    assert _flap(pause, now, 1.0)[0] == _STALL_S
+
+
+def test_to_follow_for_less_than_the_last_pause_is_not_enough() -> None:
+    pause = ResumePause(_STALL_S)
+    _, now = _flaps(pause, 5)
+    pause_s, now = _flap(pause, now, 79.0)
+    assert pause_s == 160.0
+    assert _flap(pause, now, 160.0)[0] == 0.0
+
+
+def test_time_in_which_the_feed_was_spooling_is_none_that_it_followed() -> None:
+    pause = ResumePause(_STALL_S)
+    _, now = _flaps(pause, 2)
+    pause.live(now)
+    pause.detached(now + 1)
+    assert pause.stalled(now + 10_000) == 2 * _STALL_S
