@@ -15,9 +15,9 @@ from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.raftlog.entry import RangeId, TxnId
 from tidegate.raftlog.request import Push, PushedTxn
 from tidegate.rangefeed.intent_queue import IntentQueue
+from tidegate.rangefeed.push_attempt import TXNS_PER_PUSH_MAX
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 
-_TXNS_PER_PUSH_MAX: Final = 1_000
 _JITTER_STEPS: Final = 16
 _GOLDEN_RATIO_64: Final = 0x9E3779B97F4A7C15
 
@@ -131,7 +131,7 @@ class Pusher:
         horizon_ms = log_time_ms - self._policy.age_ms - self._jitter_ms(state.range_id)
         if oldest.timestamp.wall_ms >= horizon_ms or self._is_waiting(state, log_time_ms):
             return None
-        old = state.resolver.queue.below(Timestamp(horizon_ms * NANOS_PER_MS), _TXNS_PER_PUSH_MAX)
+        old = state.resolver.queue.below(Timestamp(horizon_ms * NANOS_PER_MS), TXNS_PER_PUSH_MAX)
         asked = [_Asked(txn.txn_id, txn.timestamp) for txn in old]
         self._in_flight[state.range_id] = _InFlight(log_time_ms, asked, self._tries(state.range_id, asked[0]))
         txns = tuple(PushedTxn(txn.txn_id, txn.anchor_key) for txn in old)

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.entry import AbortTxn, Op, TxnId, UpdateIntent
 from tidegate.spans import Span
+
+#: As many transactions one push names at most, the oldest: neither a request nor the work of its answer may
+#: grow with all that is open. The others are pushed when those are answered.
+TXNS_PER_PUSH_MAX: Final = 1_000
 
 
 class TxnStatus(enum.Enum):

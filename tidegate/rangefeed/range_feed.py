@@ -23,7 +23,13 @@ from tidegate.rangefeed.event import FeedEvent, SSTableEvent
 from tidegate.rangefeed.feed_end import FINISHED, EndReason, FeedEnd
 from tidegate.rangefeed.intent_queue import TrackedTxn
 from tidegate.rangefeed.memory_budget import Charge, MemoryBudget
-from tidegate.rangefeed.push_attempt import PushAnswer, ResolveIntents, ops_of, resolutions_of
+from tidegate.rangefeed.push_attempt import (
+    TXNS_PER_PUSH_MAX,
+    PushAnswer,
+    ResolveIntents,
+    ops_of,
+    resolutions_of,
+)
 from tidegate.rangefeed.range_outputs import (
     Init,
     RangeInput,
@@ -59,6 +65,8 @@ class RangeFeedConfig:
     when_full: WhenFull = WhenFull.END_FEEDS
     #: Off, resolved timestamps may lag without a bound behind transactions that nobody ends.
     push_txns: bool = True
+    #: Transactions that one push names.
+    txns_per_push_max: int = TXNS_PER_PUSH_MAX
 
 
 @dataclass(slots=True)
@@ -194,13 +202,14 @@ class RangeFeed:
     # ---- pushes ----
 
     def begin_push(self, older_than: Timestamp) -> tuple[TrackedTxn, ...]:
-        """The transactions to push now: those strictly below ``older_than``, oldest first.
+        """The transactions to push now: the oldest of those strictly below ``older_than``, in their order.
 
-        None while pushing is off, before initialisation, and while a push is in flight.
+        At most ``RangeFeedConfig.txns_per_push_max``; the others when these are answered. None while pushing
+        is off, before initialisation, and while a push is in flight.
         """
         if not self._config.push_txns or not self.resolver.initialised or self._push_in_flight:
             return ()
-        self._push_in_flight = tuple(self.resolver.queue.below(older_than))
+        self._push_in_flight = tuple(self.resolver.queue.below(older_than, self._config.txns_per_push_max))
         return self._push_in_flight
 
     def finish_push(

@@ -25,11 +25,11 @@ from tests.unit.rangefeed.feeding import (
 )
 from tidegate.errors import ForbiddenOp, InlineValue, MalformedEntry, StartBelowGC
 from tidegate.hlc import MAX, Timestamp
-from tidegate.raftlog.entry import AbortTxn, DeleteRange, UpdateIntent, WriteValue
+from tidegate.raftlog.entry import AbortTxn, DeleteRange, TxnId, UpdateIntent, WriteValue
 from tidegate.rangefeed.event import CheckpointEvent, DeleteRangeEvent, FeedEvent, SSTableEvent, ValueEvent
 from tidegate.rangefeed.feed_end import Again, EndReason, FeedEnd
-from tidegate.rangefeed.push_attempt import PushAnswer, PushedTxn, TxnStatus
-from tidegate.rangefeed.range_feed import RangeFeed, WhenFull
+from tidegate.rangefeed.push_attempt import TXNS_PER_PUSH_MAX, PushAnswer, PushedTxn, TxnStatus
+from tidegate.rangefeed.range_feed import RangeFeed, RangeFeedConfig, WhenFull
 from tidegate.rangefeed.registration import FeedRequest, Registration
 from tidegate.spans import Span
 
@@ -409,6 +409,18 @@ def test_one_push_at_a_time_for_what_is_strictly_older() -> None:
     assert names(feeds) == []
     feeds.finish_push(None)
     assert names(feeds) == [T1, T2]
+
+
+def test_a_push_names_the_oldest_up_to_its_bound_and_the_next_one_the_others() -> None:
+    assert RangeFeedConfig().txns_per_push_max == TXNS_PER_PUSH_MAX
+    third = TxnId(b"3" * 16)
+    feeds = RangeFeed(RANGE, config=RangeFeedConfig(txns_per_push_max=2))
+    feeds.initialise()
+    register(feeds, WHOLE)
+    feeds.offer_ops([intent(T2, 20), intent(T1, 10), intent(third, 30)])
+    assert names(feeds) == [T1, T2]
+    feeds.finish_push(PushAnswer(tuple(PushedTxn(txn, TxnStatus.ABORTED, at(20)) for txn in (T1, T2))))
+    assert names(feeds) == [third]
 
 
 def test_a_committed_transaction_stays_until_its_commits_come_and_an_aborted_one_goes() -> None:
