@@ -168,7 +168,7 @@ def _lagging(lagging: Iterable[LaggingReport]) -> Iterable[GaugeMetricFamily]:
 def _holes(quarantined: Iterable[QuarantineReport]) -> GaugeMetricFamily:
     gauge = GaugeMetricFamily(
         "tidegate_quarantined_range",
-        "1 for each such range; offset is where in the log the cause stands",
+        "1 for each of the worst of those; offset is where in the log the cause stands",
         labels=["partition", "range_id", "offset"],
     )
     for hole in quarantined:

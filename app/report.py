@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
+from heapq import nsmallest
 from typing import Any, Final
 
+from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.processor.range_facts import Condition
 from tidegate.processor.status import RangesIn
 from tidegate.spans import Span
@@ -16,6 +18,8 @@ WAITING: Final = "waiting"
 CATCHING_UP: Final = "catching up"
 _SLOWEST_COUNT: Final = 10
 _PARKED_COUNT: Final = 50
+#: A log that retention has passed quarantines every range of its partition: metrics and status name some.
+_QUARANTINED_COUNT: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,10 @@ class QuarantineReport:
     offset: int
     resolved: str
     cause: str
+
+
+def _resolved_place(hole: QuarantineReport) -> tuple[Timestamp, int, int]:
+    return parse_decimal(hole.resolved), hole.partition, hole.range_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +226,9 @@ class WorkerReport:
 
     @property
     def quarantined(self) -> tuple[QuarantineReport, ...]:
-        """All quarantined ranges."""
-        return tuple(hole for partition in self.partitions for hole in partition.quarantined)
+        """The quarantined ranges that are least far resolved, the worst first."""
+        holes = (hole for partition in self.partitions for hole in partition.quarantined)
+        return tuple(nsmallest(_QUARANTINED_COUNT, holes, key=_resolved_place))
 
     @property
     def lagging(self) -> tuple[LaggingReport, ...]:

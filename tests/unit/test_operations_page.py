@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 _ROW = re.compile(r"^\| `(tidegate_\w+)` \| ([\w, ]*?) ?\| ", re.MULTILINE)
 _SAMPLE = re.compile(r"^(tidegate_\w+)(?:\{(.*)\})? ", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="')
-_HOLE = QuarantineReport(0, 1, 2, "3.0", "an index is missing")
+_HOLE = QuarantineReport(0, 1, 2, "3.0000000000", "an index is missing")
 _DELIVERY = DeliveryReport(0, "bank", "catching up", 1, 2)
 _REPORT = WorkerReport(
     "app",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -54,10 +56,10 @@ _REPORT = WorkerReport(
 )
 
 
-def samples() -> set[str]:
+def samples(report: WorkerReport = _REPORT) -> set[str]:
     """The lines that Prometheus reads."""
     registry = CollectorRegistry()
-    registry.register(ReportCollector(lambda: _REPORT))
+    registry.register(ReportCollector(lambda: report))
     return set(generate_latest(registry).decode().splitlines())
 
 
@@ -114,6 +116,20 @@ def test_status_lists_parked_ranges_the_oldest_first() -> None:
 def test_each_quarantined_range_is_named() -> None:
     named = [line for line in samples() if line.startswith("tidegate_quarantined_range{")]
     assert named == ['tidegate_quarantined_range{offset="1000",partition="1",range_id="42"} 1.0']
+
+
+def test_of_very_many_quarantined_ranges_all_are_counted_and_the_worst_are_named() -> None:
+    holes = [QuarantineReport(0, number, number, f"{number}.0000000000", "cut") for number in range(900)]
+    partition = PartitionReport(0, "running", quarantined=tuple(reversed(holes)))
+    report = replace(_REPORT, partitions=(partition, *_REPORT.partitions[1:]))
+    shown = samples(report)
+    assert 'tidegate_quarantined_ranges{partition="0"} 900.0' in shown
+    named = [line for line in shown if line.startswith("tidegate_quarantined_range{")]
+    assert len(named) == 50
+    status = report.as_json()
+    assert [row["range_id"] for row in status["quarantined_ranges"][:8]] == [0, 1, 2, 3, 4, 5, 42, 6]
+    assert len(status["quarantined_ranges"]) == 50
+    assert [row["quarantined"] for row in status["partitions"]] == [900, 1]
 
 
 @pytest.mark.parametrize("lag", ["lag_records", "resolved_lag_ms"])
