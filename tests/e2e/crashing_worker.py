@@ -18,7 +18,7 @@ from typing import Any, Final
 from aiokafka.consumer.subscription_state import SubscriptionState
 
 from agents.jobs import JobsOwner
-from agents.rangefeed import LogPartition
+from agents.log_partition import LogPartition
 from app.feed_publisher import FeedPublisher
 from app.main import run_worker
 from app.partition_writer import PartitionWriter

@@ -1,0 +1,191 @@
+"""One log partition of a worker, from its assignment to its release: steps O1 to O6 of docs/delivery.md.
+
+Its state comes from ``agents.partition_state``; what is read goes to its ``app.pipeline``, where a batch
+of the log becomes rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import structlog
+from faust.types import TP
+
+from agents.partition_report import running_report
+from agents.partition_state import PartitionState, Stores
+from agents.standby import Standby
+from app.ending import guarded_task
+from app.fetched import FetchedBatch
+from app.in_flight import InFlight
+from app.intake import Intake
+from app.metrics import BATCHES, INCIDENTS, ROWS
+from app.outlet import RowSink
+from app.pipeline import Pipeline
+from app.report import PartitionReport, SpanReport
+from app.shell import Shell
+from tidegate.changefeed.control import read_control
+from tidegate.changefeed.feed import FeedId
+from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident
+from tidegate.processor.exchange_codec import decode_exchange
+from tidegate.processor.processor import PartitionProcessor
+from tidegate.raftlog.entry import Offset
+from tidegate.spans import Span
+
+_log = structlog.get_logger("tidegate.rangefeed")
+ResultT = TypeVar("ResultT")
+
+
+class _Present(NamedTuple):
+    """Offsets to reach before others are looked at, for a partition without a state; 0 for all others.
+
+    ``log``: before a new feed is registered, see ``Pipeline``. ``control``: before the log is read, since a
+    feed that was active in a state that is lost has to be known before the first record.
+    """
+
+    log: int = 0
+    control: int = 0
+
+
+class LogPartition:
+    """Opens at once, in the background; what comes before it is open is ignored, and read again."""
+
+    def __init__(self, app: Shell, partition: int, stores: Stores, standby: Standby | None = None) -> None:
+        self.partition = partition
+        self._app = app
+        self._state = PartitionState(app.runtime, partition, stores, standby)
+        names = app.topic_names
+        self._log_place = TP(names.log, partition)
+        self._control_place = TP(names.control, partition)
+        self.log = Intake(self._log_place, app.batches, self._take, self._note_cut)
+        self.control = Intake(self._control_place, app.batches, self._take_control)
+        hand_offs = TP(names.hand_offs, partition)
+        self.hand_offs = Intake(hand_offs, app.batches, self._take_exchanges)
+        self.pipeline: Pipeline | None = None
+        self._processor: PartitionProcessor | None = None
+        self._released = False
+        self._opening = guarded_task(self._open(), f"open {partition}")
+
+    async def release(self) -> None:
+        """Finish what is in flight and close; on return nothing is written for the partition any more."""
+        self._released = True
+        self.log.close()
+        self.control.close()
+        self.hand_offs.close()
+        if self.pipeline is None:
+            self._state.abandon()
+        await self._opening
+        if self.pipeline is not None:
+            await self.pipeline.drain()
+        await self._in_thread(self._state.close)
+
+    def report(self) -> PartitionReport:
+        """How it is: its position as of its last step, what stands in its state at most a second older."""
+        if self.pipeline is None or self._processor is None:
+            return PartitionReport(self.partition, "restoring")
+        position = self._processor.next_offset or 0
+        return running_report(self.pipeline, position, self.log.end, self._state.restore_ms)
+
+    async def ranges_in(self, span: Span) -> SpanReport | None:
+        """Its ranges that have keys of ``span``, as of its last step; ``None`` while it is restored."""
+        if self._processor is None:
+            return None
+        loop, steps = asyncio.get_running_loop(), self._app.runtime.threads.steps
+        return SpanReport(self.partition, await loop.run_in_executor(steps, self._processor.ranges_in, span))
+
+    # ---- opening
+
+    async def _open(self) -> None:
+        processor = await self._in_thread(self._state.restore)
+        present = _Present() if processor is None else await self._present(processor)
+        if processor is not None and not self._released:
+            await self._start(processor, present)
+
+    async def _present(self, processor: PartitionProcessor) -> _Present:
+        """Where log and control topic end now, for a partition that has read nothing of them."""
+        if self._released or processor.next_offset is not None:
+            return _Present()
+        ends = await self._app.batches.highwaters(self._log_place, self._control_place)
+        return _Present(int(ends[self._log_place]), int(ends[self._control_place]))
+
+    async def _start(self, processor: PartitionProcessor, present: _Present) -> None:
+        """Steps O4 to O6: the intake compares the position with the start of the log before it seeks."""
+        self._processor = processor
+        self.pipeline = self._new_pipeline(processor, present)
+        self.pipeline.start()
+        self.control.open(processor.next_control_offset)
+        self.hand_offs.open(processor.next_hand_off)
+        if await self.control.read_to(present.control):
+            self.log.open(processor.next_offset or 0)
+
+    def _new_pipeline(self, processor: PartitionProcessor, present: _Present) -> Pipeline:
+        runtime = self._app.runtime
+
+        def sink_of(feed_id: FeedId) -> RowSink:
+            return runtime.sinks.of(processor.definition_of(feed_id).sink_uri).rows
+
+        return Pipeline(
+            processor,
+            self._state.writer,
+            sink_of,
+            self.log,
+            runtime.threads,
+            runtime.limits,
+            schema_ids=runtime.schema_ids,
+            present=present.log,
+            clock=asyncio.get_running_loop().time,
+            completed=self._note_completed,
+            reported=_note_incident,
+        )
+
+    async def _in_thread(self, work: Callable[[], ResultT]) -> ResultT:
+        return await asyncio.get_running_loop().run_in_executor(self._app.runtime.threads.commits, work)
+
+    # ---- what is read, and what became of it
+
+    def _take(self, batch: FetchedBatch) -> None:
+        assert self.pipeline is not None
+        self.pipeline.offer(batch)
+
+    def _take_control(self, batch: FetchedBatch) -> None:
+        assert self.pipeline is not None
+        self.pipeline.control(
+            [
+                ControlRecord(Offset(record.offset), read_control(record.value))
+                for record in batch.records
+                if record.value is not None
+            ]
+        )
+
+    def _take_exchanges(self, batch: FetchedBatch) -> None:
+        assert self.pipeline is not None
+        self.pipeline.exchange(
+            [
+                ExchangeRecord(Offset(record.offset), decode_exchange(record.value))
+                for record in batch.records
+                if record.value is not None
+            ]
+        )
+
+    def _note_cut(self, log_start: int) -> None:
+        assert self.pipeline is not None
+        self.pipeline.cut(log_start)
+
+    def _note_completed(self, flight: InFlight) -> None:
+        ROWS.labels(self.partition).inc(flight.rows)
+        BATCHES.labels(self.partition).inc()
+        if flight.end is not None:
+            self._app.batches.completed(self._log_place, flight.end)
+
+
+def _note_incident(incident: Incident) -> None:
+    INCIDENTS.labels(incident.partition).inc()
+    _log.error(
+        "incident",
+        partition=incident.partition,
+        offset=incident.offset,
+        range_id=incident.range_id,
+        feed_id=incident.feed_id,
+        cause=incident.cause,
+    )
