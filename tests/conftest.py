@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from stack.kafka import KafkaBroker
+from tests.dealing import dealt
 
 # No deadline: on a machine that also runs a broker, a slow example says nothing about the code.
 # The blob reproduces a failure anywhere with one line.
@@ -24,6 +25,22 @@ settings.load_profile(os.environ.get("TIDEGATE_HYPOTHESIS", "fast"))
 # The servers of tests live for minutes, too short for the JVM's second compiler to pay off: without it a
 # broker takes 5 s of processor time to start, with it 9.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+_SLOW_S, _BROKER_S = 20, 3
+
+
+@pytest.hookimpl(trylast=True)  # when the tests that are not asked for are gone
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Among several processes the tests are in an order that keeps all of them busy to the end."""
+    processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
+    if processes > 1:
+        items[:] = dealt(items, processes, lambda item: item.path, _seconds)
+
+
+def _seconds(item: pytest.Item) -> int:
+    if item.get_closest_marker("slow"):
+        return _SLOW_S
+    return _BROKER_S if item.get_closest_marker("broker") else 0
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,53 @@
+"""The order in which several test processes are given the tests: what takes long begins first.
+
+``pytest -n N --dist worksteal`` gives each process one part of all tests, as long as the others' and without
+a gap, and whoever is done first takes over half of what another has left, from its end. So every part begins
+with its share of the files that take long, and ends with quick tests, of which there is always one left to
+take over: no process works alone at the end on what nobody could take from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def dealt(
+    tests: Sequence[T], processes: int, file_of: Callable[[T], Hashable], seconds: Callable[[T], int]
+) -> list[T]:
+    """The same tests, in ``processes`` parts one after another.
+
+    ``seconds`` says roughly what a test takes, 0 for a quick one. Tests of a file with others than quick ones
+    stay together: they share servers.
+    """
+    files = [list(file) for _, file in groupby(tests, file_of)]
+    long = [file for file in files if any(map(seconds, file))]
+    quick = iter([test for file in files if not any(map(seconds, file)) for test in file])
+    hands = _shared_out(long, processes, seconds)
+    order: list[T] = []
+    for hand, size in zip(hands, _sizes(len(tests), processes), strict=True):
+        order += hand
+        order += islice(quick, max(0, size - len(hand)))
+    return [*order, *quick]
+
+
+def _shared_out(files: Iterable[list[T]], processes: int, seconds: Callable[[T], int]) -> list[list[T]]:
+    """The longest file first, each to the process that has the least by then."""
+
+    def total(tests: Iterable[T]) -> int:
+        return sum(map(seconds, tests))
+
+    hands: list[list[T]] = [[] for _ in range(processes)]
+    for file in sorted(files, key=total, reverse=True):
+        min(hands, key=total).extend(file)
+    return hands
+
+
+def _sizes(tests: int, processes: int) -> Iterator[int]:
+    """How many tests pytest-xdist gives to each process (``WorkStealingScheduling.check_schedule``)."""
+    for left in range(processes, 0, -1):
+        yield tests // left
+        tests -= tests // left
