@@ -22,7 +22,7 @@ from tidegate.processor.ranges import PartitionRanges
 from tidegate.processor.rows import PartitionRows
 from tidegate.raftlog.decode import decode_batch
 from tidegate.raftlog.entry import Command, DescriptorUpdate, Entry, Offset, Snapshot
-from tidegate.rangefeed.range_state import Version
+from tidegate.rangefeed.version import Version
 
 #: Log records in a batch: the worker's default.
 BATCH_RECORDS: Final = 5_000

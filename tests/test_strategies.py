@@ -37,6 +37,7 @@ from tidegate.raftlog.entry import (
     WriteIntent,
     WriteValue,
 )
+from tidegate.rangefeed.range_log import apply_entry
 from tidegate.rangefeed.range_state import RangeState
 
 _KINDS: tuple[type[Op], ...] = (WriteValue, WriteIntent, UpdateIntent, CommitIntent, AbortIntent, AbortTxn)
@@ -243,7 +244,7 @@ def test_raw_histories_can_be_followed_to_their_end(entries: tuple[Entry, ...]) 
     state = RangeState(RANGE_ID)
     for entry in entries:
         assert isinstance(entry, Command | Heartbeat | Snapshot)
-        state.apply(entry)
+        apply_entry(state, entry)
         applied = entry.covers if isinstance(entry, Heartbeat) else entry.raft_index
         assert state.applied == applied
 

@@ -9,8 +9,9 @@ from tidegate.hlc import ZERO
 from tidegate.processor.feeds import PartitionFeed
 from tidegate.raftlog.entry import Offset
 from tidegate.rangefeed.gap import Gap
-from tidegate.rangefeed.range_state import RangeState, Version
+from tidegate.rangefeed.range_state import RangeState
 from tidegate.rangefeed.scan import RangeScan, ScanPart
+from tidegate.rangefeed.version import Version
 
 _VERSION_BYTES: Final = 200  # of a version that is held, without its key and values
 _NOWHERE: Final = Offset(0)

@@ -20,8 +20,9 @@ from tidegate.processor.lags import Detached, LaggingFeed, Lags
 from tidegate.raftlog.entry import Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Gap, joined, outside
-from tidegate.rangefeed.range_state import RangeState, Version
+from tidegate.rangefeed.range_state import RangeState
 from tidegate.rangefeed.scan import SCAN_REPEAT_MS
+from tidegate.rangefeed.version import Version
 from tidegate.spans import Span
 
 #: So many of a feed's ranges are looked at in a step for one that can be scanned.

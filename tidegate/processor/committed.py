@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from tidegate.changefeed.feed import FeedId
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.entry import KeyValue, RaftIndex, RangeId
-from tidegate.rangefeed.range_state import Version
+from tidegate.rangefeed.version import Version
 
 _OPLESS: Final = RaftIndex(0)
 

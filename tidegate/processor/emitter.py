@@ -16,7 +16,7 @@ from tidegate.errors import FeedError, RowError, UnsupportedTable
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic, UnframedRecord
 from tidegate.processor.rows import Decoded, TableRowError
-from tidegate.rangefeed.range_state import Version
+from tidegate.rangefeed.version import Version
 from tidegate.rows import Row, TableDescriptor
 
 

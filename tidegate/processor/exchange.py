@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from tidegate.raftlog.entry import RangeId
+from tidegate.rangefeed.claim_answer import answer_claim, give_up
 from tidegate.rangefeed.handoff import Claim, Exchange, HandOff, receiver_of
 from tidegate.rangefeed.range_state import RangeState
 
@@ -51,10 +52,10 @@ class Exchanges:
         for range_id in list(self._open):
             state = self._ranges[range_id]
             for claim in sorted(state.claims):
-                answer = state.answer(claim)
+                answer = answer_claim(state, claim)
                 if answer is not None:
                     self._touch(range_id).claims.discard(claim)
-                    state.give_up(claim)
+                    give_up(state, claim)
                     self._route(answer)
                     answered = True
             if not state.claims:

@@ -53,7 +53,7 @@ from tidegate.raftlog.entry import DescriptorUpdate, Entry, Offset, Snapshot
 from tidegate.rangefeed.backlog import QueueFactory
 from tidegate.rangefeed.handoff import Exchange, HandOff
 from tidegate.rangefeed.intent_budget import PartitionSpill
-from tidegate.rangefeed.range_state import Version
+from tidegate.rangefeed.version import Version
 from tidegate.spans import Span
 
 #: Entries of backlogs that one step applies.

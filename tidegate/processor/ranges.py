@@ -46,8 +46,11 @@ from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.backlog import Backlog, MemoryQueue, QueueFactory, RawEntry
 from tidegate.rangefeed.handoff import Exchange, HandOff
 from tidegate.rangefeed.intent_budget import PartitionSpill
-from tidegate.rangefeed.range_state import RangeState, RangeStatus, Version
+from tidegate.rangefeed.range_log import apply_entry
+from tidegate.rangefeed.range_snapshot import passes_over, require_replaceable
+from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.rangefeed.scan import SCAN_REPEAT_MS, RangeScan
+from tidegate.rangefeed.version import Version
 from tidegate.rows.table_key import without_tenant
 from tidegate.spans import Span
 
@@ -223,11 +226,11 @@ class PartitionRanges:
             return
         resolved, applied = state.resolved, state.applied
         try:
-            self._commit(state, state.apply(entry))
+            self._commit(state, apply_entry(state, entry))
         except RangeError as error:
             self._quarantine(state, record, str(error), resolved)
             if isinstance(entry, RangeEnd):
-                state.apply(entry)  # there will be nothing to heal it
+                apply_entry(state, entry)  # there will be nothing to heal it
             return
         if isinstance(entry, Command) and state.applied > applied:
             self._mutations.extend(mutations_of(state, entry))
@@ -238,7 +241,7 @@ class PartitionRanges:
         resolved, span, hand_offs = state.resolved, state.span, state.hand_offs
         taken = state.snapshots_taken
         try:
-            state.apply(chunk)
+            apply_entry(state, chunk)
         except RangeError as error:
             self._quarantine(state, record, str(error), resolved)
             return
@@ -249,7 +252,7 @@ class PartitionRanges:
 
     def _parks(self, state: RangeState, head: Snapshot, record: LogRecord) -> bool:
         """Park the range before the snapshot that begins here, if it has to wait for anything."""
-        if state.passes_over(head) or state.status is RangeStatus.ENDED:
+        if passes_over(state, head) or state.status is RangeStatus.ENDED:
             return False
         self._quarantine_before(state, head, record)
         offset, backlog = Offset(record.offset), self._backlogs.get(state.range_id)
@@ -271,7 +274,7 @@ class PartitionRanges:
     def _quarantine_before(self, state: RangeState, head: Snapshot, record: LogRecord) -> None:
         """A snapshot that the range cannot go on with ends a hole that nobody saw until now."""
         try:
-            state.require_replaceable(head)
+            require_replaceable(state, head)
             if state.chunks and state.status is RangeStatus.LIVE:
                 raise MalformedEntry(f"a snapshot at index {head.raft_index} began within another one")
         except RangeError as error:

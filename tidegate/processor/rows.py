@@ -14,7 +14,7 @@ from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.stored import pack, unpack
 from tidegate.raftlog.entry import DescriptorUpdate
-from tidegate.rangefeed.range_state import Version
+from tidegate.rangefeed.version import Version
 from tidegate.rows import (
     Catalog,
     Datum,

@@ -20,7 +20,7 @@ from tidegate.hlc import ZERO
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.emitter import Destination, Emission, Emitter
 from tidegate.raftlog.entry import RaftIndex, RangeId
-from tidegate.rangefeed.range_state import Version
+from tidegate.rangefeed.version import Version
 from tidegate.rows import Json, JsonValue, Kind, Row
 
 _DOCS: Final = HandTable.of(104, "docs", "id INT, doc JSONB")

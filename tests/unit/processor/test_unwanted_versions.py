@@ -13,7 +13,7 @@ from tidegate.changefeed.options import FeedOptions
 from tidegate.hlc import Timestamp
 from tidegate.processor.rows import PartitionRows, Starts, TableRowError
 from tidegate.raftlog.entry import CommitIntent, RaftIndex, RangeId, WriteValue
-from tidegate.rangefeed.range_state import Version
+from tidegate.rangefeed.version import Version
 from tidegate.rows import Row, TableCodec
 from tidegate.rows.table_key import index_prefix
 

@@ -26,8 +26,10 @@ from tidegate.raftlog.entry import (
     WriteIntent,
     WriteValue,
 )
+from tidegate.rangefeed.claim_answer import answer_claim, give_up
 from tidegate.rangefeed.gap import Gap, Lag
 from tidegate.rangefeed.handoff import Claim, HandOff
+from tidegate.rangefeed.range_log import apply_entry
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.spans import Span
 
@@ -83,7 +85,7 @@ def _write(wall: int, key: bytes = b"k", value: bytes | None = b"v") -> WriteVal
 def _live(*entries: Command | Heartbeat | Snapshot | RangeEnd) -> RangeState:
     state = RangeState(_ID)
     for entry in (_snapshot(), *entries):
-        state.apply(entry)
+        apply_entry(state, entry)
     return state
 
 
@@ -100,16 +102,16 @@ def test_a_snapshot_opens_the_range_at_its_closed_timestamp() -> None:
 
 def test_an_open_intent_of_the_snapshot_holds_the_range_back() -> None:
     state = RangeState(_ID)
-    state.apply(_snapshot(intents=(OpenIntent(_TXN, b"anchor", b"k", Timestamp(3)),)))
+    apply_entry(state, _snapshot(intents=(OpenIntent(_TXN, b"anchor", b"k", Timestamp(3)),)))
     assert state.resolved == Timestamp(2)
-    state.apply(_command(11, CommitIntent(_TXN, b"k", Timestamp(3), b"v")))
+    apply_entry(state, _command(11, CommitIntent(_TXN, b"k", Timestamp(3), b"v")))
     assert state.resolved == Timestamp(5)
 
 
 def test_versions_come_out_in_op_order_with_their_place_in_the_log() -> None:
     state = _live()
     intent = WriteIntent(_TXN, b"a", Timestamp(8), Timestamp(8))
-    first, second = state.apply(_command(11, _write(6), intent, _write(7)))
+    first, second = apply_entry(state, _command(11, _write(6), intent, _write(7)))
     assert (first.timestamp, first.raft_index, first.ordinal) == (Timestamp(6), 11, 0)
     assert (second.timestamp, second.raft_index, second.ordinal) == (Timestamp(7), 11, 2)
     assert state.high == Timestamp(7)
@@ -117,22 +119,22 @@ def test_versions_come_out_in_op_order_with_their_place_in_the_log() -> None:
 
 def test_a_commands_closed_timestamp_counts_after_its_own_ops() -> None:
     state = _live()
-    assert state.apply(_command(11, _write(6), closed=9))
+    assert apply_entry(state, _command(11, _write(6), closed=9))
     assert state.resolved == Timestamp(9)
 
 
 def test_entries_at_or_below_the_applied_index_are_passed_over() -> None:
     state = _live(_command(11, _write(6), closed=9))
-    assert state.apply(_command(11, _write(6), closed=9)) == []
-    assert state.apply(_command(10, _write(1))) == []
+    assert apply_entry(state, _command(11, _write(6), closed=9)) == []
+    assert apply_entry(state, _command(10, _write(1))) == []
 
 
 def test_a_heartbeat_closes_nothing_before_the_index_that_it_covers() -> None:
     state = _live(Heartbeat(_ID, Generation(1), _closed(20), RaftIndex(12)))
     assert state.resolved == Timestamp(5)
-    state.apply(_command(11))
+    apply_entry(state, _command(11))
     assert state.resolved == Timestamp(5)
-    state.apply(_command(12))
+    apply_entry(state, _command(12))
     assert state.resolved == Timestamp(20)
 
 
@@ -144,57 +146,57 @@ def test_a_lower_closed_timestamp_is_ignored_and_counted() -> None:
 
 def test_a_new_generation_starts_a_new_resolver() -> None:
     state = _live(_command(11, closed=9))
-    state.apply(_snapshot(11, generation=2, closed=7))
+    apply_entry(state, _snapshot(11, generation=2, closed=7))
     assert (state.generation, state.resolved) == (2, Timestamp(7))
-    assert state.apply(_command(12, _write(10), generation=2))
+    assert apply_entry(state, _command(12, _write(10), generation=2))
 
 
 def test_a_new_generation_cannot_go_back_on_what_the_last_one_resolved() -> None:
     state = _live(_command(11, closed=9), _snapshot(11, generation=2, closed=1))
     with pytest.raises(ForbiddenOp, match="an earlier generation of the range had resolved"):
-        state.apply(_command(12, _write(6), generation=2))
+        apply_entry(state, _command(12, _write(6), generation=2))
 
 
 def test_a_promise_of_an_earlier_generation_binds_its_own_keys_alone() -> None:
     wider = _snapshot(11, generation=2, closed=1)._replace(span=Span(b"a", b"zz"))
     state = _live(_command(11, closed=9), wider)
-    assert state.apply(_command(12, _write(6, key=b"zy"), generation=2))
+    assert apply_entry(state, _command(12, _write(6, key=b"zy"), generation=2))
 
 
 def test_a_promise_is_let_go_once_the_new_generation_has_caught_up() -> None:
     state = _live(_command(11, closed=9), _snapshot(11, generation=2, closed=1))
-    state.apply(_command(12, closed=20, generation=2))
-    state.apply(_command(13, _write(21), generation=2))
+    apply_entry(state, _command(12, closed=20, generation=2))
+    apply_entry(state, _command(13, _write(21), generation=2))
     assert not state.floors
 
 
 @pytest.mark.parametrize("index", [9, 10])
 def test_an_old_or_periodic_snapshot_of_a_healthy_range_changes_nothing(index: int) -> None:
     state = _live()
-    state.apply(_snapshot(index, closed=50))
+    apply_entry(state, _snapshot(index, closed=50))
     assert state.resolved == Timestamp(5)
 
 
 def test_a_snapshot_in_chunks_counts_when_its_last_chunk_is_there() -> None:
     state = RangeState(_ID)
     intent = OpenIntent(_TXN, b"anchor", b"k", Timestamp(3))
-    state.apply(_snapshot(chunk=0, chunks=2))
+    apply_entry(state, _snapshot(chunk=0, chunks=2))
     assert state.status is RangeStatus.UNINITIALISED
-    state.apply(_snapshot(chunk=1, chunks=2, intents=(intent,)))
+    apply_entry(state, _snapshot(chunk=1, chunks=2, intents=(intent,)))
     assert state.resolved == Timestamp(2)
 
 
 def test_no_checkpoint_stands_between_a_trigger_and_its_snapshot() -> None:
     state = _live(_command(11, trigger=Trigger.SPLIT, closed=9))
     assert not state.checkpointable
-    state.apply(_snapshot(11, generation=2, closed=9))
+    apply_entry(state, _snapshot(11, generation=2, closed=9))
     assert state.checkpointable
 
 
 def test_an_ended_range_is_not_revived_by_a_replay() -> None:
     state = _live(RangeEnd(_ID, Generation(1), RaftIndex(10)))
-    state.apply(_snapshot())
-    assert state.apply(_command(11, _write(6))) == []
+    apply_entry(state, _snapshot())
+    assert apply_entry(state, _command(11, _write(6))) == []
     assert state.status is RangeStatus.ENDED
     assert not state.checkpointable
 
@@ -224,32 +226,32 @@ def test_what_cannot_be_followed_is_refused_by_name(
     entry: Command | Heartbeat | Snapshot | RangeEnd, error: type[RangeError], why: str
 ) -> None:
     with pytest.raises(error, match=why):
-        _live().apply(entry)
+        apply_entry(_live(), entry)
 
 
 def test_a_command_before_the_first_snapshot_is_refused() -> None:
     with pytest.raises(GenerationError, match="before the range's first snapshot"):
-        RangeState(_ID).apply(_command(11))
+        apply_entry(RangeState(_ID), _command(11))
 
 
 @pytest.mark.parametrize("entry", [_command(12), Heartbeat(_ID, Generation(1), _closed(9), RaftIndex(10))])
 def test_nothing_may_stand_between_the_chunks_of_a_snapshot(entry: Command | Heartbeat) -> None:
     state = _live(_command(11, trigger=Trigger.SPLIT), _snapshot(11, generation=2, chunk=0, chunks=2))
     with pytest.raises(MalformedEntry, match="between the chunks"):
-        state.apply(entry)
+        apply_entry(state, entry)
 
 
 def test_after_a_trigger_only_a_snapshot_will_do() -> None:
     state = _live(_command(11, trigger=Trigger.MERGE))
     with pytest.raises(GenerationError, match="snapshot must follow"):
-        state.apply(_command(12))
+        apply_entry(state, _command(12))
 
 
 def test_a_quarantined_range_stands_still_and_gives_nothing() -> None:
     state = _live(_command(11, closed=9))
     state.quarantine_at(Offset(99), "a hole", ResolvedTimestamp(Timestamp(9)))
-    assert state.apply(_command(12, _write(30), closed=40)) == []
-    state.apply(_snapshot(10, closed=40))
+    assert apply_entry(state, _command(12, _write(30), closed=40)) == []
+    apply_entry(state, _snapshot(10, closed=40))
     assert state.resolved == Timestamp(9)
     assert not state.checkpointable
 
@@ -257,10 +259,10 @@ def test_a_quarantined_range_stands_still_and_gives_nothing() -> None:
 def test_a_snapshot_ends_the_quarantine_and_the_hole_is_remembered() -> None:
     state = _live(_command(11, closed=9))
     state.quarantine_at(Offset(99), "a hole", ResolvedTimestamp(Timestamp(9)))
-    state.apply(_snapshot(15, closed=40))
+    apply_entry(state, _snapshot(15, closed=40))
     assert state.checkpointable
     assert state.resolved == Timestamp(40)
-    assert [state.answer(_claim(index)) for index in (11, 13, 15, 16)] == [
+    assert [answer_claim(state, _claim(index)) for index in (11, 13, 15, 16)] == [
         HandOff(_claim(11), ZERO_RESOLVED, complete=True),
         HandOff(_claim(13), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, lags=()),
         HandOff(_claim(15), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, lags=()),
@@ -271,18 +273,18 @@ def test_a_snapshot_ends_the_quarantine_and_the_hole_is_remembered() -> None:
 def test_a_range_in_a_hole_tells_how_far_it_came() -> None:
     state = _live(_command(11, closed=9))
     state.quarantine_at(Offset(99), "a hole", ResolvedTimestamp(Timestamp(9)))
-    assert state.answer(_claim(11)) == HandOff(_claim(11), ZERO_RESOLVED, complete=True)
-    assert state.answer(_claim(12)) == HandOff(
+    assert answer_claim(state, _claim(11)) == HandOff(_claim(11), ZERO_RESOLVED, complete=True)
+    assert answer_claim(state, _claim(12)) == HandOff(
         _claim(12), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, lags=()
     )
 
 
 def test_a_hand_off_carries_what_was_resolved_at_the_split() -> None:
     state = _live(_command(11, closed=9), _command(12, closed=20, trigger=Trigger.SPLIT))
-    assert state.answer(_claim(12)) is None, "not before the snapshot: it may be a merge"
-    state.apply(_snapshot(12, generation=2, closed=20))
-    state.apply(_command(13, closed=30, generation=2))
-    assert state.answer(_claim(12)) == HandOff(
+    assert answer_claim(state, _claim(12)) is None, "not before the snapshot: it may be a merge"
+    apply_entry(state, _snapshot(12, generation=2, closed=20))
+    apply_entry(state, _command(13, closed=30, generation=2))
+    assert answer_claim(state, _claim(12)) == HandOff(
         _claim(12), ResolvedTimestamp(Timestamp(9)), complete=True, span=_SPAN, lags=()
     )
 
@@ -291,10 +293,10 @@ def test_of_very_many_holes_the_oldest_are_told_as_one_of_which_nothing_is_known
     state = _live()
     for number in range(70):
         state.quarantine_at(Offset(number), "a hole", ResolvedTimestamp(Timestamp(9)))
-        state.apply(_snapshot(20 + 10 * number, closed=40))
+        apply_entry(state, _snapshot(20 + 10 * number, closed=40))
     assert len(state.holes) == 64
-    assert state.answer(_claim(15)) == HandOff(_claim(15), ZERO_RESOLVED, complete=False)
-    assert state.answer(_claim(705)) == HandOff(
+    assert answer_claim(state, _claim(15)) == HandOff(_claim(15), ZERO_RESOLVED, complete=False)
+    assert answer_claim(state, _claim(705)) == HandOff(
         _claim(705), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, lags=()
     )
 
@@ -303,10 +305,10 @@ def test_a_hand_off_says_what_feeds_lacked_at_that_index() -> None:
     gap = Gap(_SPAN, Timestamp(3))
     state = _live()
     state.serves, state.lags = ("late", "other"), {"late": (gap,)}
-    state.apply(_command(11, closed=20, trigger=Trigger.SPLIT))
-    state.apply(_snapshot(11, generation=2, closed=20))
+    apply_entry(state, _command(11, closed=20, trigger=Trigger.SPLIT))
+    apply_entry(state, _snapshot(11, generation=2, closed=20))
     state.lags = {}
-    answer = state.answer(_claim(11))
+    answer = answer_claim(state, _claim(11))
     assert answer is not None
     assert answer.lags == (Lag("late", (gap,)), Lag("other", ()))
 
@@ -317,24 +319,24 @@ def test_a_range_whose_keys_are_all_claimed_has_ended_though_nothing_says_so() -
     claim = _claim(11)._replace(span=_SPAN)
     lags = (Lag("late", (Gap(_SPAN, Timestamp(3)),)),)
     told = HandOff(claim, ResolvedTimestamp(Timestamp(9)), complete=True, span=_SPAN, lags=lags)
-    assert state.answer(claim) == told
-    state.give_up(claim)
+    assert answer_claim(state, claim) == told
+    give_up(state, claim)
     assert state.status is RangeStatus.ENDED
-    assert state.answer(claim) == told, "what is claimed again"
-    assert state.apply(RangeEnd(_ID, Generation(1), RaftIndex(11))) == []
+    assert answer_claim(state, claim) == told, "what is claimed again"
+    assert apply_entry(state, RangeEnd(_ID, Generation(1), RaftIndex(11))) == []
 
 
 def test_of_two_promises_at_one_index_the_one_counts_that_has_the_keys_which_are_claimed() -> None:
     low, high, wide = Span(b"a", b"m"), Span(b"m", b"z"), Span(b"a", b"zz")
     split = _live(_command(11, closed=9, trigger=Trigger.SPLIT))
-    split.apply(_snapshot(11, generation=2, closed=9)._replace(span=low))
-    split.apply(RangeEnd(_ID, Generation(2), RaftIndex(11)))
+    apply_entry(split, _snapshot(11, generation=2, closed=9)._replace(span=low))
+    apply_entry(split, RangeEnd(_ID, Generation(2), RaftIndex(11)))
     merged = _live(_command(11, closed=9, trigger=Trigger.MERGE))
-    merged.apply(_snapshot(11, generation=2, closed=9)._replace(span=wide))
+    apply_entry(merged, _snapshot(11, generation=2, closed=9)._replace(span=wide))
     merged.lags = {"late": (Gap(wide, Timestamp(3)),)}
-    merged.apply(RangeEnd(_ID, Generation(2), RaftIndex(11)))
+    apply_entry(merged, RangeEnd(_ID, Generation(2), RaftIndex(11)))
     claims = [(split, low), (split, high), (merged, wide), (merged, low)]
-    answers = [state.answer(_claim(11)._replace(span=span)) for state, span in claims]
+    answers = [answer_claim(state, _claim(11)._replace(span=span)) for state, span in claims]
     assert [answer and answer.span for answer in answers] == [low, _SPAN, wide, wide]
     assert answers[2] is not None
     assert answers[2].lags == (Lag("late", (Gap(wide, Timestamp(3)),)),)
@@ -342,7 +344,7 @@ def test_of_two_promises_at_one_index_the_one_counts_that_has_the_keys_which_are
 
 def test_a_range_of_whose_keys_some_are_claimed_goes_on() -> None:
     state = _live(_command(11, closed=9))
-    state.give_up(_claim(11)._replace(span=Span(_SPAN.start, _SPAN.start + b"\x01")))
+    give_up(state, _claim(11)._replace(span=Span(_SPAN.start, _SPAN.start + b"\x01")))
     assert state.status is RangeStatus.LIVE
 
 
@@ -351,16 +353,16 @@ def test_a_hole_says_what_feeds_lacked_before_it() -> None:
     state = _live()
     state.lags = {"late": (gap,)}
     state.quarantine_at(Offset(99), "a hole", ResolvedTimestamp(Timestamp(9)))
-    answers = [state.answer(_claim(12))]
-    state.apply(_snapshot(15, closed=40))
+    answers = [answer_claim(state, _claim(12))]
+    apply_entry(state, _snapshot(15, closed=40))
     state.lags = {}
-    answers.append(state.answer(_claim(12)))
+    answers.append(answer_claim(state, _claim(12)))
     assert [answer and answer.lags for answer in answers] == [(Lag("late", (gap,)),)] * 2
 
 
 def test_what_a_range_had_not_seen_when_it_began_it_hands_off_as_a_hole() -> None:
     state = _live()
-    assert state.answer(_claim(10)) == HandOff(_claim(10), ZERO_RESOLVED, complete=False)
+    assert answer_claim(state, _claim(10)) == HandOff(_claim(10), ZERO_RESOLVED, complete=False)
 
 
 def test_a_transaction_that_came_and_went_leaves_no_row_to_store() -> None:

@@ -1,0 +1,81 @@
+"""What a range answers to the claims of those that go on from it (docs/ranges.md#hand-off, S4).
+
+It answers from its promises, where it has applied the index that counts, and from its holes, where that index
+was never applied.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate.hlc import ZERO_RESOLVED
+from tidegate.raftlog.entry import RaftIndex
+from tidegate.rangefeed.handoff import Claim, HandOff, Promise
+from tidegate.rangefeed.range_state import RangeState, RangeStatus
+from tidegate.spans import Span
+
+_NO_PROMISE: Final = Promise(RaftIndex(0), ZERO_RESOLVED, None)
+
+
+def answer_claim(state: RangeState, claim: Claim) -> HandOff | None:
+    """What there is to say to a range that came from this one; ``None`` as long as it must wait."""
+    index = claim.last_index
+    for hole in state.holes:
+        if hole.before < index <= hole.last_index:
+            complete = hole.complete_for(claim.span)
+            return HandOff(claim, complete, complete=False, span=hole.span, lags=hole.lags)
+    if index <= state.unseen:
+        return HandOff(claim, ZERO_RESOLVED, complete=False)
+    if state.awaits_snapshot and index == state.applied:
+        # The trigger may be that of a merge, whose other side has not handed off yet.
+        return None if state.quarantine is None else _hand_off_of_a_hole(state, claim)
+    if index <= state.applied:
+        promised = _promised(state, claim)
+        return HandOff(claim, promised.resolved, complete=True, span=promised.span, lags=promised.lags)
+    if state.quarantine is not None:
+        return _hand_off_of_a_hole(state, claim)
+    if state.status is RangeStatus.ENDED or _is_taken_over_by(state, claim.span):
+        return HandOff(claim, ZERO_RESOLVED, complete=False)
+    return None
+
+
+def _hand_off_of_a_hole(state: RangeState, claim: Claim) -> HandOff:
+    complete = state.hole_at(claim.last_index).complete_for(claim.span)
+    return HandOff(claim, complete, complete=False, span=state.span, lags=state.told_lags())
+
+
+def _promised(state: RangeState, claim: Claim) -> Promise:
+    """What it had promised at an index that it has applied; at the last one it is as it was.
+
+    Of several at one index, as of a range that merges and is merged away at once, the last one counts
+    that has keys of the claim: what it has none of went elsewhere before.
+    """
+    at = [promise for promise in state.promises if promise.at == claim.last_index]
+    shared = (promise for promise in at if promise.span is not None and promise.span.overlaps(claim.span))
+    kept = next(reversed([*shared]), None) or next(iter(at), None)
+    if kept is None and claim.last_index == state.applied and state.status is RangeStatus.LIVE:
+        return state.promise_of_now()
+    return kept or _NO_PROMISE
+
+
+def give_up(state: RangeState, claim: Claim) -> None:
+    """Its child goes on from it: it has ended when all of its keys are the child's.
+
+    Its log may bring nothing that says so, to a range in a hole; or what says so may be lost.
+    """
+    if _is_taken_over_by(state, claim.span):
+        state.status = RangeStatus.ENDED
+    elif state.checkpointable and claim.last_index == state.applied and _is_within(state, claim.span):
+        state.end()
+
+
+def _is_within(state: RangeState, span: Span) -> bool:
+    return state.span is not None and state.span.intersect(span) == state.span
+
+
+def _is_taken_over_by(state: RangeState, heir: Span) -> bool:
+    """Whether it is in a hole, or waits for a scan, and all of its keys are those of ``heir``."""
+    if state.scan is None and state.status is not RangeStatus.QUARANTINED:
+        return False
+    span = state.span if state.scan is None else state.scan.span
+    return span is not None and heir.intersect(span) == span

@@ -1,0 +1,25 @@
+"""What comes out of a range: the versions of its keys that became committed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tidegate.hlc import Timestamp
+from tidegate.raftlog.entry import RaftIndex, RangeId
+
+
+class Version(NamedTuple):
+    """A committed version of a key, and where in the log it became one.
+
+    ``value`` empty is a deletion. (``range_id``, ``raft_index``, ``ordinal``) name the op; a version that a
+    scan found has no op, and raft index 0.
+    """
+
+    key: bytes
+    timestamp: Timestamp
+    value: bytes
+    prev_value: bytes | None
+    omit_in_rangefeeds: bool
+    range_id: RangeId
+    raft_index: RaftIndex
+    ordinal: int
