@@ -25,7 +25,7 @@ from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import LogRecord, StateChange, StepResult
-from tidegate.processor.feeds import PartitionFeed
+from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.waiting import Waiting
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry

@@ -90,7 +90,7 @@ class Acknowledgements:
     An acknowledgement never takes back a later one: registered, active, failed, removed is the order. A
     partition that registers the feed twice has lost its state between: it reads the feed from the later
     position on, so that one counts. Where the start was fixed by the earlier one, the partition itself
-    refuses a start below what it had applied (``tidegate.processor.feeds``).
+    refuses a start below what it had applied (``tidegate.processor.feed_control``).
     """
 
     def __init__(self, epoch: FeedEpoch) -> None:

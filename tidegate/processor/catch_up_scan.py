@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from tidegate.hlc import ZERO
-from tidegate.processor.feeds import PartitionFeed
+from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.raftlog.entry import Offset
 from tidegate.rangefeed.gap import Gap
 from tidegate.rangefeed.range_state import RangeState

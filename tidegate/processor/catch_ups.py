@@ -15,8 +15,8 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.catch_up_scan import CatchUpScan
 from tidegate.processor.committed import CommittedVersions, scanned_version
-from tidegate.processor.feeds import PartitionFeed
 from tidegate.processor.lags import Detached, LaggingFeed, Lags
+from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.raftlog.entry import Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Gap, joined, outside

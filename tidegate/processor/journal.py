@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tidegate.changefeed.feed import FeedId
 from tidegate.hlc import ResolvedTimestamp
-from tidegate.processor.feeds import PartitionFeed
+from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed.gap import Gap, Gaps, clipped, joined, remainder
 from tidegate.rangefeed.handoff import Claim, Hole, Promise

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from tidegate.changefeed.feed import FeedId
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.committed import CommittedVersions
-from tidegate.processor.feeds import PartitionFeed, PartitionFeeds
+from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.journal import Certainty, Earlier
+from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed.gap import Gap, Gaps, Lag, clipped, joined, remainder
 from tidegate.rangefeed.handoff import HandOff

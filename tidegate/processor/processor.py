@@ -33,8 +33,17 @@ from tidegate.processor.catch_ups import CatchUpLimits
 from tidegate.processor.committed import Delivery
 from tidegate.processor.digest import RowDigests
 from tidegate.processor.emitter import Emission
-from tidegate.processor.feeds import PartitionFeed, PartitionFeeds
+from tidegate.processor.feed_control import take_up
+from tidegate.processor.feed_failures import (
+    fail_held,
+    fail_mutated,
+    fail_overtaken,
+    fail_table,
+    fail_unreachable,
+)
+from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.journal import Certainty, Journal
+from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.pushes import Pusher, PushPolicy
 from tidegate.processor.ranges import PartitionRanges
 from tidegate.processor.restore import RangeRows, require_digests, require_sizes
@@ -208,8 +217,8 @@ class PartitionProcessor:
         for record in records:
             if record.offset <= self._position.control_offset:
                 continue
-            is_new = self._feeds.take_up(
-                record.message, self._position.offset, self._position.high, self._rows
+            is_new = take_up(
+                self._feeds, record.message, self._position.offset, self._position.high, self._rows
             )
             self._look_at_feeds()
             if is_new:
@@ -223,7 +232,7 @@ class PartitionProcessor:
 
         What comes for them later, their starts among it, is answered by ``Failed``.
         """
-        self._feeds.give_up(held_s)
+        fail_held(self._feeds, held_s)
         return self._finish(StepResult(None), everything=False)
 
     def missing_below(self, log_start: Offset) -> StepResult:
@@ -381,13 +390,13 @@ class PartitionProcessor:
         """Rows that no feed can be given any more, whatever is scanned."""
         for lost in self._ranges.take_unreachable():
             self._emit(result)
-            self._feeds.fail_unreachable(lost)
+            fail_unreachable(self._feeds, lost)
         for mutation in self._ranges.take_mutations():
             self._emit(result)
-            self._feeds.fail_mutated(mutation)
+            fail_mutated(self._feeds, mutation)
         for overtaken in self._ranges.catch_ups.take_overtaken():
             self._emit(result)
-            self._feeds.fail_overtaken(*overtaken)
+            fail_overtaken(self._feeds, *overtaken)
 
     def _learn(self, updates: Iterable[DescriptorUpdate], offset: Offset, result: StepResult) -> None:
         """Take descriptor versions; rows before a new one are read first, as the log has them."""
@@ -398,7 +407,7 @@ class PartitionProcessor:
                 self._rows.learn(update)
             except (DescriptorConflict, EncodingError) as error:
                 self._emit(result)
-                self._feeds.fail_table(update.table_id, error)
+                fail_table(self._feeds, update.table_id, error)
                 result.incidents.append(Incident(self.partition, offset, None, None, str(error)))
 
     def _emit(self, result: StepResult) -> None:

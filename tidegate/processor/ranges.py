@@ -17,9 +17,10 @@ from tidegate.processor.batch import Incident, LogRecord, RangeCheckpoint, State
 from tidegate.processor.catch_ups import CatchUpLimits, CatchUps
 from tidegate.processor.committed import CommittedVersions, Delivery, scanned_version
 from tidegate.processor.exchange import Exchanges
-from tidegate.processor.feeds import PartitionFeed, PartitionFeeds
+from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.journal import Certainty, Journal
 from tidegate.processor.lags import Lags
+from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.state_codec import chunk_rows, intent_rows, range_row
 from tidegate.processor.waiting import (
     Mutation,

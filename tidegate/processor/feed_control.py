@@ -1,0 +1,134 @@
+"""How a log partition takes feeds up, and lets go of them (docs/architecture.md#feeds).
+
+    Register   the partition stores the feed with its position X, answers with X and the highest timestamp
+               that it has applied, and is *held*: nothing is applied before the feed's start S is known,
+               unless the feed begins with a scan or in the past, and is given by scans what passes meanwhile
+    Activate   S and the targets are stored; rows above S from X on are emitted
+    Remove     the feed is forgotten
+
+While a feed is held the partition waits for all others to answer: a fraction of a second. An engine that has
+waited too long gives the registered feeds up: they fail, and whatever comes for them later is answered so. A
+message that says nothing new gets the stored answer again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidegate.changefeed.control import Activate, ControlMessage, KnownTable, Register, Registered, Remove
+from tidegate.changefeed.encoder import compile_encoder
+from tidegate.changefeed.feed import TableName
+from tidegate.changefeed.options import FeedOptions
+from tidegate.errors import FeedError
+from tidegate.hlc import Timestamp
+from tidegate.processor.feeds import PartitionFeeds
+from tidegate.processor.partition_feed import FeedStatus, PartitionFeed
+from tidegate.processor.rows import PartitionRows
+from tidegate.processor.state_codec import NOWHERE
+from tidegate.raftlog.entry import Offset
+from tidegate.rows import Catalog, TableDescriptor
+
+
+def take_up(
+    feeds: PartitionFeeds, message: ControlMessage, offset: Offset, high: Timestamp, rows: PartitionRows
+) -> bool:
+    """Take a message at a batch boundary, the log applied up to ``offset``, versions up to ``high``.
+
+    Returns whether a feed became active.
+    """
+    match message:
+        case Register():
+            _register(feeds, message, offset, high, rows)
+            return False
+        case Activate():
+            return _activate(feeds, message, offset)
+        case Remove():
+            feeds.remove(message.feed_id, message.epoch)
+            return False
+
+
+def _register(
+    feeds: PartitionFeeds, message: Register, offset: Offset, high: Timestamp, rows: PartitionRows
+) -> None:
+    known = feeds.get(message.feed_id)
+    if known is not None and known.epoch >= message.definition.epoch:
+        feeds.answer(known)
+        return
+    tables = _known_tables(message.definition.tables, rows.catalog)
+    answer = Registered(
+        message.feed_id,
+        message.definition.epoch,
+        feeds.partition,
+        offset + 1,
+        high,
+        tuple(KnownTable(name, table.id) for name, table in tables),
+    )
+    feed = PartitionFeed(message, answer)
+    reason = _unsupported(tables, rows, message.definition.options)
+    if reason:
+        feed.fail(reason)
+    feeds.answer(feed)
+
+
+def _activate(feeds: PartitionFeeds, message: Activate, offset: Offset) -> bool:
+    feed = feeds.get(message.feed_id)
+    if feed is not None and feed.epoch > message.definition.epoch:
+        return False
+    if feed is None or feed.epoch < message.definition.epoch:
+        feed = PartitionFeed(message, None)
+        if offset != NOWHERE and not feed.can_lag:
+            feed.fail(
+                "the partition never registered it, so rows since its start may have passed: "
+                "create the feed again"
+            )
+    if (error := _passed_rows(feed, message.start)) is not None:
+        feeds.fail(feed.id, error)
+        return False
+    activated = feed.status is FeedStatus.REGISTERED
+    if activated:
+        feed.activate(message)
+    feeds.answer(feed)
+    return activated
+
+
+def _passed_rows(feed: PartitionFeed, start: Timestamp) -> FeedError | None:
+    """Why a registered feed cannot begin at ``start``, if rows above it had passed at its registration.
+
+    A start is the highest of what all partitions answered, so that cannot be, unless the partition's state
+    was lost after its answer and it registered the feed a second time, further on in the log.
+    """
+    registered = feed.registered
+    if feed.status is not FeedStatus.REGISTERED or registered is None or start >= registered.highest:
+        return None
+    if feed.can_lag:
+        return None  # what has passed above its start is scanned for
+    return FeedError(
+        f"rows up to {registered.highest} had passed when the partition registered it at offset "
+        f"{registered.position}, above the start {start} that was fixed for all partitions: the partition's "
+        "state was lost after an earlier answer, and the rows between would be missing. Create the feed again"
+    )
+
+
+def _known_tables(names: Iterable[TableName], catalog: Catalog) -> list[tuple[TableName, TableDescriptor]]:
+    """The tables that have a descriptor here: of several versions the newest, unless it says dropped."""
+    newest: dict[int, TableDescriptor] = {}
+    for descriptor in catalog.descriptors():
+        newest[descriptor.id] = descriptor
+    by_name = {TableName.of(table): table for table in newest.values() if not table.dropped}
+    return [(name, by_name[name]) for name in names if name in by_name]
+
+
+def _unsupported(
+    tables: Iterable[tuple[TableName, TableDescriptor]], rows: PartitionRows, options: FeedOptions
+) -> str:
+    """Why rows of the newest versions of the tables could not be read or written; empty when they can."""
+    try:
+        for _, table in tables:
+            unfit = rows.unfit(table.id)
+            if unfit:
+                return unfit
+            rows.catalog.latest(table.id)
+            compile_encoder(table, options)
+    except FeedError as error:
+        return str(error)
+    return ""
