@@ -7,9 +7,9 @@ from typing import Any, Final
 from tidegate.client.evidence import Evidence, PartitionEvidence
 from tidegate.client.finding import Cause, Finding, Keys, duration
 from tidegate.hlc import Timestamp
+from tidegate.processor.parking import HAND_OFF_LIMIT_MS
 from tidegate.processor.pushes import LastPush
 from tidegate.processor.range_facts import Condition, OpenTxn, RangeFacts
-from tidegate.processor.ranges import HAND_OFF_LIMIT_MS
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed.scan import SCAN_REPEAT_MS

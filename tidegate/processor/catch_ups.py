@@ -6,7 +6,7 @@ and the versions that they hold, ends with the process: scans are asked for agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple
@@ -17,6 +17,7 @@ from tidegate.processor.catch_up_scan import CatchUpScan
 from tidegate.processor.committed import CommittedVersions, scanned_version
 from tidegate.processor.lags import Detached, LaggingFeed, Lags
 from tidegate.processor.partition_feed import PartitionFeed
+from tidegate.processor.range_table import RangeTable
 from tidegate.raftlog.entry import Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Gap, joined, outside
@@ -65,21 +66,20 @@ class FeedLag(NamedTuple):
 
 
 class CatchUps:
-    """``ranges`` are those of the partition, ``touch`` gives one of them to be changed; ``is_behind`` says
-    whether it has entries that it has not applied. Versions go to ``committed``."""
+    """In the ranges of ``table``; ``is_behind`` says whether one has entries that it has not applied.
+    Versions go to ``committed``."""
 
     def __init__(
         self,
         lags: Lags,
-        ranges: Mapping[RangeId, RangeState],
-        touch: Callable[[RangeId], RangeState],
+        table: RangeTable,
         is_behind: Callable[[RangeId], bool],
         committed: CommittedVersions,
         limits: CatchUpLimits,
     ) -> None:
         self._lags = lags
-        self._ranges = ranges
-        self._touch = touch
+        self._ranges = table.states
+        self._touch = table.touch
         self._is_behind = is_behind
         self._committed = committed
         self._limits = limits

@@ -5,8 +5,9 @@ Those between two of its own ranges take effect at once; the others go to the pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
+from tidegate.processor.range_table import RangeTable
 from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed.claim_answer import answer_claim, give_up
 from tidegate.rangefeed.handoff import Claim, Exchange, HandOff, receiver_of
@@ -14,19 +15,16 @@ from tidegate.rangefeed.range_state import RangeState
 
 
 class Exchanges:
-    """``ranges`` are those of the partition; ``touch`` gives one of them, made if need be, to be changed;
-    ``is_here`` says which belong to it; ``deliver`` gives a hand-off to its child."""
+    """Between the ranges of ``table`` and others; ``deliver`` gives a hand-off to its child."""
 
     def __init__(
         self,
-        ranges: Mapping[RangeId, RangeState],
-        touch: Callable[[RangeId], RangeState],
-        is_here: Callable[[RangeId], bool],
+        table: RangeTable,
         deliver: Callable[[HandOff], None],
     ) -> None:
-        self._ranges = ranges
-        self._touch = touch
-        self._is_here = is_here
+        self._ranges = table.states
+        self._touch = table.touch
+        self._is_here = table.is_here
         self._deliver = deliver
         self._open: dict[RangeId, None] = {}
         self._out: list[Exchange] = []

@@ -12,6 +12,7 @@ from tidegate.processor.committed import CommittedVersions
 from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.journal import Certainty, Earlier
 from tidegate.processor.partition_feed import PartitionFeed
+from tidegate.processor.range_table import RangeTable
 from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed.gap import Gap, Gaps, Lag, clipped, joined, remainder
 from tidegate.rangefeed.handoff import HandOff
@@ -37,27 +38,25 @@ class LaggingFeed:
 
 
 class Lags:
-    """``ranges`` are those of the partition, ``touch`` gives one of them to be changed; ``is_behind`` says
-    whether it has entries that it has not applied. Feeds that lag part from the others in ``committed``."""
+    """Of the ranges of ``table``; ``is_behind`` says whether one has entries that it has not applied. Feeds
+    that lag part from the others in ``committed``."""
 
     def __init__(
         self,
         feeds: PartitionFeeds,
-        ranges: Mapping[RangeId, RangeState],
-        touch: Callable[[RangeId], RangeState],
+        table: RangeTable,
         is_behind: Callable[[RangeId], bool],
         committed: CommittedVersions,
     ) -> None:
         self._feeds = feeds
-        self._ranges = ranges
-        self._touch = touch
+        self._table = table
+        self._ranges = table.states
+        self._touch = table.touch
         self._is_behind = is_behind
         self._committed = committed
         self._lagging: dict[FeedId, LaggingFeed] = {}
         self._detached: dict[FeedId, Detached] = {}
         self._caught_up = False
-        #: The feeds of which ranges tell those that go on from them.
-        self.serves: tuple[str, ...] = ()
 
     @property
     def feeds(self) -> Mapping[FeedId, LaggingFeed]:
@@ -195,7 +194,7 @@ class Lags:
 
     def look_at_feeds(self) -> None:
         """The active feeds are others than before: those that are gone lack nothing."""
-        self.serves = tuple(feed.id for feed in self._feeds.active if feed.can_lag)
+        self._table.serves = tuple(feed.id for feed in self._feeds.active if feed.can_lag)
         active = {feed.id for feed in self._feeds.active}
         for feed_id in {*self._lagging, *self._detached} - active:
             self._lagging.pop(feed_id, None)

@@ -203,9 +203,9 @@ class PartitionProcessor:
         self._look_at_feeds()
         for record in records:
             if record.offset >= self._position.next_hand_off:
-                self._ranges.take_exchange(record.message)
+                self._ranges.parking.exchanges.take(record.message)
                 self._position.next_hand_off = Offset(record.offset + 1)
-        self._ranges.settle()
+        self._ranges.parking.settle()
         result = StepResult(None)
         self._ask(result)
         return self._finish(result, everything=False)
@@ -243,7 +243,7 @@ class PartitionProcessor:
                 f"the log begins at offset {log_start}, but offset {expected} was to be read next: retention "
                 "removed what was not read yet"
             )
-            self._ranges.cut(log_start, cause, passed=log_start <= self._position.offset + 1)
+            self._ranges.entries.cut(log_start, cause, passed=log_start <= self._position.offset + 1)
             self._advance(Offset(log_start - 1))
         return self._finish(StepResult(None), everything=False)
 
@@ -339,14 +339,14 @@ class PartitionProcessor:
     def _apply(self, record: LogRecord, entry: Entry | MalformedEntry, result: StepResult) -> None:
         offset = Offset(record.offset)
         if isinstance(entry, MalformedEntry):
-            self._ranges.refuse(record, entry, passed=offset <= self._position.offset)
+            self._ranges.entries.refuse(record, entry, passed=offset <= self._position.offset)
         elif isinstance(entry, DescriptorUpdate):
             self._learn((entry,), offset, result)
         else:
             if isinstance(entry, Snapshot):
                 self._learn(entry.descriptors, offset, result)
                 self._raise_high(entry.high)
-            self._ranges.take(record, entry)
+            self._ranges.entries.take(record, entry)
             self._fail_feeds(result)
 
     def _counts(self, record: LogRecord) -> bool:
@@ -368,17 +368,17 @@ class PartitionProcessor:
         self._look_at_feeds()
         room = _DRAIN_MAX
         while True:
-            taken = self._ranges.drain(room)
+            taken = self._ranges.entries.drain(room)
             self._fail_feeds(result)
             room -= taken
-            if not self._ranges.settle() and not (taken and room):
+            if not self._ranges.parking.settle() and not (taken and room):
                 return
 
     def _look_at_feeds(self) -> None:
         """Nothing is waited for, or kept, for the sake of feeds that are gone."""
         if self._feeds.active is not self._watched:
             self._watched = self._feeds.active
-            self._ranges.release_unneeded()
+            self._ranges.parking.release_unneeded()
             self._ranges.lags.look_at_feeds()
 
     def _ask(self, result: StepResult) -> None:
@@ -388,10 +388,10 @@ class PartitionProcessor:
 
     def _fail_feeds(self, result: StepResult) -> None:
         """Rows that no feed can be given any more, whatever is scanned."""
-        for lost in self._ranges.take_unreachable():
+        for lost in self._ranges.parking.take_unreachable():
             self._emit(result)
             fail_unreachable(self._feeds, lost)
-        for mutation in self._ranges.take_mutations():
+        for mutation in self._ranges.entries.take_mutations():
             self._emit(result)
             fail_mutated(self._feeds, mutation)
         for overtaken in self._ranges.catch_ups.take_overtaken():
@@ -481,9 +481,9 @@ class PartitionProcessor:
         if checkpoint.ranges:
             result.checkpoint = checkpoint
         result.changes = self._freeze()
-        result.exchanges = self._ranges.take_exchanges()
+        result.exchanges = self._ranges.parking.exchanges.take_out()
         result.acks = self._feeds.take_acks()
-        result.incidents += self._ranges.take_incidents() + self._feeds.take_incidents(position.offset)
+        result.incidents += self._ranges.quarantines.take_out() + self._feeds.take_incidents(position.offset)
         result.offset = None if position.offset == NOWHERE else position.offset
         self._serial += 1
         result.serial = self._serial
@@ -502,7 +502,7 @@ class PartitionProcessor:
         changes.extend(self._feeds.freeze())
         self._digests.take(changes)
         self._position.sizes = self._sizes()
-        self._position.digests = self._digests.digests(self._ranges.intents_hash)
+        self._position.digests = self._digests.digests(self._ranges.table.intents_hash)
         changes.append(position_row(self._position))
         return changes
 
@@ -533,7 +533,7 @@ class PartitionProcessor:
         self._feeds.restore(value for _, value in others[StateTable.FEEDS])
         self._ranges.lags.restore()
         require_sizes(self.partition, stored, self._sizes())
-        require_digests(self.partition, stored, self._digests.digests(self._ranges.intents_hash))
+        require_digests(self.partition, stored, self._digests.digests(self._ranges.table.intents_hash))
 
 
 def _withdraw(feed_id: FeedId, result: StepResult) -> None:

@@ -84,7 +84,7 @@ class RangeRows:
             raise StateMismatch(f"Rows of range {range_id} are stored, but not the range itself. {_ADVICE}")
 
     def _put(self, item: StoredRange, txn: TrackedTxn) -> None:
-        state, spill = item.state, self._ranges.spill
+        state, spill = item.state, self._ranges.table.spill
         state.resolver.queue.restore(txn)
         self._found[state.range_id] += 1
         if spill is not None and self._found[state.range_id] % _SETTLED_TXNS == 0:

@@ -147,7 +147,7 @@ class StatusReader:
             tuple(_parked(state, backlog) for state, backlog in self._ranges.backlogs if backlog.parked),
             sum(len(backlog.queue) for backlog in backlogs.values()),
             log_time_ms,
-            _NONE if self._ranges.spill is None else self._ranges.spill.counts,
+            _NONE if self._ranges.table.spill is None else self._ranges.table.spill.counts,
             self._ranges.catch_ups.status(),
         )
 

@@ -1,0 +1,142 @@
+"""Ranges that wait before a snapshot: for the hand-offs of their parents, or for a scan (docs/ranges.md).
+
+Only the range is parked, never its partition: its entries stay in its backlog until what it waits for has
+come, or is waited for no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from tidegate.hlc import ZERO_RESOLVED
+from tidegate.processor.backlogs import Backlogs
+from tidegate.processor.batch import LogRecord
+from tidegate.processor.exchange import Exchanges
+from tidegate.processor.healing import Healing
+from tidegate.processor.quarantine import Quarantines
+from tidegate.processor.range_table import RangeTable
+from tidegate.processor.waiting import Unreachable, Waiting, claims_of
+from tidegate.raftlog.entry import Offset, Snapshot
+from tidegate.raftlog.request import Scan
+from tidegate.rangefeed.backlog import Backlog
+from tidegate.rangefeed.handoff import HandOff
+from tidegate.rangefeed.range_snapshot import passes_over
+from tidegate.rangefeed.range_state import RangeState, RangeStatus
+
+#: A hand-off that has not come after so much log time is not waited for any more.
+HAND_OFF_LIMIT_MS: Final = 600_000
+#: A range that waits, and whose log has been silent for so much log time, is gone.
+SILENT_MS: Final = 900_000
+
+
+class Parking:
+    """Parks ranges of ``table``, lets them go on, and answers claims on them by ``exchanges``."""
+
+    def __init__(
+        self,
+        table: RangeTable,
+        backlogs: Backlogs,
+        waiting: Waiting,
+        healing: Healing,
+        quarantines: Quarantines,
+    ) -> None:
+        self._table = table
+        self._backlogs = backlogs
+        self._waiting = waiting
+        self._healing = healing
+        self._quarantines = quarantines
+        #: Claims and hand-offs; those for ranges here take effect at once.
+        self.exchanges = Exchanges(table, self._receive)
+
+    def parks(self, state: RangeState, head: Snapshot, record: LogRecord) -> bool:
+        """Park the range before the snapshot that begins here, if it has to wait for anything."""
+        if passes_over(state, head) or state.status is RangeStatus.ENDED:
+            return False
+        self._quarantines.begin_before(state, head, record)
+        offset, backlog = Offset(record.offset), self._backlogs.get(state.range_id)
+        if backlog is not None and backlog.cleared == offset:
+            return False
+        missing = claims_of(state, head).difference(state.hand_offs)
+        if missing and self._waiting.is_needed(head):
+            backlog = self._backlogs.hold(state.range_id, record)
+            backlog.wait_for(head, offset, record.timestamp, missing)
+            self.exchanges.claim(missing)
+            return True
+        scan = None if missing else self._waiting.scan_for(state, head, offset)
+        if scan is None:
+            return False
+        backlog = self._backlogs.hold(state.range_id, record)
+        backlog.wait_for(head, offset, record.timestamp, frozenset())
+        self._healing.begin(state, backlog, scan)
+        return True
+
+    def _receive(self, hand_off: HandOff) -> None:
+        claim = hand_off.claim
+        state, backlog = self._table.touch(claim.child), self._backlogs.get(claim.child)
+        if backlog is None and state.status is not RangeStatus.UNINITIALISED and not state.awaits_snapshot:
+            return  # it has gone on without it
+        state.hand_offs[claim] = hand_off
+        if backlog is not None and claim in backlog.missing:
+            backlog.missing -= {claim}
+            if not backlog.missing:
+                self._come_to_scan(state, backlog)
+
+    def _come_to_scan(self, state: RangeState, backlog: Backlog) -> None:
+        """Every parent has answered: scan what they could not give, or go on."""
+        scan = self._waiting.scan_for(state, backlog.head, backlog.start)
+        if scan is None:
+            self._backlogs.clear(state.range_id)
+        else:
+            self._healing.begin(state, backlog, scan)
+
+    # ---- what lets ranges go on ----
+
+    def settle(self) -> bool:
+        """Answer the claims that can be answered; returns whether any was."""
+        answered = self.exchanges.settle()
+        if answered:
+            for state, backlog in self._parked():
+                if state.status is RangeStatus.ENDED:
+                    self._leave(state, backlog.start)
+        return answered
+
+    def release_unneeded(self) -> None:
+        """Let ranges go on that wait for the sake of feeds that are gone."""
+        for state, backlog in self._parked():
+            if not self._waiting.is_needed(backlog.head):
+                self._table.touch(state.range_id).scan = None
+                self._backlogs.clear(state.range_id)
+
+    def due(self, offset: Offset, log_time_ms: int) -> Iterator[Scan]:
+        """The scans to ask for now. Hand-offs that did not come are waited for no more."""
+        for state, backlog in self._parked():
+            if log_time_ms - backlog.heard_ms >= SILENT_MS:
+                self._leave(state, offset)
+                continue
+            if backlog.missing and log_time_ms - backlog.since_ms >= HAND_OFF_LIMIT_MS:
+                self._table.touch(state.range_id)
+                for claim in backlog.missing:
+                    self._receive(HandOff(claim, ZERO_RESOLVED, complete=False))
+            yield from self._healing.due(state, backlog, offset, log_time_ms)
+
+    def _parked(self) -> Iterable[tuple[RangeState, Backlog]]:
+        """The ranges that wait now, whatever becomes of them meanwhile."""
+        states = self._table.states
+        return [(states[range_id], backlog) for range_id, backlog in self._backlogs.items() if backlog.parked]
+
+    def _leave(self, state: RangeState, offset: Offset) -> None:
+        """A range that waits has ended: another has taken over its keys, or it has been silent for too long.
+
+        Its next snapshot, should there be one, heals it.
+        """
+        if state.status not in (RangeStatus.QUARANTINED, RangeStatus.ENDED):
+            state.quarantine_at(offset, "it fell silent while it waited", state.resolved)
+        self._table.touch(state.range_id).scan = None
+        state.behind = None
+        self._backlogs.drop(state.range_id)
+
+    def take_unreachable(self) -> list[Unreachable]:
+        """The scans since the last call that cannot bring everything."""
+        unreachable, self._waiting.unreachable = self._waiting.unreachable, []
+        return unreachable

@@ -1,0 +1,58 @@
+"""What went wrong in the ranges of a log partition: entries that cannot be followed, records of others.
+
+A range is quarantined at what it had resolved, and its operator is told (docs/log-contract.md#quarantine).
+"""
+
+from __future__ import annotations
+
+from tidegate.errors import MalformedEntry, RangeError
+from tidegate.hlc import ResolvedTimestamp
+from tidegate.processor.batch import Incident, LogRecord
+from tidegate.processor.range_table import RangeTable
+from tidegate.raftlog.encode import partition_of
+from tidegate.raftlog.entry import Offset, RangeId, Snapshot
+from tidegate.rangefeed.range_snapshot import require_replaceable
+from tidegate.rangefeed.range_state import RangeState, RangeStatus
+
+
+class Quarantines:
+    """Quarantines ranges of ``table``, and collects what there is to report."""
+
+    def __init__(self, table: RangeTable) -> None:
+        self._table = table
+        self._incidents: list[Incident] = []
+
+    def begin(self, state: RangeState, record: LogRecord, cause: str, resolved: ResolvedTimestamp) -> None:
+        """Stop following a range at ``record``, unless it is over anyway: it is complete to ``resolved``."""
+        if state.status in (RangeStatus.QUARANTINED, RangeStatus.ENDED):
+            return
+        state.quarantine_at(Offset(record.offset), cause, resolved)
+        self._table.touch(state.range_id)
+        self._report(state.range_id, record, f"range {state.range_id} is quarantined at {resolved}: {cause}")
+
+    def begin_before(self, state: RangeState, head: Snapshot, record: LogRecord) -> None:
+        """A snapshot that the range cannot go on with ends a hole that nobody saw until now."""
+        try:
+            require_replaceable(state, head)
+            if state.chunks and state.status is RangeStatus.LIVE:
+                raise MalformedEntry(f"a snapshot at index {head.raft_index} began within another one")
+        except RangeError as error:
+            self.begin(state, record, str(error), state.resolved)
+
+    def report_stray(self, range_id: RangeId, record: LogRecord) -> None:
+        """A record stands where its range does not belong."""
+        partitions = self._table.partitions
+        self._report(
+            range_id,
+            record,
+            f"a record of range {range_id} was skipped: it belongs to partition "
+            f"{partition_of(range_id, partitions)} of {partitions}",
+        )
+
+    def take_out(self) -> list[Incident]:
+        """What was reported since the last call."""
+        incidents, self._incidents = self._incidents, []
+        return incidents
+
+    def _report(self, range_id: RangeId, record: LogRecord, cause: str) -> None:
+        self._incidents.append(Incident(self._table.partition, Offset(record.offset), range_id, None, cause))

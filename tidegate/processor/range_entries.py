@@ -1,0 +1,208 @@
+"""How entries of a log partition reach their ranges: at once, into a backlog, or out of it (docs/ranges.md).
+
+One bad range never stops another: an entry that cannot be followed quarantines its range, and the rest of the
+batch goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from tidegate.errors import MalformedEntry, RangeError
+from tidegate.processor.backlogs import Backlogs, raw_entry
+from tidegate.processor.batch import LogRecord
+from tidegate.processor.catch_ups import CatchUps
+from tidegate.processor.committed import CommittedVersions
+from tidegate.processor.healing import Healing
+from tidegate.processor.lags import Lags
+from tidegate.processor.parking import Parking
+from tidegate.processor.quarantine import Quarantines
+from tidegate.processor.range_table import RangeTable
+from tidegate.processor.waiting import Mutation, mutations_of
+from tidegate.raftlog.decode import decode_entry, decode_key
+from tidegate.raftlog.entry import (
+    BROADCAST,
+    Command,
+    DescriptorUpdate,
+    Heartbeat,
+    Offset,
+    RangeEnd,
+    RangeId,
+    ScanChunk,
+    Snapshot,
+)
+from tidegate.rangefeed.backlog import RawEntry
+from tidegate.rangefeed.range_log import apply_entry
+from tidegate.rangefeed.range_state import RangeState
+from tidegate.rangefeed.version import Version
+
+RangeEntry: TypeAlias = Command | Heartbeat | Snapshot | RangeEnd | ScanChunk
+
+
+class RangeEntries:
+    """Applies entries to the ranges of ``table``; what they commit goes to ``committed``, or to feeds that
+    lag by ``catch_ups``."""
+
+    def __init__(
+        self,
+        table: RangeTable,
+        backlogs: Backlogs,
+        parking: Parking,
+        healing: Healing,
+        quarantines: Quarantines,
+        lags: Lags,
+        catch_ups: CatchUps,
+        committed: CommittedVersions,
+    ) -> None:
+        self._table = table
+        self._touch = table.touch
+        self._backlogs = backlogs
+        self._parking = parking
+        self._healing = healing
+        self._quarantines = quarantines
+        self._lags = lags
+        self._catch_ups = catch_ups
+        self._committed = committed
+        self._mutations: list[Mutation] = []
+
+    def take(self, record: LogRecord, entry: RangeEntry) -> None:
+        """Take the next entry of the partition.
+
+        A command whose op is forbidden commits nothing: its range is complete up to the resolved
+        timestamp from before it, and quarantined there.
+        """
+        range_id = entry.range_id
+        if not self._table.is_here(range_id):
+            self._quarantines.report_stray(range_id, record)
+            return
+        state, backlog = self._touch(range_id), self._backlogs.get(range_id)
+        if isinstance(entry, ScanChunk):
+            self._take_chunk(state, entry, record)
+        elif backlog is None:
+            self._apply(state, entry, record)
+        else:
+            backlog.append(raw_entry(record), entry)
+            if backlog.scan is not None:
+                self._healing.leave_behind(state, backlog)
+
+    def _commit(self, state: RangeState, versions: Sequence[Version]) -> None:
+        """Give versions to the feeds."""
+        if versions:
+            self._committed.shared += versions
+            if self._committed.parted:
+                self._catch_ups.take(state, versions)
+
+    def refuse(self, record: LogRecord, error: MalformedEntry, *, passed: bool) -> None:
+        """A record that could not be read: a hole in its range, or in all when it names none.
+
+        ``passed``: the partition was told before, and only ranges that are behind were not.
+        """
+        range_id = decode_key(record.key)
+        if range_id is None or range_id == BROADCAST:
+            cause = f"an unreadable record that names no range: {error}"
+            for state in self._not_past(Offset(record.offset + 1), passed=passed):
+                self._hole(state, record, cause)
+        elif self._table.is_here(range_id):
+            self._hole(self._touch(range_id), record, str(error))
+        else:
+            self._quarantines.report_stray(range_id, record)
+
+    def cut(self, log_start: Offset, cause: str, *, passed: bool) -> None:
+        """Entries below ``log_start`` are gone that were to be read: a hole in every range.
+
+        ``passed``: the partition had passed them, and only ranges that are behind had not.
+        """
+        gap = RawEntry(log_start, None, None, 0)
+        for state in self._not_past(log_start, passed=passed):
+            self._hole(state, gap, cause)
+
+    def _not_past(self, offset: Offset, *, passed: bool) -> list[RangeState]:
+        """The ranges that have not applied everything below ``offset``."""
+        if not passed:
+            return list(self._table)
+        return [state for state in self._table if state.behind is not None and state.behind < offset]
+
+    def _hole(self, state: RangeState, record: LogRecord, cause: str) -> None:
+        """A hole here, or where the range comes to it when it applies its backlog."""
+        backlog = self._backlogs.get(state.range_id)
+        if backlog is None:
+            self._quarantines.begin(state, record, cause, state.resolved)
+        else:
+            backlog.append(raw_entry(record), None)
+
+    def _apply(self, state: RangeState, entry: RangeEntry, record: LogRecord) -> None:
+        if isinstance(entry, ScanChunk):
+            return
+        if isinstance(entry, Snapshot):
+            self._apply_snapshot(state, entry, record)
+            return
+        resolved, applied = state.resolved, state.applied
+        try:
+            self._commit(state, apply_entry(state, entry))
+        except RangeError as error:
+            self._quarantines.begin(state, record, str(error), resolved)
+            if isinstance(entry, RangeEnd):
+                apply_entry(state, entry)  # there will be nothing to heal it
+            return
+        if isinstance(entry, Command) and state.applied > applied:
+            self._mutations.extend(mutations_of(state, entry))
+
+    def _apply_snapshot(self, state: RangeState, chunk: Snapshot, record: LogRecord) -> None:
+        if chunk.chunk == 0 and self._parking.parks(state, chunk, record):
+            return
+        resolved, span, hand_offs = state.resolved, state.span, state.hand_offs
+        taken = state.snapshots_taken
+        try:
+            apply_entry(state, chunk)
+        except RangeError as error:
+            self._quarantines.begin(state, record, str(error), resolved)
+            return
+        if state.snapshots_taken > taken:
+            self._lags.inherit(state, span, hand_offs.values())
+
+    def _take_chunk(self, state: RangeState, chunk: ScanChunk, record: LogRecord) -> None:
+        """A chunk is for the scan that the range is parked for, or for a feed that catches up."""
+        backlog = self._backlogs.get(state.range_id)
+        if backlog is None:
+            self._catch_ups.take_chunk(chunk, record.timestamp)
+        else:
+            self._commit(state, self._healing.take(backlog, chunk, record.timestamp))
+
+    # ---- backlogs that are applied ----
+
+    def drain(self, limit: int) -> int:
+        """Apply up to ``limit`` entries of backlogs; returns how many it was."""
+        taken = 0
+        while self._backlogs.ready and taken < limit:
+            taken += self._drain_one(self._backlogs.first_ready(), limit - taken)
+        return taken
+
+    def _drain_one(self, range_id: RangeId, limit: int) -> int:
+        state, backlog = self._touch(range_id), self._backlogs[range_id]
+        taken = 0
+        while backlog.queue and taken < limit:
+            raw = backlog.queue.first()
+            self._apply_raw(state, raw)
+            taken += 1
+            if backlog.parked:
+                return taken  # again, before that entry
+            if backlog.queue.first().offset == raw.offset:
+                backlog.queue.popleft()
+        if not backlog.queue:
+            self._backlogs.drop(range_id)
+        return taken
+
+    def _apply_raw(self, state: RangeState, raw: RawEntry) -> None:
+        try:
+            entry = decode_entry(raw.key, raw.value)
+        except MalformedEntry as error:
+            self._quarantines.begin(state, raw, str(error), state.resolved)
+            return
+        assert not isinstance(entry, DescriptorUpdate)
+        self._apply(state, entry, raw)
+
+    def take_mutations(self) -> list[Mutation]:
+        """What was changed outside the op log since the last call."""
+        mutations, self._mutations = self._mutations, []
+        return mutations

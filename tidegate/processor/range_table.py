@@ -1,0 +1,89 @@
+"""The ranges of one log partition by their ids, and which of them have changed: what is stored of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidegate.processor.backlogs import Backlogs
+from tidegate.processor.batch import StateChange
+from tidegate.processor.journal import Journal
+from tidegate.processor.state_codec import chunk_rows, intent_rows, range_row
+from tidegate.raftlog.encode import partition_of
+from tidegate.raftlog.entry import Offset, RangeId
+from tidegate.rangefeed.intent_budget import PartitionSpill
+from tidegate.rangefeed.range_state import RangeState
+
+
+class RangeTable:
+    """The ranges of log partition ``partition`` of ``partitions``. Whoever changes one touches it before."""
+
+    def __init__(
+        self, partition: int, partitions: int, spill: PartitionSpill | None, journal: Journal | None
+    ) -> None:
+        self.partition = partition
+        self.partitions = partitions
+        #: What changes within steps that are not committed, for feeds that may be detached.
+        self.journal = journal
+        #: Where open transactions go that are more than memory is to hold.
+        self.spill = spill
+        self.states: dict[RangeId, RangeState] = {}
+        #: Those that have changed since the last freeze.
+        self.touched: dict[RangeId, RangeState] = {}
+        #: The feeds of which ranges tell those that go on from them.
+        self.serves: tuple[str, ...] = ()
+        #: Per range the sum over the stored rows of its transactions, as of the last freeze.
+        self._intents_hashes: dict[RangeId, int] = {}
+        #: The same over all ranges; the caller takes it modulo 2^64.
+        self.intents_hash = 0
+
+    def __iter__(self) -> Iterator[RangeState]:
+        return iter(self.states.values())
+
+    def is_here(self, range_id: RangeId) -> bool:
+        """Whether a range belongs to this partition."""
+        return partition_of(range_id, self.partitions) == self.partition
+
+    def touch(self, range_id: RangeId) -> RangeState:
+        """A range that is going to be changed, made if need be."""
+        state = self.states.get(range_id)
+        if state is None:
+            state = self.states[range_id] = RangeState(range_id)
+        if self.journal is not None and range_id not in self.touched:
+            self.journal.note(state)
+        state.serves = self.serves
+        self.touched[range_id] = state
+        return state
+
+    # ---- state ----
+
+    def restore(self, state: RangeState) -> None:
+        """Put back a range as it was stored."""
+        self.states[state.range_id] = state
+        self._note_intents(state)
+
+    def freeze(self, offset: Offset, read: Offset, backlogs: Backlogs) -> list[StateChange]:
+        """The rows of everything that changed since the last freeze, as bytes of this moment.
+
+        ``offset`` is the partition's position, ``read`` how far it has read, which is lower after a restart
+        with ranges that were behind.
+        """
+        changes: list[StateChange] = []
+        for state in self.touched.values():
+            backlog = backlogs.get(state.range_id)
+            if backlog is not None:
+                state.behind = backlog.start
+            elif state.behind is not None:
+                state.behind = max(state.behind, Offset(read + 1)) if read < offset else None
+            changes.append(range_row(state, offset))
+            changes.extend(chunk_rows(state))
+            changes.extend(intent_rows(state, offset))
+            self._note_intents(state)
+        if self.spill is not None:
+            self.spill.settle((state.range_id, state.resolver.queue) for state in self.touched.values())
+        self.touched = {}
+        return changes
+
+    def _note_intents(self, state: RangeState) -> None:
+        now = state.resolver.queue.rows_hash
+        self.intents_hash += now - self._intents_hashes.get(state.range_id, 0)
+        self._intents_hashes[state.range_id] = now
