@@ -15,7 +15,8 @@ from tables.spill import RocksSpill
 from tables.store import LocalStore, OpenStore
 from tidegate.errors import StateMismatch
 from tidegate.processor.catch_ups import CatchUpLimits
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.pushes import PushPolicy
 from tidegate.rangefeed.intent_budget import IntentBudget, PartitionSpill
 

@@ -26,7 +26,8 @@ from tidegate.changefeed.options import FeedOptions, Format, InitialScan
 from tidegate.changefeed.table_topics import table_topic
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, ControlRecord, LogRecord, StepResult
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartition, content_id
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import BROADCAST, Offset

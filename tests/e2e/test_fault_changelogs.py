@@ -20,7 +20,8 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable
 from tidegate.errors import StateError
 from tidegate.processor.batch import ControlRecord, StateTable
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Offset
 from tidegate.spans import Span
 

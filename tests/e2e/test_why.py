@@ -13,7 +13,8 @@ from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import HEAD_RECORDS, PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tests.logs import SimulatedLog
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.pushes import PushPolicy
 from tidegate.processor.range_facts import Condition, OpenTxn, RangeFacts
 from tidegate.spans import EVERYTHING

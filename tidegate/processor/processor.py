@@ -11,81 +11,32 @@ partitions' ranges, between batches. All are pure: no clock, no randomness, no I
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from tidegate.changefeed.feed import FeedDefinition, FeedId
-from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry, StateError
-from tidegate.hlc import Timestamp
+from tidegate.errors import FeedError, StateError
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
-    Incident,
     LogRecord,
     PartitionCheckpoint,
-    StateChange,
     StateTable,
     StepResult,
 )
-from tidegate.processor.catch_ups import CatchUpLimits
-from tidegate.processor.committed import Delivery
-from tidegate.processor.digest import RowDigests
-from tidegate.processor.emitter import Emission
+from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feed_control import take_up
-from tidegate.processor.feed_failures import (
-    fail_held,
-    fail_mutated,
-    fail_overtaken,
-    fail_table,
-    fail_unreachable,
-)
-from tidegate.processor.feeds import PartitionFeeds
-from tidegate.processor.journal import Certainty, Journal
-from tidegate.processor.partition_feed import PartitionFeed
-from tidegate.processor.pushes import Pusher, PushPolicy
-from tidegate.processor.ranges import PartitionRanges
-from tidegate.processor.restore import RangeRows, require_digests, require_sizes
-from tidegate.processor.rows import Decoded, PartitionRows
-from tidegate.processor.state_codec import (
-    NOWHERE,
-    POSITION_KEY,
-    Position,
-    TableSizes,
-    position_row,
-    read_position,
-)
+from tidegate.processor.feed_failures import fail_held
+from tidegate.processor.journal import Certainty
+from tidegate.processor.log_step import LogStep
+from tidegate.processor.processor_state import ProcessorState
+from tidegate.processor.pushes import Pusher
+from tidegate.processor.state_codec import NOWHERE
 from tidegate.processor.status import PartitionStatus, RangesIn, StatusReader
 from tidegate.raftlog.decode import decode_batch
-from tidegate.raftlog.entry import DescriptorUpdate, Entry, Offset, Snapshot
-from tidegate.rangefeed.backlog import QueueFactory
+from tidegate.raftlog.entry import Offset
 from tidegate.rangefeed.handoff import Exchange, HandOff
-from tidegate.rangefeed.intent_budget import PartitionSpill
-from tidegate.rangefeed.version import Version
 from tidegate.spans import Span
-
-#: Entries of backlogs that one step applies.
-_DRAIN_MAX: Final = 4_096
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessorConfig:
-    """What an engine may choose; none of it changes what rows come out.
-
-    ``log_id`` and ``control_id`` name the very topics that are read, not just their names; a state that was
-    built from others is refused. ``queue`` makes the queues of ranges that fall behind (in memory if absent),
-    ``spill`` has room for open transactions beyond memory (all are in memory if absent). ``catch_up`` bounds
-    what feeds that lag may take. With ``detachable`` the engine may detach feeds, and says what is committed.
-    """
-
-    push: PushPolicy = field(default_factory=PushPolicy)
-    log_id: str = ""
-    control_id: str = ""
-    queue: QueueFactory | None = None
-    spill: PartitionSpill | None = None
-    catch_up: CatchUpLimits | None = None
-    detachable: bool = False
 
 
 class PartitionProcessor:
@@ -94,26 +45,13 @@ class PartitionProcessor:
     def __init__(self, partition: int, partitions: int, config: ProcessorConfig | None = None) -> None:
         config = config or ProcessorConfig()
         self.partition = partition
-        self._position = Position(log_id=config.log_id, control_id=config.control_id)
-        #: Up to here the log was read in this run: below the position while ranges that were behind catch up.
-        self._read = NOWHERE
-        self._rows = PartitionRows()
-        self._feeds = PartitionFeeds(partition)
-        self._journal = Journal() if config.detachable else None
-        self._ranges = PartitionRanges(
-            partition,
-            partitions,
-            self._feeds,
-            config.queue,
-            config.spill,
-            config.catch_up,
-            self._journal,
-        )
+        self._state = state = ProcessorState(partition, partitions, config)
+        self._feeds = state.feeds
+        self._ranges = state.ranges
+        self._step = LogStep(state)
         self._serial = 0
-        self._digests = RowDigests()
-        self._watched = self._feeds.active
         self._pusher = Pusher(config.push)
-        self._reader = StatusReader(self._ranges, self._pusher)
+        self._reader = StatusReader(state.ranges, self._pusher)
 
     @classmethod
     def restore(
@@ -129,7 +67,7 @@ class PartitionProcessor:
         from other topics.
         """
         processor = cls(partition, partitions, config)
-        processor._restore(rows, config)
+        processor._state.restore(rows, config)
         return processor
 
     # ---- position ----
@@ -137,17 +75,17 @@ class PartitionProcessor:
     @property
     def next_offset(self) -> Offset | None:
         """Where to read on in the log; ``None`` without a state: from offset 0."""
-        return None if self._position.offset == NOWHERE else Offset(self._read + 1)
+        return None if self._state.position.offset == NOWHERE else Offset(self._state.read + 1)
 
     @property
     def next_control_offset(self) -> Offset:
         """Where to read on in the control topic."""
-        return Offset(self._position.control_offset + 1)
+        return Offset(self._state.position.control_offset + 1)
 
     @property
     def next_hand_off(self) -> Offset:
         """Where to read on in the hand-off topic."""
-        return self._position.next_hand_off
+        return self._state.position.next_hand_off
 
     @property
     def ready(self) -> bool:
@@ -177,21 +115,21 @@ class PartitionProcessor:
             raise StateError(
                 f"log partition {self.partition} is held for a new feed's start and cannot take records"
             )
-        self._look_at_feeds()
-        position = self._position
-        due = [record for record in records if self._counts(record)]
+        self._step.look_at_feeds()
+        position = self._state.position
+        due = [record for record in records if self._state.counts(record)]
         result = StepResult(None)
         entries = decode_batch((record.key, record.value) for record in due)
         for record, entry in zip(due, entries, strict=True):
-            self._apply(record, entry, result)
+            self._step.apply(record, entry, result)
         if records:
-            self._advance(Offset(records[-1].offset))
+            self._state.advance(Offset(records[-1].offset))
             position.log_time_ms = max(position.log_time_ms, *(record.timestamp for record in records))
         if end is not None:
-            self._advance(Offset(end - 1))
-        self._settle(result)
-        self._emit(result)
-        self._ask(result)
+            self._state.advance(Offset(end - 1))
+        self._step.settle(result)
+        self._step.emit(result)
+        self._step.ask(result)
         result.requests += self._pusher.due(self._ranges.touched, position.log_time_ms)
         return self._finish(result, everything=False)
 
@@ -200,31 +138,29 @@ class PartitionProcessor:
 
         What they let go on is applied by the next steps.
         """
-        self._look_at_feeds()
+        self._step.look_at_feeds()
         for record in records:
-            if record.offset >= self._position.next_hand_off:
+            if record.offset >= self._state.position.next_hand_off:
                 self._ranges.parking.exchanges.take(record.message)
-                self._position.next_hand_off = Offset(record.offset + 1)
+                self._state.position.next_hand_off = Offset(record.offset + 1)
         self._ranges.parking.settle()
         result = StepResult(None)
-        self._ask(result)
+        self._step.ask(result)
         return self._finish(result, everything=False)
 
     def control(self, records: Sequence[ControlRecord]) -> StepResult:
         """Take up messages about feeds, at a batch boundary. Those taken up before are passed over."""
         result = StepResult(None)
-        activated = False
+        activated, position = False, self._state.position
         for record in records:
-            if record.offset <= self._position.control_offset:
+            if record.offset <= position.control_offset:
                 continue
-            is_new = take_up(
-                self._feeds, record.message, self._position.offset, self._position.high, self._rows
-            )
-            self._look_at_feeds()
+            is_new = take_up(self._feeds, record.message, position.offset, position.high, self._state.rows)
+            self._step.look_at_feeds()
             if is_new:
                 activated = True
                 self._ranges.begin(self._feeds[record.message.feed_id])
-            self._position.control_offset = record.offset
+            position.control_offset = record.offset
         return self._finish(result, everything=activated)
 
     def give_up(self, held_s: float) -> StepResult:
@@ -237,14 +173,14 @@ class PartitionProcessor:
 
     def missing_below(self, log_start: Offset) -> StepResult:
         """The log begins at ``log_start``: when entries that were to be read are gone, that is a hole."""
-        expected = self._read + 1
+        expected = self._state.read + 1
         if log_start > expected:
             cause = (
                 f"the log begins at offset {log_start}, but offset {expected} was to be read next: retention "
                 "removed what was not read yet"
             )
-            self._ranges.entries.cut(log_start, cause, passed=log_start <= self._position.offset + 1)
-            self._advance(Offset(log_start - 1))
+            self._ranges.entries.cut(log_start, cause, passed=log_start <= self._state.position.offset + 1)
+            self._state.advance(Offset(log_start - 1))
         return self._finish(StepResult(None), everything=False)
 
     def definition_of(self, feed_id: FeedId) -> FeedDefinition:
@@ -265,16 +201,16 @@ class PartitionProcessor:
         result.unframed.pop(feed_id, None)
         _withdraw(feed_id, result)
         self._feeds.fail(feed_id, error)
-        result.changes += self._freeze()
+        result.changes += self._state.freeze()
         result.acks += self._feeds.take_acks()
-        result.incidents += self._feeds.take_incidents(self._position.offset)
+        result.incidents += self._feeds.take_incidents(self._state.position.offset)
 
     # ---- feeds whose sinks do not follow (docs/catch-up.md) ----
 
     def committed(self, serial: int) -> None:
         """The steps up to this one are durable, and their rows acknowledged, but for detached feeds."""
-        if self._journal is not None:
-            self._journal.committed(serial)
+        if self._state.journal is not None:
+            self._state.journal.committed(serial)
 
     def detach(self, feed_id: FeedId, uncommitted: Sequence[StepResult]) -> StepResult:
         """Let no batch wait for the feed's rows: from the first of ``uncommitted`` on they may be lost (K2).
@@ -308,10 +244,10 @@ class PartitionProcessor:
 
     def resume(self, feed_id: FeedId) -> StepResult:
         """The sink of a detached feed takes rows: scan for what it lacks (K6)."""
-        self._look_at_feeds()
+        self._step.look_at_feeds()
         self._ranges.lags.resume(feed_id)
         result = StepResult(None)
-        self._ask(result)
+        self._step.ask(result)
         return self._finish(result, everything=False)
 
     def _amended(self, feed_id: FeedId, certain: Certainty, message: Exchange) -> Exchange:
@@ -328,7 +264,7 @@ class PartitionProcessor:
 
     def status(self) -> PartitionStatus:
         """Counts, quarantines and parked ranges as of the last step."""
-        return self._reader.partition(self._position.offset, self._position.log_time_ms)
+        return self._reader.partition(self._state.position.offset, self._state.position.log_time_ms)
 
     def ranges_in(self, span: Span) -> RangesIn:
         """The ranges that have keys of ``span``, which has no tenant prefix, as of the last step."""
@@ -336,204 +272,28 @@ class PartitionProcessor:
 
     # ---- inside a step ----
 
-    def _apply(self, record: LogRecord, entry: Entry | MalformedEntry, result: StepResult) -> None:
-        offset = Offset(record.offset)
-        if isinstance(entry, MalformedEntry):
-            self._ranges.entries.refuse(record, entry, passed=offset <= self._position.offset)
-        elif isinstance(entry, DescriptorUpdate):
-            self._learn((entry,), offset, result)
-        else:
-            if isinstance(entry, Snapshot):
-                self._learn(entry.descriptors, offset, result)
-                self._raise_high(entry.high)
-            self._ranges.entries.take(record, entry)
-            self._fail_feeds(result)
-
-    def _counts(self, record: LogRecord) -> bool:
-        """Whether a record is new to the partition, or was passed by it and not by its range."""
-        if record.offset > self._position.offset:
-            return True
-        return record.offset > self._read and self._ranges.is_behind(record.key, record.offset)
-
-    def _advance(self, offset: Offset) -> None:
-        """Everything up to ``offset`` was read."""
-        behind = self._read < self._position.offset
-        self._read = max(self._read, offset)
-        self._position.offset = max(self._position.offset, offset)
-        if behind and self._read == self._position.offset:
-            self._ranges.catch_up()
-
-    def _settle(self, result: StepResult) -> None:
-        """Answer claims, and apply what ranges are behind with: a bounded number of entries."""
-        self._look_at_feeds()
-        room = _DRAIN_MAX
-        while True:
-            taken = self._ranges.entries.drain(room)
-            self._fail_feeds(result)
-            room -= taken
-            if not self._ranges.parking.settle() and not (taken and room):
-                return
-
-    def _look_at_feeds(self) -> None:
-        """Nothing is waited for, or kept, for the sake of feeds that are gone."""
-        if self._feeds.active is not self._watched:
-            self._watched = self._feeds.active
-            self._ranges.parking.release_unneeded()
-            self._ranges.lags.look_at_feeds()
-
-    def _ask(self, result: StepResult) -> None:
-        """Ask for scans; what no scan can bring is told in the step that begins it."""
-        result.requests += self._ranges.due(self._position.offset, self._position.log_time_ms)
-        self._fail_feeds(result)
-
-    def _fail_feeds(self, result: StepResult) -> None:
-        """Rows that no feed can be given any more, whatever is scanned."""
-        for lost in self._ranges.parking.take_unreachable():
-            self._emit(result)
-            fail_unreachable(self._feeds, lost)
-        for mutation in self._ranges.entries.take_mutations():
-            self._emit(result)
-            fail_mutated(self._feeds, mutation)
-        for overtaken in self._ranges.catch_ups.take_overtaken():
-            self._emit(result)
-            fail_overtaken(self._feeds, *overtaken)
-
-    def _learn(self, updates: Iterable[DescriptorUpdate], offset: Offset, result: StepResult) -> None:
-        """Take descriptor versions; rows before a new one are read first, as the log has them."""
-        for update in updates:
-            if self._rows.is_new(update):
-                self._emit(result)
-            try:
-                self._rows.learn(update)
-            except (DescriptorConflict, EncodingError) as error:
-                self._emit(result)
-                fail_table(self._feeds, update.table_id, error)
-                result.incidents.append(Incident(self.partition, offset, None, None, str(error)))
-
-    def _emit(self, result: StepResult) -> None:
-        """Let the rows of all versions so far come out, before anything else takes effect."""
-        shared, parted = self._ranges.take_committed()
-        rows: list[Decoded] = []
-        if shared:
-            self._raise_high(max(version.timestamp for version in shared))
-            rows = self._emit_shared(shared, parted, result)
-        if any(parted.values()):
-            known = dict(zip(map(id, shared), rows, strict=False))
-            for feed in self._feeds.active:
-                for delivery in parted.get(feed.id, ()):
-                    self._deliver(feed, delivery, known, result)
-
-    def _emit_shared(
-        self, versions: list[Version], parted: Container[FeedId], result: StepResult
-    ) -> list[Decoded]:
-        """Returns the rows of the versions; none when no feed is given them."""
-        feeds = self._feeds
-        receivers = [feed for feed in feeds.active if feed.id not in parted and not feed.scans_only]
-        if not receivers:
-            return []
-        rows = self._rows.decode(versions, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
-        for feed in receivers:
-            self._emit_rows(feed, versions, rows, result)
-        return rows
-
-    def _deliver(
-        self, feed: PartitionFeed, delivery: Delivery, known: Mapping[int, Decoded], result: StepResult
-    ) -> None:
-        """What a feed is given alone; ``known`` are rows by their versions' identity, read for others."""
-        versions, scanned_at = delivery
-        if feed.scans_only and scanned_at is None:
-            return
-        previous = feed.table_ids if feed.shows_previous else frozenset[int]()
-        new = versions if scanned_at is not None else [each for each in versions if id(each) not in known]
-        read = iter(self._rows.decode(new, feed.table_ids, previous, scanned_at=scanned_at))
-        rows = (
-            [*read]
-            if len(new) == len(versions)
-            else [known[id(each)] if id(each) in known else next(read) for each in versions]
-        )
-        self._emit_rows(feed, versions, rows, result, scanned=scanned_at is not None)
-
-    def _emit_rows(
-        self,
-        feed: PartitionFeed,
-        versions: list[Version],
-        rows: list[Decoded],
-        result: StepResult,
-        *,
-        scanned: bool = False,
-    ) -> None:
-        if feed.emitter is None:
-            return
-        into = Emission(result.outputs.setdefault(feed.id, []), result.unframed.setdefault(feed.id, []))
-        error = feed.emitter.emit(versions, rows, into, scanned=scanned)
-        if error is not None:
-            self._feeds.fail(feed.id, error)
-
-    def _raise_high(self, timestamp: Timestamp) -> None:
-        if timestamp > self._position.high:
-            self._position.high = timestamp
-
     def _finish(self, result: StepResult, *, everything: bool) -> StepResult:
         """Freeze what changed, and add what the step has to report."""
-        position = self._position
+        position = self._state.position
         caught_up = self._ranges.settle_lags()
         checkpoint = self._checkpoint(everything=everything or caught_up)
         if checkpoint.ranges:
             result.checkpoint = checkpoint
-        result.changes = self._freeze()
+        result.changes = self._state.freeze()
         result.exchanges = self._ranges.parking.exchanges.take_out()
         result.acks = self._feeds.take_acks()
         result.incidents += self._ranges.quarantines.take_out() + self._feeds.take_incidents(position.offset)
         result.offset = None if position.offset == NOWHERE else position.offset
         self._serial += 1
         result.serial = self._serial
-        if self._journal is not None:
-            self._journal.end_step(self._serial)
+        if self._state.journal is not None:
+            self._state.journal.end_step(self._serial)
         return result
 
     def _checkpoint(self, *, everything: bool) -> PartitionCheckpoint:
         ranges = self._ranges.checkpoints(self._feeds.watched_spans, everything=everything)
         feeds = self._feeds.active_feeds(self._ranges.lags.feeds)
-        return PartitionCheckpoint(self.partition, self._position.offset, feeds, tuple(ranges))
-
-    def _freeze(self) -> list[StateChange]:
-        changes = self._ranges.freeze(self._position.offset, self._read)
-        changes.extend(self._rows.freeze())
-        changes.extend(self._feeds.freeze())
-        self._digests.take(changes)
-        self._position.sizes = self._sizes()
-        self._position.digests = self._digests.digests(self._ranges.table.intents_hash)
-        changes.append(position_row(self._position))
-        return changes
-
-    def _sizes(self) -> TableSizes:
-        return TableSizes(len(self._ranges), len(self._rows), len(self._feeds))
-
-    def _restore(self, rows: Iterable[tuple[StateTable, bytes, bytes]], config: ProcessorConfig) -> None:
-        restoring, stored = RangeRows(self._ranges), None
-        others: dict[StateTable, list[tuple[bytes, bytes]]] = defaultdict(list)
-        for table, key, value in rows:
-            if table is StateTable.INTENTS:
-                restoring.take_intent(key, value)
-                continue
-            if key == POSITION_KEY:
-                stored = read_position(value)
-                continue
-            self._digests.take((StateChange(table, key, value),))
-            if table is StateTable.RANGES:
-                restoring.take_range(key, value)
-            else:
-                others[table].append((key, value))
-        if stored is not None:
-            self._position = _position_for(config, self.partition, stored)
-        restoring.finish(self._position.offset)
-        behind = self._ranges.lowest_behind
-        self._read = self._position.offset if behind is None else Offset(behind - 1)
-        self._rows.restore(others[StateTable.DESCRIPTORS])
-        self._feeds.restore(value for _, value in others[StateTable.FEEDS])
-        self._ranges.lags.restore()
-        require_sizes(self.partition, stored, self._sizes())
-        require_digests(self.partition, stored, self._digests.digests(self._ranges.table.intents_hash))
+        return PartitionCheckpoint(self.partition, self._state.position.offset, feeds, tuple(ranges))
 
 
 def _withdraw(feed_id: FeedId, result: StepResult) -> None:
@@ -541,20 +301,3 @@ def _withdraw(feed_id: FeedId, result: StepResult) -> None:
     if result.checkpoint is not None:
         kept = tuple(active for active in result.checkpoint.feeds if active.feed_id != feed_id)
         result.checkpoint = replace(result.checkpoint, feeds=kept)
-
-
-def _position_for(config: ProcessorConfig, partition: int, stored: Position) -> Position:
-    """The stored position, with the ids of its topics. ``StateError`` when it belongs to others."""
-    for name, then, now in (
-        ("log", stored.log_id, config.log_id),
-        ("control", stored.control_id, config.control_id),
-    ):
-        if then and now and then != now:
-            raise StateError(
-                f"The state of log partition {partition} belongs to another {name} topic (its id was {then}, "
-                f"the topic of that name has {now}): it was deleted and created again, or another one is "
-                "configured. Bring the old topic back, or start with another application id"
-            )
-    return replace(
-        stored, log_id=stored.log_id or config.log_id, control_id=stored.control_id or config.control_id
-    )

@@ -28,8 +28,9 @@ from tidegate.processor.batch import (
     PartitionCheckpoint,
     StepResult,
 )
+from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.framing import frame, schemas_of
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset
 from tidegate.raftlog.request import RangeRequest

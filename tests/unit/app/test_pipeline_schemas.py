@@ -41,7 +41,8 @@ from tidegate.changefeed.control import (
 )
 from tidegate.changefeed.feed import FeedEpoch
 from tidegate.processor.batch import ControlRecord, OutputRecord, StepResult
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.raftlog.entry import Offset
 

@@ -24,7 +24,8 @@ from tests.unit.app.hand_ids import HandIds
 from tests.unit.app.hand_limits import PATIENT
 from tests.unit.app.test_pipeline import InPlace
 from tidegate.processor.batch import ControlRecord, OutputRecord, StateTable, StepResult
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Offset
 
 _TABLE: Final = HandTable.of(104, "plain")

@@ -19,7 +19,8 @@ from tidegate.processor.batch import (
     StateTable,
     StepResult,
 )
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Offset, RangeId
 
 StoredState: TypeAlias = dict[tuple[StateTable, bytes], bytes]

@@ -18,7 +18,8 @@ from tidegate.changefeed.record import RowRecord, parse_record
 from tidegate.hlc import ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ExchangeRecord, OutputRecord
 from tidegate.processor.catch_ups import CatchUpLimits
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import (
     Generation,

@@ -18,7 +18,8 @@ from tidegate.changefeed.options import InitialScan
 from tidegate.errors import StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ExchangeRecord, StepResult
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import Generation, KeyValue, Offset, Parent, RaftIndex, RangeId
 from tidegate.raftlog.request import Scan

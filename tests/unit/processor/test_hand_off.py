@@ -14,8 +14,9 @@ from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.control import Activate
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import ExchangeRecord, OutputRecord
+from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.parking import HAND_OFF_LIMIT_MS
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset, OpenIntent, RangeId
 from tidegate.raftlog.request import Scan

@@ -13,7 +13,8 @@ from tests.hand_log import HandLog, HandRange, aborted, at, intent, moved, txn
 from tests.unit.processor.driving import Driven
 from tests.unit.processor.logs import PLAIN
 from tidegate.hlc import Timestamp
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.pushes import PushPolicy
 from tidegate.raftlog.entry import AbortTxn, Op
 from tidegate.raftlog.request import Push, PushedTxn

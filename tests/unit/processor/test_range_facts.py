@@ -12,7 +12,8 @@ from tests.unit.processor.driving import Driven, active
 from tests.unit.processor.logs import OTHER, PLAIN
 from tests.unit.processor.test_hand_off import Partitions
 from tidegate.hlc import ZERO
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.pushes import PushPolicy
 from tidegate.processor.range_facts import Condition, RangeFacts
 from tidegate.processor.status import RangesIn

@@ -17,7 +17,8 @@ from tidegate.changefeed.control import Activate, Remove
 from tidegate.changefeed.feed import FIRST_EPOCH
 from tidegate.errors import StateError
 from tidegate.processor.batch import StateTable, StepResult
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state_codec import POSITION_KEY, is_chunk_key
 from tidegate.processor.stored import STATE_VERSION
 from tidegate.raftlog.entry import Offset, SnapshotReason

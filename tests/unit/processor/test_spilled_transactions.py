@@ -14,7 +14,8 @@ from tests.unit.processor.driving import Driven, active
 from tests.unit.processor.logs import PARTITIONS, PLAIN, bank_log
 from tests.unit.rangefeed.spill_memory import MemorySpill
 from tidegate.processor.batch import StateTable, StepResult
-from tidegate.processor.processor import PartitionProcessor, ProcessorConfig
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.rangefeed.intent_budget import TXN_BYTES, IntentBudget
 
 _TXNS = 20_000

@@ -1,0 +1,83 @@
+"""From versions to output records: what ranges have committed is read as rows, and given to feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from tidegate.changefeed.feed import FeedId
+from tidegate.processor.batch import StepResult
+from tidegate.processor.committed import Delivery
+from tidegate.processor.emitter import Emission
+from tidegate.processor.partition_feed import PartitionFeed
+from tidegate.processor.processor_state import ProcessorState
+from tidegate.processor.rows import Decoded
+from tidegate.rangefeed.version import Version
+
+
+class Deliveries:
+    """Gives the feeds of a partition their rows; one whose row cannot be written fails."""
+
+    def __init__(self, state: ProcessorState) -> None:
+        self._state = state
+        self._ranges = state.ranges
+        self._rows = state.rows
+        self._feeds = state.feeds
+
+    def emit(self, result: StepResult) -> None:
+        """Let the rows of all versions so far come out, before anything else takes effect."""
+        shared, parted = self._ranges.take_committed()
+        rows: list[Decoded] = []
+        if shared:
+            self._state.raise_high(max(version.timestamp for version in shared))
+            rows = self._emit_shared(shared, parted, result)
+        if any(parted.values()):
+            known = dict(zip(map(id, shared), rows, strict=False))
+            for feed in self._feeds.active:
+                for delivery in parted.get(feed.id, ()):
+                    self._deliver(feed, delivery, known, result)
+
+    def _emit_shared(
+        self, versions: list[Version], parted: Container[FeedId], result: StepResult
+    ) -> list[Decoded]:
+        """Returns the rows of the versions; none when no feed is given them."""
+        feeds = self._feeds
+        receivers = [feed for feed in feeds.active if feed.id not in parted and not feed.scans_only]
+        if not receivers:
+            return []
+        rows = self._rows.decode(versions, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
+        for feed in receivers:
+            self._emit_rows(feed, versions, rows, result)
+        return rows
+
+    def _deliver(
+        self, feed: PartitionFeed, delivery: Delivery, known: Mapping[int, Decoded], result: StepResult
+    ) -> None:
+        """What a feed is given alone; ``known`` are rows by their versions' identity, read for others."""
+        versions, scanned_at = delivery
+        if feed.scans_only and scanned_at is None:
+            return
+        previous = feed.table_ids if feed.shows_previous else frozenset[int]()
+        new = versions if scanned_at is not None else [each for each in versions if id(each) not in known]
+        read = iter(self._rows.decode(new, feed.table_ids, previous, scanned_at=scanned_at))
+        rows = (
+            [*read]
+            if len(new) == len(versions)
+            else [known[id(each)] if id(each) in known else next(read) for each in versions]
+        )
+        self._emit_rows(feed, versions, rows, result, scanned=scanned_at is not None)
+
+    def _emit_rows(
+        self,
+        feed: PartitionFeed,
+        versions: list[Version],
+        rows: list[Decoded],
+        result: StepResult,
+        *,
+        scanned: bool = False,
+    ) -> None:
+        if feed.emitter is None:
+            return
+        into = Emission(result.outputs.setdefault(feed.id, []), result.unframed.setdefault(feed.id, []))
+        error = feed.emitter.emit(versions, rows, into, scanned=scanned)
+        if error is not None:
+            self._feeds.fail(feed.id, error)

@@ -1,0 +1,104 @@
+"""The inside of a step: what entries of the log come to, and entries that ranges were behind with.
+
+Whatever changes how rows are read, or who is given them, takes effect behind the rows of what came before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tidegate.errors import DescriptorConflict, EncodingError, MalformedEntry
+from tidegate.processor.batch import Incident, LogRecord, StepResult
+from tidegate.processor.deliveries import Deliveries
+from tidegate.processor.feed_failures import (
+    fail_mutated,
+    fail_overtaken,
+    fail_table,
+    fail_unreachable,
+)
+from tidegate.processor.processor_state import ProcessorState
+from tidegate.raftlog.entry import DescriptorUpdate, Entry, Offset, Snapshot
+
+#: Entries of backlogs that one step applies.
+_DRAIN_MAX: Final = 4_096
+
+
+class LogStep:
+    """Applies entries to the state of a partition. Rows, requests and incidents go to the step's result."""
+
+    def __init__(self, state: ProcessorState) -> None:
+        self._state = state
+        self._rows = state.rows
+        self._feeds = state.feeds
+        self._ranges = state.ranges
+        self._entries = state.ranges.entries
+        self._parking = state.ranges.parking
+        self._catch_ups = state.ranges.catch_ups
+        self._deliveries = Deliveries(state)
+        self._watched = self._feeds.active
+
+    def emit(self, result: StepResult) -> None:
+        """Let the rows of all versions so far come out."""
+        self._deliveries.emit(result)
+
+    def apply(self, record: LogRecord, entry: Entry | MalformedEntry, result: StepResult) -> None:
+        """Apply the next entry of the log, or refuse what cannot be read."""
+        offset = Offset(record.offset)
+        if isinstance(entry, MalformedEntry):
+            self._entries.refuse(record, entry, passed=offset <= self._state.position.offset)
+        elif isinstance(entry, DescriptorUpdate):
+            self._learn((entry,), offset, result)
+        else:
+            if isinstance(entry, Snapshot):
+                self._learn(entry.descriptors, offset, result)
+                self._state.raise_high(entry.high)
+            self._entries.take(record, entry)
+            self._fail_feeds(result)
+
+    def settle(self, result: StepResult) -> None:
+        """Answer claims, and apply what ranges are behind with: a bounded number of entries."""
+        self.look_at_feeds()
+        room = _DRAIN_MAX
+        while True:
+            taken = self._entries.drain(room)
+            self._fail_feeds(result)
+            room -= taken
+            if not self._parking.settle() and not (taken and room):
+                return
+
+    def look_at_feeds(self) -> None:
+        """Nothing is waited for, or kept, for the sake of feeds that are gone."""
+        if self._feeds.active is not self._watched:
+            self._watched = self._feeds.active
+            self._parking.release_unneeded()
+            self._ranges.lags.look_at_feeds()
+
+    def ask(self, result: StepResult) -> None:
+        """Ask for scans; what no scan can bring is told in the step that begins it."""
+        result.requests += self._ranges.due(self._state.position.offset, self._state.position.log_time_ms)
+        self._fail_feeds(result)
+
+    def _fail_feeds(self, result: StepResult) -> None:
+        """Rows that no feed can be given any more, whatever is scanned."""
+        for lost in self._parking.take_unreachable():
+            self._deliveries.emit(result)
+            fail_unreachable(self._feeds, lost)
+        for mutation in self._entries.take_mutations():
+            self._deliveries.emit(result)
+            fail_mutated(self._feeds, mutation)
+        for overtaken in self._catch_ups.take_overtaken():
+            self._deliveries.emit(result)
+            fail_overtaken(self._feeds, *overtaken)
+
+    def _learn(self, updates: Iterable[DescriptorUpdate], offset: Offset, result: StepResult) -> None:
+        """Take descriptor versions; rows before a new one are read first, as the log has them."""
+        for update in updates:
+            if self._rows.is_new(update):
+                self._deliveries.emit(result)
+            try:
+                self._rows.learn(update)
+            except (DescriptorConflict, EncodingError) as error:
+                self._deliveries.emit(result)
+                fail_table(self._feeds, update.table_id, error)
+                result.incidents.append(Incident(self._state.partition, offset, None, None, str(error)))

@@ -1,0 +1,129 @@
+"""The state of one log partition: how far its log was read, its ranges, feeds and descriptors; all as rows.
+
+What is frozen is the bytes of one moment; put back by ``restore`` it is the same state, or is refused.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tidegate.errors import StateError
+from tidegate.hlc import Timestamp
+from tidegate.processor.batch import LogRecord, StateChange, StateTable
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.digest import RowDigests
+from tidegate.processor.feeds import PartitionFeeds
+from tidegate.processor.journal import Journal
+from tidegate.processor.ranges import PartitionRanges
+from tidegate.processor.restore import RangeRows, require_digests, require_sizes
+from tidegate.processor.rows import PartitionRows
+from tidegate.processor.state_codec import (
+    NOWHERE,
+    POSITION_KEY,
+    Position,
+    TableSizes,
+    position_row,
+    read_position,
+)
+from tidegate.raftlog.entry import Offset
+
+
+class ProcessorState:
+    """All that a processor keeps of log partition ``partition`` of ``partitions``."""
+
+    def __init__(self, partition: int, partitions: int, config: ProcessorConfig) -> None:
+        self.partition = partition
+        self.position = Position(log_id=config.log_id, control_id=config.control_id)
+        #: Up to here the log was read in this run: below the position while ranges that were behind catch up.
+        self.read = NOWHERE
+        self.rows = PartitionRows()
+        self.feeds = PartitionFeeds(partition)
+        #: What changes within steps that are not committed; none where feeds cannot be detached.
+        self.journal = Journal() if config.detachable else None
+        self.ranges = PartitionRanges(
+            partition, partitions, self.feeds, config.queue, config.spill, config.catch_up, self.journal
+        )
+        self._digests = RowDigests()
+
+    # ---- position ----
+
+    def counts(self, record: LogRecord) -> bool:
+        """Whether a record is new to the partition, or was passed by it and not by its range."""
+        if record.offset > self.position.offset:
+            return True
+        return record.offset > self.read and self.ranges.is_behind(record.key, record.offset)
+
+    def advance(self, offset: Offset) -> None:
+        """Everything up to ``offset`` was read."""
+        behind = self.read < self.position.offset
+        self.read = max(self.read, offset)
+        self.position.offset = max(self.position.offset, offset)
+        if behind and self.read == self.position.offset:
+            self.ranges.catch_up()
+
+    def raise_high(self, timestamp: Timestamp) -> None:
+        """A version at ``timestamp`` was applied."""
+        if timestamp > self.position.high:
+            self.position.high = timestamp
+
+    # ---- rows of state ----
+
+    def freeze(self) -> list[StateChange]:
+        """The rows that changed since the last call, and where the partition is."""
+        changes = self.ranges.freeze(self.position.offset, self.read)
+        changes.extend(self.rows.freeze())
+        changes.extend(self.feeds.freeze())
+        self._digests.take(changes)
+        self.position.sizes = self._sizes()
+        self.position.digests = self._digests.digests(self.ranges.table.intents_hash)
+        changes.append(position_row(self.position))
+        return changes
+
+    def _sizes(self) -> TableSizes:
+        return TableSizes(len(self.ranges), len(self.rows), len(self.feeds))
+
+    def restore(self, rows: Iterable[tuple[StateTable, bytes, bytes]], config: ProcessorConfig) -> None:
+        """Put back the rows of all changes, folded by key; see `PartitionProcessor.restore`."""
+        restoring, stored = RangeRows(self.ranges), None
+        others: dict[StateTable, list[tuple[bytes, bytes]]] = defaultdict(list)
+        for table, key, value in rows:
+            if table is StateTable.INTENTS:
+                restoring.take_intent(key, value)
+                continue
+            if key == POSITION_KEY:
+                stored = read_position(value)
+                continue
+            self._digests.take((StateChange(table, key, value),))
+            if table is StateTable.RANGES:
+                restoring.take_range(key, value)
+            else:
+                others[table].append((key, value))
+        if stored is not None:
+            self.position = _position_for(config, self.partition, stored)
+        restoring.finish(self.position.offset)
+        behind = self.ranges.lowest_behind
+        self.read = self.position.offset if behind is None else Offset(behind - 1)
+        self.rows.restore(others[StateTable.DESCRIPTORS])
+        self.feeds.restore(value for _, value in others[StateTable.FEEDS])
+        self.ranges.lags.restore()
+        require_sizes(self.partition, stored, self._sizes())
+        require_digests(self.partition, stored, self._digests.digests(self.ranges.table.intents_hash))
+
+
+def _position_for(config: ProcessorConfig, partition: int, stored: Position) -> Position:
+    """The stored position, with the ids of its topics. ``StateError`` when it belongs to others."""
+    for name, then, now in (
+        ("log", stored.log_id, config.log_id),
+        ("control", stored.control_id, config.control_id),
+    ):
+        if then and now and then != now:
+            raise StateError(
+                f"The state of log partition {partition} belongs to another {name} topic (its id was {then}, "
+                f"the topic of that name has {now}): it was deleted and created again, or another one is "
+                "configured. Bring the old topic back, or start with another application id"
+            )
+    return replace(
+        stored, log_id=stored.log_id or config.log_id, control_id=stored.control_id or config.control_id
+    )
