@@ -2,8 +2,9 @@
 
 The key is empty, so all rows of a table go to one partition. Fields are quoted where they hold a comma, a
 quote or a line's end, where they begin with a space, and where they are ``\\.``. NULL is the text ``NULL``,
-and so is the string of these letters, as in CockroachDB. Bytes of a string that were not UTF-8 become U+FFFD.
-Only an initial scan can be written like this: a deletion has no form.
+and so is the string of these letters, as in CockroachDB. Arrays are SQL expressions (``export_arrays``).
+Bytes of a string that were not UTF-8 become U+FFFD. Only an initial scan can be written like
+this: a deletion has no form.
 
 Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_csv.go``, ``pkg/util/encoding/csv``, and the datums'
 ``Format`` with ``FmtExport`` in ``pkg/sql/sem/tree/datum.go``.
@@ -19,6 +20,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed import datum_text
+from tidegate.changefeed.export_arrays import array_text
 from tidegate.changefeed.json_envelopes.columns import public_columns, shown_columns
 from tidegate.changefeed.json_text import decimal_text, json_value
 from tidegate.changefeed.options import FeedOptions
@@ -30,6 +32,7 @@ from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.float_text import general_text
 from tidegate.rows.row import Row
+from tidegate.rows.sql_type import sql_type_text
 from tidegate.rows.types import Json, Kind
 
 _Text: TypeAlias = Callable[[Any], str]
@@ -84,12 +87,15 @@ def _utf8(text: str) -> bytes:
 
 
 def _text_of(table: TableDescriptor, column: Column) -> _Text:
+    element = column.type.element
     try:
+        if column.type.kind is Kind.ARRAY and element is not None:
+            return array_text(element, _BY_KIND[element.kind])
         return _BY_KIND[column.type.kind]
     except KeyError:
         raise UnsupportedTable(
-            f"table {table.name}, column {column.name}: type {column.type.kind.value} not yet supported with "
-            "csv; use format=json"
+            f"table {table.name}, column {column.name}: type {sql_type_text(column.type)} not yet supported "
+            "with csv; use format=json"
         ) from None
 
 
