@@ -2,7 +2,8 @@
 
 Some members of a case's options are not options of CREATE CHANGEFEED: ``sink_params`` belong to the sink's
 URI, ``target`` stands in place of the tables, and ``partitions`` and ``feeds`` are about the topics and how
-many feeds there are. Cases of Avro feeds name no registry: each gets one.
+many feeds there are. Cases of Avro feeds name no registry: each gets one. A cursor may be the name of a
+write's time.
 """
 
 from __future__ import annotations
@@ -14,19 +15,22 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from tests.conformance.case import Case
+from tests.conformance.case_history import named_times
 from tests.conformance.case_tables import tables_in
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.feed import FeedId, FeedTarget, TableName
 from tidegate.changefeed.options import FeedOptions, InitialScan
 from tidegate.changefeed.table_topics import table_topic
-from tidegate.hlc import ZERO, Timestamp
+from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
 from tidegate.rows import TableCodec, TableDescriptor
 
 REGISTRY: Final = "http://127.0.0.1:8081"
 _SINK: Final = "kafka://127.0.0.1:9"
 _NOT_OPTIONS: Final = frozenset({"sink_params", "target", "partitions", "feeds", "sql_name"})
 _PARTITIONS: Final = 3
+#: When the feeds are created, by the wall clock: cursors before now count from it, and none is above it.
+_CREATED_NS: Final = 1_800_000_000 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class CaseFeed:
 
     def define(self) -> FeedOptions:
         """The options as the statement defines them. Raises ``StatementError`` when it is refused."""
-        return define_feed(self.statement, FeedId("case"), 0).definition.options
+        return define_feed(self.statement, FeedId("case"), _CREATED_NS).definition.options
 
     def activations(
         self,
@@ -78,7 +82,7 @@ class CaseFeed:
         prefix: str,
     ) -> Activate:
         feed_id = FeedId(f"{prefix}feed")
-        definition = define_feed(self.statement, feed_id, 0).definition
+        definition = define_feed(self.statement, feed_id, _CREATED_NS).definition
         options = definition.options
         if not scans:
             options = replace(options, initial_scan=InitialScan.NO, cursor=None)
@@ -105,6 +109,9 @@ def case_feed(case: Case, *, registry: str = REGISTRY) -> CaseFeed:
         if write["op"] == "start_feed":
             given |= {name: value for name, value in write.items() if name not in ("op", "note")}
     options = {name: value for name, value in given.items() if name not in _NOT_OPTIONS}
+    times = named_times(case)
+    if options.get("cursor") in times:
+        options["cursor"] = times[options["cursor"]].decimal()
     if registry and str(options.get("format", "")).lower().endswith("avro"):
         options.setdefault("confluent_schema_registry", registry)
     return CaseFeed(

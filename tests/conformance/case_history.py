@@ -11,6 +11,9 @@ log; what that shows is only that such rows come out, before and apart from the 
 format. With ``initial_scan='no'`` the log holds every version, and the feed starts at the last of those
 before ``start_feed``.
 
+A feed with a cursor at a write's time is as one that was created right behind that write: the store has kept
+what came after it.
+
 Schema changes. A change before a scan is one that the table always had: the scan reads rows as they are then.
 Any other is a new version of the table in the log.
 """
@@ -129,10 +132,11 @@ def read_history(
     begins with a scan; ``rounded`` whether decimals are stored as SQL would.
     """
     reader = _Reader(dict(tables), origin, rounded=rounded)
+    writes = _started_at_cursor(case)
     first = fed = tuple(tables.values())
     start = scan_at = ZERO
     steps: list[Step] = []
-    for write in case["writes"]:
+    for write in writes:
         if write["op"] == "start_feed":
             reader.started = True
             if scans:
@@ -146,6 +150,27 @@ def read_history(
             steps += reader.steps(write)
     end = Timestamp(reader.clock.wall + NANOS_PER_SECOND)
     return History(first, fed, tuple(steps), start, scan_at, reader.names, end)
+
+
+def named_times(case: Case) -> Mapping[str, Timestamp]:
+    """The times that a case's writes give names to, from a beginning at zero."""
+    reader = _Reader({}, ZERO, rounded=False)
+    for write in case.get("writes", ()):
+        if "ts" in write and write["op"] != "start_feed":
+            reader.time(write)
+    return reader.names
+
+
+def _started_at_cursor(case: Case) -> list[_Write]:
+    """The writes; where the feed's cursor is the time of one, it starts behind that one."""
+    writes = list(case["writes"])
+    cursor = case.get("options", {}).get("cursor")
+    places = [place for place, write in enumerate(writes) if write.get("ts") == cursor]
+    starts = [write for write in writes if write["op"] == "start_feed"]
+    if cursor is None or not places or not starts:
+        return writes
+    before, after = writes[: places[-1] + 1], writes[places[-1] + 1 :]
+    return [*before, *starts, *(write for write in after if write["op"] != "start_feed")]
 
 
 def _found_by_scan(steps: Iterable[Step], rows: Mapping[_RowKey, tuple[Datum, ...]]) -> list[Step]:
@@ -191,11 +216,11 @@ class _Reader:
         op = write["op"]
         match op:
             case "resolve":
-                return Close(self._time(write))
+                return Close(self.time(write))
             case "inject":
                 return self._fault(write)
             case _:
-                timestamp = self._time(write)
+                timestamp = self.time(write)
                 writes = write["writes"] if op == "txn" else [write]
                 for inner in writes:
                     _refuse_unknown(inner)
@@ -206,7 +231,7 @@ class _Reader:
         if change is None:
             return []
         before = self._table(change.table)
-        table = before.altered(change, self._time(write))
+        table = before.altered(change, self.time(write))
         rows = {row: values for row, values in self.rows.items() if row[0] == table.id}
         if isinstance(change, DropColumn) and self.started and rows and self.rounded:
             raise NotClaimed(f"the backfill after {write['sql']} is not supported yet")
@@ -225,7 +250,8 @@ class _Reader:
             raise ValueError(f"the cases' reader knows no fault {write.get('fault')!r}")
         return Fault()
 
-    def _time(self, write: _Write) -> Timestamp:
+    def time(self, write: _Write) -> Timestamp:
+        """When the write is; the clock goes on to it."""
         text = str(write.get("ts", ""))
         if text[:1].isdigit():
             explicit = parse_decimal(text)

@@ -65,6 +65,14 @@ def _options(**members: Any) -> Change:
 @pytest.mark.parametrize(
     ("case_id", "change", "detail"),
     [
+        # cursors
+        ("cf-time-02", _options(cursor="T2"), "missing"),
+        ("cf-time-02", _options(initial_scan="no"), "missing"),
+        ("cf-time-02", _options(cursor="T3"), "value is neither timestamp, decimal, nor interval"),
+        ("cf-time-02", _options(cursor="-1h"), "missing"),
+        ("cf-time-03", _options(cursor=["-1h", "1h"]), "value is neither timestamp, decimal, nor interval"),
+        ("cf-time-03", _options(cursor=["-1h", "9000000000000000000"]), "timestamp in the future"),
+        ("cf-time-03", _options(cursor=[]), "lists no value"),
         # records
         ("cf-basic-01", _replace("records", '"b": "c"', '"b": "x"'), "missing"),
         ("cf-basic-01", _replace("records", '"a": 1, ', '"a": 1,'), "missing"),
@@ -469,3 +477,28 @@ def test_what_sql_would_round_away_is_stored_where_a_refusal_is_expected() -> No
     case = {**_typed("DECIMAL(3,2)", "1.234", "1.23"), "options": {"format": "avro"}}
     case["expect"] = {"state": "failed", "error_regex": "1.234"}
     assert run_case(case).outcome is Outcome.PASSED
+
+
+def test_a_feed_with_a_cursor_gives_what_came_after_it_and_a_scan_what_there_was_then() -> None:
+    case = copy.deepcopy(_CASES["cf-time-02"])
+    before = {"op": "insert", "table": "foo", "rows": [{"a": 1, "b": "first"}, {"a": 2, "b": "gone"}]}
+    case["writes"].insert(0, before)
+    case["writes"][1] = {"op": "txn", "ts": "T1", "writes": [_upsert("before"), _delete(2)]}
+    assert run_case(case).outcome is Outcome.PASSED, run_case(case).detail
+    case["options"]["initial_scan"] = "no"
+    case["expect"]["records"] = case["expect"]["records"][1:]
+    assert run_case(case).outcome is Outcome.PASSED, run_case(case).detail
+
+
+def _upsert(text: str) -> dict[str, Any]:
+    return {"op": "upsert", "table": "foo", "rows": [{"a": 1, "b": text}]}
+
+
+def _delete(key: int) -> dict[str, Any]:
+    return {"op": "delete", "table": "foo", "keys": [[key]]}
+
+
+def test_an_option_that_does_not_exist_yet_leaves_its_case_out_by_name() -> None:
+    result = run_case(_CASES["cf-opt-01"])
+    assert result.outcome is Outcome.SKIPPED
+    assert "on_error" in result.detail
