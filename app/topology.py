@@ -239,7 +239,7 @@ def insist(
             raise RetryError(f"Kafka gave no answer for {patience_s:.0f} s ({what}): {error.str()}")
         if broker_is_away(error):
             passing_until = None
-        elif error.code() not in _PASSING:
+        elif not _may_pass(error):
             raise refused(what, error, mend)
         elif passing_until is None:
             passing_until = time.monotonic() + _PASSING_S
@@ -248,6 +248,15 @@ def insist(
         _log.warning("waiting for Kafka", asked=what, cause=error.str(), again_in_s=pause_s)
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _BACKOFF_MAX_S)
+
+
+def _may_pass(error: KafkaError) -> bool:
+    """Whether to ask again for a while: librdkafka's own errors, below zero, are no broker's refusal.
+
+    In the moments in which a broker dies there are several: a topic that it has forgotten, a connection that
+    is taken down amid the question.
+    """
+    return error.code() < 0 or error.code() in _PASSING
 
 
 def refused(what: str, error: KafkaError, mend: str) -> TopologyError:

@@ -51,6 +51,9 @@ def test_a_refusal_is_a_sentence_with_the_question_and_the_brokers_words() -> No
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_CONTROLLER,
         KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._DESTROY,
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
     ],
@@ -59,10 +62,16 @@ def test_what_passes_is_asked_again(code: int) -> None:
     assert insist("ids", Answers(code, code, code)) == "told"
 
 
-def test_what_does_not_pass_is_refused_in_the_end() -> None:
-    answers = Answers(*[KafkaError.UNKNOWN_TOPIC_OR_PART] * 10_000)
-    with pytest.raises(TopologyError, match="Unknown topic or partition"):
-        insist("ids", answers)
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, "Broker: Unknown topic or partition"),
+        (KafkaError._UNKNOWN_PARTITION, "Local: Unknown partition"),
+    ],
+)
+def test_what_does_not_pass_is_refused_in_the_end(code: int, words: str) -> None:
+    with pytest.raises(TopologyError, match=words):
+        insist("ids", Answers(*[code] * 10_000))
 
 
 def test_a_broker_that_is_away_is_waited_for_without_an_end() -> None:
