@@ -15,7 +15,7 @@ Opening a partition (docs/delivery.md has the reasons, and what each crash leave
 One batch:
 
     1   take it, if it starts where the previous one ended              app.intake
-    2   step the processor; freeze what changed                         app.pipeline
+    2   step the processor; freeze what changed                         app.stepper
     2a  frame: put the ids of their schemas into rows that have some    app.framing
     3   produce every row, counted by the batch's barrier               app.sink
     4   wait until every row is acknowledged, in the order of batches   app.pipeline

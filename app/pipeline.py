@@ -9,70 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-import structlog
-
+from app.asked_ids import AskedIds
 from app.batch_queue import Batch, BatchQueue, Cut, Valve
 from app.ending import end_process
 from app.fetched import FetchedBatch
-from app.framing import Answer, FeedProcessor, Framing, Wanted
+from app.framing import Answer, Framing, Wanted
 from app.hold_clock import HELD_LIMIT_S, HoldClock
 from app.in_flight import InFlight, InFlightBatches
 from app.outlet import Change, OutletLimits, RowSink
 from app.outlets import Outlets
+from app.partition_input import PartitionInput
 from app.schema_ids import SchemaIds
-from tidegate.changefeed.control import ControlMessage, Register, Remove
+from app.stepper import Processor, Stepper
 from tidegate.changefeed.feed import FeedId
-from tidegate.errors import FeedError
-from tidegate.processor.batch import (
-    ControlRecord,
-    ExchangeRecord,
-    Incident,
-    LogRecord,
-    PartitionCheckpoint,
-    StepResult,
-)
+from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident, StepResult
 from tidegate.processor.status import PartitionStatus
-from tidegate.raftlog.entry import Offset
 
 #: A partition publishes its whole checkpoint this often, for a frontier agent that began anew.
 FULL_CHECKPOINT_S: Final = 30.0
-_STATUS_S: Final = 1.0  # what operators see is at most this much older than the last step
-_REMOVED: Final = FeedError(
-    "it is removed while rows of it wait for the schema registry; they are not written"
-)
 
-_log = structlog.get_logger("tidegate.pipeline")
-ResultT = TypeVar("ResultT")
-
-
-class Processor(FeedProcessor, Protocol):
-    """What the pipeline needs of ``tidegate.processor.processor.PartitionProcessor``."""
-
-    @property
-    def held(self) -> bool: ...
-    @property
-    def ready(self) -> bool: ...
-    @property
-    def held_for(self) -> frozenset[FeedId]: ...
-    def step(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult: ...
-    def control(self, records: Sequence[ControlRecord]) -> StepResult: ...
-    def exchange(self, records: Sequence[ExchangeRecord]) -> StepResult: ...
-    def give_up(self, held_s: float) -> StepResult: ...
-    def missing_below(self, log_start: Offset) -> StepResult: ...
-    def committed(self, serial: int) -> None: ...
-    def detach(self, feed_id: FeedId, uncommitted: Sequence[StepResult]) -> StepResult: ...
-    def is_spooling(self, feed_id: FeedId) -> bool: ...
-    def attach(self, feed_id: FeedId) -> StepResult: ...
-    def stall(self, feed_id: FeedId) -> StepResult: ...
-    def resume(self, feed_id: FeedId) -> StepResult: ...
-    def full_checkpoint(self) -> PartitionCheckpoint: ...
-    def status(self) -> PartitionStatus: ...
+ArgumentT = TypeVar("ArgumentT")
 
 
 class Writer(Protocol):
@@ -129,26 +91,27 @@ class Pipeline:
         self._writer = writer
         self._threads = threads
         self._framing = Framing(processor, schema_ids)
+        self._stepper = Stepper(processor, self._framing, threads.steps, clock)
         #: Whether a batch waits for the ids of schemas.
         self.waiting = False
-        self._present = present
         self._clock = clock
         self._hold = HoldClock(held_limit_s, clock)
         self._completed = completed
         self._reported = reported
-        self._batches = BatchQueue(valve, limits.batch_records, limits.queued_batches)
-        self._controls: list[ControlRecord] = []
-        self._exchanges: list[ExchangeRecord] = []
-        self._input = asyncio.Event()
+        #: Set when there may be something to do: input, acknowledged rows, or the end.
+        self._news = asyncio.Event()
+        queue = BatchQueue(valve, limits.batch_records, limits.queued_batches)
+        self._input = PartitionInput(queue, present, self._news.set)
         self.in_flight = InFlightBatches(limits.inflight_batches)
-        self._committed = 0
         self._draining = False
         self._checkpoint_due = clock()
-        self._status_due = 0.0
-        self._status_behind = False
-        self.status = processor.status()
-        self.outlets = Outlets(self.status.partition, sink_of, limits.outlets, clock, self._input.set)
+        self.outlets = Outlets(self.status.partition, sink_of, limits.outlets, clock, self._news.set)
         self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def status(self) -> PartitionStatus:
+        """What stands in its state: at most a second older than the last step."""
+        return self._stepper.status
 
     # ---- input, called by the loop
 
@@ -162,37 +125,20 @@ class Pipeline:
 
     def offer(self, batch: FetchedBatch) -> None:
         """Queue a batch of the log; asks for no more when enough is queued."""
-        self._batches.put(batch)
-        self._input.set()
+        self._input.offer(batch)
 
     def control(self, records: Sequence[ControlRecord]) -> None:
         """Queue messages about feeds; they are taken up at a batch boundary: registrations at the first
-        one at the present, all others at the next.
-
-        Of a message that was only repeated, the last one is kept: the jobs agent repeats what has no answer,
-        and a partition that waits gives none. It is the last that is kept, so that the position in the
-        control topic never passes over a message that was not taken up.
-        """
-        for record in records:
-            self._drop_repeated(record.message)
-            self._controls.append(record)
-        self._input.set()
+        one at the present, all others at the next."""
+        self._input.control(records)
 
     def exchange(self, records: Sequence[ExchangeRecord]) -> None:
         """Queue claims and hand-offs; they are taken up at the next batch boundary."""
-        self._exchanges += records
-        self._input.set()
-
-    def _drop_repeated(self, message: ControlMessage) -> None:
-        about = (queued for queued in reversed(self._controls) if queued.message.feed_id == message.feed_id)
-        last = next(about, None)
-        if last is not None and last.message == message:
-            self._controls.remove(last)
+        self._input.exchange(records)
 
     def cut(self, log_start: int) -> None:
         """Note that the log begins above what was to be read next."""
-        self._batches.cut(log_start)
-        self._input.set()
+        self._input.cut(log_start)
 
     async def drain(self) -> None:
         """Step nothing more, and return when all that was in flight is durable.
@@ -203,7 +149,7 @@ class Pipeline:
         """
         self._draining = True
         self.outlets.let_go()
-        self._input.set()
+        self._news.set()
         await asyncio.gather(*self._tasks)
         self.outlets.close()
 
@@ -221,7 +167,7 @@ class Pipeline:
     async def _next_step(self) -> InFlight | None:
         """Wait for input, step it and frame its rows; ``None`` once drained."""
         while not self._draining or self.in_flight:
-            self._input.clear()
+            self._news.clear()
             await self._hand_over()
             flight = await self._step_outlet() or await self._step_input()
             if flight is not None:
@@ -263,34 +209,20 @@ class Pipeline:
         if self._draining or not self.in_flight.has_room or self.outlets.are_over_budget:
             await self._wait_for_input()
             return None
-        if controls := self._take_controls():
+        if controls := self._input.take_controls(held=self.processor.held):
             return await self._step(self.processor.control, controls)
         if self._clock() >= self._hold.due:
             return await self._step(self.processor.give_up, self._hold.limit_s)
-        if self._exchanges:
-            taken, self._exchanges = self._exchanges, []
-            return await self._step(self.processor.exchange, taken)
+        if exchanges := self._input.take_exchanges():
+            return await self._step(self.processor.exchange, exchanges)
         if self._clock() >= self._checkpoint_due:
             return await self._step_checkpoint()
-        if self._batches and not self.processor.held:
-            return await self._step_next(self._batches.take())
+        if self._input.batches and not self.processor.held:
+            return await self._step_next(self._input.batches.take())
         if self.processor.ready:
             return await self._step(self.processor.step, ())
         await self._wait_for_input(self._checkpoint_due, self._hold.due)
         return None
-
-    def _take_controls(self) -> list[ControlRecord]:
-        """The messages to take up now.
-
-        A registration that others overtake is passed over by the processor; the jobs agent repeats it.
-        """
-        taken, self._controls = self._controls, []
-        if (
-            self._batches.position < self._present and not self.processor.held
-        ):  # a held one would never get there
-            self._controls = [record for record in taken if isinstance(record.message, Register)]
-            taken = [record for record in taken if not isinstance(record.message, Register)]
-        return taken
 
     async def _step_next(self, waiting: Batch | Cut) -> InFlight | None:
         match waiting:
@@ -300,121 +232,61 @@ class Pipeline:
                 return await self._step(partial(self.processor.step, end=end), records, end=end)
 
     async def _step(
-        self, step: Callable[[ResultT], StepResult], argument: ResultT, *, end: int | None = None
+        self, step: Callable[[ArgumentT], StepResult], argument: ArgumentT, *, end: int | None = None
     ) -> InFlight | None:
         """``None`` for a batch that is given up."""
-        loop = asyncio.get_running_loop()
-        told = partial(self._tell, self._committed, step)
-        result, wanted = await loop.run_in_executor(self._threads.steps, self._run, told, argument)
+        result, wanted = await self._stepper.step(step, argument)
         self._hold.look(self.processor.held_for)
         if wanted:
             answers = await self._answers(wanted)
             if answers is None:
                 return None
-            await loop.run_in_executor(self._threads.steps, self._settle, answers, result)
+            await self._stepper.settle(answers, result)
         return InFlight(result, self.outlets.barriers(result.outputs), end)
-
-    def _tell(self, committed: int, step: Callable[[ResultT], StepResult], argument: ResultT) -> StepResult:
-        """The processor hears before a step of those that are committed."""
-        self.processor.committed(committed)
-        return step(argument)
-
-    def _run(
-        self, step: Callable[[ResultT], StepResult], argument: ResultT
-    ) -> tuple[StepResult, list[Wanted]]:
-        """In the steps' thread; only there the processor can be looked at."""
-        result = step(argument)
-        wanted = self._framing.frame_known(result)
-        self._status_behind = True
-        self._look()
-        return result, wanted
 
     async def _answers(self, wanted: Sequence[Wanted]) -> dict[FeedId, Answer] | None:
         """Step 2a where registries must be asked; ``None`` when the partition is to be let go before.
 
-        The messages about feeds wait as well, for they belong behind the batch. But a feed that is to be
-        removed waits no more: its registry may never come back.
+        The messages about feeds wait as well, for they belong behind the batch.
         """
-        asks = {feed.feed_id: asyncio.create_task(self._framing.ask(feed)) for feed in wanted}
-        answers: dict[FeedId, Answer] = {}
+        asked = AskedIds(self._framing, wanted)
         self.waiting = True
         try:
-            while len(answers) < len(asks) and not self._draining:
-                self._input.clear()
+            while not asked.are_complete and not self._draining:
+                self._news.clear()
                 await self._hand_over()
-                answers |= {feed_id: ask.result() for feed_id, ask in asks.items() if ask.done()}
-                answers |= {feed.feed_id: _REMOVED for feed in wanted if self._is_removed(feed)}
-                if len(answers) < len(asks):
-                    await self._wait_for_any([ask for ask in asks.values() if not ask.done()])
+                asked.look(self._input.removes)
+                if not asked.are_complete:
+                    await asked.wait(self._news, self.outlets.next_look_s())
         finally:
             self.waiting = False
-            for ask in asks.values():
-                ask.cancel()
-        return None if self._draining else answers
-
-    def _is_removed(self, feed: Wanted) -> bool:
-        messages = (record.message for record in self._controls)
-        return any(
-            isinstance(message, Remove) and message.feed_id == feed.feed_id and message.epoch >= feed.epoch
-            for message in messages
-        )
-
-    async def _wait_for_any(self, asks: Sequence[asyncio.Task[Answer]]) -> None:
-        """Until one of them is done, or input comes."""
-        input_came = asyncio.create_task(self._input.wait())
-        try:
-            await asyncio.wait(
-                [*asks, input_came],
-                timeout=self.outlets.next_look_s(),
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-        finally:
-            input_came.cancel()
-
-    def _settle(self, answers: Mapping[FeedId, Answer], result: StepResult) -> None:
-        for feed_id, answer in answers.items():
-            self._framing.settle(feed_id, answer, result)
-
-    def _look(self) -> None:
-        """Note the status once a second at most, for a twentieth of the time; in the steps' thread too."""
-        begun = self._clock()
-        if self._status_behind and begun >= self._status_due:
-            self.status = self.processor.status()
-            self._status_behind = False
-            taken_s = self._clock() - begun
-            self._status_due = begun + max(_STATUS_S, 20 * taken_s)
+            asked.close()
+        return None if self._draining else asked.answers
 
     async def _step_checkpoint(self) -> InFlight:
         self._checkpoint_due = self._clock() + FULL_CHECKPOINT_S
-        loop = asyncio.get_running_loop()
-        checkpoint = await loop.run_in_executor(self._threads.steps, self.processor.full_checkpoint)
-        result = StepResult(None, checkpoint=checkpoint if checkpoint.ranges else None)
-        return InFlight(result)
+        return InFlight(await self._stepper.full_checkpoint())
 
     async def _wait_for_input(self, *dues: float) -> None:
         """Until input comes, rows are acknowledged, or one of these times has come."""
-        if self._status_behind:
-            dues = (*dues, self._status_due)
+        if (look_due := self._stepper.look_due) is not None:
+            dues = (*dues, look_due)
         waits = [max(0.0, due - self._clock()) for due in dues]
         if (look_s := self.outlets.next_look_s()) is not None:
             waits.append(look_s)
         try:
             async with asyncio.timeout(min(waits, default=None)):  # `wait_for` may swallow a cancellation
-                await self._input.wait()
+                await self._news.wait()
         except TimeoutError:
-            await asyncio.get_running_loop().run_in_executor(self._threads.steps, self._look)
+            await self._stepper.look()
 
     async def _produce(self, flight: InFlight) -> None:
         """What finds no room is handed over later, by ``_hand_over``."""
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(
-            self._threads.steps, self.outlets.take, flight.result.outputs, flight.barriers
-        )
+        await self._stepper.in_thread(self.outlets.take, flight.result.outputs, flight.barriers)
 
     async def _hand_over(self) -> None:
         if self.outlets.have_more:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._threads.steps, self.outlets.hand_over)
+            await self._stepper.in_thread(self.outlets.hand_over)
 
     # ---- steps 4 to 8
 
@@ -424,8 +296,8 @@ class Pipeline:
             results = [flight.result for flight in group]
             await loop.run_in_executor(self._threads.commits, self._writer.commit, results)
             self.in_flight.complete(group)
-            self._committed = max(self._committed, *(flight.result.serial for flight in group))
-            self._input.set()
+            self._stepper.committed(results)
+            self._news.set()
             for flight in group:
                 self._completed(flight)
 

@@ -27,6 +27,7 @@ from app.runtime import Runtime
 from app.schema_ids import SchemaIds
 from app.settings import Settings, load_settings
 from app.sink import Sink
+from app.stepper import Stepper
 from app.transaction import TransactionalProducer
 from tables.store import PartitionStore
 from tidegate.changefeed.control import Remove, Removed
@@ -236,7 +237,7 @@ def forgets_a_feed(results: Any) -> bool:
 
 
 POINTS: Final[dict[str, Callable[[int], None]]] = {
-    "before-the-step": before(Pipeline, "_run"),
+    "before-the-step": before(Stepper, "_run"),
     "before-the-rows": before(Pipeline, "_produce"),
     "among-the-rows": among_the_rows,
     "after-the-rows": after_the_rows,

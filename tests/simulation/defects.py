@@ -18,6 +18,7 @@ from app.in_flight import InFlight, InFlightBatches
 from app.marker_records import MarkersAmongRows
 from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
+from app.stepper import Stepper
 from app.transaction import Record as SentRecord
 from tests.logs import Record
 from tidegate.changefeed.control import Activate
@@ -81,10 +82,10 @@ def state_before_rows() -> Iterator[None]:
 @contextmanager
 def unfrozen_state() -> Iterator[None]:
     """What a batch changed is looked up when it is committed: with the changes of the next one in it."""
-    run, write = Pipeline._run, PartitionWriter.commit
-    shared: WeakKeyDictionary[Pipeline, list[StateChange]] = WeakKeyDictionary()
+    run, write = Stepper._run, PartitionWriter.commit
+    shared: WeakKeyDictionary[Stepper, list[StateChange]] = WeakKeyDictionary()
 
-    def patched_run(self: Pipeline, step: Any, argument: Any) -> Any:
+    def patched_run(self: Stepper, step: Any, argument: Any) -> Any:
         result, wanted = run(self, step, argument)
         changes = shared.setdefault(self, [])
         changes += result.changes
@@ -99,7 +100,7 @@ def unfrozen_state() -> Iterator[None]:
         rest = [replace(result, changes=[]) for result in results]
         write(self, [replace(rest[0], changes=changes), *rest[1:]])
 
-    with _patched(Pipeline, "_run", patched_run), _patched(PartitionWriter, "commit", patched_commit):
+    with _patched(Stepper, "_run", patched_run), _patched(PartitionWriter, "commit", patched_commit):
         yield
 
 

@@ -393,7 +393,7 @@ def test_what_is_repeated_while_a_batch_waits_is_kept_once() -> None:
         fourth = activation([_OLD.descriptor], feed_id="fourth")
         for _ in range(50):
             await owner.tell(Register(third.definition), Register(fourth.definition))
-        assert len(owner.pipeline._controls) == 2
+        assert len(owner.pipeline._input._controls) == 2
         await owner.ids.give(_KEY, _VALUE)
         await settle()
         answers = [ack.feed_id for ack in owner.store.acks if isinstance(ack, Registered)]

@@ -649,7 +649,7 @@ def test_nothing_is_committed_while_it_is_changed(tmp_path: Path) -> None:
 
         owner.processor.detach = patched  # type: ignore[method-assign]
         later = _Later(lambda: owner.kafka.sinks[_SLOW].acknowledge(9))
-        owner.pipeline._threads = Threads(later, InPlace())
+        owner.pipeline._stepper._thread = later
         await owner.passes(2)
         assert committed == []
         assert (owner.kafka.position, owner.kafka.named(_SLOW)) == (1, 1), "and attached again"
