@@ -6,7 +6,7 @@ and the versions that they hold, ends with the process: scans are asked for agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple
@@ -15,7 +15,8 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.catch_up_scan import CatchUpScan
 from tidegate.processor.committed import CommittedVersions, scanned_version
-from tidegate.processor.lags import Detached, LaggingFeed, Lags
+from tidegate.processor.detached import Detached, DetachedFeeds
+from tidegate.processor.lagging import LaggingFeed, LaggingFeeds
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.range_table import RangeTable
 from tidegate.raftlog.entry import Offset, RangeId, ScanChunk
@@ -66,21 +67,21 @@ class FeedLag(NamedTuple):
 
 
 class CatchUps:
-    """In the ranges of ``table``; ``is_behind`` says whether one has entries that it has not applied.
-    Versions go to ``committed``."""
+    """In the ranges of ``table``, for the feeds that are ``lagging`` and not ``detached``. Versions go to
+    ``committed``."""
 
     def __init__(
         self,
-        lags: Lags,
+        lagging: LaggingFeeds,
+        detached: DetachedFeeds,
         table: RangeTable,
-        is_behind: Callable[[RangeId], bool],
         committed: CommittedVersions,
         limits: CatchUpLimits,
     ) -> None:
-        self._lags = lags
+        self._lagging = lagging
+        self._detached = detached
         self._ranges = table.states
         self._touch = table.touch
-        self._is_behind = is_behind
         self._committed = committed
         self._limits = limits
         self._scans: dict[RangeId, CatchUpScan] = {}
@@ -92,7 +93,7 @@ class CatchUps:
         """Give versions that a range committed to the feeds that have parted from the others (C3)."""
         scan = self._valid_scan(state)
         for feed_id in self._committed.parted:
-            gaps, mode = state.lags.get(feed_id), self._lags.mode(feed_id)
+            gaps, mode = state.lags.get(feed_id), self._detached.mode(feed_id)
             if mode is Detached.STALLED:
                 continue
             if not gaps or mode is Detached.SPOOLING:
@@ -132,7 +133,7 @@ class CatchUps:
         gaps = [*outside(state.lags.get(scan.feed.id, ()), covered)]
         if not scan.holding and not scan.feed.scans_only:
             gaps.append(Gap(covered, scan.scan.upto))
-        self._lags.set(state, scan.feed.id, joined(gaps))
+        self._lagging.set(state, scan.feed.id, joined(gaps))
 
     def _bound_held(self) -> None:
         """What is too much is scanned for again."""
@@ -157,12 +158,12 @@ class CatchUps:
     def _begin_one(self) -> bool:
         """Begin a scan of the feed whose turn it is, if any can begin."""
         lost = {item.feed_id for item in self._overtaken}
-        for feed_id, lagging in [*self._lags.feeds.items()]:
-            if feed_id in lost or not self._lags.is_catching_up(lagging.feed):
+        for feed_id, lagging in [*self._lagging.feeds.items()]:
+            if feed_id in lost or not self._is_catching_up(lagging.feed):
                 continue
             range_id = self._next_of(lagging)
             if range_id is not None:
-                self._lags.comes_last(feed_id)
+                self._lagging.comes_last(feed_id)
                 self._begin(lagging.feed, self._ranges[range_id])
                 return True
         return False
@@ -178,21 +179,21 @@ class CatchUps:
 
     def _can_scan(self, range_id: RangeId) -> bool:
         state = self._ranges[range_id]
-        return state.checkpointable and range_id not in self._scans and not self._is_behind(range_id)
+        return state.checkpointable and range_id not in self._scans and not self._lagging.is_behind(range_id)
 
     def _begin(self, feed: PartitionFeed, state: RangeState) -> None:
         gap = min(state.lags[feed.id], key=_completeness)
         if gap.complete_to is not None and gap.complete_to >= state.high:
             gaps = (other for other in state.lags[feed.id] if other is not gap)
-            self._lags.set(self._touch(state.range_id), feed.id, joined(gaps))  # there is nothing
+            self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))  # there is nothing
             return
         if not self._is_overtaken(feed, state, gap):
             self._scans[state.range_id] = CatchUpScan(feed, state, gap)
 
     def _look_for_removed(self, touched: Iterable[RangeState]) -> None:
-        for state in touched if self._lags.feeds else ():
-            for feed_id, lagging in self._lags.feeds.items():
-                if self._lags.is_spooling(feed_id):
+        for state in touched if self._lagging.feeds else ():
+            for feed_id, lagging in self._lagging.feeds.items():
+                if self._detached.is_spooling(feed_id):
                     continue  # its rows are on their way
                 any(self._is_overtaken(lagging.feed, state, gap) for gap in state.lags.get(feed_id, ()))
 
@@ -206,7 +207,7 @@ class CatchUps:
 
     def _is_empty(self, gap: Gap, state: RangeState) -> bool:
         """Whether there is no version that the feed lacks."""
-        return gap.complete_to is not None and self._lags.has_nothing_above(state, gap.complete_to)
+        return gap.complete_to is not None and self._lagging.has_nothing_above(state, gap.complete_to)
 
     def take_overtaken(self) -> Sequence[Overtaken]:
         """The feeds since the last call that can never be given what they lack, each once."""
@@ -216,16 +217,21 @@ class CatchUps:
     def _valid_scan(self, state: RangeState) -> CatchUpScan | None:
         """The scan of the range that is under way; one whose range broke or changed is given up."""
         scan = self._scans.get(state.range_id)
-        if scan is not None and not (scan.is_of(state) and self._lags.is_catching_up(scan.feed)):
+        if scan is not None and not (scan.is_of(state) and self._is_catching_up(scan.feed)):
             del self._scans[state.range_id]
             return None
         return scan
+
+    def _is_catching_up(self, feed: PartitionFeed) -> bool:
+        """Whether it lags, and its sink takes rows."""
+        lagging = self._lagging.feeds.get(feed.id)
+        return lagging is not None and lagging.feed is feed and self._detached.mode(feed.id) is None
 
     # ---- what an operator sees ----
 
     def status(self) -> tuple[FeedLag, ...]:
         """The feeds that lag."""
-        return tuple(self._status(lagging) for _, lagging in sorted(self._lags.feeds.items()))
+        return tuple(self._status(lagging) for _, lagging in sorted(self._lagging.feeds.items()))
 
     def _status(self, lagging: LaggingFeed) -> FeedLag:
         feed = lagging.feed

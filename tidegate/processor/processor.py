@@ -228,24 +228,24 @@ class PartitionProcessor:
 
     def is_spooling(self, feed_id: FeedId) -> bool:
         """Whether a detached feed may be attached once all of its rows are acknowledged."""
-        return self._ranges.lags.is_spooling(feed_id)
+        return self._ranges.detached.is_spooling(feed_id)
 
     def stall(self, feed_id: FeedId) -> StepResult:
         """Let no rows of a detached feed come out any more (K5)."""
-        self._ranges.lags.stall(feed_id)
+        self._ranges.detached.stall(feed_id)
         return self._finish(StepResult(None), everything=False)
 
     def attach(self, feed_id: FeedId) -> StepResult:
         """Everything of a feed that `is_spooling` was acknowledged (K4). Raises ``StateError`` for others."""
         if not self.is_spooling(feed_id):
             raise StateError(f"feed {feed_id} lacks rows in log partition {self.partition}")
-        self._ranges.lags.attach(feed_id)
+        self._ranges.detached.attach(feed_id)
         return self._finish(StepResult(None), everything=True)
 
     def resume(self, feed_id: FeedId) -> StepResult:
         """The sink of a detached feed takes rows: scan for what it lacks (K6)."""
         self._step.look_at_feeds()
-        self._ranges.lags.resume(feed_id)
+        self._ranges.detached.resume(feed_id)
         result = StepResult(None)
         self._step.ask(result)
         return self._finish(result, everything=False)
@@ -254,7 +254,7 @@ class PartitionProcessor:
         """A hand-off that says what a feed lacks that was detached since."""
         if not isinstance(message, HandOff):
             return message
-        return self._ranges.lags.amended(message, feed_id, certain)
+        return self._ranges.detached.amended(message, feed_id, certain)
 
     def full_checkpoint(self) -> PartitionCheckpoint:
         """The checkpoint of all ranges, for a frontier that starts anew."""
@@ -292,7 +292,7 @@ class PartitionProcessor:
 
     def _checkpoint(self, *, everything: bool) -> PartitionCheckpoint:
         ranges = self._ranges.checkpoints(self._feeds.watched_spans, everything=everything)
-        feeds = self._feeds.active_feeds(self._ranges.lags.feeds)
+        feeds = self._feeds.active_feeds(self._ranges.lagging.feeds)
         return PartitionCheckpoint(self.partition, self._state.position.offset, feeds, tuple(ranges))
 
 

@@ -107,7 +107,7 @@ class ProcessorState:
         self.read = self.position.offset if behind is None else Offset(behind - 1)
         self.rows.restore(others[StateTable.DESCRIPTORS])
         self.feeds.restore(value for _, value in others[StateTable.FEEDS])
-        self.ranges.lags.restore()
+        self.ranges.lagging.restore()
         require_sizes(self.partition, stored, self._sizes())
         require_digests(self.partition, stored, self._digests.digests(self.ranges.table.intents_hash))
 

@@ -1,13 +1,16 @@
-"""The ranges of one log partition: entries in, committed versions out (docs/ranges.md).
+"""The ranges of one log partition: entries in, committed versions out (docs/ranges.md). The parts are in
 
-range_table.py        all ranges, which of them have changed, their rows of state
-range_entries.py      entries of the log reach their ranges
-quarantine.py         what cannot be followed, and what there is to report of it
-parking.py            ranges that wait before a snapshot; claims and hand-offs go by exchange.py
-healing.py            scans of those that come out of a hole
-backlogs.py           the entries of ranges that wait, or waited
-range_checkpoints.py  how far they are resolved
-lags.py               what feeds lack of them; catch_ups.py the scans for it
+    range_table.py        all ranges, which of them have changed, their rows of state
+    range_entries.py      how entries of the log reach their ranges
+    quarantine.py         what cannot be followed, and what there is to report of it
+    parking.py            ranges that wait before a snapshot; exchange.py has claims and hand-offs
+    healing.py            the scans of those that come out of a hole
+    backlogs.py           the entries of those that wait, or waited
+    range_checkpoints.py  how far they are resolved
+    lags.py               what feeds lack of them; catch_ups.py has the scans for it
+    lagging.py            which feeds lag, and where; detached.py has those whose sinks do not follow
+
+and put together here.
 """
 
 from __future__ import annotations
@@ -19,9 +22,11 @@ from tidegate.processor.backlogs import Backlogs
 from tidegate.processor.batch import RangeCheckpoint, StateChange
 from tidegate.processor.catch_ups import CatchUpLimits, CatchUps
 from tidegate.processor.committed import CommittedVersions, Delivery
+from tidegate.processor.detached import DetachedFeeds
 from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.healing import Healing
 from tidegate.processor.journal import Certainty, Journal
+from tidegate.processor.lagging import LaggingFeeds
 from tidegate.processor.lags import Lags
 from tidegate.processor.parking import Parking
 from tidegate.processor.partition_feed import PartitionFeed
@@ -63,9 +68,11 @@ class PartitionRanges:
         self._backlogs = backlogs = Backlogs(queue)
         self.quarantines = Quarantines(table)
         self.committed = CommittedVersions()
-        self.lags = Lags(feeds, table, backlogs.__contains__, self.committed)
+        self.lagging = LaggingFeeds(feeds, table, backlogs.__contains__, self.committed)
+        self.detached = DetachedFeeds(table, self.lagging)
+        self.lags = Lags(feeds, table, self.lagging, self.detached)
         self.catch_ups = CatchUps(
-            self.lags, table, backlogs.__contains__, self.committed, catch_up or CatchUpLimits()
+            self.lagging, self.detached, table, self.committed, catch_up or CatchUpLimits()
         )
         healing = Healing(table, backlogs, self.lags)
         self.parking = Parking(table, backlogs, Waiting(feeds), healing, self.quarantines)
@@ -110,7 +117,7 @@ class PartitionRanges:
 
     def settle_lags(self) -> bool:
         """Note what the changes of this step mean for feeds that lag; whether any does not lag any more."""
-        return self.lags.settle(self.table.touched.values())
+        return self.lagging.settle(self.table.touched.values())
 
     @property
     def lowest_behind(self) -> Offset | None:
@@ -143,12 +150,12 @@ class PartitionRanges:
         assert self.table.journal is not None
         begun = feed.can_lag and self.table.journal.has_begun(feed.id)
         certain = Certainty(feed, self.table.journal.earlier(self), begun=begun)
-        self.lags.detach(feed, certain)
+        self.detached.detach(feed, certain)
         return certain
 
     def take_committed(self) -> tuple[list[Version], Mapping[FeedId, Sequence[Delivery]]]:
         """The versions since the last call: of all feeds, and of those that are given them alone."""
-        return self.committed.take_out(self.lags.feeds)
+        return self.committed.take_out(self.lagging.feeds)
 
     # ---- checkpoints and state ----
 

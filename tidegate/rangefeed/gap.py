@@ -31,6 +31,16 @@ class Lag(NamedTuple):
     gaps: Gaps
 
 
+def told_of(feed: str, lags: Iterable[Lag] | None) -> Gaps | None:
+    """What ``lags`` say of a feed; ``None`` when they say nothing of it."""
+    return next((lag.gaps for lag in lags or () if lag.feed == feed), None)
+
+
+def amended(lags: Iterable[Lag] | None, feed: str, gaps: Gaps) -> tuple[Lag, ...]:
+    """The lags, with other gaps of one feed."""
+    return (*(lag for lag in lags or () if lag.feed != feed), Lag(feed, gaps))
+
+
 def joined(gaps: Iterable[Gap]) -> Gaps:
     """Disjoint gaps in order, each as long as it can be. Where some overlap the lowest counts."""
     found: list[Gap] = []
