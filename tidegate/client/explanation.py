@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from tidegate.changefeed.feed import FeedState
-from tidegate.client.evidence import Evidence, FrontierEvidence, PartitionEvidence
-from tidegate.client.finding import SEVERAL, Cause, Finding, Keys, duration
+from tidegate.client.evidence import Evidence, FrontierEvidence
+from tidegate.client.feed_findings import markers, no_frontier, not_running
+from tidegate.client.finding import SEVERAL, Cause, Finding, Keys
 from tidegate.client.lag_findings import lag_findings
-from tidegate.client.range_findings import USUAL_LAG_MS, RangeFindings, owner_text
+from tidegate.client.partition_findings import silent_workers, troubles, unseen
+from tidegate.client.range_findings import USUAL_LAG_MS, RangeFindings
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.processor.range_facts import Condition, RangeFacts
 from tidegate.processor.status import RangeSpan
 from tidegate.spans import Span
-
-_UNACKNOWLEDGED_MS: Final = 5_000  # younger rows are on their way
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +76,20 @@ def explain(evidence: Evidence) -> Explanation:
 
 def _findings(evidence: Evidence, keys: Keys) -> list[Finding]:
     if evidence.feed.status not in (FeedState.RUNNING, FeedState.STARTING):
-        return _not_running(evidence)
+        return not_running(evidence)
     frontier, lags = evidence.workers.frontier, lag_findings(evidence)
     if frontier is None:
-        return [_no_frontier(evidence), *lags, *_silent(evidence)]
+        return [no_frontier(evidence), *lags, *silent_workers(evidence)]
     holding = _Span(evidence, frontier, keys).findings()
-    markers = list(_markers(frontier))
+    pending = list(markers(frontier))
     if lags:
         # A frontier that knows less than the ranges is what a feed that lags looks like from there.
         known = (Cause.FRONTIER, Cause.NOTHING)
         others = [finding for finding in holding if finding.cause not in known]
-        return [*lags, *others, *markers]
-    if holding[0].cause is Cause.NOTHING and markers:
-        return [*markers, *holding[1:]]
-    return [*holding, *markers]
+        return [*lags, *others, *pending]
+    if holding[0].cause is Cause.NOTHING and pending:
+        return [*pending, *holding[1:]]
+    return [*holding, *pending]
 
 
 class _Span:
@@ -120,9 +120,9 @@ class _Span:
         gaps = self._gaps()
         if not gaps or not all(found.complete for found in self._evidence.ranges.values()):
             return
-        unseen = list(_unseen(self._evidence))
-        yield from unseen
-        if unseen:
+        unknown = list(unseen(self._evidence))
+        yield from unknown
+        if unknown:
             return
         named = "; ".join(self._keys.span(gap) for gap in gaps[:SEVERAL])
         more = f" and {len(gaps) - SEVERAL} more" if len(gaps) > SEVERAL else ""
@@ -164,7 +164,7 @@ class _Span:
         if partition is None:  # it has moved between two questions
             return
         if facts.condition is Condition.LIVE:
-            yield from _trouble(self._evidence, partition)
+            yield from troubles(self._evidence, [partition])
         found = RangeFindings(self._evidence, partition, self._keys).of(facts)
         yield found
         others = [each.range_id for _, each in slow if each.range_id != facts.range_id]
@@ -181,9 +181,9 @@ class _Span:
     def _between(self) -> list[Finding]:
         """Every range is above what the frontier has: it is on its way, or held up on the way."""
         partitions = [each for number in self._numbers() if (each := self._evidence.partition(number))]
-        troubles = list(_troubles(self._evidence, partitions))
-        if troubles or not self._facts or not partitions:
-            return troubles or [*_unseen(self._evidence)] or [self._behind(self._frontier.resolved)]
+        standing = list(troubles(self._evidence, partitions))
+        if standing or not self._facts or not partitions:
+            return standing or [*unseen(self._evidence)] or [self._behind(self._frontier.resolved)]
         number, facts = self._facts[0]
         partition = self._evidence.partition(number)
         behind_ms = (facts.resolved.wall - self._frontier.resolved.wall) // NANOS_PER_MS
@@ -242,165 +242,3 @@ def _seriousness(item: tuple[int, RangeFacts]) -> tuple[bool, bool, Timestamp, i
     _, facts = item
     waits = facts.condition in (Condition.LIVE, Condition.CATCHING_UP)
     return waits, facts.condition is Condition.PARKED, facts.resolved, facts.range_id
-
-
-# ---- partitions
-
-
-def _troubles(evidence: Evidence, partitions: Iterable[PartitionEvidence]) -> Iterator[Finding]:
-    for partition in partitions:
-        yield from _trouble(evidence, partition)
-
-
-def _trouble(evidence: Evidence, partition: PartitionEvidence) -> Iterator[Finding]:
-    """Why a log partition stands still, whatever its ranges do."""
-    name = f"Log partition {partition.partition}"
-    facts = {
-        "partition": partition.partition,
-        "offset": partition.next_offset,
-        "state": partition.state,
-        "worker": partition.worker,
-    }
-    if partition.state == "restoring":
-        yield Finding(
-            Cause.RESTORING,
-            f"{name} is being restored from the changelogs by the worker {partition.worker}: it goes on by "
-            "itself.",
-            facts,
-        )
-    elif partition.state == "waiting":
-        waits = [wait for wait in evidence.workers.registries if wait.worker == partition.worker]
-        told = "; ".join(f"{each.registry} for feed {each.feed} ({each.cause})" for each in waits[:SEVERAL])
-        yield Finding(
-            Cause.REGISTRY,
-            f"{name} waits at offset {partition.next_offset} with a batch for a schema registry: "
-            f"{told or 'it has not answered yet'}. Nothing is lost; bring the registry back, or drop the "
-            "feed.",
-            {**facts, "waiting_ms": max((each.waiting_ms for each in waits), default=0)},
-        )
-    elif partition.held_for:
-        yield Finding(
-            Cause.HELD,
-            f"{name} is held at offset {partition.next_offset} for the start of the new feed "
-            f"{', '.join(partition.held_for)}: every log partition has to answer first, which takes a "
-            "moment; after 300 s it goes on without that feed.",
-            {**facts, "held_for": list(partition.held_for)},
-        )
-    if partition.oldest_unacknowledged_ms > _UNACKNOWLEDGED_MS:
-        yield Finding(
-            Cause.SINK,
-            f"{name} waits for the sink: {partition.inflight_rows} rows are not acknowledged, the oldest for "
-            f"{duration(partition.oldest_unacknowledged_ms)}. Check that the brokers of the output topics "
-            "run and have room; rows do not expire.",
-            {**facts, "oldest_unacknowledged_ms": partition.oldest_unacknowledged_ms},
-        )
-    reading_ms = evidence.now_ms - partition.log_time_ms
-    if partition.state == "running" and partition.lag_records and reading_ms > USUAL_LAG_MS:
-        yield Finding(
-            Cause.READING,
-            f"{name} is read {partition.lag_records} records behind its end, {duration(reading_ms)} behind "
-            "the present: the worker is slower than the log, or catches up. Start more workers if that "
-            "grows.",
-            {**facts, "lag_records": partition.lag_records},
-        )
-
-
-def _unseen(evidence: Evidence) -> Iterator[Finding]:
-    """The log partitions of which nothing is known."""
-    restoring = [each for each in evidence.workers.partitions if each.state == "restoring"]
-    yield from _troubles(evidence, restoring)
-    yield from _absent(evidence)
-
-
-def _absent(evidence: Evidence) -> Iterator[Finding]:
-    absent = [n for n in range(evidence.workers.log_partitions) if evidence.partition(n) is None]
-    if absent:
-        told = ", ".join(f"{number} is {owner_text(evidence, number)}" for number in absent[:SEVERAL])
-        yield Finding(
-            Cause.WORKERS,
-            f"Log partition {told}{' and so on' if len(absent) > SEVERAL else ''}: what it has of the span "
-            "is not known. Start a worker for it, or name the one that has it by --url.",
-            {"partitions": absent},
-        )
-        yield from _silent(evidence)
-
-
-def _silent(evidence: Evidence) -> Iterator[Finding]:
-    for sentence in evidence.workers.silent:
-        yield Finding(Cause.WORKERS, sentence)
-
-
-# ---- the feed itself
-
-
-def _not_running(evidence: Evidence) -> list[Finding]:
-    status, state = evidence.feed.status, evidence.feed.current_state
-    reason = "" if state is None else state.error
-    facts = {"status": status.value}
-    if status is FeedState.FAILED:
-        return [Finding(Cause.FEED, f"The feed has failed, and nothing comes any more: {reason}", facts)]
-    if status is FeedState.SUCCEEDED:
-        done = "The feed has succeeded: its scan is complete, and nothing comes after that."
-        return [Finding(Cause.FEED, done, facts)]
-    if status is FeedState.DROPPED:
-        return [Finding(Cause.FEED, "The feed was dropped: nothing comes any more.", facts)]
-    waits = reason or "every log partition has to take it up, so each of them needs a worker that runs"
-    pending = Finding(Cause.FEED, f"The feed is {status.value} and has no rows yet: {waits}", facts)
-    return [pending, *_troubles(evidence, evidence.workers.partitions), *_absent(evidence)]
-
-
-def _no_frontier(evidence: Evidence) -> Finding:
-    place = evidence.frontier_place
-    facts: dict[str, Any] = {} if place is None else {"topic": place.topic, "partition": place.partition}
-    owner = None if place is None else evidence.owner(place)
-    if owner is not None:
-        sentence = (
-            f"The feed's frontier is kept by the worker {owner}, which was not asked, or has only begun: "
-            "name it by --url."
-        )
-    elif place is None or evidence.members is None:
-        sentence = "None of the workers that were asked keeps the feed's frontier: name the others by --url."
-    else:
-        sentence = (
-            f"No worker keeps the feed's frontier, so nothing moves its high-water: partition "
-            f"{place.partition} of {place.topic} has no owner. Start a worker."
-        )
-    return Finding(Cause.WORKERS, sentence, facts)
-
-
-def _markers(frontier: FrontierEvidence) -> Iterator[Finding]:
-    """What markers wait for above the frontier."""
-    high_water, persisted = frontier.high_water, frontier.persisted
-    if high_water is None:
-        return
-    if persisted is not None and _ms(high_water, persisted) > USUAL_LAG_MS:
-        yield Finding(
-            Cause.FRONTIER,
-            f"The high-water is {high_water}, but {persisted} is what is durable, and no marker "
-            f"passes that: the transactions of the worker {frontier.worker} do not commit. Look at its log.",
-            {"persisted": str(persisted)},
-        )
-    interval_ms, marker = frontier.resolved_interval_ms, frontier.marker
-    facts = {"marker": None if marker is None else str(marker), "resolved_interval_ms": interval_ms}
-    if interval_ms is None:
-        yield Finding(
-            Cause.MARKERS, "The feed has no option resolved, so it writes no markers at all.", facts
-        )
-    elif frontier.markers_wait:
-        yield Finding(
-            Cause.MARKERS,
-            f"Rows go on, but markers wait: {frontier.markers_wait}. The last one is {marker}.",
-            facts,
-        )
-    elif marker is not None and interval_ms > USUAL_LAG_MS and _ms(high_water, marker) < interval_ms:
-        yield Finding(
-            Cause.MARKERS,
-            f"The last marker is {marker}; the next one is due once the high-water is "
-            f"resolved={duration(interval_ms)} above that, in "
-            f"{duration(interval_ms - _ms(high_water, marker))} of log time.",
-            facts,
-        )
-
-
-def _ms(above: Timestamp, below: Timestamp) -> int:
-    return (above.wall - below.wall) // NANOS_PER_MS
