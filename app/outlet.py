@@ -121,7 +121,9 @@ class Outlet:
         self._lost = False
         self._oldest: _Parcel | None = None
         self._looked_at = 0.0
+        self._left = 0
         self._waited_s = 0.0
+        self._silent_s = 0.0
         self._over_s = 0.0
 
     # ---- rows
@@ -195,7 +197,7 @@ class Outlet:
         match change:
             case Change.DETACH:
                 self.state = OutletState.SPOOLING
-                self._pause.detached(now)
+                self._pause.detached(now - self._waited_s)
             case Change.STALL:
                 self.state = OutletState.STALLED
                 self._lost = False
@@ -227,17 +229,20 @@ class Outlet:
     @property
     def _is_slow(self) -> bool:
         """Step K1. Rows of one batch are never too many: they could not come in parts."""
-        limit_s = self._limits.stall_s
-        return self._waited_s >= limit_s or self._over_s >= limit_s / _OVER_BUDGET
+        patience_s = self._pause.patience_s
+        is_late = self._waited_s >= patience_s or self._over_s >= patience_s / _OVER_BUDGET
+        return is_late or self._silent_s >= self._limits.stall_s
 
     def _measure(self, now: float) -> None:
         """Add to what the oldest rows have waited; a time in which nobody looked does not count."""
         passed_s = min(max(0.0, now - self._looked_at), 2 * self._limits.look_s)
         oldest = self._parcels[0] if self._parcels else None
         if oldest is None or oldest is not self._oldest:
-            self._oldest, self._waited_s = oldest, 0.0
+            self._oldest, self._waited_s, self._silent_s = oldest, 0.0, 0.0
         else:
             self._waited_s += passed_s
+            self._silent_s = self._silent_s + passed_s if oldest.barrier.left == self._left else 0.0
+        self._left = 0 if oldest is None else oldest.barrier.left
         if self.is_over_budget and len(self._parcels) > 1:
             self._over_s += passed_s
         else:

@@ -1,6 +1,7 @@
 """How long a stalled feed waits before it catches up again: longer each time that its sink stops too soon.
 
-Each attempt is a scan of the source, and makes other feeds wait once more for this one's rows.
+Each attempt is a scan of the source, and makes other feeds wait once more for this one's rows. As its pauses
+grow a feed is given more time for a batch, since what a scan gives at once may be too much for its sink.
 """
 
 from __future__ import annotations
@@ -28,13 +29,18 @@ class ResumePause:
         self._live_since = -math.inf
         self._over_at = -math.inf
 
+    @property
+    def patience_s(self) -> float:
+        """How long a batch may wait for a sink that goes on acknowledging: as long as the last pause was."""
+        return max(self._first_s, self._last_s)
+
     def live(self, now: float) -> None:
         """Batches wait for the feed again."""
         self._live_since = now
 
-    def detached(self, now: float) -> None:
-        """They do no more."""
-        if now - self._live_since >= max(self._good_s, self._last_s):
+    def detached(self, followed_until: float) -> None:
+        """They do no more, and the oldest has waited since then."""
+        if followed_until - self._live_since >= max(self._good_s, self._last_s):
             self._next_s = self._last_s = 0.0
 
     def stalled(self, now: float) -> float:

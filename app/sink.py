@@ -52,6 +52,11 @@ class Barrier:
         if not rows:
             self.acknowledged.set_result(None)
 
+    @property
+    def left(self) -> int:
+        """How many rows are not acknowledged."""
+        return self._left
+
     def forget(self, rows: int) -> None:
         """So many rows will not be handed to a sink; any thread may say so."""
         with self._lock:

@@ -47,6 +47,15 @@ def test_to_follow_for_less_than_the_last_pause_is_not_enough() -> None:
     assert _flap(pause, now, 160.0)[0] == 0.0
 
 
+def test_patience_grows_with_the_pause() -> None:
+    pause = ResumePause(_STALL_S)
+    assert pause.patience_s == _STALL_S
+    _, now = _flaps(pause, 5)
+    assert pause.patience_s == 8 * _STALL_S
+    _flap(pause, now, 4_000.0)
+    assert pause.patience_s == _STALL_S
+
+
 def test_time_in_which_the_feed_was_spooling_is_none_that_it_followed() -> None:
     pause = ResumePause(_STALL_S)
     _, now = _flaps(pause, 2)

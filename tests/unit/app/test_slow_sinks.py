@@ -795,6 +795,38 @@ def test_the_pause_before_a_feed_is_resumed_grows_while_its_sink_flaps(tmp_path:
     _run(scenario)
 
 
+def test_a_slow_sink_is_given_more_time_for_what_a_scan_gives_at_once(tmp_path: Path) -> None:
+    """It acknowledges a row each second, and the scan gives more rows than the limit has seconds."""
+
+    async def scenario() -> None:
+        owner = await _detached(tmp_path, spool_bytes=0)
+        await owner.offer(40)
+        for _ in range(600):
+            await owner.acknowledge(_SLOW, 1)
+            await owner.passes(1)
+        assert (owner.report(_SLOW), owner.kafka.gap(_SLOW)) == (OutletReport(_SLOW), None)
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_a_sink_that_stops_is_given_no_more_time_than_the_limit(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        owner = await _detached(tmp_path, spool_bytes=0)
+        await owner.offer(40)
+        for _ in range(6):
+            await owner.flaps(_SLOW)
+        while owner.report(_SLOW).state is not OutletState.LIVE:
+            await owner.acknowledge(_SLOW, 100)
+            await owner.passes(1)
+        await owner.offer(1)
+        await owner.passes(_STALL_S + 2)
+        assert owner.report(_SLOW).state is OutletState.STALLED
+        await owner.die()
+
+    _run(scenario)
+
+
 def test_letting_go_does_not_wait_for_a_detached_feed(tmp_path: Path) -> None:
     async def scenario() -> None:
         owner = await _detached(tmp_path)
