@@ -23,14 +23,6 @@ class RequestSource(Protocol):
         """The requests since the last call, without waiting for any."""
 
 
-class NoRequests:
-    """A source that nobody writes to."""
-
-    def read(self) -> Sequence[Request]:
-        """See ``RequestSource``."""
-        return ()
-
-
 class KafkaRequests:
     """Reads the requests topic from its start; ``refused`` counts records that are none."""
 

@@ -105,11 +105,6 @@ class SpanFrontier:
         """All entries in key order."""
         return joined((Span(start, self._ends[start]), self._timestamps[start]) for start in self._starts)
 
-    def entries_in(self, span: Span) -> Iterator[tuple[Span, Timestamp]]:
-        """The tracked parts of ``span`` in key order, clipped to it."""
-        parts = ((Span(start, self._ends[start]), self._timestamps[start]) for start in self._parts(span))
-        return joined((clipped, at) for part, at in parts if (clipped := part.intersect(span)) is not None)
-
     def forward(self, span: Span, timestamp: Timestamp) -> bool:
         """Raise the tracked parts of ``span`` to ``timestamp`` where they are lower.
 

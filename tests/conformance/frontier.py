@@ -48,7 +48,9 @@ def _run(frontier: SpanFrontier, step: Step) -> dict[str, Any]:
         case "add_spans":
             frontier.add(_span(step["span"]), Timestamp(*step["ts"]))
         case "span_entries":
-            return {"entries": [_entry(*entry) for entry in frontier.entries_in(_span(step["span"]))]}
+            window = _span(step["span"])
+            parts = ((entry.intersect(window), at) for entry, at in frontier.entries())
+            return {"entries": [_entry(part, at) for part, at in parts if part is not None]}
         case "peek":
             entry = frontier.lowest_entry()
             return {"peeked": None if entry is None else _entry(*entry)[:2]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from tidegate.hlc import Timestamp
@@ -48,11 +48,6 @@ def encode_entry(entry: Entry) -> bytes:
     """The record value of an entry."""
     message: pb.LogEntry = _ENCODERS[type(entry)](entry)
     return message.SerializeToString()
-
-
-def encode_batch(entries: Iterable[Entry]) -> list[tuple[bytes, bytes]]:
-    """(key, value) of each entry."""
-    return [(encode_key(range_of(entry)), encode_entry(entry)) for entry in entries]
 
 
 def timestamp_message(timestamp: Timestamp) -> pb.Timestamp:

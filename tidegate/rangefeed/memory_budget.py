@@ -7,12 +7,6 @@ returns the charge. Events of a catch-up are made when they are read and are not
 
 from __future__ import annotations
 
-from typing import Final
-
-#: The share of a pool that one range may hold, and what it may hold whatever the pool.
-RANGE_SHARE: Final = 0.05
-RANGE_BYTES_MIN: Final = 64 << 20
-
 
 class MemoryBudget:
     """At most ``limit_bytes`` charged at a time; ``None`` charges without a limit.
@@ -26,13 +20,6 @@ class MemoryBudget:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self._pool = pool
-
-    @classmethod
-    def of_range(cls, pool: MemoryBudget) -> MemoryBudget:
-        """The budget of one of the ranges that share ``pool``."""
-        if pool.limit_bytes is None:
-            return cls(pool=pool)
-        return cls(max(RANGE_BYTES_MIN, int(pool.limit_bytes * RANGE_SHARE)), pool=pool)
 
     def charge(self, size_bytes: int) -> Charge | None:
         """Charge ``size_bytes`` for one holder; ``None``, with nothing charged, when they do not fit."""

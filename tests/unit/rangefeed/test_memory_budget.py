@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.rangefeed.feeding import RANGE, closed, taken, write
 from tidegate.rangefeed.event import EVENT_BYTES
 from tidegate.rangefeed.feed_end import EndReason, FeedEnd
-from tidegate.rangefeed.memory_budget import RANGE_BYTES_MIN, MemoryBudget
+from tidegate.rangefeed.memory_budget import MemoryBudget
 from tidegate.rangefeed.range_feed import RangeFeed, RangeFeedConfig, WhenFull
 from tidegate.rangefeed.registration import FeedRequest, Registration
 from tidegate.spans import Span
@@ -92,12 +92,11 @@ def test_stopping_returns_what_is_pending_and_under_way() -> None:
 
 
 def test_ranges_share_a_pool_and_none_may_take_it_all() -> None:
-    pool = MemoryBudget(10 * RANGE_BYTES_MIN)
-    one, other = MemoryBudget.of_range(pool), MemoryBudget.of_range(pool)
-    assert one.limit_bytes == RANGE_BYTES_MIN
-    assert one.charge(RANGE_BYTES_MIN + 1) is None
-    charges = [one.charge(RANGE_BYTES_MIN), other.charge(RANGE_BYTES_MIN)]
-    assert pool.used_bytes == 2 * RANGE_BYTES_MIN
+    pool = MemoryBudget(1_000)
+    one, other = MemoryBudget(64, pool=pool), MemoryBudget(64, pool=pool)
+    assert one.charge(65) is None
+    charges = [one.charge(64), other.charge(64)]
+    assert pool.used_bytes == 128
     for charge in charges:
         assert charge is not None
         charge.release()
@@ -106,7 +105,7 @@ def test_ranges_share_a_pool_and_none_may_take_it_all() -> None:
 
 def test_a_range_gets_no_more_than_the_pool_has_left() -> None:
     pool = MemoryBudget(100)
-    one, other = MemoryBudget.of_range(pool), MemoryBudget.of_range(pool)
+    one, other = MemoryBudget(pool=pool), MemoryBudget(pool=pool)
     assert one.charge(60) is not None
     assert other.charge(60) is None
     assert (pool.used_bytes, other.used_bytes) == (60, 0)

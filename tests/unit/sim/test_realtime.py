@@ -11,7 +11,7 @@ from sim.history import History
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
 from sim.realtime import Progress, RealTimeRun
-from sim.requests import NoRequests, Request, RequestSource
+from sim.requests import Request, RequestSource
 from sim.simulation import Simulation
 from sim.sink import ListSink
 from sim.workloads.random import RandomOptions, RandomTransactions
@@ -92,6 +92,13 @@ class _Late:
         return ()
 
 
+class _Silent:
+    """Nobody asks for anything."""
+
+    def read(self) -> Sequence[Request]:
+        return ()
+
+
 def _simulation(sink: ListSink, mix: OutcomeMix | None = None) -> Simulation:
     workload = RandomTransactions(RandomOptions(outcomes=mix or OutcomeMix()), seed=1)
     return Simulation(workload, sink, History(), _OPTIONS, seed=1, base_ns=BASE_NS)
@@ -108,7 +115,7 @@ def _run(
     end: Event | None = None,
 ) -> tuple[Progress, list[Progress]]:
     seen: list[Progress] = []
-    run = RealTimeRun(simulation, sink, requests or NoRequests(), wall_ns=wall.now, sleep=wall.sleep)
+    run = RealTimeRun(simulation, sink, requests or _Silent(), wall_ns=wall.now, sleep=wall.sleep)
     return run.run(stop or Event(), seconds, seen.append, end), seen
 
 
