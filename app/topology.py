@@ -37,6 +37,13 @@ _PASSING: Final = frozenset(
     }
 )
 _PASSING_S: Final = 30.0
+#: librdkafka's words for a topic of which no broker has told it: it says nothing else while none answers.
+_UNHEARD_OF: Final = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - these are their public names
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+    }
+)
 _MAY_DESCRIBE: Final = (
     "Let the worker's user describe topics and their configuration, where that is forbidden"
 )
@@ -237,7 +244,7 @@ def insist(
             error: KafkaError = failure.args[0]
         if time.monotonic() > given_up_at:
             raise RetryError(f"Kafka gave no answer for {patience_s:.0f} s ({what}): {error.str()}")
-        if broker_is_away(error):
+        if broker_is_away(error) or error.code() in _UNHEARD_OF:
             passing_until = None
         elif not _may_pass(error):
             raise refused(what, error, mend)
@@ -253,8 +260,7 @@ def insist(
 def _may_pass(error: KafkaError) -> bool:
     """Whether to ask again for a while: librdkafka's own errors, below zero, are no broker's refusal.
 
-    In the moments in which a broker dies there are several: a topic that it has forgotten, a connection that
-    is taken down amid the question.
+    In the moment in which a broker dies, a connection is taken down amid the question.
     """
     return error.code() < 0 or error.code() in _PASSING
 

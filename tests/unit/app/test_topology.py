@@ -66,7 +66,7 @@ def test_what_passes_is_asked_again(code: int) -> None:
     ("code", "words"),
     [
         (KafkaError.UNKNOWN_TOPIC_OR_PART, "Broker: Unknown topic or partition"),
-        (KafkaError._UNKNOWN_PARTITION, "Local: Unknown partition"),
+        (KafkaError._DESTROY, "Local: Broker handle destroyed"),
     ],
 )
 def test_what_does_not_pass_is_refused_in_the_end(code: int, words: str) -> None:
@@ -74,8 +74,9 @@ def test_what_does_not_pass_is_refused_in_the_end(code: int, words: str) -> None
         insist("ids", Answers(*[code] * 10_000))
 
 
-def test_a_broker_that_is_away_is_waited_for_without_an_end() -> None:
-    assert insist("ids", Answers(*[KafkaError._TRANSPORT] * 200)) == "told"
+@pytest.mark.parametrize("code", [KafkaError._TRANSPORT, KafkaError._UNKNOWN_PARTITION])
+def test_a_broker_that_is_away_is_waited_for_without_an_end(code: int) -> None:
+    assert insist("ids", Answers(*[code] * 200)) == "told"
 
 
 class Late(TopicAdmin):
