@@ -14,8 +14,6 @@ from typing import Final
 from agents.admission import SILENCE_S, Admitted, LookAt, Questions, Refused, Tell, Verdict, Waiting
 from app.metrics import REGISTRY_RETRIES
 from app.schema_ids import RegistryWait, SchemaIds
-from tidegate.changefeed.confluent import Schema
-from tidegate.changefeed.encoder import compile_marker
 from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.changefeed.options import Format
 from tidegate.errors import FeedError, RegistryAway, RetryError
@@ -81,15 +79,6 @@ class FeedRegistries:
     def _is_told(self, wait: RegistryWait) -> bool:
         """A first question that is young is the usual way of things."""
         return wait.tries > 0 or self._clock() - wait.since >= SILENCE_S
-
-
-def marker_schemas(definition: FeedDefinition) -> list[Schema]:
-    """The schemas of the feed's markers. Raises ``FeedError`` for a feed that can have none."""
-    options = definition.options
-    if options.resolved_interval_ns is None:
-        return []
-    encoders = (compile_marker(table, options) for table in definition.tables)
-    return [encoder.schema for encoder in encoders if encoder.schema is not None]
 
 
 def _registries(definition: FeedDefinition, live: Iterable[FeedDefinition]) -> dict[str, FeedDefinition]:

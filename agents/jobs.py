@@ -17,14 +17,14 @@ import structlog
 from faust.types import TP
 
 from agents.admission import Admitted, Refused, Verdict
-from agents.feed_registries import FeedRegistries, marker_schemas
+from agents.feed_preparation import failed, gone, prepared
+from agents.feed_registries import FeedRegistries
 from agents.feed_sinks import FeedSinks
 from app.ending import guarded_task
 from app.fetched import FetchedBatch
 from app.intake import Intake
-from app.output_topics import check_sink, check_topics, former_owner, prepare_targets, wanted_topics
+from app.output_topics import check_sink, check_topics, former_owner, wanted_topics
 from app.shell import Shell
-from app.sinks import SinkCluster
 from app.transaction import Record, TransactionalProducer
 from tidegate.changefeed.control import Register, Removed, control_key, read_ack
 from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedState
@@ -37,12 +37,10 @@ from tidegate.changefeed.registration import (
     Step,
     Store,
     next_step,
-    starting_state,
 )
-from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError, StateError, TopologyError
+from tidegate.errors import FeedError, RetryError, StateError
 
 _ANSWER_S: Final = 5.0  # an announcement without an answer is repeated after this time
-_MARKERS_S: Final = 5.0  # for the registration of the markers' schemas, while partitions are held
 _LIVE: Final = (FeedState.STARTING, FeedState.RUNNING)
 
 _log = structlog.get_logger("tidegate.jobs")
@@ -144,7 +142,7 @@ class JobsOwner:
     async def _do(self, definition: FeedDefinition, step: Step) -> None:
         match step:
             case Announce(message=Register()) | Prepare() if fault := self._fault(definition):
-                await self._store(_failed(definition, fault))
+                await self._store(failed(definition, fault))
             case Prepare() if self._sinks.cluster_of(definition) is None:
                 await self._learn_sink(definition)
             case Announce(message=Register()) | Prepare() if owner := self._former_owner(definition):
@@ -155,7 +153,8 @@ class JobsOwner:
             case Announce():
                 await self._announce(definition.id, step)
             case Prepare():
-                await self._store(await self._prepared(definition, step))
+                cluster = self._sinks.cluster_of(definition) or ""
+                await self._store(await prepared(definition, step, cluster, self._app.runtime))
             case Store(record):
                 await self._store(record)
             case Settled():
@@ -193,7 +192,7 @@ class JobsOwner:
             return False
         verdict = self._verdict(definition)
         if isinstance(verdict, Refused):
-            await self._store(_failed(definition, verdict.reason))
+            await self._store(failed(definition, verdict.reason))
             return True
         stored = self._app.follower.view[definition.id].current_state
         if verdict.reason != ("" if stored is None else stored.error):
@@ -239,42 +238,16 @@ class JobsOwner:
         self._sinks.forget(feed_id)
         self._registries.forget(feed_id)
 
-    async def _prepared(self, definition: FeedDefinition, step: Prepare) -> StateRecord:
-        """Partitions are held meanwhile, so a sink that has gone away since it was asked fails the feed."""
-        runtime = self._app.runtime
-        sink = runtime.sinks.of(definition.sink_uri)
-        try:
-            await self._register_markers(definition)
-            prepare = partial(prepare_targets, definition, step.tables, sink.admin, runtime.settings)
-            targets = await asyncio.get_running_loop().run_in_executor(sink.threads, prepare)
-            return starting_state(definition, step, targets, self._sinks.cluster_of(definition) or "")
-        except (FeedError, TopologyError, RegistryDenied) as error:
-            return _failed(definition, str(error))
-        except RetryError as error:
-            return _gone(definition, sink, error)
-
     async def _learn_sink(self, definition: FeedDefinition) -> None:
         """A former jobs agent asked the sink; which cluster it is has to be known here too."""
         try:
             await self._sinks.learn(definition)
         except FeedError as error:
-            await self._store(_failed(definition, str(error)))
+            await self._store(failed(definition, str(error)))
         except RetryError as error:
-            await self._store(_gone(definition, self._app.runtime.sinks.of(definition.sink_uri), error))
+            await self._store(gone(definition, self._app.runtime.sinks.of(definition.sink_uri), error))
         else:
             self._look_at(definition.id)
-
-    async def _register_markers(self, definition: FeedDefinition) -> None:
-        """What the registry refuses must be known before the feed runs; a silent one must hold nobody."""
-        schemas = marker_schemas(definition)
-        if not schemas:
-            return
-        url, schema_ids = definition.options.confluent_schema_registry, self._app.runtime.schema_ids
-        try:
-            await asyncio.wait_for(schema_ids.try_ids(url, definition.id, schemas), _MARKERS_S)
-        except (RegistryAway, TimeoutError) as error:
-            cause = str(error) or f"no answer in {_MARKERS_S:.0f} s"
-            _log.warning("a feed starts without its markers' schemas", feed=definition.id, cause=cause)
 
     async def _store(self, record: StateRecord) -> None:
         """Write the record, and look again once it can be read."""
@@ -324,15 +297,3 @@ def jobs_agent(app: Shell) -> None:
     @app.agent(app.batch_topic(app.topic_names.control_acks), name="jobs", concurrency=1)
     async def jobs(stream: Any) -> None:
         await app.deliver(stream, holder.offer)
-
-
-def _gone(definition: FeedDefinition, sink: SinkCluster, error: RetryError) -> StateRecord:
-    return _failed(
-        definition,
-        f"its sink, the Kafka cluster at {sink.servers}, went away while the feed began; create it again "
-        f"once it is back: {error}",
-    )
-
-
-def _failed(definition: FeedDefinition, reason: str) -> StateRecord:
-    return StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=reason)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from agents.admission import Admitted, Refused, Verdict, Waiting
-from agents.feed_registries import FeedRegistries, marker_schemas
+from agents.feed_registries import FeedRegistries
 from app.schema_ids import RegistryWait
 from tests.feeds import activation
 from tests.hand_log import HandTable
@@ -220,15 +219,3 @@ def test_a_forgotten_feed_is_asked_for_anew_when_it_comes_back() -> None:
         assert bench.ids.tried == [REGISTRY, REGISTRY]
 
     _run(scenario)
-
-
-def test_only_a_feed_with_markers_among_schemed_rows_has_schemas_of_markers() -> None:
-    without = replace(_FEED.options, resolved_interval_ns=None)
-    assert marker_schemas(replace(_FEED, options=without)) == []
-    assert marker_schemas(_JSON) == []
-    aside = replace(_FEED.options, resolved_topic="aside")
-    assert marker_schemas(replace(_FEED, options=aside)) == []
-
-
-def test_the_schema_of_each_tables_markers_is_its_values_subject() -> None:
-    assert [schema.subject for schema in marker_schemas(_FEED)] == ["feed-plain-value"]

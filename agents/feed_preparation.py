@@ -1,0 +1,80 @@
+"""What a feed needs before it starts: its topics, and its markers' schemas.
+
+Log partitions are held meanwhile, so nobody outside is waited for: what has gone away since it was asked
+(``agents.admission``) fails the feed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final
+
+import structlog
+
+from app.output_topics import prepare_targets
+from app.runtime import Runtime
+from app.schema_ids import SchemaIds
+from app.sinks import SinkCluster
+from tidegate.changefeed.confluent import Schema
+from tidegate.changefeed.encoder import compile_marker
+from tidegate.changefeed.feed import FeedDefinition, FeedState
+from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.registration import Prepare, starting_state
+from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError, TopologyError
+
+_MARKERS_S: Final = 5.0  # for the registration of the markers' schemas
+
+_log = structlog.get_logger("tidegate.jobs")
+
+
+async def prepared(
+    definition: FeedDefinition, step: Prepare, cluster_id: str, runtime: Runtime
+) -> StateRecord:
+    """The state in which the feed starts, on the cluster with this id; or in which it has failed."""
+    sink = runtime.sinks.of(definition.sink_uri)
+    try:
+        await _register_markers(definition, runtime.schema_ids)
+        prepare = partial(prepare_targets, definition, step.tables, sink.admin, runtime.settings)
+        targets = await asyncio.get_running_loop().run_in_executor(sink.threads, prepare)
+        return starting_state(definition, step, targets, cluster_id)
+    except (FeedError, TopologyError, RegistryDenied) as error:
+        return failed(definition, str(error))
+    except RetryError as error:
+        return gone(definition, sink, error)
+
+
+def failed(definition: FeedDefinition, reason: str) -> StateRecord:
+    """The end of a feed that cannot be."""
+    return StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=reason)
+
+
+def gone(definition: FeedDefinition, sink: SinkCluster, error: RetryError) -> StateRecord:
+    """The end of a feed whose sink answered before, and does no more."""
+    return failed(
+        definition,
+        f"its sink, the Kafka cluster at {sink.servers}, went away while the feed began; create it again "
+        f"once it is back: {error}",
+    )
+
+
+def marker_schemas(definition: FeedDefinition) -> list[Schema]:
+    """The schemas of the feed's markers. Raises ``FeedError`` for a feed that can have none."""
+    options = definition.options
+    if options.resolved_interval_ns is None:
+        return []
+    encoders = (compile_marker(table, options) for table in definition.tables)
+    return [encoder.schema for encoder in encoders if encoder.schema is not None]
+
+
+async def _register_markers(definition: FeedDefinition, schema_ids: SchemaIds) -> None:
+    """What the registry refuses must be known before the feed runs; a silent one must hold nobody."""
+    schemas = marker_schemas(definition)
+    if not schemas:
+        return
+    url = definition.options.confluent_schema_registry
+    try:
+        await asyncio.wait_for(schema_ids.try_ids(url, definition.id, schemas), _MARKERS_S)
+    except (RegistryAway, TimeoutError) as error:
+        cause = str(error) or f"no answer in {_MARKERS_S:.0f} s"
+        _log.warning("a feed starts without its markers' schemas", feed=definition.id, cause=cause)
