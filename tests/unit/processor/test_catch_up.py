@@ -32,7 +32,7 @@ from tidegate.raftlog.entry import (
     Trigger,
 )
 from tidegate.raftlog.request import Scan
-from tidegate.rangefeed.gap import Gap
+from tidegate.rangefeed.gap import Gap, Lag
 from tidegate.rangefeed.handoff import Claim, HandOff
 from tidegate.rows import TableCodec
 from tidegate.spans import Span
@@ -484,6 +484,26 @@ def test_a_parent_that_has_forgotten_what_it_promised_may_have_had_gaps_of_any_f
     driven.step(())
     (state,) = driven.processor._ranges
     assert state.lags == {FeedId("live"): (Gap(_WATCHED, ZERO),)}
+
+
+def test_of_keys_that_another_parent_told_of_nothing_lacks_for_one_that_has_forgotten() -> None:
+    log = HandLog(partitions=2)
+    log.describe(PLAIN)
+    driven = Driven(PartitionProcessor(0, 2))
+    driven.control(_LIVE)
+    child = HandRange(log, RangeId(2), PLAIN.span)
+    parents = [Parent(RangeId(number), Generation(1), RaftIndex(7)) for number in (1, 3)]
+    child.snapshot(close=9, high=8, parents=tuple(parents))
+    driven.step(log.partitions[0])
+    low, high = (Claim(RangeId(2), parent.range_id, RaftIndex(7), PLAIN.span) for parent in parents)
+    known = Span(_MIDDLE, PLAIN.span.end)
+    told = (Lag("live", (Gap(Span(PLAIN.key(300), _WATCHED.end), at(5)),)),)
+    hand_offs = HandOff(low, ZERO_RESOLVED, True), HandOff(high, ZERO_RESOLVED, True, known, told)
+    for number, hand_off in enumerate(hand_offs):
+        driven.note(driven.processor.exchange([ExchangeRecord(Offset(number), hand_off)]))
+    driven.step(())
+    (state,) = driven.processor._ranges
+    assert state.lags[FeedId("live")] == (Gap(Span(_WATCHED.start, _MIDDLE), ZERO), *told[0].gaps)
 
 
 def test_a_broken_range_that_never_comes_back_does_not_keep_a_feed_from_its_markers() -> None:
