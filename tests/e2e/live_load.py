@@ -195,10 +195,12 @@ class LiveLoad:
         self._wait_until(true, what)
 
     def _wait_until(self, true: Any, what: str, timeout_s: float = 120.0) -> None:
-        deadline = time.monotonic() + timeout_s
+        begun = time.monotonic()
+        deadline = begun + timeout_s
         while not true():
             assert time.monotonic() < deadline, f"waited in vain for {what}\n{self._logs()}"
-            time.sleep(_LOOK_AGAIN_S)
+            time.sleep(max(_LOOK_AGAIN_S, time.monotonic() - begun))  # half of the time is the workers'
+            begun = time.monotonic()
 
     def _logs(self) -> str:
         return "\n".join(worker.text[-5_000:] for worker in self._workers if worker.running)

@@ -28,6 +28,7 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.rows import Catalog, Kind, Row, SqlType, parse_sql_type
+from tidegate.verify import TopicRecord
 
 pytestmark = pytest.mark.broker
 
@@ -159,20 +160,27 @@ class _Reader:
         self.rows: set[tuple[Any, ...]] = set()
         self.markers: dict[tuple[str, int], Timestamp] = {}
 
-    def read(self) -> None:
-        """Read all that is there now."""
-        for record in OutputTopics.now(self._connection, list(self._tables)).records():
-            value = self._deserialize(record.value, SerializationContext(record.topic, MessageField.VALUE))
-            if record.key is None:
-                self.markers[record.topic, record.partition] = parse_decimal(value["resolved"])
-                continue
-            key = self._deserialize(record.key, SerializationContext(record.topic, MessageField.KEY))
-            self.rows.add((self._tables[record.topic], repr(key), repr(value["after"]), value["updated"]))
+    def read_rows(self) -> None:
+        """Read all rows that are there now."""
+        for record in self._records():
+            if record.key is not None:
+                key = self._deserialize(record.key, SerializationContext(record.topic, MessageField.KEY))
+                value = self._value(record)
+                self.rows.add((self._tables[record.topic], repr(key), repr(value["after"]), value["updated"]))
 
     def covers(self, end: Timestamp) -> bool:
-        """Whether every partition has a marker at ``end`` or above."""
-        self.read()
+        """Whether every partition has a marker at ``end`` or above by now."""
+        for record in self._records():
+            if record.key is None:
+                resolved = parse_decimal(self._value(record)["resolved"])
+                self.markers[record.topic, record.partition] = resolved
         return len(self.markers) == self._partitions and min(self.markers.values()) >= end
+
+    def _records(self) -> Iterator[TopicRecord]:
+        return OutputTopics.now(self._connection, list(self._tables)).records()
+
+    def _value(self, record: TopicRecord) -> Any:
+        return self._deserialize(record.value, SerializationContext(record.topic, MessageField.VALUE))
 
 
 def test_the_deserializer_reads_every_record_and_gives_the_committed_rows(types: Scenario) -> None:
@@ -184,6 +192,7 @@ def test_the_deserializer_reads_every_record_and_gives_the_committed_rows(types:
         end = max(version.timestamp for version in types.log.history)
         reader = _Reader(types, registry, state)
         worker.wait_until(lambda: reader.covers(end), "a marker that covers the history")
+        reader.read_rows()
     assert state.start is not None
     assert reader.rows == _committed(types, state.start)
 

@@ -87,12 +87,14 @@ class WorkerProcess:
 
     def wait_until(self, true: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
         """Return once ``true``; ``AssertionError`` with its log when it ends before, or takes too long."""
-        deadline = time.monotonic() + timeout_s
+        begun = time.monotonic()
+        deadline = begun + timeout_s
         while not true():
             if not self.running or time.monotonic() > deadline:
                 state = "runs" if self.running else f"ended with {self._process.returncode}"
                 raise AssertionError(f"waited in vain for {what}; the worker {state}\n{self.text[-20_000:]}")
-            time.sleep(_LOOK_AGAIN_S)
+            time.sleep(max(_LOOK_AGAIN_S, time.monotonic() - begun))  # half of the time is the worker's
+            begun = time.monotonic()
 
     def ask(self, path: str) -> Any:
         """The JSON that its status server answers."""
