@@ -35,8 +35,8 @@ test: setup ## the test suite, real-broker tests included, but for what `make so
 unit: setup ## the tests that need no broker
 	$(PYTEST) -m 'not broker'
 
-soak: setup ## the tests that take long, then simulated workers under faults (SOAK="--minutes 20")
-	$(BIN)/python -m pytest -m soak
+soak: setup ## the longest tests, then 20 minutes of simulated workers under faults (SOAK="--minutes 20")
+	$(PYTEST) -m soak
 	$(BIN)/python -m tests.simulation --profile long $(or $(SOAK),--minutes 20)
 
 lint: setup ## ruff: style and common mistakes
