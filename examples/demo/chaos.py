@@ -14,7 +14,7 @@ from typing import Final
 
 import click
 
-from examples.demo.run import Demo, Disturbance, Options, Workers, audit, run_to_exit, show
+from examples.demo.run import RUNS, Demo, Disturbance, Options, Workers, audit, run_to_exit, show
 from sim.nycflights import fetch_archive
 from stack.kafka import KafkaBroker
 
@@ -30,9 +30,16 @@ _BROKER_AWAY_S: Final = 3.0
 @click.option(
     "--every", default=1.0, show_default=True, help="Seconds from one split, or merge, to the next."
 )
-def main(seconds: float, rate: float, seed: int, partitions: int, every: float) -> None:
+@click.option(
+    "--runs",
+    type=click.Path(path_type=Path),
+    default=RUNS,
+    show_default=True,
+    help="Directory for the logs and the state of runs.",
+)
+def main(seconds: float, rate: float, seed: int, partitions: int, every: float, runs: Path) -> None:
     """Splits, merges, killed workers and a broker that restarts, audited."""
-    run_to_exit(partial(_run, Options(seconds, rate, seed, partitions, keep=False), every))
+    run_to_exit(partial(_run, Options(seconds, rate, seed, partitions, keep=False), every), runs)
 
 
 def _run(options: Options, every: float, name: str, directory: Path) -> int:
