@@ -20,7 +20,7 @@ _RUNS = 5  # of one test; about a second of computing each
 _PROFILE = "fast"
 #: Where a defect is looked for: what nothing else disturbs is found sooner.
 _PROFILES = {"child-before-hand-off": "moves", "abort-before-commits": "still"}
-#: Seeds with short runs that find a defect. Changes of the code shift what a seed brings about; the search then
+#: Seeds with short runs that find a defect. Changes of the code shift what a seed brings about: the search
 #: goes on from there. That it needs no such hint, the tests of `make soak` show.
 _SEEDS = {
     "abort-before-commits": 194,
