@@ -16,10 +16,17 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 _OUTAGE_S = 8.0  # longer than the session of 6 s: the group has to be joined again
 
 
-@pytest.fixture
-def own_broker() -> Iterator[KafkaBroker]:
+@pytest.fixture(scope="module")
+def mistreated() -> Iterator[KafkaBroker]:
     with KafkaBroker() as running:
         yield running
+
+
+@pytest.fixture
+def own_broker(mistreated: KafkaBroker) -> KafkaBroker:
+    """The module's broker, which runs whatever became of it in the test before."""
+    mistreated.start().resume()
+    return mistreated
 
 
 @pytest.fixture
