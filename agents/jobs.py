@@ -61,7 +61,7 @@ class JobsOwner:
         self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
         self._due: dict[FeedId, float] = {}
         self._announced: dict[FeedId, tuple[Announce, float]] = {}
-        self._sinks = FeedSinks(app.runtime.sinks, self._look_at)
+        self._sinks = FeedSinks(app.runtime.sinks, self._look_at, self._now)
         self._registries = FeedRegistries(app.runtime.schema_ids, self._look_at)
         self._heirs: set[FeedId] = set()  # they wait until nobody else can write to their topics
         self._news = asyncio.Event()

@@ -22,6 +22,9 @@ from tests.simulation.scheduler import Action, Process, Scheduler, SimExecutor
 
 _BEGINNING: Final = -2
 _CALM_S: Final = 0.002
+_REFUSED: Final = 0.3
+_RETRY_S: Final = 0.5
+_CALM_RECORDS: Final = 1_000
 _IDLE_POLL_S: Final = 2.0  # a poll that nobody waits for may take longer than it was asked to
 
 
@@ -51,6 +54,10 @@ class Network:
         self.calm = False
         self._rng = Random(f"{seed}:network")
         self._down: dict[tuple[str, int], float] = {}
+        self._standing: dict[str, float] = {}
+        self._refusing: dict[str, float] = {}
+        #: What acknowledgements of a sink take longer, by its name.
+        self.late_s: dict[str, float] = {}
 
     def delay(self) -> float:
         """Of one request or answer."""
@@ -64,7 +71,31 @@ class Network:
     def away(self, partition: Partition, now: float) -> float:
         """How long the partition has no leader yet, as far as is known."""
         away = self._down.get((partition.topic, partition.number), 0.0) - now
-        return 0.0 if self.calm else max(0.0, away)
+        return 0.0 if self.calm else max(0.0, away, self.stands(_sink_of(partition), now))
+
+    # ---- sinks, by their names: all that one has, whatever cluster it is on
+
+    def stand_still(self, sink: str, until: float) -> None:
+        """The sink takes no record up to ``until``, nor does its cluster answer if it has one of its own."""
+        self._standing[sink] = max(until, self._standing.get(sink, 0.0))
+
+    def stands(self, sink: str, now: float) -> float:
+        """How long the sink stands still yet."""
+        return 0.0 if self.calm else max(0.0, self._standing.get(sink, 0.0) - now)
+
+    def refuse(self, sink: str, until: float) -> None:
+        """The sink lets some of the records in that come up to ``until``, and refuses the others."""
+        self._refusing[sink] = until
+
+    def refuses(self, partition: Partition, now: float) -> bool:
+        """Whether it does so with the records of a request."""
+        refusing = self._refusing.get(_sink_of(partition), 0.0) > now
+        return self.happens(self.options.refused) or (refusing and self.happens(_REFUSED))
+
+    def answer_delay(self, partition: Partition) -> float:
+        """Of the answer to a request with records."""
+        late_s = 0.0 if self.calm else self.late_s.get(_sink_of(partition), 0.0)
+        return self.delay() + late_s
 
     def take_down(self, partition: Partition, until: float) -> None:
         """The partition has no leader up to ``until``."""
@@ -77,6 +108,14 @@ class Network:
     def fetch_size(self) -> int:
         """How many records a reader gets this time."""
         return self._rng.randint(1, self.options.fetch_records)
+
+    def request_size(self) -> int:
+        """How many records a producer sends at once. In the end all sinks follow, whatever a scan gives."""
+        return _CALM_RECORDS if self.calm else self.fetch_size()
+
+
+def _sink_of(partition: Partition) -> str:
+    return partition.topic.partition("-")[0]
 
 
 class Message:
@@ -300,9 +339,9 @@ class _Lane:
         """From here on the records are on the wire, whatever becomes of the process."""
         network, scheduler = self._machine.network, self._machine.scheduler
         if away := network.away(self._place, scheduler.now):
-            scheduler.after(min(away, 0.5), self._send, self._machine.process)
+            scheduler.after(min(away, _RETRY_S), self._send, self._machine.process)
             return
-        count = min(len(self._queue), self._machine.network.fetch_size())
+        count = min(len(self._queue), network.request_size())
         batch = [self._queue.popleft() for _ in range(count)]
         scheduler.after(network.delay(), lambda: self._arrive(batch))
 
@@ -311,7 +350,7 @@ class _Lane:
         error: KafkaError | None = None
         first = -1
         process.light("rows")
-        if network.happens(network.options.refused):
+        if network.refuses(self._place, scheduler.now):
             error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed to write any more")
             self._refused = not self._producer.is_transactional
         else:
@@ -320,7 +359,7 @@ class _Lane:
             except Fenced:
                 error = _fenced_error()
         scheduler.after(0.0, self._sent, process)
-        self._answered_at = max(self._answered_at, scheduler.now + network.delay())
+        self._answered_at = max(self._answered_at, scheduler.now + network.answer_delay(self._place))
         scheduler.at(self._answered_at, lambda: self._answer(batch, first, error), process)
 
     def _sent(self) -> None:
@@ -419,6 +458,10 @@ class SimAdmin:
             for resource in resources
         }
 
+    def describe_cluster(self, request_timeout: float) -> Future[Any]:
+        self._machine.wait()
+        return _known(SimpleNamespace(cluster_id=f"cluster of {self._machine.sink}"))
+
     def describe_topics(self, topics: Any, request_timeout: float) -> dict[str, Future[Any]]:
         self._machine.wait()
         known = self._machine.broker.topics
@@ -460,20 +503,30 @@ class _Directory:
 class SimMachine:
     """See ``app.machine.Machine``: what one process has of the world."""
 
-    def __init__(self, process: Process, broker: Broker, network: Network) -> None:
+    def __init__(
+        self,
+        process: Process,
+        broker: Broker,
+        network: Network,
+        others: Mapping[str, tuple[str, Broker]] | None = None,
+        sink: str = "",
+    ) -> None:
+        """``others`` are clusters of sinks, by their servers; ``sink`` is the name of this one's."""
         self.process = process
         self.broker = broker
         self.network = network
+        self.sink = sink
         self.scheduler: Scheduler = process.scheduler
+        self._others = others or {}
 
     def producer(self, config: Mapping[str, Any]) -> Any:
-        return SimProducer(self, config)
+        return SimProducer(self._at(config), config)
 
     def consumer(self, config: Mapping[str, Any]) -> Any:
-        return SimConsumer(self, config)
+        return SimConsumer(self._at(config), config)
 
     def admin(self, config: Mapping[str, Any]) -> Any:
-        return SimAdmin(self)
+        return SimAdmin(self._at(config))
 
     def directory(self, home: Path) -> Any:
         return _Directory(home)
@@ -488,6 +541,8 @@ class SimMachine:
 
     def wait(self) -> None:
         """One way over the network."""
+        while away_s := self._away_s:
+            self.scheduler.block(min(away_s, _RETRY_S))
         self.scheduler.block(self.network.delay())
 
     def ask(self, arrive: Callable[[Action], None]) -> None:
@@ -500,10 +555,25 @@ class SimMachine:
             scheduler.after(self.network.delay(), resume, self.process)
 
         def send() -> None:
-            scheduler.after(self.network.delay(), lambda: arrive(answer))
+            if away_s := self._away_s:
+                scheduler.after(min(away_s, _RETRY_S), send, self.process)
+            else:
+                scheduler.after(self.network.delay(), lambda: arrive(answer))
 
         scheduler.after(self.network.delay(), send, self.process)
         scheduler.wait_parked()
+
+    @property
+    def _away_s(self) -> float:
+        return self.network.stands(self.sink, self.scheduler.now)
+
+    def _at(self, config: Mapping[str, Any]) -> SimMachine:
+        """This machine as a client of another cluster sees it, or as it is."""
+        other = self._others.get(config["bootstrap.servers"])
+        if other is None:
+            return self
+        sink, broker = other
+        return SimMachine(self.process, broker, self.network, sink=sink)
 
 
 def _known(value: Any) -> Future[Any]:

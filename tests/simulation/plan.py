@@ -11,6 +11,7 @@ from sim.plan import OutcomeMix, Workload
 from sim.workloads.bank import Bank, BankOptions
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.simulation.clients import NetworkOptions
+from tests.simulation.sinks import SinkPlan, draw_sinks, follow, have_troubles
 from tidegate.changefeed.options import FeedOptions, InitialScan
 
 _EVENTFUL: Final = OutcomeMix(restart=0.1, abort=0.08, abandon=0.06)
@@ -21,7 +22,8 @@ class Profile:
     """How much may go wrong. Counts are the most of each kind of fault in one run.
 
     ``seconds`` are of virtual time, during which the store writes ``rows_per_s``. ``lags``: feeds may begin
-    in the past, or with a scan.
+    in the past, or with a scan. ``sinks``: they have troubles of their own; with ``witnessed`` all but that
+    of the first feed, and all feeds are there from the beginning.
     """
 
     seconds: tuple[float, float] = (4.0, 10.0)
@@ -39,12 +41,14 @@ class Profile:
     holes: bool = True
     network: bool = True
     lags: bool = True
+    sinks: bool = True
+    witnessed: bool = False
 
 
 PROFILES: Final = {
     "fast": Profile(),
     "crashes": Profile(workers=1, pauses=0, rebalances=0, kills=8, strandings=6),
-    "still": Profile(moves=False, holes=False, lags=False),
+    "still": Profile(moves=False, holes=False, lags=False, sinks=False),
     "moves": Profile(holes=False),
     "calm": Profile(
         kills=0,
@@ -57,6 +61,20 @@ PROFILES: Final = {
         moves=False,
         holes=False,
         lags=False,
+        sinks=False,
+    ),
+    "sinks": Profile(
+        seconds=(11.0, 14.0),
+        rows_per_s=(20.0, 50.0),
+        kills=0,
+        pauses=0,
+        rebalances=0,
+        outages=0,
+        disk_faults=0,
+        strandings=0,
+        network=False,
+        holes=False,
+        witnessed=True,
     ),
     "long": Profile(
         seconds=(20.0, 90.0), kills=12, pauses=8, rebalances=8, outages=8, disk_faults=3, strandings=8
@@ -102,6 +120,7 @@ class RunPlan:
     push_age_ms: int
     push_repeat_ms: int
     feeds: tuple[PlannedFeed, ...]
+    sinks: SinkPlan
     faults: tuple[Fault, ...]
 
     def workload(self) -> Workload:
@@ -117,10 +136,19 @@ class RunPlan:
 
 def draw(seed: int, profile: Profile) -> RunPlan:
     """The run of a seed."""
+    plan = _draw(seed, profile)
+    if not profile.sinks or not (profile.witnessed or have_troubles(seed)):
+        return plan
+    feeds = tuple(map(_from_the_beginning, plan.feeds)) if profile.witnessed else plan.feeds
+    sinks = draw_sinks(seed, len(feeds), plan.seconds, witnessed=profile.witnessed)
+    return replace(plan, feeds=feeds, sinks=sinks)
+
+
+def _draw(seed: int, profile: Profile) -> RunPlan:
     rng = Random(f"{seed}:plan")
     seconds = rng.uniform(*profile.seconds)
     partitions = rng.randint(1, profile.partitions)
-    return RunPlan(
+    plan = RunPlan(
         seed=seed,
         seconds=seconds,
         waits_for_feed=rng.random() < 0.7,
@@ -139,12 +167,15 @@ def draw(seed: int, profile: Profile) -> RunPlan:
         push_age_ms=rng.choice((50, 300, 1_000)),
         push_repeat_ms=rng.choice((50, 500)),
         feeds=_feeds(rng, Random(f"{seed}:starts"), profile, seconds),
+        sinks=follow(0),
         faults=_faults(rng, profile, seconds),
     )
+    return replace(plan, sinks=follow(len(plan.feeds)))
 
 
 def _feeds(rng: Random, starts: Random, profile: Profile, seconds: float) -> tuple[PlannedFeed, ...]:
-    feeds = [_feed(rng, number, seconds) for number in range(rng.randint(1, profile.feeds))]
+    least = 2 if profile.witnessed else 1
+    feeds = [_feed(rng, number, seconds) for number in range(rng.randint(least, profile.feeds))]
     return tuple(_from_elsewhere(starts, feed) if profile.lags else feed for feed in feeds)
 
 
@@ -155,6 +186,13 @@ def _from_elsewhere(starts: Random, feed: PlannedFeed) -> PlannedFeed:
     if feed.at == 0.0 and scan is InitialScan.ONLY:
         scan = InitialScan.YES  # there is nothing yet: one feed at least has to have rows
     return PlannedFeed(feed.at, replace(feed.options, initial_scan=scan), cursor)
+
+
+def _from_the_beginning(feed: PlannedFeed) -> PlannedFeed:
+    """The feed, there at once and to the end."""
+    scan = feed.options.initial_scan
+    goes_on = InitialScan.YES if scan is InitialScan.ONLY else scan
+    return PlannedFeed(0.0, replace(feed.options, initial_scan=goes_on), feed.cursor)
 
 
 def _store(rng: Random, profile: Profile, partitions: int, rows_per_s: float) -> StoreOptions:

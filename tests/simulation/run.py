@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NoReturn
 
 import structlog
@@ -23,13 +24,15 @@ from tests.simulation.clients import Network, SimMachine
 from tests.simulation.disk import Disk
 from tests.simulation.group import Group, Member
 from tests.simulation.judge import COMPLETE, covered, read_jobs, violations
-from tests.simulation.kafka import Broker, SentRecord
+from tests.simulation.kafka import Broker, SentRecord, Topic
 from tests.simulation.plan import Fault, PlannedFeed, RunPlan
 from tests.simulation.scheduler import Ended, Process, Scheduler
+from tests.simulation.sinks import WITNESS_LAG_S, plan_troubles, sink_name
 from tests.simulation.source import Source
 from tests.simulation.worker import SimShell, start_worker
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedState, TableName
 from tidegate.changefeed.job_records import DefinitionRecord
+from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions
 from tidegate.errors import DeliveryError, FatalError
 from tidegate.hlc import ZERO, Timestamp
@@ -86,6 +89,14 @@ class Run:
         self.scheduler = Scheduler(plan.seed)
         self.broker = Broker(self.scheduler, plan.seed, _BASE_NS // 10**6, plan.slow_markers)
         self.network = Network(plan.network, plan.seed)
+        self._others = {
+            sink.servers(number): (
+                sink_name(number),
+                Broker(self.scheduler, plan.seed + 1 + number, _BASE_NS // 10**6, plan.slow_markers),
+            )
+            for number, sink in enumerate(plan.sinks.sinks)
+            if sink.elsewhere
+        }
         self.source = Source(
             self.scheduler,
             self.broker,
@@ -97,19 +108,21 @@ class Run:
             lost=plan.lost_requests,
             late=plan.late_requests,
         )
+        self._directory = TemporaryDirectory(prefix="simulation-")  # of spools; other state has a Disk
         self.settings = Settings(
             bootstrap_servers="127.0.0.1:9092",
             app_id=_APP_ID,
             topic_prefix=_PREFIX,
-            data_dir=Path("/nowhere"),
+            data_dir=Path(self._directory.name),
             batch_records=plan.batch_records,
             output_partitions=plan.output_partitions,
             checkpoint_partitions=plan.checkpoint_partitions,
             push_age_ms=plan.push_age_ms,
             push_repeat_ms=plan.push_repeat_ms,
             session_timeout_ms=int(_SESSION_S * 1000),
-            sink_stall_ms=int(_DRAIN_S * 1000) // 2,
-            feed_spool_bytes=0,
+            sink_stall_ms=plan.sinks.stall_ms,
+            feed_memory_bytes=plan.sinks.memory_bytes,
+            feed_spool_bytes=plan.sinks.spool_bytes,
             drain_timeout_ms=int(_DRAIN_S * 1000),
         )
         self.group = Group(self.scheduler, self.broker, plan.seed, _SESSION_S, _DRAIN_S * 1.5)
@@ -118,12 +131,14 @@ class Run:
 
     def run(self) -> Outcome:
         """From the first action to the verdict."""
-        with leaving_by(self._leave), self._lines():
+        with self._directory, leaving_by(self._leave), self._lines():
             self._begin()
             if self.plan.waits_for_feed:
                 self._wait_for_feed()
             self._plan_faults()
             self.scheduler.run(self.scheduler.now + self.plan.seconds)
+            if self.plan.sinks.witnessed:
+                self._hear_witness()
             self._calm_down()
             self.scheduler.run(self.scheduler.now + _CALM_S, self._at_rest)
             self._judge()
@@ -158,6 +173,7 @@ class Run:
     def _plan_faults(self) -> None:
         for fault in self.plan.faults:
             self.scheduler.after(fault.at, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
+        plan_troubles(self.plan.sinks, self.scheduler, self.network, self._say)
 
     def _start(self, host: _Host) -> None:
         host.starts += 1
@@ -177,7 +193,7 @@ class Run:
                 self.plan.duplicates,
             )
 
-        machine = SimMachine(process, self.broker, self.network)
+        machine = SimMachine(process, self.broker, self.network, self._others)
         host.shell, host.member = start_worker(process, machine, host.disk, self.settings, self.group, member)
 
     def _ended(self, host: _Host, process: Process) -> None:
@@ -197,7 +213,7 @@ class Run:
             id=FeedId(f"feed{number}"),
             epoch=FIRST_EPOCH,
             description="",
-            sink_uri="kafka://127.0.0.1:9092",
+            sink_uri=f"kafka://{self.plan.sinks.sinks[number].servers(number)}",
             tables=tuple(TableName.of(table) for table in tables),
             options=self._from_cursor(feed),
             created_ns=0,
@@ -266,13 +282,13 @@ class Run:
             self.scheduler.after(self._rng.random() * 2.0, lambda: self.group.come_back(member))
 
     def _take_down_a_partition(self) -> None:
-        topics = sorted(self.broker.topics)
-        place = self._rng.choice(self.broker.topics[self._rng.choice(topics)].partitions)
+        topics = self._topics()
+        place = self._rng.choice(topics[self._rng.choice(sorted(topics))].partitions)
         self.network.take_down(place, self.scheduler.now + self._rng.uniform(0.1, 6.0))
 
     def _strand(self) -> None:
         """Rows for one partition stay where they are, others go on; then workers die with them."""
-        written = [topic for name, topic in sorted(self.broker.topics.items()) if name.startswith("f")]
+        written = [topic for name, topic in sorted(self._topics().items()) if name.startswith("f")]
         if not written:
             return
         place = self._rng.choice(self._rng.choice(written).partitions)
@@ -283,6 +299,20 @@ class Run:
         for host in self.hosts:
             if host.process is not None and not self._calm and self._rng.random() < 0.7:
                 host.process.kill()
+
+    def _topics(self) -> dict[str, Topic]:
+        """Of all clusters; no two of them have topics of one name."""
+        return {name: topic for broker in self._brokers for name, topic in broker.topics.items()}
+
+    @property
+    def _brokers(self) -> list[Broker]:
+        return [self.broker, *(broker for _, broker in self._others.values())]
+
+    def _broker_of(self, feed: FeedView) -> Broker:
+        """Where it writes."""
+        assert feed.definition is not None
+        servers = feed.definition.sink_uri.removeprefix("kafka://")
+        return self._others[servers][1] if servers in self._others else self.broker
 
     def _spoil_disk(self, host: _Host) -> None:
         assert host.process is not None
@@ -301,7 +331,9 @@ class Run:
 
     def _calm_down(self) -> None:
         self._calm = True
-        self.network.calm = self.source.calm = self.broker.calm = True
+        self.network.calm = self.source.calm = True
+        for broker in self._brokers:
+            broker.calm = True
         self.source.simulation.stop()
         for host in self.hosts:
             if host.process is not None and host.process.paused:
@@ -324,9 +356,18 @@ class Run:
             return False
         return any(feed.status is FeedState.FAILED for feed in feeds) or all(
             feed.status is FeedState.SUCCEEDED
-            or (feed.status is FeedState.RUNNING and covered(self.broker, feed) >= last)
+            or (feed.status is FeedState.RUNNING and covered(self._broker_of(feed), feed) >= last)
             for feed in feeds
         )
+
+    def _hear_witness(self) -> None:
+        """The other sinks have stood still for long: the first feed's markers have gone on meanwhile."""
+        view = read_jobs(self.broker, Topics.of(self.settings).jobs)
+        (feed,) = (feed for _, feed in view.feeds() if feed.definition and feed.definition.id == "feed0")
+        lag_s = (_BASE_NS - covered(self.broker, feed).wall) / 1e9 + self.scheduler.now
+        self._say("-", f"markers of feed0 are {lag_s:.1f} s behind")
+        if lag_s > WITNESS_LAG_S:
+            self.outcome.faults.append(f"markers of feed0 are {lag_s:.1f} s behind while another sink stands")
 
     def _judge(self) -> None:
         outcome = self.outcome
@@ -335,7 +376,7 @@ class Run:
         found = 0
         for _, feed in view.feeds():
             found += 1
-            outcome.faults += violations(self.broker, feed, self.source.history, descriptors)
+            outcome.faults += violations(self._broker_of(feed), feed, self.source.history, descriptors)
         if found != len(self.plan.feeds):
             outcome.faults.append(f"{found} feeds of {len(self.plan.feeds)} are known")
         quarantined: list[str] = []
@@ -348,19 +389,20 @@ class Run:
         outcome.versions = len(self.source.history)
         outcome.rows = sum(
             place.end
-            for name, topic in self.broker.topics.items()
+            for name, topic in self._topics().items()
             if name.startswith("f")
             for place in topic.partitions
         )
-        outcome.rebalances, outcome.fenced = self.group.rebalances, self.broker.fenced
+        outcome.rebalances = self.group.rebalances
+        outcome.fenced = sum(broker.fenced for broker in self._brokers)
         outcome.virtual_s, outcome.actions = self.scheduler.now, self.scheduler.actions
         outcome.digest = self._digest()
 
     def _digest(self) -> str:
         """Of everything that stands in the cluster: two runs of one seed have the same."""
         digest = hashlib.sha256(str(self.scheduler.actions).encode())
-        for name in sorted(self.broker.topics):
-            for place in self.broker.topics[name].partitions:
+        for name, topic in sorted(self._topics().items()):
+            for place in topic.partitions:
                 for entry in place.entries:
                     digest.update(repr((name, place.number, entry.offset, entry.record)).encode())
         return digest.hexdigest()[:16]

@@ -1,0 +1,125 @@
+"""Sinks that stand still, are slow or refuse: drawn by themselves, so that a seed keeps what else it draws.
+
+A feed's sink is the cluster of the workers, or one of its own.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final, NamedTuple
+
+from tests.simulation.clients import Network
+from tests.simulation.scheduler import Scheduler
+
+#: While another sink stands still the markers of a feed are at most so much behind, seconds.
+WITNESS_LAG_S: Final = 5.0
+_WITNESSED_S: Final = 8.0
+#: A drain lasts 2 s in a run, and half of it is for sinks.
+_PATIENT_MS: Final = 1_000
+
+
+class TroubleKind(enum.Enum):
+    """What a sink does for a while."""
+
+    STANDS = "stands still"
+    REFUSES = "refuses"
+
+
+class Trouble(NamedTuple):
+    """From ``at`` on, for ``seconds``."""
+
+    at: float
+    seconds: float
+    kind: TroubleKind
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSink:
+    """Of one feed. ``late_s``: what each acknowledgement takes longer."""
+
+    elsewhere: bool = False
+    late_s: float = 0.0
+    troubles: tuple[Trouble, ...] = ()
+
+    def servers(self, number: int) -> str:
+        """Of the sink of feed ``number``."""
+        return f"10.0.0.{number}:9092" if self.elsewhere else "127.0.0.1:9092"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkPlan:
+    """The sinks of a run, one for each feed, and the settings that are about them.
+
+    ``witnessed``: the sink of the first feed is as it should be, nothing else goes wrong, and its markers
+    must go on while others stand still.
+    """
+
+    sinks: tuple[PlannedSink, ...]
+    stall_ms: int = _PATIENT_MS
+    memory_bytes: int = 64 << 20
+    spool_bytes: int = 0
+    witnessed: bool = False
+
+
+def follow(feeds: int) -> SinkPlan:
+    """No sink has troubles of its own."""
+    return SinkPlan((PlannedSink(),) * feeds)
+
+
+def have_troubles(seed: int) -> bool:
+    """Whether sinks have troubles at all: what a detached feed lacks is mended, and hides other defects."""
+    return Random(f"{seed}:sinks at all").random() >= 0.5
+
+
+def draw_sinks(seed: int, feeds: int, seconds: float, *, witnessed: bool) -> SinkPlan:
+    """The sinks of a run of so many seconds."""
+    rng = Random(f"{seed}:sinks")
+    planned = tuple(_sink(rng, seconds) for _ in range(feeds))
+    stall_ms = rng.choice((40, 100, 300))
+    memory_bytes = rng.choice((1, 2_000, 64 << 20))
+    spool_bytes = rng.choice((0, 500, 5_000, 1 << 30))
+    if witnessed:
+        stand = Trouble(seconds - _WITNESSED_S, _WITNESSED_S, TroubleKind.STANDS)
+        planned = PlannedSink(), *(PlannedSink(True, 0.0, (stand,)) for _ in planned[1:])
+    return SinkPlan(planned, stall_ms, memory_bytes, spool_bytes, witnessed)
+
+
+def _sink(rng: Random, seconds: float) -> PlannedSink:
+    return PlannedSink(
+        elsewhere=rng.random() < 0.5,
+        late_s=rng.choice((0.0, 0.0, 0.0, 0.05, 0.4)),
+        troubles=tuple(_trouble(rng, seconds) for _ in range(rng.choice((0, 1, 2, 4)))),
+    )
+
+
+def _trouble(rng: Random, seconds: float) -> Trouble:
+    kind = rng.choice((TroubleKind.STANDS, TroubleKind.STANDS, TroubleKind.STANDS, TroubleKind.REFUSES))
+    longest_s = 0.5 if kind is TroubleKind.REFUSES else rng.choice((0.3, 1.0, 4.0))
+    return Trouble(seconds * rng.random(), longest_s * rng.random(), kind)
+
+
+def plan_troubles(
+    plan: SinkPlan, scheduler: Scheduler, network: Network, say: Callable[[str, str], None]
+) -> None:
+    """Let them come, from now on."""
+
+    def begin(name: str, trouble: Trouble) -> None:
+        say(name, f"{trouble.kind.value} for {trouble.seconds:.2f} s")
+        until = scheduler.now + trouble.seconds
+        if trouble.kind is TroubleKind.STANDS:
+            network.stand_still(name, until)
+        else:
+            network.refuse(name, until)
+
+    for number, sink in enumerate(plan.sinks):
+        network.late_s[name := sink_name(number)] = sink.late_s
+        for trouble in sink.troubles:
+            scheduler.after(trouble.at, lambda name=name, trouble=trouble: begin(name, trouble))  # type: ignore[misc]
+
+
+def sink_name(number: int) -> str:
+    """What the network knows the sink of feed ``number`` by: its topics begin with it."""
+    return f"f{number}"

@@ -1,0 +1,39 @@
+"""Whole workers whose sinks stand still; `test_worker.py` has them among all other faults."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.outlet import Outlet
+from tests.simulation.plan import PROFILES, draw
+from tests.simulation.run import Run
+
+_ROOT = Path(__file__).parents[2]
+
+
+def test_markers_of_other_feeds_go_on_while_a_sink_stands_still() -> None:
+    command = [sys.executable, "-m", "tests.simulation", "--profile", "sinks", "--seed", "0", "--runs", "2"]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_a_worker_that_detaches_no_feed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Outlet, "_is_slow", property(lambda _: False))
+    assert "while another sink stands" in str(Run(draw(0, PROFILES["sinks"])).run().faults)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sinks_change_nothing_else_that_a_seed_draws(seed: int) -> None:
+    fast = PROFILES["fast"]
+    drawn, calm = draw(seed, fast), draw(seed, replace(fast, sinks=False))
+    assert replace(drawn, sinks=calm.sinks) == calm
+
+
+def test_profiles_draw_sinks_but_the_still_ones() -> None:
+    assert {name for name, profile in PROFILES.items() if not profile.sinks} == {"still", "calm"}
