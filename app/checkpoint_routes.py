@@ -12,6 +12,7 @@ from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.changefeed.frontier import FeedFrontier, part, share
 from tidegate.processor.batch import ActiveFeed
 from tidegate.processor.checkpoint import PartitionReport, merged
+from tidegate.processor.range_claims import RangeClaims
 
 _SHARE_REPORTS: Final = 500
 
@@ -37,10 +38,13 @@ class CheckpointRoutes(Generic[ReceiverT]):
 
     Feeds on the same tables come to the same state as soon as every range has reported to all of them. They
     share it then, after ``share_reports`` reports that named them all, until one is not named.
+
+    Nobody is given what ranges report of keys that several of them have at once (``claims``).
     """
 
     def __init__(self, unknown: Callable[[FeedId], bool], share_reports: int = _SHARE_REPORTS) -> None:
         self.receivers: dict[FeedId, ReceiverT] = {}
+        self.claims = RangeClaims()
         self._unknown = unknown
         self._early: dict[ActiveFeed, EarlyReports] = defaultdict(EarlyReports)
         self._share_reports = share_reports
@@ -68,7 +72,7 @@ class CheckpointRoutes(Generic[ReceiverT]):
 
     def deliver(self, reports: Iterable[PartitionReport]) -> None:
         """Give each feed what it is named in."""
-        for report in merged(reports):
+        for report in merged(self.claims.count(reports)):
             self._deliver(report)
             self._reports += 1
             if self._reports >= self._share_reports:

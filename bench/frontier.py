@@ -61,9 +61,12 @@ class MovingRanges:
     moves: int
     rng: Random
     starts: list[int] = field(default_factory=list)
+    generations: dict[int, int] = field(default_factory=dict)  # by starts
+    ended: list[int] = field(default_factory=list)  # since the last tick, by starts
 
     def __post_init__(self) -> None:
         self.starts = [2 * number for number in range(self.count)]
+        self.generations = dict.fromkeys(self.starts, 1)
 
     def tick(self, tick: int, feeds: Sequence[ActiveFeed]) -> list[bytes]:
         """The records of the ranges whose turn it is."""
@@ -75,20 +78,40 @@ class MovingRanges:
                 continue
             wall = now - now % _CLOSED_EVERY_NS if self.rng.random() < 0.5 else now - place % 9_973
             resolved = ResolvedTimestamp(Timestamp(wall))
-            checkpoint = RangeCheckpoint(RangeId(number + 1), Generation(1), self._span(place), resolved)
+            generation = Generation(self.generations[number])
+            checkpoint = RangeCheckpoint(RangeId(number + 1), generation, self._span(place), resolved)
             ranges[number // 2 % _PARTITIONS].append(checkpoint)
+        ended, self.ended = [RangeId(number + 1) for number in self.ended], []
+        log_time_ms = now // NANOS_PER_MS
         return [
-            encode_checkpoint(PartitionCheckpoint(number, Offset(tick), tuple(feeds), tuple(found)))
+            encode_checkpoint(
+                PartitionCheckpoint(
+                    number,
+                    Offset(tick),
+                    tuple(feeds),
+                    tuple(found),
+                    log_time_ms,
+                    tuple(each for each in ended if (each - 1) // 2 % _PARTITIONS == number),
+                )
+            )
             for number, found in enumerate(ranges)
         ]
 
     def _move(self) -> None:
         for _ in range(self.moves):
             place = self.rng.randrange(1, len(self.starts) - 1)
-            if self.starts[place] % 2:
+            start = self.starts[place]
+            if start % 2:
                 del self.starts[place]
-            elif self.starts[place + 1] > self.starts[place] + 1:
-                self.starts.insert(place + 1, self.starts[place] + 1)
+                self.ended.append(start)
+                self._raise(self.starts[place - 1], self.generations[start])
+            elif self.starts[place + 1] > start + 1:
+                self.starts.insert(place + 1, start + 1)
+                self._raise(start, self.generations.get(start + 1, 0))
+                self.generations[start + 1] = self.generations[start]
+
+    def _raise(self, start: int, other: int) -> None:
+        self.generations[start] = max(self.generations[start], other) + 1
 
     def _span(self, place: int) -> Span:
         end = self.starts[place + 1] if place + 1 < len(self.starts) else 2 * self.count

@@ -66,5 +66,12 @@ class SortedKeys:
             found += block[: bisect_left(block, end)]
         return found
 
+    def below(self, key: bytes) -> bytes | None:
+        """The greatest key below ``key``, if there is one."""
+        number = max(0, bisect_left(self._heads, key) - 1)
+        block = self._blocks[number] if self._blocks else []
+        place = bisect_left(block, key)
+        return block[place - 1] if place else None
+
     def _block_of(self, key: bytes) -> int:
         return max(0, bisect_right(self._heads, key) - 1)

@@ -123,13 +123,17 @@ class ActiveFeed(NamedTuple):
 class PartitionCheckpoint:
     """The checkpoints of one partition after one batch: the latest of each range that moved.
 
-    They hold for the feeds named here and for no other. ``offset`` is the log position that they reflect.
+    They hold for the feeds named here and for no other. ``offset`` is the log position that they reflect,
+    ``log_time_ms`` the highest record time up to there (0: not known). ``ended`` are ranges that have no keys
+    any more, since this batch or before.
     """
 
     partition: int
     offset: Offset
     feeds: tuple[ActiveFeed, ...]
     ranges: tuple[RangeCheckpoint, ...]
+    log_time_ms: int = 0
+    ended: tuple[RangeId, ...] = ()
 
 
 class Incident(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from tidegate.changefeed.feed import FeedEpoch, FeedId
 from tidegate.hlc import ResolvedTimestamp, Timestamp
@@ -24,7 +24,8 @@ class PartitionReport:
 
     ``offset`` is the position in the log of ``partition`` that it reflects. Spans stand in columns of equal
     length: 33,000 of them come in a second from 100,000 ranges, and objects for each would cost more than
-    all that is done with them.
+    all that is done with them. Who says so (``range_ids``, ``generations``), at which time of the log, and
+    which ranges have ``ended``, is for ``RangeClaims``; reports that were put together do not tell it.
     """
 
     partition: int
@@ -33,11 +34,20 @@ class PartitionReport:
     starts: Sequence[bytes]
     ends: Sequence[bytes]
     resolved: Sequence[ResolvedTimestamp]
+    range_ids: Sequence[RangeId] = ()
+    generations: Sequence[Generation] = ()
+    log_time_ms: int = 0
+    ended: Sequence[RangeId] = ()
 
 
 def encode_checkpoint(checkpoint: PartitionCheckpoint) -> bytes:
     """The value of a checkpoint record."""
-    message = pb.Checkpoint(partition=checkpoint.partition, offset=checkpoint.offset)
+    message = pb.Checkpoint(
+        partition=checkpoint.partition,
+        offset=checkpoint.offset,
+        log_time_ms=checkpoint.log_time_ms,
+        ended=checkpoint.ended,
+    )
     for feed in checkpoint.feeds:
         message.feeds.add(feed_id=feed.feed_id, epoch=feed.epoch)
     for item in checkpoint.ranges:
@@ -59,6 +69,7 @@ def split_checkpoint(checkpoint: PartitionCheckpoint) -> Iterator[PartitionCheck
         size = _RANGE_BYTES + len(item.span.start) + len(item.span.end)
         if piece and size > room:
             yield replace(checkpoint, ranges=tuple(piece))
+            checkpoint = replace(checkpoint, ended=())  # they are told
             piece, room = [], _PIECE_BYTES
         piece.append(item)
         room -= size
@@ -81,6 +92,8 @@ def decode_checkpoint(value: bytes) -> PartitionCheckpoint:
             )
             for item in message.ranges
         ),
+        message.log_time_ms,
+        tuple(map(RangeId, message.ended)),
     )
 
 
@@ -97,6 +110,10 @@ def decode_report(value: bytes) -> PartitionReport:
         [item.start for item in ranges],
         [item.end for item in ranges],
         [timestamps[wall] for wall in walls],
+        cast("list[RangeId]", [item.range_id for item in ranges]),
+        cast("list[Generation]", [item.generation for item in ranges]),
+        message.log_time_ms,
+        tuple(map(RangeId, message.ended)),
     )
 
 
@@ -124,4 +141,7 @@ def _merged(alike: Sequence[PartitionReport]) -> PartitionReport:
         starts=[start for start, _ in spans],
         ends=[end for _, end in spans],
         resolved=list(spans.values()),
+        range_ids=(),
+        generations=(),
+        ended=(),
     )

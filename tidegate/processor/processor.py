@@ -277,7 +277,7 @@ class PartitionProcessor:
         position = self._state.position
         caught_up = self._ranges.settle_lags()
         checkpoint = self._checkpoint(everything=everything or caught_up)
-        if checkpoint.ranges:
+        if checkpoint.ranges or checkpoint.ended:
             result.checkpoint = checkpoint
         result.changes = self._state.freeze()
         result.exchanges = self._ranges.parking.exchanges.take_out()
@@ -293,7 +293,10 @@ class PartitionProcessor:
     def _checkpoint(self, *, everything: bool) -> PartitionCheckpoint:
         ranges = self._ranges.checkpoints(self._feeds.watched_spans, everything=everything)
         feeds = self._feeds.active_feeds(self._ranges.lagging.feeds)
-        return PartitionCheckpoint(self.partition, self._state.position.offset, feeds, tuple(ranges))
+        position, ended = self._state.position, tuple(self._ranges.ended())
+        return PartitionCheckpoint(
+            self.partition, position.offset, feeds, tuple(ranges), position.log_time_ms, ended
+        )
 
 
 def _withdraw(feed_id: FeedId, result: StepResult) -> None:

@@ -161,6 +161,10 @@ class PartitionRanges:
         """The checkpoints that touched ranges (or all) can give over keys that ``spans`` watch."""
         return self._checkpoints.of(spans, everything=everything)
 
+    def ended(self) -> Iterator[RangeId]:
+        """The touched ranges that have ended."""
+        return (each.range_id for each in self.table.touched.values() if each.status is RangeStatus.ENDED)
+
     def catch_up(self) -> None:
         """The partition has read again all that it had passed: only backlogs are behind from here on."""
         for state in self:

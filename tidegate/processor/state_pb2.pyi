@@ -313,16 +313,20 @@ class Feed(_message.Message):
     def __init__(self, feed_id: _Optional[str] = ..., epoch: _Optional[int] = ..., status: _Optional[int] = ..., registered: _Optional[bytes] = ..., message: _Optional[bytes] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Checkpoint(_message.Message):
-    __slots__ = ("partition", "offset", "feeds", "ranges")
+    __slots__ = ("partition", "offset", "feeds", "ranges", "log_time_ms", "ended")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     FEEDS_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
+    LOG_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
     partition: int
     offset: int
     feeds: _containers.RepeatedCompositeFieldContainer[ActiveFeed]
     ranges: _containers.RepeatedCompositeFieldContainer[RangeCheckpoint]
-    def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ..., feeds: _Optional[_Iterable[_Union[ActiveFeed, _Mapping]]] = ..., ranges: _Optional[_Iterable[_Union[RangeCheckpoint, _Mapping]]] = ...) -> None: ...
+    log_time_ms: int
+    ended: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ..., feeds: _Optional[_Iterable[_Union[ActiveFeed, _Mapping]]] = ..., ranges: _Optional[_Iterable[_Union[RangeCheckpoint, _Mapping]]] = ..., log_time_ms: _Optional[int] = ..., ended: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ActiveFeed(_message.Message):
     __slots__ = ("feed_id", "epoch")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,12 +18,13 @@ from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed
 from tidegate.processor.checkpoint import PartitionReport
-from tidegate.raftlog.entry import Offset
+from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span
 
 _FEED = activation([HandTable.of(104, "plain").descriptor], feed_id="a").definition
 _START = Timestamp(1)
 _LEFT, _RIGHT = Span(b"a", b"m"), Span(b"m", b"z")
+_GENERATIONS = count(1)
 
 
 class Feed:
@@ -58,6 +60,8 @@ def _report(wall: int, *feeds: tuple[str, int], spans: tuple[Span, ...] = (_LEFT
         [span.start for span in spans],
         [span.end for span in spans],
         [ResolvedTimestamp(Timestamp(wall))] * len(spans),
+        [RangeId(int.from_bytes(span.start + span.end, "big")) for span in spans],
+        [Generation(next(_GENERATIONS)) for _ in spans],  # each takes its keys from those before
     )
 
 

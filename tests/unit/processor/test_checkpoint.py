@@ -31,14 +31,16 @@ def _range(number: int, wall: int, key: bytes = b"k") -> RangeCheckpoint:
 
 @given(st.lists(st.builds(_range, st.integers(1, 2**62), st.integers(1, 2**62), st.binary(max_size=9))))
 def test_a_checkpoint_round_trips(ranges: list[RangeCheckpoint]) -> None:
-    checkpoint = PartitionCheckpoint(4, Offset(77), _FEEDS, tuple(ranges))
+    ended = (RangeId(3), RangeId(2**62))
+    checkpoint = PartitionCheckpoint(4, Offset(77), _FEEDS, tuple(ranges), 1_700_000_000_000, ended)
     assert decode_checkpoint(encode_checkpoint(checkpoint)) == checkpoint
 
 
 def test_a_large_checkpoint_comes_in_pieces_that_say_the_same_and_fit_into_a_record() -> None:
     ranges = tuple(_range(number, number, b"x" * 50) for number in range(1, 40_001))
-    whole = PartitionCheckpoint(4, Offset(77), _FEEDS, ranges)
+    whole = PartitionCheckpoint(4, Offset(77), _FEEDS, ranges, 99, (RangeId(8),))
     pieces = list(split_checkpoint(whole))
+    assert [piece.ended for piece in pieces] == [(8,)] + [()] * (len(pieces) - 1)
     assert tuple(item for piece in pieces for item in piece.ranges) == ranges
     assert all((piece.feeds, piece.offset) == (_FEEDS, 77) for piece in pieces)
     assert max(len(encode_checkpoint(piece)) for piece in pieces) < 500_000
@@ -51,8 +53,11 @@ def test_a_checkpoint_without_ranges_stays_one_record() -> None:
 
 @given(st.lists(st.builds(_range, st.integers(1, 2**62), st.integers(1, 2**62), st.binary(max_size=9))))
 def test_a_report_says_what_the_checkpoint_says(ranges: list[RangeCheckpoint]) -> None:
-    checkpoint = PartitionCheckpoint(4, Offset(77), _FEEDS, tuple(ranges))
+    checkpoint = PartitionCheckpoint(4, Offset(77), _FEEDS, tuple(ranges), 99, (RangeId(8),))
     report = decode_report(encode_checkpoint(checkpoint))
+    claims = list(zip(report.range_ids, report.generations, strict=True))
+    assert claims == [(item.range_id, item.generation) for item in ranges]
+    assert (report.log_time_ms, report.ended) == (99, (8,))
     assert (report.partition, report.offset, report.feeds) == (4, 77, _FEEDS)
     spans = [Span(start, end) for start, end in zip(report.starts, report.ends, strict=True)]
     assert list(zip(spans, report.resolved, strict=True)) == [(item.span, item.resolved) for item in ranges]

@@ -1,0 +1,150 @@
+"""Keys that several ranges have at once are held; what one range had after the other is history."""
+
+from __future__ import annotations
+
+from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp, Timestamp
+from tidegate.processor.checkpoint import PartitionReport
+from tidegate.processor.range_claims import AHEAD_MS, RangeClaims
+from tidegate.raftlog.entry import Generation, Offset, RangeId
+from tidegate.spans import Span
+
+_AM, _MZ, _AZ = Span(b"a", b"m"), Span(b"m", b"z"), Span(b"a", b"z")
+_LATE = 1 + AHEAD_MS  # milliseconds above a log's time that only a range comes to that is still there
+
+
+def _report(
+    range_id: int, generation: int, span: Span, at_ms: int, log_time_ms: int = 1_000
+) -> PartitionReport:
+    """A range's checkpoint at a resolved timestamp in milliseconds."""
+    return PartitionReport(
+        range_id % 2,
+        Offset(at_ms),
+        (),
+        [span.start],
+        [span.end],
+        [ResolvedTimestamp(Timestamp(at_ms * NANOS_PER_MS))],
+        [RangeId(range_id)],
+        [Generation(generation)],
+        log_time_ms,
+    )
+
+
+def _end(range_id: int) -> PartitionReport:
+    return PartitionReport(range_id % 2, Offset(1), (), (), (), (), ended=(RangeId(range_id),))
+
+
+def _counted(claims: RangeClaims, *reports: PartitionReport) -> list[tuple[bytes, bytes]]:
+    """The spans that count of these reports."""
+    return [span for report in claims.count(reports) for span in zip(report.starts, report.ends, strict=True)]
+
+
+def _held(claims: RangeClaims) -> list[tuple[Span, tuple[int, ...]]]:
+    return [(held.span, tuple(claim.range_id for claim in held.claims)) for held in claims.overlaps]
+
+
+def _overlapping() -> RangeClaims:
+    """Ranges 1 and 2 both have the keys from m on, in one generation."""
+    claims = RangeClaims()
+    _counted(claims, _report(1, 5, _AZ, 900), _report(2, 5, _MZ, 950))
+    assert _held(claims) == [(_MZ, (1, 2))]
+    return claims
+
+
+def test_two_ranges_that_have_a_key_in_one_generation_hold_it_and_nothing_else() -> None:
+    claims = RangeClaims()
+    assert _counted(claims, _report(1, 5, _AZ, 900)) == [_AZ]
+    assert _counted(claims, _report(2, 5, _MZ, 950)) == []
+    assert _counted(claims, _report(1, 5, _AZ, 960)) == [_AM]
+    assert _held(claims) == [(_MZ, (1, 2))]
+
+
+def test_what_comes_in_one_batch_with_the_second_claim_counts_no_more() -> None:
+    claims = RangeClaims()
+    assert _counted(claims, _report(1, 5, _MZ, 990), _report(2, 5, _MZ, 950)) == []
+
+
+def test_a_parent_that_is_told_late_is_history_up_to_the_time_at_which_its_child_was_told() -> None:
+    claims = RangeClaims()
+    assert _counted(claims, _report(2, 6, _MZ, 500), _report(1, 5, _AZ, 900)) == [_MZ, _AZ]
+    assert _counted(claims, _report(1, 5, _AZ, 1_000 + AHEAD_MS)) == [_AZ]
+    assert _counted(claims, _report(1, 6, _AM, 9_000), _report(2, 6, _MZ, 9_000)) == [_AM, _MZ]
+    assert not claims.overlaps
+
+
+def test_a_range_that_goes_on_after_another_has_taken_its_keys_overlaps_it() -> None:
+    claims = RangeClaims()
+    _counted(claims, _report(1, 5, _AZ, 900), _report(2, 6, _MZ, 950))
+    assert _counted(claims, _report(1, 5, _AZ, 1_000 + _LATE)) == [_AM]
+    assert _held(claims) == [(_MZ, (1, 2))]
+    assert _counted(claims, _report(2, 6, _MZ, 1_000 + _LATE)) == []
+
+
+def test_generations_of_the_newer_range_do_not_give_the_older_one_more_time() -> None:
+    claims = RangeClaims()
+    _counted(claims, _report(1, 5, _AZ, 900), _report(2, 6, _MZ, 950))
+    _counted(claims, _report(2, 7, _MZ, 9_000, log_time_ms=9_000))
+    assert _counted(claims, _report(1, 5, _AZ, 1_000 + _LATE, log_time_ms=9_000)) == [_AM]
+
+
+def test_without_the_logs_time_nothing_is_said_of_what_comes_late() -> None:
+    claims = RangeClaims()
+    _counted(claims, _report(1, 5, _AZ, 900), _report(2, 6, _MZ, 950, log_time_ms=0))
+    assert _counted(claims, _report(1, 5, _AZ, 99_000)) == [_AZ]
+
+
+def test_an_overlap_ends_when_one_of_the_ranges_has_the_keys_no_more() -> None:
+    claims = _overlapping()
+    assert _counted(claims, _report(1, 6, _AM, 970), _report(2, 5, _MZ, 970)) == [_AM, _MZ]
+    assert not claims.overlaps
+
+
+def test_an_overlap_ends_with_one_of_the_ranges() -> None:
+    claims = _overlapping()
+    assert _counted(claims, _end(1), _report(2, 5, _MZ, 970)) == [_MZ]
+    assert not claims.overlaps
+
+
+def test_an_overlap_ends_when_another_range_takes_the_keys_from_both() -> None:
+    claims = _overlapping()
+    assert _counted(claims, _report(3, 6, _AZ, 970)) == [_AZ]
+    assert not claims.overlaps
+
+
+def test_a_third_range_that_goes_on_below_joins_the_overlap() -> None:
+    claims = _overlapping()
+    assert _counted(claims, _report(3, 4, _MZ, 980)) == []
+    assert _counted(claims, _report(3, 4, _MZ, 1_000 + _LATE)) == []
+    assert _held(claims) == [(_MZ, (1, 2, 3))]
+
+
+def test_a_higher_generation_of_one_of_the_two_does_not_end_an_overlap() -> None:
+    """Otherwise markers would go on with every split or merge of one, until the other comes past its time."""
+    claims = _overlapping()
+    assert _counted(claims, _report(2, 7, _MZ, 970)) == []
+    assert _held(claims) == [(_MZ, (1, 2))]
+
+
+def test_what_is_left_of_an_overlap_is_held_as_one() -> None:
+    claims = _overlapping()
+    assert _counted(claims, _report(1, 6, Span(b"a", b"p"), 970)) == [_AM]
+    assert _held(claims) == [(Span(b"m", b"p"), (1, 2))]
+    assert _counted(claims, _report(2, 5, _MZ, 970)) == [(b"p", b"z")]
+
+
+def test_a_late_report_of_an_earlier_generation_claims_nothing_and_frees_nothing() -> None:
+    claims = _overlapping()
+    assert _counted(claims, _report(2, 3, _AZ, 100)) == [_AM]
+    assert _held(claims) == [(_MZ, (1, 2))]
+
+
+def test_ranges_that_split_and_merge_back_leave_nothing_behind() -> None:
+    claims = RangeClaims()
+    generation = 1
+    _counted(claims, _report(1, generation, _AZ, 1))
+    for child in range(2, 40):
+        generation += 1
+        _counted(claims, _report(1, generation, _AM, 1), _report(child, generation, _MZ, 1))
+        generation += 1
+        _counted(claims, _report(1, generation, _AZ, 1), _end(child))
+    assert list(claims._parts) == [b"a"]
+    assert list(claims._claims) == list(claims._settled) == [1]
