@@ -36,11 +36,11 @@ from tidegate.processor.range_entries import RangeEntries
 from tidegate.processor.range_table import RangeTable
 from tidegate.processor.waiting import Waiting
 from tidegate.raftlog.decode import decode_key
-from tidegate.raftlog.entry import Offset
+from tidegate.raftlog.entry import Offset, RangeId
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.backlog import Backlog, QueueFactory
 from tidegate.rangefeed.intent_budget import PartitionSpill
-from tidegate.rangefeed.range_state import RangeState
+from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.rangefeed.version import Version
 from tidegate.spans import Span
 
