@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import structlog
@@ -22,10 +22,11 @@ from app.feed_publisher import FeedPublisher
 from app.fetched import FetchedBatch
 from app.intake import Intake
 from app.marker_records import marker_records
-from app.report import FeedReport
+from app.report import FeedReport, OverlapReport
 from app.shell import Shell
 from tidegate.changefeed.feed import FeedId, FeedState
 from tidegate.processor.checkpoint import decode_report
+from tidegate.processor.range_claims import Overlap
 
 _LIVE: Final = (FeedState.STARTING, FeedState.RUNNING)
 
@@ -41,6 +42,7 @@ class FrontierPartition:
         self._tp = TP(app.topic_names.checkpoints, partition)
         self.intake = Intake(self._tp, app.batches, self._take)
         self._routes: CheckpointRoutes[FeedPublisher] = CheckpointRoutes(self._is_unknown)
+        self._told: Sequence[Overlap] = ()  # the overlaps that are in the log
         self._leaving: set[asyncio.Task[None]] = set()
         self._released = False
         self._opening = guarded_task(self._open(), f"frontier {partition}")
@@ -113,6 +115,31 @@ class FrontierPartition:
         values = (record.value for record in batch.records if record.value is not None)
         self._routes.deliver(map(decode_report, values))
         self._app.batches.completed(self._tp, batch.end)
+        if self.overlaps != self._told:
+            self._tell_overlaps()
+
+    @property
+    def overlaps(self) -> Sequence[Overlap]:
+        """The keys that several ranges have at once."""
+        return self._routes.claims.overlaps
+
+    def _tell_overlaps(self) -> None:
+        """A line where ranges begin to have keys in common, and one where they have none any more."""
+        before, now = ({each.range_ids: each for each in found} for found in (self._told, self.overlaps))
+        self._told = self.overlaps
+        for ranges, overlap in now.items():
+            if ranges not in before:
+                start, end = overlap.span.start.hex(), overlap.span.end.hex()
+                generations = [claim.generation for claim in overlap.claims]
+                _log.error(
+                    "ranges have keys in common: markers wait until one of them ends, or has other keys",
+                    ranges=list(ranges),
+                    generations=generations,
+                    start=start,
+                    end=end,
+                )
+        for ranges in before.keys() - now.keys():
+            _log.info("ranges have no keys in common any more", ranges=list(ranges))
 
     @property
     def _count(self) -> int:
@@ -141,16 +168,28 @@ class Frontiers:
         publishers = (p for held in self.open.values() for p in held.publishers.values())
         return tuple(report for publisher in publishers if (report := publisher.report()) is not None)
 
+    def overlaps(self) -> tuple[OverlapReport, ...]:
+        """The keys that several ranges have at once, by what their frontiers were told here."""
+        found = {overlap_report(each): None for held in self.open.values() for each in held.overlaps}
+        return tuple(found)
+
     async def released(self) -> None:
         """Let go of every feed."""
         leaving, self.open = self.open, {}
         await asyncio.gather(*(held.release() for held in leaving.values()))
 
 
+def overlap_report(overlap: Overlap) -> OverlapReport:
+    """An overlap for people."""
+    generations = tuple(claim.generation for claim in overlap.claims)
+    return OverlapReport(overlap.span.start.hex(), overlap.span.end.hex(), overlap.range_ids, generations)
+
+
 def frontier_agent(app: Shell) -> Frontiers:
     """Register the agent with the application."""
     frontiers = Frontiers(app)
     app.feeds_report = frontiers.report
+    app.overlaps_report = frontiers.overlaps
     app.assignment.hold(app.topic_names.checkpoints, frontiers)
 
     @app.agent(app.batch_topic(app.topic_names.checkpoints), name="frontier", concurrency=1)

@@ -17,7 +17,15 @@ from app.ending import EXIT_REFUSED, end_process, leave_process
 from app.fetched import FetchedBatch
 from app.gc_alarm import start_gc_alarm
 from app.jobs_follower import JobsFollower
-from app.report import FeedReport, PartitionReport, RegistryReport, SpanReporter, WorkerReport, no_ranges
+from app.report import (
+    FeedReport,
+    OverlapReport,
+    PartitionReport,
+    RegistryReport,
+    SpanReporter,
+    WorkerReport,
+    no_ranges,
+)
 from app.runtime import Runtime
 from app.schema_ids import RegistryWait, SchemaIds
 from app.settings import Settings
@@ -54,6 +62,7 @@ class Application(faust.App):
     #: What the agents say of their parts; set by those that keep them.
     partitions_report: Callable[[], tuple[PartitionReport, ...]] = staticmethod(tuple)
     feeds_report: Callable[[], tuple[FeedReport, ...]] = staticmethod(tuple)
+    overlaps_report: Callable[[], tuple[OverlapReport, ...]] = staticmethod(tuple)
     ranges_report: SpanReporter = staticmethod(no_ranges)
 
     def __init__(self, settings: Settings, schema_ids: SchemaIds) -> None:
@@ -140,6 +149,7 @@ class Application(faust.App):
             self.settings.push_enabled,
             self.settings.push_age_ms,
             self.runtime.sinks.report(),
+            self.overlaps_report(),
         )
 
     def _crash(self, reason: BaseException) -> None:

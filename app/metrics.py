@@ -100,6 +100,11 @@ class ReportCollector(Collector):
         yield sinks
         yield from _deliveries(report.deliveries)
         yield GaugeMetricFamily(
+            "tidegate_overlaps",
+            "Spans of keys that several live ranges have at once; markers wait",
+            value=len(report.overlaps),
+        )
+        yield GaugeMetricFamily(
             "tidegate_stalled_partitions", "Partitions over the stall alarm", value=len(report.stalled)
         )
         yield GaugeMetricFamily(

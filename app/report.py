@@ -178,6 +178,19 @@ class FeedReport:
 
 
 @dataclass(frozen=True, slots=True)
+class OverlapReport:
+    """Keys from ``start`` to ``end``, in hex, that ``ranges`` have at once, in their ``generations``.
+
+    No marker of a feed whose frontier is here passes what was known of them.
+    """
+
+    start: str
+    end: str
+    ranges: tuple[int, ...]
+    generations: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RegistryReport:
     """A feed that waits for its schema registry; ``cause`` is why the last of ``tries`` calls was in vain."""
 
@@ -211,6 +224,7 @@ class WorkerReport:
     push_enabled: bool = True
     push_age_ms: int = 0
     sinks: tuple[SinkReport, ...] = ()
+    overlaps: tuple[OverlapReport, ...] = ()
 
     @property
     def parked(self) -> tuple[ParkedReport, ...]:
@@ -280,6 +294,10 @@ class WorkerReport:
             "feeds": [asdict(feed) for feed in self.feeds],
             "deliveries": [asdict(item) for item in self.deliveries],
             "schema_registry_waits": [asdict(wait) for wait in self.registry_waits],
+            "overlaps": [
+                {**asdict(each), "ranges": list(each.ranges), "generations": list(each.generations)}
+                for each in self.overlaps
+            ],
             "sinks": [asdict(sink) for sink in self.sinks],
             "settings": [self._settings],
         }

@@ -11,7 +11,7 @@ from app.assignment import Assignment
 from app.fetched import FetchedBatch
 from app.intake import Flow
 from app.jobs_follower import JobsFollower
-from app.report import FeedReport, PartitionReport, SpanReporter
+from app.report import FeedReport, OverlapReport, PartitionReport, SpanReporter
 from app.runtime import Runtime
 from app.settings import Settings
 from app.topics import Topics
@@ -36,6 +36,7 @@ class Shell(Protocol):
     follower: JobsFollower
     partitions_report: Callable[[], tuple[PartitionReport, ...]]
     feeds_report: Callable[[], tuple[FeedReport, ...]]
+    overlaps_report: Callable[[], tuple[OverlapReport, ...]]
     ranges_report: SpanReporter
 
     @property

@@ -11,7 +11,7 @@ from app.assignment import Assignment
 from app.fetched import FetchedBatch
 from app.jobs_follower import JobsFollower
 from app.main import add_agents
-from app.report import FeedReport, PartitionReport, SpanReporter, no_ranges
+from app.report import FeedReport, OverlapReport, PartitionReport, SpanReporter, no_ranges
 from app.runtime import Runtime
 from app.schema_ids import RegistryWait
 from app.settings import Settings
@@ -56,6 +56,7 @@ class SimShell:
         self.assignment = Assignment(settings.drain_timeout_ms / 1000)
         self.partitions_report: Callable[[], tuple[PartitionReport, ...]] = tuple
         self.feeds_report: Callable[[], tuple[FeedReport, ...]] = tuple
+        self.overlaps_report: Callable[[], tuple[OverlapReport, ...]] = tuple
         self.ranges_report: SpanReporter = no_ranges
         self._member: Member | None = None
 

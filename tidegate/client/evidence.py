@@ -96,6 +96,15 @@ class RegistryEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class OverlapEvidence:
+    """Keys that frontiers hold since several ranges have them at once (``app.report.OverlapReport``)."""
+
+    span: Span
+    ranges: tuple[int, ...]
+    generations: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Workers:
     """What the workers that answered say; ``silent`` are sentences about those that did not.
 
@@ -112,6 +121,7 @@ class Workers:
     push_enabled: bool = True
     push_age_ms: int = 0
     silent: tuple[str, ...] = ()
+    overlaps: tuple[OverlapEvidence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +241,13 @@ def _read(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[str, ...]
         all(each["push_enabled"] for each in settings),
         max(each["push_age_ms"] for each in settings),
         silent,
+        tuple({_overlap(row): None for status in statuses.values() for row in status.get("overlaps", ())}),
     )
+
+
+def _overlap(row: Json) -> OverlapEvidence:
+    span = Span(bytes.fromhex(row["start"]), bytes.fromhex(row["end"]))
+    return OverlapEvidence(span, tuple(row["ranges"]), tuple(row["generations"]))
 
 
 def _partition(url: str, row: Json) -> PartitionEvidence:

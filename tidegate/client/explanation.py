@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from tidegate.changefeed.feed import FeedState
@@ -112,7 +113,8 @@ class _Span:
         slow = [item for item in self._facts if item[1].resolved <= self._frontier.resolved]
         found = [*self._missing(), *self._ranges(slow)] or self._between()
         holding = [finding for finding in found if finding.cause is not Cause.NOTHING]
-        return [*(holding or found), *self._overlaps()]
+        held = list(self._held())
+        return [*held, *(holding or ([] if held else found)), *(() if held else self._overlaps())]
 
     # ---- keys that no range has
 
@@ -207,6 +209,23 @@ class _Span:
 
     # ---- keys that several ranges have
 
+    def _held(self) -> Iterator[Finding]:
+        """What the frontier itself holds."""
+        overlaps = self._evidence.workers.overlaps
+        held = ((each, each.span.intersect(self._frontier.span)) for each in overlaps)
+        for overlap, common in islice((item for item in held if item[1] is not None), SEVERAL):
+            assert common is not None
+            pairs = zip(overlap.ranges, overlap.generations, strict=True)
+            named = " and ".join(f"{range_id} (generation {generation})" for range_id, generation in pairs)
+            yield Finding(
+                Cause.OVERLAP,
+                f"Ranges {named} have the keys {self._keys.span(common)} at once, so nothing that they say "
+                f"of these counts, and no marker passes {self._frontier.resolved}. The source's set of "
+                "ranges overlaps there: have it end the range that is wrong, or write its Snapshot without "
+                "these keys.",
+                {"ranges": list(overlap.ranges), "start": common.start.hex(), "end": common.end.hex()},
+            )
+
     def _overlaps(self) -> Iterator[Finding]:
         live = (item for item in self._spans if item.live)
         both = [(one, other) for one, other in _neighbours(live) if one.span.overlaps(other.span)]
@@ -218,7 +237,7 @@ class _Span:
                 f"Ranges {one.range_id} (generation {one.generation}) and {other.range_id} (generation "
                 f"{other.generation}) both have the keys {self._keys.span(common)}. That passes when one of "
                 "them has not come to its split or merge yet; if it stays, the source's set of ranges "
-                "overlaps there, and what the frontier knows of these keys is what the further one says.",
+                "overlaps there, and the frontier holds these keys once both have told of them.",
                 {
                     "ranges": [one.range_id, other.range_id],
                     "start": common.start.hex(),

@@ -53,6 +53,11 @@ class Overlap(NamedTuple):
     span: Span
     claims: tuple[Claim, ...]
 
+    @property
+    def range_ids(self) -> tuple[RangeId, ...]:
+        """The ranges."""
+        return tuple(claim.range_id for claim in self.claims)
+
 
 class _Stake(NamedTuple):
     """A claim on a part of its keys; what it resolves up to ``limit`` (wall nanoseconds) may be history."""

@@ -1,0 +1,116 @@
+"""Two ranges with one key in the log: from its bytes to markers that wait, and to what people are told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from agents.frontier import overlap_report
+from app.checkpoint_routes import CheckpointRoutes
+from app.report import WorkerReport
+from tests.feeds import activation
+from tests.hand_log import HandLog, HandTable
+from tests.unit.client.test_explanation import evidence
+from tests.unit.processor.driving import Driven
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.client.evidence import FrontierEvidence, read_workers
+from tidegate.client.explanation import Explanation, explain
+from tidegate.client.finding import Cause
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.checkpoint import PartitionReport, decode_report, encode_checkpoint
+from tidegate.processor.processor import PartitionProcessor
+from tidegate.spans import Span
+
+_TABLE = HandTable.of(104, "plain")
+_LEFT, _RIGHT = _TABLE.split(100)
+_COUNT = 3
+_FEED = activation([_TABLE.descriptor], feed_id="bank")
+
+
+class _Feed:
+    """What a publisher does but for its writing."""
+
+    def __init__(self, feed: Activate) -> None:
+        self.definition = feed.definition
+        spans = [span for target in feed.targets for span in target.spans]
+        self.frontier: FeedFrontier | None = FeedFrontier(spans, ZERO, 0)
+
+    @property
+    def high_water(self) -> Timestamp:
+        assert self.frontier is not None
+        return self.frontier.high_water
+
+    def apply(self, report: PartitionReport) -> None:
+        assert self.frontier is not None
+        columns = (report.starts, report.ends, report.resolved)
+        self.frontier.apply_columns(report.partition, report.offset, *columns)
+
+
+class _Worker:
+    """The partitions of a log and the frontier behind them, through the bytes of both topics."""
+
+    def __init__(self) -> None:
+        self.log = HandLog(_COUNT)
+        self.feed = _Feed(_FEED)
+        self._partitions = [Driven(PartitionProcessor(number, _COUNT)) for number in range(_COUNT)]
+        self._read = [0] * _COUNT
+        self._routes: CheckpointRoutes[_Feed] = CheckpointRoutes(lambda _: False)
+        self._routes.begin(self.feed)
+        for partition in self._partitions:
+            partition.control(_FEED)
+
+    def go_on(self) -> Timestamp:
+        """Take what the log has; returns the high-water."""
+        for number, records in enumerate(self.log.partitions):
+            result = self._partitions[number].step(records[self._read[number] :])
+            self._read[number] = len(records)
+            if result.checkpoint is not None:
+                self._routes.deliver([decode_report(encode_checkpoint(result.checkpoint))])
+        return self.feed.high_water
+
+    def why(self) -> Explanation:
+        """What ``tidegate why`` says, by what this worker shows at ``/status``."""
+        overlaps = tuple(map(overlap_report, self._routes.claims.overlaps))
+        report = WorkerReport("app", None, "raftlog", _COUNT, 1, overlaps=overlaps)
+        told = read_workers(FeedId("bank"), {"http://w": json.loads(json.dumps(report.as_json()))})
+        assert self.feed.frontier is not None
+        lowest = self.feed.frontier.spans.lowest_entry()
+        assert lowest is not None
+        span, resolved = lowest
+        frontier = FrontierEvidence("http://w", resolved, span, resolved)
+        found = evidence(frontier=frontier, overlaps=told.overlaps)
+        return explain(replace(found, ranges={}))
+
+
+def test_markers_wait_while_two_ranges_have_a_key_and_go_on_when_one_has_ended() -> None:
+    worker = _Worker()
+    log = worker.log
+    log.describe(_TABLE)
+    left, right = log.open_range(1, _LEFT), log.open_range(2, _RIGHT)
+    left.apply(_TABLE.put(2, 7, "a"), close=3)
+    right.apply(_TABLE.put(2, 700, "b"), close=3)
+    before = worker.go_on()
+    assert before > ZERO
+    assert Cause.OVERLAP not in {each.cause for each in worker.why().findings}
+
+    wrong = log.open_range(3, _RIGHT)
+    wrong.apply(_TABLE.put(3.5, 900, "c"), close=3.8)
+    worker.go_on()
+    for second in (5, 9):
+        left.heartbeat(second)
+        right.heartbeat(second)
+        assert worker.go_on() == before
+    answer = worker.why().answer
+    assert answer.cause is Cause.OVERLAP
+    assert "Ranges 2 (generation 1) and 3 (generation 1) have the keys from plain/1/100" in answer.sentence
+    named = Span(bytes.fromhex(answer.facts["start"]), bytes.fromhex(answer.facts["end"]))
+    assert named == _RIGHT.intersect(_FEED.targets[0].spans[0])
+
+    wrong.end()
+    right.heartbeat(10)
+    left.heartbeat(10)
+    worker.go_on()
+    assert worker.go_on() > before
+    assert Cause.OVERLAP not in {each.cause for each in worker.why().findings}
