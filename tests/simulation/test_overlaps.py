@@ -18,7 +18,7 @@ from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import EVERYTHING, Span, SpanFrontier
 
-_FRESH: Final = SystemRandom().getrandbits(32)
+_FRESH: Final = None  # as a seed; its number is drawn within the test, so that all processes collect the same
 _TROUBLES: Final = {
     "moves": Troubles(split=0.3, merge=0.25, corrupt=0.0, restart=0.1),
     "everything": Troubles(split=0.2, merge=0.2, corrupt=0.05, restart=0.1, lose_chunk=0.05, leap=0.02),
@@ -80,8 +80,9 @@ def _levels(frontier: SpanFrontier, span: Span) -> list[tuple[Span, Timestamp]]:
 @pytest.mark.parametrize("troubles", _TROUBLES)
 @pytest.mark.parametrize("seed", [0, 1, _FRESH])
 def test_ranges_that_follow_each_other_hold_nothing_in_whatever_order_they_are_told(
-    seed: int, troubles: str
+    seed: int | None, troubles: str
 ) -> None:
+    seed = SystemRandom().getrandbits(32) if seed is None else seed
     for order in range(8):
         frontier, plain = (SpanFrontier([EVERYTHING], ZERO) for _ in range(2))
         claims = RangeClaims()
