@@ -140,7 +140,10 @@ class ChangelogReader:
     def _bounds(self, changelog: Changelog) -> tuple[int, int]:
         place = TopicPartition(changelog.topic, self._partition)
         low, high = insist(
-            "changelog bounds", lambda: self._consumer.get_watermark_offsets(place, timeout=_REQUEST_S)
+            f"bounds of the changelog {changelog.topic}, partition {self._partition}",
+            lambda: self._consumer.get_watermark_offsets(place, timeout=_REQUEST_S),
+            lambda: self._consumer.list_topics(changelog.topic, timeout=_REQUEST_S),
+            "Look whether the topic was deleted, and whether the worker's user may read it",
         )
         return low, high
 

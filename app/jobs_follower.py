@@ -99,9 +99,12 @@ class JobsFollower:
     def _offset_of(self, end: _End) -> int:
         """Kafka answers a committed reader with the last stable offset, not with the end of the topic."""
         reader = self._consumer if end.stable else self._uncommitted
+        topic = self._place.topic
         bounds = insist(
-            "end of the jobs topic",
+            f"end of the topic of jobs, {topic}",
             lambda: reader.get_watermark_offsets(self._place, timeout=_REQUEST_S),
+            lambda: reader.list_topics(topic, timeout=_REQUEST_S),
+            "Look whether the topic was deleted, and whether the worker's user may read it",
         )
         return int(bounds[1])
 

@@ -37,11 +37,19 @@ _PASSING: Final = frozenset(
     }
 )
 _PASSING_S: Final = 30.0
-#: librdkafka's words for a topic of which no broker has told it: it says nothing else while none answers.
+#: librdkafka's words for a topic of which no broker has told it: none has answered, or the topic is gone.
 _UNHEARD_OF: Final = frozenset(
     {
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - these are their public names
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+    }
+)
+#: librdkafka's words for a login or a certificate that is refused, by whichever side. A connection that is
+#: lost amid the handshake is a lost connection to it.
+_NOT_LET_IN: Final = frozenset(
+    {
+        KafkaError._AUTHENTICATION,  # noqa: SLF001
+        KafkaError._SSL,  # noqa: SLF001
     }
 )
 _MAY_DESCRIBE: Final = (
@@ -220,19 +228,25 @@ class TopicAdmin:
         return self._insist(f"ids of the topics {', '.join(names)}", ask)
 
     def _insist(self, what: str, ask: Callable[[], ResultT], mend: str = _MAY_DESCRIBE) -> ResultT:
-        return insist(what, ask, mend, self._patience_s)
+        return insist(what, ask, self._metadata, mend, self._patience_s)
+
+    def _metadata(self) -> object:
+        return self._admin.list_topics(timeout=_REQUEST_S)
 
 
 def insist(
     what: str,
     ask: Callable[[], ResultT],
+    metadata: Callable[[], object],
     mend: str = _MAY_DESCRIBE,
     patience_s: float | None = None,
 ) -> ResultT:
     """The answer of ``ask``, repeated with back-off while no broker answers it.
 
-    Raises ``TopologyError`` with ``what`` was asked, the broker's words and how to ``mend`` it when the
-    broker refuses; ``RetryError`` when none has answered for ``patience_s``, if that is given.
+    ``metadata`` is any request for metadata by the same client: it tells a topic that no broker knows of from
+    one that none has told of, since none answers. Raises ``TopologyError`` with ``what`` was asked, the
+    broker's words and how to ``mend`` it when the broker refuses; ``RetryError`` when none has answered for
+    ``patience_s``, if that is given.
     """
     pause_s = _BACKOFF_FIRST_S
     given_up_at = math.inf if patience_s is None else time.monotonic() + patience_s
@@ -241,10 +255,10 @@ def insist(
         try:
             return ask()
         except KafkaException as failure:
-            error: KafkaError = failure.args[0]
+            error = _cause(failure, metadata)
         if time.monotonic() > given_up_at:
             raise RetryError(f"Kafka gave no answer for {patience_s:.0f} s ({what}): {error.str()}")
-        if broker_is_away(error) or error.code() in _UNHEARD_OF:
+        if broker_is_away(error):
             passing_until = None
         elif not _may_pass(error):
             raise refused(what, error, mend)
@@ -257,12 +271,25 @@ def insist(
         pause_s = min(2 * pause_s, _BACKOFF_MAX_S)
 
 
+def _cause(failure: KafkaException, metadata: Callable[[], object]) -> KafkaError:
+    """What went wrong; of a topic that was not heard of, why nothing is heard."""
+    error: KafkaError = failure.args[0]
+    if error.code() in _UNHEARD_OF:
+        try:
+            metadata()
+        except KafkaException as unanswered:
+            cause: KafkaError = unanswered.args[0]
+            return cause
+    return error
+
+
 def _may_pass(error: KafkaError) -> bool:
-    """Whether to ask again for a while: librdkafka's own errors, below zero, are no broker's refusal.
+    """Whether to ask again for a while: most of librdkafka's own errors, below zero, are no refusal.
 
     In the moment in which a broker dies, a connection is taken down amid the question.
     """
-    return error.code() < 0 or error.code() in _PASSING
+    code = error.code()
+    return code in _PASSING or (code < 0 and code not in _NOT_LET_IN)
 
 
 def refused(what: str, error: KafkaError, mend: str) -> TopologyError:

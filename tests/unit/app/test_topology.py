@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
+from rocksdict import Cache
 
-from app import topology
+from app import jobs_follower, topology
+from app.changelog import Changelog, ChangelogReader
+from app.jobs_follower import JobsFollower
 from app.settings import Settings
 from app.topics import TopicSpec
 from app.topology import TopicAdmin, insist
 from stack.kafka import KafkaBroker
+from tables.store import PartitionStore
 from tests.unit.client.topics import create_topic, write
 from tidegate.errors import RetryError, TopologyError
+from tidegate.processor.batch import StateTable
 from tidegate.verify import TopicRecord
 
 _COMPACT = {"cleanup.policy": "compact"}
@@ -38,9 +47,39 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topology, "_PASSING_S", 0.05)
 
 
+class Time:
+    """A clock that the pauses between two questions move, and nothing else."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
+    clock = Time()
+    monkeypatch.setattr(topology, "time", clock)
+    return clock
+
+
+def _told() -> str:
+    """Brokers answer a request for metadata."""
+    return "metadata"
+
+
+def _unheard() -> str:
+    """They do not."""
+    raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+
 def test_a_refusal_is_a_sentence_with_the_question_and_the_brokers_words() -> None:
     with pytest.raises(TopologyError) as caught:
-        insist("configuration of the topic x", Answers(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+        insist("configuration of the topic x", Answers(KafkaError.TOPIC_AUTHORIZATION_FAILED), _told)
     assert "(configuration of the topic x): Broker: Topic authorization failed. Let" in str(caught.value)
 
 
@@ -58,8 +97,9 @@ def test_a_refusal_is_a_sentence_with_the_question_and_the_brokers_words() -> No
         KafkaError._ALL_BROKERS_DOWN,
     ],
 )
-def test_what_passes_is_asked_again(code: int) -> None:
-    assert insist("ids", Answers(code, code, code)) == "told"
+@pytest.mark.parametrize("metadata", [_told, _unheard])
+def test_what_passes_is_asked_again(clock: Time, metadata: Callable[[], str], code: int) -> None:
+    assert insist("ids", Answers(code, code, code), metadata) == "told"
 
 
 @pytest.mark.parametrize(
@@ -67,16 +107,82 @@ def test_what_passes_is_asked_again(code: int) -> None:
     [
         (KafkaError.UNKNOWN_TOPIC_OR_PART, "Broker: Unknown topic or partition"),
         (KafkaError._DESTROY, "Local: Broker handle destroyed"),
+        (KafkaError._UNKNOWN_PARTITION, "Local: Unknown partition"),
+        (KafkaError._UNKNOWN_TOPIC, "Local: Unknown topic"),
     ],
 )
-def test_what_does_not_pass_is_refused_in_the_end(code: int, words: str) -> None:
+def test_what_does_not_pass_is_refused_in_the_end(clock: Time, code: int, words: str) -> None:
     with pytest.raises(TopologyError, match=words):
-        insist("ids", Answers(*[code] * 10_000))
+        insist("ids", Answers(*[code] * 10_000), _told)
+    assert 0.05 < clock.now_s < 0.06  # _PASSING_S, and a pause
 
 
 @pytest.mark.parametrize("code", [KafkaError._TRANSPORT, KafkaError._UNKNOWN_PARTITION])
-def test_a_broker_that_is_away_is_waited_for_without_an_end(code: int) -> None:
-    assert insist("ids", Answers(*[code] * 200)) == "told"
+def test_a_broker_that_is_away_is_waited_for_without_an_end(clock: Time, code: int) -> None:
+    assert insist("ids", Answers(*[code] * 200), _unheard) == "told"
+
+
+def test_a_topic_that_is_gone_is_told_from_one_that_was_not_heard_of(clock: Time) -> None:
+    """A broker is away for long; when it is back, it knows nothing of the topic."""
+    answers = iter([_unheard] * 200)
+
+    def metadata() -> str:
+        return next(answers, _told)()
+
+    question = Answers(*[KafkaError._UNKNOWN_PARTITION] * 10_000)
+    with pytest.raises(TopologyError, match="Local: Unknown partition"):
+        insist("ids", question, metadata)
+    assert 0.25 < clock.now_s < 0.26  # 200 pauses, then as above
+
+
+@pytest.mark.parametrize("code", [KafkaError._AUTHENTICATION, KafkaError._SSL])
+def test_who_is_not_let_in_is_told_at_once(clock: Time, code: int) -> None:
+    for question, metadata in (
+        (Answers(code), _told),
+        (Answers(KafkaError._UNKNOWN_PARTITION), Answers(code)),
+    ):
+        with pytest.raises(TopologyError, match=r"refused what the worker asked for \(ids\): Local: "):
+            insist("ids", question, metadata)
+    assert clock.now_s == 0
+
+
+@pytest.mark.broker
+def test_a_changelog_that_is_gone_ends_the_wait_for_its_bounds(
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path
+) -> None:
+    """As when it was deleted since its id was asked for; the local copy stands somewhere in it."""
+    name = f"{topic_prefix}gone"
+    settings = Settings(bootstrap_servers=broker.bootstrap, topic_prefix=topic_prefix)
+    copy = PartitionStore(tmp_path / "copy", Cache(1 << 20))
+    copy.write(iter([]), {StateTable.RANGES: ("id", 7)}, time.time_ns() // 1_000_000)
+    reader = ChangelogReader(settings, (Changelog(StateTable.RANGES, name, "id"),), 3)
+    try:
+        with pytest.raises(TopologyError, match=f"bounds of the changelog {name}, partition 3.*was deleted"):
+            reader.catch_up(copy)
+    finally:
+        reader.close()
+        copy.close()
+
+
+@pytest.mark.broker
+def test_a_jobs_topic_that_is_gone_ends_the_wait_for_its_end(
+    broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(bootstrap_servers=broker.bootstrap, topic_prefix=topic_prefix)
+    ended: SimpleQueue[BaseException] = SimpleQueue()
+    monkeypatch.setattr(jobs_follower, "end_process", ended.put)
+
+    async def follow() -> BaseException:
+        follower = JobsFollower(settings)
+        reading = asyncio.ensure_future(follower.read_to_end(asyncio.Event()))
+        error = await asyncio.to_thread(ended.get, timeout=60)
+        reading.cancel()
+        follower.close()
+        return error
+
+    error = asyncio.run(follow())
+    assert isinstance(error, TopologyError)
+    assert "(end of the topic of jobs, " in str(error)
 
 
 class Late(TopicAdmin):
