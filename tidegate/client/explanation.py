@@ -216,13 +216,18 @@ class _Span:
         for overlap, common in islice((item for item in held if item[1] is not None), SEVERAL):
             assert common is not None
             pairs = zip(overlap.ranges, overlap.generations, strict=True)
-            named = " and ".join(f"{range_id} (generation {generation})" for range_id, generation in pairs)
+            named = [f"{range_id} (generation {generation})" for range_id, generation in pairs]
+            who = (
+                f"Ranges {' and '.join(named)} have the keys {self._keys.span(common)} at once"
+                if len(named) > 1
+                else f"Range {named[0]} has the keys {self._keys.span(common)}, and so had another at once, "
+                "which may have given them to a range that nobody has told of so far"
+            )
             yield Finding(
                 Cause.OVERLAP,
-                f"Ranges {named} have the keys {self._keys.span(common)} at once, so nothing that they say "
-                f"of these counts, and no marker passes {self._frontier.resolved}. The source's set of "
-                "ranges overlaps there: have it end the range that is wrong, or write its Snapshot without "
-                "these keys.",
+                f"{who}, so nothing that they say of these counts, and no marker passes "
+                f"{self._frontier.resolved}. The source's set of ranges overlaps there: have it write the "
+                "RangeEnd of the range that is wrong.",
                 {"ranges": list(overlap.ranges), "start": common.start.hex(), "end": common.end.hex()},
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tidegate.processor.batch import RangeCheckpoint
 from tidegate.processor.range_table import RangeTable
@@ -19,6 +19,8 @@ class RangeCheckpoints:
         self._table = table
         #: Per range the span that its keys were last seen to have, and the same without tenant prefix.
         self._table_spans: dict[RangeId, tuple[Span, Span]] = {}
+        #: Ranges that have lost all keys that are watched, and have not told so.
+        self._moved_away: set[RangeId] = set()
 
     def of(self, spans: Iterable[Span], *, everything: bool) -> list[RangeCheckpoint]:
         """The checkpoints that touched ranges (or all) can give over keys that ``spans`` watch.
@@ -27,28 +29,36 @@ class RangeCheckpoints:
         The latest of each range; one that did not move since its last checkpoint gives none. A range that
         was quarantined gives a last one: how far a feed comes must not depend on how the log was batched. One
         that has ended gives none: feeds that were activated since had nothing from it. So does one that broke
-        where feeds lack rows.
+        where feeds lack rows. One whose watched keys have all gone to others tells its new span once.
         """
         watched = tuple(spans)
         found = []
         for state in (self._table.states if everything else self._table.touched).values():
-            span = None if state.status is RangeStatus.ENDED else self._table_span(state)
-            if span is None or not any(span.overlaps(w) for w in watched):
+            span = None if state.status is RangeStatus.ENDED else self._table_span(state, watched)
+            if span is None or not (state.range_id in self._moved_away or _is_watched(span, watched)):
                 continue
             resolved = state.resolver.resolved if state.checkpointable else state.last_checkpoint
             if state.lags and not state.checkpointable:
                 continue
             if resolved > state.published or (everything and resolved.wall > 0):
                 state.published = resolved
+                self._moved_away.discard(state.range_id)
                 found.append(RangeCheckpoint(state.range_id, state.generation, span, resolved))
         return found
 
-    def _table_span(self, state: RangeState) -> Span | None:
+    def _table_span(self, state: RangeState, watched: Sequence[Span]) -> Span | None:
         """The range's span without tenant prefix, worked out once for each span that it has."""
         span = state.span
         if span is None:
             return None
         known = self._table_spans.get(state.range_id)
         if known is None or known[0] is not span:
+            told = known is not None and _is_watched(known[1], watched)
             known = self._table_spans[state.range_id] = (span, without_tenant(span))
+            if told and not _is_watched(known[1], watched):
+                self._moved_away.add(state.range_id)
         return known[1]
+
+
+def _is_watched(span: Span, watched: Sequence[Span]) -> bool:
+    return any(span.overlaps(each) for each in watched)

@@ -11,8 +11,10 @@ faster one says. Such claims are told from the history of a key by two rules:
   key was closed by then, so it is at or below the log's time at which the other's checkpoint was made,
   however late it is reported. A range that comes above that has it still.
 
-An overlap ends when all of its ranges but one have the keys no more, or a range that had no part in it takes
-them in a higher generation than all of them. A higher generation of one of its own ranges does not end it.
+An overlap ends when all of its ranges but one have ended. Higher generations do not end it, of its own ranges
+or of others: keys of the slower one move as well, by splits and merges, and its rows are still to come. So a
+range that takes the keys meanwhile joins, and one that has them no more, but has not ended, may have given
+them to a range that is still to be heard of: until a claim comes that can be its claim, they are held too.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ from tidegate.raftlog.entry import Generation, RangeId
 from tidegate.sorted_keys import SortedKeys
 from tidegate.spans import Span
 
-#: How far a closed timestamp may be above the log's time: clocks of stores differ by up to half a second, and
-#: global tables are closed up to a second ahead (CockroachDB ``pkg/kv/kvserver/closedts/policy.go``).
-AHEAD_MS: Final = 2_000
+#: How far a closed timestamp may be above the log's time of another partition. It is at most 2 s above the time
+#: of its own (docs/log-contract.md), and clocks of stores differ by half a second at most; the rest is to spare.
+AHEAD_MS: Final = 3_000
 _NO_LIMIT: Final = 1 << 63
 
 
@@ -68,11 +70,15 @@ class _Stake(NamedTuple):
 
 @dataclass(slots=True)
 class _Part:
-    """Keys up to ``end`` that the same ranges claim; those in ``contested`` have them at once."""
+    """Keys up to ``end`` that the same ranges claim; those in ``contested`` have them at once.
+
+    ``awaited``: who had them went on without, and who has them now is in this generation or a higher one.
+    """
 
     end: bytes
     stakes: tuple[_Stake, ...]
     contested: frozenset[RangeId] = frozenset()
+    awaited: Generation | None = None
 
     @property
     def owner(self) -> _Stake:
@@ -85,7 +91,7 @@ class _Part:
 
     def like(self, other: _Part) -> bool:
         """Whether nothing but the keys differs."""
-        return self.stakes == other.stakes and self.contested == other.contested
+        return replace(self, end=other.end) == other
 
 
 class RangeClaims:
@@ -107,28 +113,33 @@ class RangeClaims:
         self.overlaps: tuple[Overlap, ...] = ()
 
     def count(self, reports: Iterable[PartitionReport]) -> list[PartitionReport]:
-        """The reports, without what they say of keys that overlap."""
-        taken = list(reports)
-        unsettled = [report for report in taken if not self._is_settled(report)]
-        for report in unsettled:
-            self._take(report)
+        """The reports, without what they say of keys that overlap when they come, or behind them."""
+        taken = [report if self._is_settled(report) else self._taken(report) for report in reports]
         if self._moved:
             self.overlaps, self._moved = tuple(self._put_together()), False
-        return [self._without_contested(report) for report in taken] if self._contested else taken
+        return [self._kept(report) for report in taken] if self._contested else taken
 
     def _is_settled(self, report: PartitionReport) -> bool:
         known = list(map(self._settled.get, report.range_ids))
         claims = list(zip(report.generations, report.starts, report.ends, strict=True))
         return not report.ended and known == claims
 
+    def _taken(self, report: PartitionReport) -> PartitionReport:
+        """The report, without what overlaps by now; an end that stands behind it may free these keys."""
+        self._take(report)
+        return self._without_contested(report) if self._contested else report
+
+    def _kept(self, report: PartitionReport) -> PartitionReport:
+        return report if report.range_ids and self._is_settled(report) else self._without_contested(report)
+
     def _take(self, report: PartitionReport) -> None:
-        for range_id in report.ended:
-            self._end(range_id)
         claims = zip(report.generations, report.starts, report.ends, strict=True)
         for range_id, claim, resolved in zip(report.range_ids, claims, report.resolved, strict=True):
             generation, start, end = claim
             if self._settled.get(range_id) != claim and start < end:
                 self._claim(range_id, generation, Span(start, end), resolved, report.log_time_ms)
+        for range_id in report.ended:  # behind the claims: keys of these ranges may be among them
+            self._end(range_id)
 
     def _claim(
         self,
@@ -157,14 +168,16 @@ class RangeClaims:
         touched = {new.range_id}
         if old is not None:
             self._settled.pop(new.range_id, None)
-            touched |= self._leave(new.range_id, Span(old.span.start, min(old.span.end, new.span.start)))
-            touched |= self._leave(new.range_id, Span(max(old.span.start, new.span.end), old.span.end))
+            left = Span(old.span.start, min(old.span.end, new.span.start))
+            touched |= self._leave(new.range_id, left, new.generation)
+            left = Span(max(old.span.start, new.span.end), old.span.end)
+            touched |= self._leave(new.range_id, left, new.generation)
         position = new.span.start
         for start in self._cut(new.span):
             self._track(position, start, new)
             part = self._parts[start]
             touched.update(stake.claim.range_id for stake in part.stakes)
-            self._change(start, *_claimed(part, new))
+            self._change(start, _claimed(part, new))
             position = part.end
         self._track(position, new.span.end, new)
         self._unite(new.span)
@@ -174,16 +187,19 @@ class RangeClaims:
         claim = self._claims.pop(range_id, None)
         if claim is not None:
             self._settled.pop(range_id, None)
-            self._settle(self._leave(range_id, claim.span))
+            self._settle(self._leave(range_id, claim.span, None))
 
-    def _leave(self, range_id: RangeId, span: Span) -> set[RangeId]:
-        """The range has these keys no more; returns the others that claim some of them."""
+    def _leave(self, range_id: RangeId, span: Span, generation: Generation | None) -> set[RangeId]:
+        """The range has these keys no more, since it has ended or is in another ``generation``.
+
+        Returns the others that claim some of them.
+        """
         touched: set[RangeId] = set()
         for start in self._cut(span):
             part = self._parts[start]
-            stakes, contested = _left(part, range_id)
-            touched.update(stake.claim.range_id for stake in stakes)
-            self._change(start, stakes, contested)
+            rest = _left(part, range_id, generation)
+            touched.update(stake.claim.range_id for stake in rest.stakes)
+            self._change(start, rest)
         self._unite(span)
         return touched
 
@@ -195,7 +211,7 @@ class RangeClaims:
             stake = part.of(range_id)
             if stake is not None and resolved.wall > stake.limit and range_id not in part.contested:
                 rivals = {range_id, part.owner.claim.range_id}
-                self._change(start, part.stakes, part.contested | rivals)
+                self._change(start, replace(part, contested=part.contested | rivals))
                 touched |= rivals
         self._settle(touched)
 
@@ -250,15 +266,14 @@ class RangeClaims:
         self._starts.remove(start)
         self._contested.discard(start)
 
-    def _change(self, start: bytes, stakes: tuple[_Stake, ...], contested: frozenset[RangeId]) -> None:
-        part = self._parts[start]
-        self._moved |= bool(contested or part.contested)
-        part.stakes, part.contested = stakes, contested
-        if contested:
+    def _change(self, start: bytes, part: _Part) -> None:
+        self._moved |= bool(part.contested or self._parts[start].contested)
+        self._parts[start] = part
+        if part.contested:
             self._contested.add(start)
         else:
             self._contested.discard(start)
-        if not stakes:
+        if not part.stakes:
             self._drop(start)
 
     def _unite(self, span: Span) -> None:
@@ -291,8 +306,6 @@ class RangeClaims:
             yield held
 
     def _without_contested(self, report: PartitionReport) -> PartitionReport:
-        if self._is_settled(report):
-            return report
         starts: list[bytes] = []
         ends: list[bytes] = []
         resolved: list[ResolvedTimestamp] = []
@@ -315,37 +328,53 @@ class RangeClaims:
             yield Span(position, span.end)
 
 
-def _claimed(part: _Part, new: Claim) -> tuple[tuple[_Stake, ...], frozenset[RangeId]]:
-    """Stakes and rivals on a part that a range claims, newly or in another generation."""
+def _claimed(part: _Part, new: Claim) -> _Part:
+    """The part, which a range claims newly or in another generation."""
     old = part.of(new.range_id)
     others = tuple(stake for stake in part.stakes if stake is not old)
     highest = max((stake.claim.generation for stake in others), default=None)
-    own = _Stake(new, _NO_LIMIT)
+    open_ended = replace(part, stakes=(*others, _Stake(new, _NO_LIMIT)))
     if highest is None or new.range_id in part.contested:
-        return (*others, own), part.contested
-    if new.generation > highest:
-        taken = (_Stake(each.claim, _taken(part, each, new.taken_by)) for each in others)
-        return (*taken, own), frozenset()
-    tops = [each.claim for each in others if each.claim.generation == highest]
-    if new.generation == highest:
-        return (*others, own), part.contested | {new.range_id, *(claim.range_id for claim in tops)}
-    limit = min(claim.taken_by for claim in tops)
-    return (*others, _Stake(new, limit if old is None else min(limit, old.limit))), part.contested
+        return open_ended
+    if part.awaited is not None and new.generation >= part.awaited:
+        rivals = part.contested | {new.range_id}
+        return replace(_taken(part, others, new), contested=_if_several(rivals), awaited=None)
+    if new.generation > highest and not part.contested:
+        return _taken(part, others, new)
+    if new.generation >= highest:
+        tops = [each.claim.range_id for each in others if each.claim.generation == highest]
+        return replace(open_ended, contested=part.contested | {new.range_id, *tops})
+    limit = min(each.claim.taken_by for each in others if each.claim.generation == highest)
+    stake = _Stake(new, limit if old is None else min(limit, old.limit))
+    return replace(part, stakes=(*others, stake))
 
 
-def _taken(part: _Part, stake: _Stake, taken_by: int) -> int:
-    """What a range may have resolved whose keys are taken by one of a higher generation."""
-    return taken_by if stake.claim.range_id in part.contested else min(stake.limit, taken_by)
+def _taken(part: _Part, others: Iterable[_Stake], new: Claim) -> _Part:
+    """The part, whose other ranges have resolved nothing as its owners that is above ``new.taken_by``."""
+    limited = (_Stake(each.claim, min(each.limit, new.taken_by)) for each in others)
+    return replace(part, stakes=(*limited, _Stake(new, _NO_LIMIT)))
 
 
-def _left(part: _Part, range_id: RangeId) -> tuple[tuple[_Stake, ...], frozenset[RangeId]]:
-    """Stakes and rivals on a part that a range has no more."""
+def _left(part: _Part, range_id: RangeId, generation: Generation | None) -> _Part:
+    """The part, which a range has no more: it has ended, or is in another ``generation``."""
     stakes = tuple(stake for stake in part.stakes if stake.claim.range_id != range_id)
-    contested = part.contested - {range_id}
-    if len(contested) > 1 or not stakes:
-        return stakes, contested if stakes else frozenset()
+    rest = replace(part, stakes=stakes, contested=part.contested - {range_id})
+    if not stakes:
+        return replace(rest, contested=frozenset())
+    is_last_rival = range_id in part.contested and len(rest.contested) < 2
+    if generation is not None:
+        was_owner = not part.contested and part.owner.claim.range_id == range_id
+        return replace(rest, awaited=generation) if is_last_rival or was_owner else rest
+    if part.awaited is not None or (part.contested and not is_last_rival):
+        return rest
     top = max(stakes, key=_generation)
-    return tuple(_Stake(each.claim, _NO_LIMIT) if each is top else each for each in stakes), frozenset()
+    alone = rest.of(next(iter(rest.contested), top.claim.range_id))
+    freed = (_Stake(each.claim, _NO_LIMIT) if each is alone else each for each in stakes)
+    return replace(rest, stakes=tuple(freed), contested=frozenset())
+
+
+def _if_several(rivals: frozenset[RangeId]) -> frozenset[RangeId]:
+    return rivals if len(rivals) > 1 else frozenset()
 
 
 def _is_undisputed(part: _Part, range_id: RangeId) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp, Timestamp
 from tidegate.processor.checkpoint import PartitionReport
 from tidegate.processor.range_claims import AHEAD_MS, RangeClaims
@@ -92,10 +94,27 @@ def test_without_the_logs_time_nothing_is_said_of_what_comes_late() -> None:
     assert _counted(claims, _report(1, 5, _AZ, 99_000)) == [_AZ]
 
 
-def test_an_overlap_ends_when_one_of_the_ranges_has_the_keys_no_more() -> None:
+def test_what_is_reported_of_an_overlap_does_not_count_though_its_end_stands_in_the_same_batch() -> None:
+    claims = RangeClaims()
+    _counted(claims, _report(1, 5, _MZ, 900), _report(2, 6, _MZ, 950))
+    assert _counted(claims, _report(1, 5, _MZ, 1_000 + _LATE), _end(1), _report(2, 6, _MZ, 960)) == [_MZ]
+    assert _counted(_overlapping(), _report(2, 5, _MZ, 970), _end(1)) == []
+
+
+def test_keys_that_one_of_the_ranges_has_no_more_are_held_until_it_is_known_who_has_them() -> None:
+    """It may have split: the range that has them now may be far behind, and parked, so that nobody hears of it."""
     claims = _overlapping()
-    assert _counted(claims, _report(1, 6, _AM, 970), _report(2, 5, _MZ, 970)) == [_AM, _MZ]
-    assert not claims.overlaps
+    assert _counted(claims, _report(2, 6, _AM, 970), _report(1, 5, _AZ, 990)) == [_AM, _AM]
+    assert _counted(claims, _report(3, 6, _MZ, 955)) == []
+    assert _held(claims) == [(_MZ, (1, 3))]
+    assert _counted(claims, _end(1), _report(3, 6, _MZ, 956)) == [_MZ]
+
+
+def test_keys_that_both_ranges_have_no_more_are_free() -> None:
+    claims = _overlapping()
+    _counted(claims, _report(1, 6, _AM, 970), _report(2, 6, _AM, 970))
+    assert [held.span for held in claims.overlaps] == [_AM]
+    assert _counted(claims, _report(3, 6, _MZ, 970)) == [_MZ]
 
 
 def test_an_overlap_ends_with_one_of_the_ranges() -> None:
@@ -104,10 +123,29 @@ def test_an_overlap_ends_with_one_of_the_ranges() -> None:
     assert not claims.overlaps
 
 
-def test_an_overlap_ends_when_another_range_takes_the_keys_from_both() -> None:
+def test_a_range_that_takes_the_keys_joins_the_overlap_and_ends_it_with_the_end_of_the_others() -> None:
     claims = _overlapping()
-    assert _counted(claims, _report(3, 6, _AZ, 970)) == [_AZ]
-    assert not claims.overlaps
+    assert _counted(claims, _report(3, 6, _AZ, 970)) == [_AM]
+    assert _held(claims) == [(_MZ, (1, 2, 3))]
+    assert _counted(claims, _end(2), _report(3, 6, _AZ, 971)) == [_AM]
+    assert _counted(claims, _end(1), _report(3, 6, _AZ, 972)) == [_AZ]
+
+
+def test_the_end_of_a_range_and_who_has_its_keys_since_may_stand_in_one_record() -> None:
+    claims = _overlapping()
+    merged = replace(_report(3, 6, _MZ, 970), ended=(RangeId(2),))
+    assert _counted(claims, merged, _report(1, 5, _MZ, 990)) == []
+    assert _held(claims) == [(_MZ, (1, 3))]
+
+
+def test_a_range_that_was_left_behind_gets_no_more_time_by_the_moves_of_the_one_that_took_its_keys() -> None:
+    claims = RangeClaims()
+    _counted(claims, _report(1, 5, _MZ, 900), _report(2, 6, _MZ, 950))
+    _counted(claims, _report(2, 7, _AM, 9_000, log_time_ms=9_000))
+    assert _counted(claims, _report(1, 5, _MZ, 1_000 + AHEAD_MS)) == [_MZ]
+    assert _counted(claims, _report(1, 5, _MZ, 1_000 + _LATE, log_time_ms=9_000)) == []
+    assert _counted(claims, _report(3, 7, _MZ, 960, log_time_ms=9_000)) == []
+    assert _held(claims) == [(_MZ, (1, 3))]
 
 
 def test_a_third_range_that_goes_on_below_joins_the_overlap() -> None:
@@ -125,10 +163,11 @@ def test_a_higher_generation_of_one_of_the_two_does_not_end_an_overlap() -> None
 
 
 def test_what_is_left_of_an_overlap_is_held_as_one() -> None:
-    claims = _overlapping()
-    assert _counted(claims, _report(1, 6, Span(b"a", b"p"), 970)) == [_AM]
-    assert _held(claims) == [(Span(b"m", b"p"), (1, 2))]
-    assert _counted(claims, _report(2, 5, _MZ, 970)) == [(b"p", b"z")]
+    claims = RangeClaims()
+    _counted(claims, _report(1, 5, _AZ, 900), _report(2, 5, _MZ, 950), _report(3, 5, Span(b"p", b"z"), 950))
+    assert _held(claims) == [(Span(b"m", b"p"), (1, 2)), (Span(b"p", b"z"), (1, 2, 3))]
+    _counted(claims, _end(3))
+    assert _held(claims) == [(_MZ, (1, 2))]
 
 
 def test_a_late_report_of_an_earlier_generation_claims_nothing_and_frees_nothing() -> None:
