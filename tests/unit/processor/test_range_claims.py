@@ -102,7 +102,7 @@ def test_what_is_reported_of_an_overlap_does_not_count_though_its_end_stands_in_
 
 
 def test_keys_that_one_of_the_ranges_has_no_more_are_held_until_it_is_known_who_has_them() -> None:
-    """It may have split: the range that has them now may be far behind, and parked, so that nobody hears of it."""
+    """It may have split, and the range that has them now be parked, far behind, and not heard of."""
     claims = _overlapping()
     assert _counted(claims, _report(2, 6, _AM, 970), _report(1, 5, _AZ, 990)) == [_AM, _AM]
     assert _counted(claims, _report(3, 6, _MZ, 955)) == []
