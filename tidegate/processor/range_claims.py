@@ -30,8 +30,8 @@ from tidegate.raftlog.entry import Generation, RangeId
 from tidegate.sorted_keys import SortedKeys
 from tidegate.spans import Span
 
-#: How far a closed timestamp may be above the log's time of another partition. It is at most 2 s above its own
-#: record's (docs/log-contract.md), and clocks of stores differ by half a second at most; the rest is to spare.
+#: How far a closed timestamp may be above the log's time of another partition. It is at most 2 s above its
+#: record's (docs/log-contract.md), and clocks differ by half a second at most; the rest is to spare.
 AHEAD_MS: Final = 3_000
 _NO_LIMIT: Final = 1 << 63
 
