@@ -9,7 +9,7 @@ from agents.frontier import overlap_report
 from app.checkpoint_routes import CheckpointRoutes
 from app.report import WorkerReport
 from tests.feeds import activation
-from tests.hand_log import HandLog, HandTable
+from tests.hand_log import HandLog, HandTable, at
 from tests.unit.client.test_explanation import evidence
 from tests.unit.processor.driving import Driven
 from tidegate.changefeed.control import Activate
@@ -21,6 +21,7 @@ from tidegate.client.finding import Cause
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.checkpoint import PartitionReport, decode_report, encode_checkpoint
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.reference import ReferenceEngine
 from tidegate.spans import Span
 
 _TABLE = HandTable.of(104, "plain")
@@ -82,6 +83,26 @@ class _Worker:
         frontier = FrontierEvidence("http://w", resolved, span, resolved)
         found = evidence(frontier=frontier, overlaps=told.overlaps)
         return explain(replace(found, ranges={}))
+
+
+def test_the_reference_engine_holds_markers_as_well() -> None:
+    log = HandLog(1)
+    log.describe(_TABLE)
+    left, right, wrong = log.open_range(1, _LEFT), log.open_range(2, _RIGHT), log.open_range(3, _RIGHT)
+    engine = ReferenceEngine(1, [_FEED])
+    engine.step(0, log.partitions[0])
+    taken = len(log.partitions[0])
+    for second in (3, 5, 9):
+        for each in (left, right, wrong):
+            each.heartbeat(second)
+        engine.step(0, log.partitions[0][taken:])
+        taken = len(log.partitions[0])
+        assert engine.high_water(_FEED.feed_id) == ZERO
+    wrong.end()
+    right.heartbeat(10)
+    left.heartbeat(10)
+    engine.step(0, log.partitions[0][taken:])
+    assert engine.high_water(_FEED.feed_id) == at(10)
 
 
 def test_markers_wait_while_two_ranges_have_a_key_and_go_on_when_one_has_ended() -> None:

@@ -97,6 +97,23 @@ def decode_checkpoint(value: bytes) -> PartitionCheckpoint:
     )
 
 
+def report_of(checkpoint: PartitionCheckpoint) -> PartitionReport:
+    """What `decode_report` makes of the checkpoint's bytes, for engines that keep it as it is."""
+    ranges = checkpoint.ranges
+    return PartitionReport(
+        checkpoint.partition,
+        checkpoint.offset,
+        checkpoint.feeds,
+        [item.span.start for item in ranges],
+        [item.span.end for item in ranges],
+        [item.resolved for item in ranges],
+        [item.range_id for item in ranges],
+        [item.generation for item in ranges],
+        checkpoint.log_time_ms,
+        checkpoint.ended,
+    )
+
+
 def decode_report(value: bytes) -> PartitionReport:
     """The same as `decode_checkpoint`, for frontiers. Raises ``StateError``."""
     message = unpack(pb.Checkpoint, value, "a checkpoint record")

@@ -28,9 +28,11 @@ from tidegate.processor.batch import (
     PartitionCheckpoint,
     StepResult,
 )
+from tidegate.processor.checkpoint import report_of
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.framing import frame, schemas_of
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset
 from tidegate.raftlog.request import RangeRequest
@@ -77,6 +79,7 @@ class ReferenceEngine:
         self._schema_id = schema_id
         self._feeds = {feed.feed_id: feed for feed in feeds}
         self._frontiers = {feed.feed_id: _frontier(feed) for feed in feeds}
+        self._claims = RangeClaims()
         self._processors = [PartitionProcessor(number, partitions, config) for number in range(partitions)]
         #: The hand-off topic, as far as it was not taken up.
         self._exchanges: list[list[ExchangeRecord]] = [[] for _ in range(partitions)]
@@ -136,10 +139,12 @@ class ReferenceEngine:
             self._advance(result.checkpoint)
 
     def _advance(self, checkpoint: PartitionCheckpoint) -> None:
-        for active in checkpoint.feeds:
+        (report,) = self._claims.count([report_of(checkpoint)])
+        for active in report.feeds:
             frontier = self._frontiers[active.feed_id]
-            ranges = ((item.span, item.resolved) for item in checkpoint.ranges)
-            frontier.apply(checkpoint.partition, checkpoint.offset, ranges)
+            frontier.apply_columns(
+                report.partition, report.offset, report.starts, report.ends, report.resolved
+            )
             marker = frontier.due_marker()
             if marker is not None:
                 self._write_marker(self._feeds[active.feed_id], marker)
