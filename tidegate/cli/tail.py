@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from itertools import islice
 
 import click
 
-from tidegate.changefeed.feed import ENDED, FeedId, FeedState, feed_id
-from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.feed import FeedId, FeedState, feed_id
 from tidegate.cli.connecting import app_id_option, kafka_options
 from tidegate.cli.failure import show_failure
 from tidegate.cli.reading import Asked, Reading, choose_reading, reading_options
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.feed_end import FeedEnd
 from tidegate.client.jobs import Jobs
 from tidegate.client.tail import TailFrom, line_of, tail_topics
 from tidegate.verify import TopicRecord
@@ -31,7 +31,7 @@ from tidegate.verify import TopicRecord
     "--follow",
     "-f",
     is_flag=True,
-    help="Go on with what comes, until interrupted; with --feed also until the feed has ended.",
+    help="Go on with what comes, until interrupted; with --feed also until the feed has ended and is silent.",
 )
 @click.option("--limit", "-n", type=click.IntRange(min=1), help="Stop after so many records.")
 @app_id_option
@@ -57,18 +57,23 @@ def tail(
         return
     id_ = feed_id(asked.feed_name)
     with Jobs(connection, app_id).watch(id_) as feed:
-        records = tail_topics(
-            chosen.connection, chosen.topics, start, follow=True, ended=lambda: _state(feed.look()) in ENDED
-        )
-        if _print(chosen, records, limit):
-            _say_end(ctx, id_, feed.look())
+        end = FeedEnd(feed.look)
+        records = tail_topics(chosen.connection, chosen.topics, start, follow=True, ended=end.reached)
+        if _print(chosen, records, limit, end.record_came):
+            _say_end(ctx, id_, end)
 
 
-def _print(chosen: Reading, records: Generator[TopicRecord, None, None], limit: int | None) -> bool:
+def _print(
+    chosen: Reading,
+    records: Generator[TopicRecord, None, None],
+    limit: int | None,
+    record_came: Callable[[], object] = lambda: None,
+) -> bool:
     """Whether all of ``records`` were printed: no interrupt and no limit came before their end."""
     count = 0
     try:
         for record in islice(records, limit):
+            record_came()
             click.echo(line_of(record, chosen.decoder_of(record.topic)))
             count += 1
     except KeyboardInterrupt:
@@ -78,20 +83,12 @@ def _print(chosen: Reading, records: Generator[TopicRecord, None, None], limit: 
     return count != limit
 
 
-def _state(feed: FeedView) -> FeedState:
-    """The feed's state as workers stored it: a drop that is only wished for may still bring rows."""
-    return FeedState.PENDING if feed.current_state is None else feed.current_state.state
-
-
-def _say_end(ctx: click.Context, id_: FeedId, feed: FeedView) -> None:
-    match _state(feed):
+def _say_end(ctx: click.Context, id_: FeedId, end: FeedEnd) -> None:
+    match end.state():
         case FeedState.FAILED:
-            reason = "" if feed.current_state is None else feed.current_state.error
-            show_failure(f"Feed {id_} has failed, and nothing comes any more: {reason}")
+            show_failure(f"Feed {id_} has failed, and {end.outlook()}. The reason: {end.reason()}")
             ctx.exit(1)
         case FeedState.SUCCEEDED:
-            click.echo(
-                f"Feed {id_} has succeeded: its scan is complete, and nothing comes after it.", err=True
-            )
+            click.echo(f"Feed {id_} has succeeded: its scan is complete, with all rows written.", err=True)
         case _:
-            click.echo(f"Feed {id_} was dropped: nothing comes any more.", err=True)
+            click.echo(f"Feed {id_} was dropped, and {end.outlook()}.", err=True)

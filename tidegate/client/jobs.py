@@ -103,8 +103,8 @@ class Jobs:
 
     def watch(self, feed_id: FeedId) -> FeedWatch:
         """One feed from now on, without reading the topic anew for each look."""
-        low = self._cluster.bounds([self._place])[self._place].low
-        return FeedWatch(PartitionReader(self._connection, {self._place: low}), feed_id)
+        bounds = self._cluster.bounds([self._place])[self._place]
+        return FeedWatch(PartitionReader(self._connection, {self._place: bounds.low}), feed_id, bounds.end)
 
     def _read(self, timeout_s: float, enough: Callable[[JobsView], bool] | None = None) -> JobsView:
         """The topic from its beginning to its end, and on from there until ``enough`` or the time is over.
@@ -127,21 +127,30 @@ class Jobs:
 
 
 class FeedWatch:
-    """One feed as its records come. Close it, or use it in a ``with``."""
+    """One feed as its records come. Close it, or use it in a ``with``.
 
-    def __init__(self, reader: PartitionReader, feed_id: FeedId) -> None:
+    ``end`` is where the topic of jobs ended at the beginning. What stands before it is history: a feed that
+    was dropped and created anew, say.
+    """
+
+    def __init__(self, reader: PartitionReader, feed_id: FeedId, end: int) -> None:
         self._reader = reader
         self._feed_id = feed_id
+        self._end = end
+        self._past_history = False
         self._view = JobsView()
 
-    def look(self) -> FeedView:
-        """The feed as far as its records have come in; waits for nothing.
+    def look(self) -> FeedView | None:
+        """The feed as far as its records have come in; waits for nothing. ``None`` amid the history.
 
         Raises ``StateError`` for records of a newer version.
         """
         for record in self._reader.poll(0):
             self._view.apply(record.key or b"", record.value)
-        return self._view[self._feed_id]
+            self._past_history |= record.offset + 1 >= self._end
+        # The last offset may have no record; but a reader finds an end only where nothing came for a moment.
+        self._past_history |= self._reader.at_end
+        return self._view[self._feed_id] if self._past_history else None
 
     def close(self) -> None:
         """Let go of the broker."""

@@ -39,9 +39,10 @@ def tail_topics(
 ) -> Generator[TopicRecord, None, None]:
     """The records of topics; without ``follow`` up to where they ended at the call.
 
-    With it, up to where they end once ``ended`` says that nothing more is written; it is asked several times
-    a second. Partitions interleave as they arrive. Raises ``InputError`` for a topic that does not exist,
-    ``BrokerUnavailable`` when Kafka does not answer; one that goes away while it is followed is waited for.
+    With it, up to where they end once ``ended`` says that nothing more is waited for; it is asked several
+    times a second. Partitions interleave as they arrive. Raises ``InputError`` for a topic that does not
+    exist, ``BrokerUnavailable`` when Kafka does not answer; one that goes away while it is followed is waited
+    for.
     """
     cluster = Cluster(connection)
     bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
 from stack.kafka import KafkaBroker
 from tests.unit.client.feeds import ID, definition, failed, progress, running, succeeded, tell
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedId, FeedState
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
-from tidegate.client.jobs import Jobs, jobs_topic
+from tidegate.client.jobs import FeedWatch, Jobs, jobs_topic
+from tidegate.client.reader import PartitionReader
 from tidegate.errors import InputError, RetryError
+from tidegate.verify import TopicPartition
 
 pytestmark = pytest.mark.broker
 
@@ -87,6 +91,49 @@ def test_a_dropped_feed_is_shown_as_dropped_at_once(broker: KafkaBroker, app_id:
     tell(broker.bootstrap, app_id, running())
     jobs.drop(ID)
     assert jobs.feed(ID).status is FeedState.DROPPED
+
+
+def test_a_watch_says_nothing_amid_the_history(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:
+    """Long ago the feed was dropped; since then others were at work, and it was created anew."""
+    jobs.create(definition())
+    tell(broker.bootstrap, app_id, replace(running(), state=FeedState.DROPPED))
+    tell(broker.bootstrap, app_id, *[progress(FeedId("0other"))] * 2_500)
+    again = FeedEpoch(FIRST_EPOCH + 1)
+    jobs.create(replace(definition(), epoch=again))
+    tell(broker.bootstrap, app_id, replace(running(), epoch=again))
+    with jobs.watch(ID) as feed:
+        while (seen := feed.look()) is None:
+            pass
+    assert seen.status is FeedState.RUNNING
+
+
+class Busy(PartitionReader):
+    """Reads a topic on which records come so fast that it is never seen at its end."""
+
+    @property
+    def at_end(self) -> bool:
+        return False
+
+
+def test_a_watch_need_not_see_the_end_of_a_busy_topic(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:
+    jobs.create(definition())
+    tell(broker.bootstrap, app_id, running())
+    reader = Busy(KafkaConnection(broker.bootstrap), {TopicPartition(jobs_topic(app_id), 0): 0})
+    with FeedWatch(reader, ID, end=2) as feed:
+        while (seen := feed.look()) is None:
+            pass
+    assert seen.status is FeedState.RUNNING
+
+
+def test_a_watch_sees_what_comes(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:
+    with jobs.watch(ID) as feed:
+        while (seen := feed.look()) is None:
+            pass
+        assert seen == FeedView()
+        jobs.create(definition())
+        tell(broker.bootstrap, app_id, running())
+        while (seen := feed.look()) is None or seen.status is not FeedState.RUNNING:
+            pass
 
 
 def test_an_unknown_feed_cannot_be_dropped(jobs: Jobs) -> None:

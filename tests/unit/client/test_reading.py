@@ -7,8 +7,11 @@ import threading
 import pytest
 
 from stack.kafka import KafkaBroker
+from tests.unit.client.feeds import definition, failed
 from tests.unit.client.topics import create_topic, delete_before, write, write_transaction
+from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.feed_end import SILENCE_S, FeedEnd
 from tidegate.client.output import OutputTopics
 from tidegate.client.tail import TailFrom, tail_topics
 from tidegate.errors import BrokerUnavailable, InputError
@@ -127,6 +130,29 @@ def test_following_ends_behind_the_last_record_that_was_there_at_the_end(
 
     followed = list(tail_topics(connection, [topic], TailFrom.BEGINNING, follow=True, ended=ended))
     assert [texts(followed, partition) for partition in range(3)] == [["old", "last"], ["old"], ["last"]]
+
+
+def test_rows_of_a_worker_that_has_not_heard_of_the_end_are_read(
+    connection: KafkaConnection, topic: str
+) -> None:
+    """Long after the failure is known it writes on; the clock stands still until what it wrote was read."""
+    looks = 0
+    now_s = 0.0
+
+    def look() -> FeedView:
+        nonlocal looks
+        looks += 1
+        if looks == 5:
+            write(connection.bootstrap_servers, [record(topic, 1, "late")])
+        return FeedView(definition(), state=failed("no such column"))
+
+    end = FeedEnd(look, lambda: now_s)
+    read = []
+    for each in tail_topics(connection, [topic], TailFrom.BEGINNING, follow=True, ended=end.reached):
+        read.append(each)
+        end.record_came()
+        now_s += SILENCE_S
+    assert texts(read, 1) == ["late"]
 
 
 def test_a_broker_that_stops_answering_is_reported_in_bounded_time() -> None:

@@ -1,0 +1,73 @@
+"""When a feed that is followed has come to its end, and what can be said of it then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from tidegate.changefeed.feed import ENDED, FeedState
+from tidegate.changefeed.jobs import FeedView
+
+#: How long, in seconds, nothing must come of a feed that was told to stop.
+SILENCE_S: Final = 2.0
+#: Topics that are not silent by then, in seconds after the end was known, are followed no longer.
+AT_MOST_S: Final = 60.0
+
+
+class FeedEnd:
+    """Tells whether to follow a feed's topics any longer.
+
+    That a feed has *succeeded* is stored behind the acknowledgement of all of its rows
+    (docs/catch-up.md#the-end-of-a-scan), and it has no markers: all is there. That it has *failed* or was
+    *dropped* is stored before the log partitions are told (``tidegate.changefeed.registration``): until a
+    worker has heard of it, and as long as a producer has rows of it, rows go on coming. Nothing tells when
+    the last of them has; so the topics are followed until they are silent.
+
+    ``look`` gives the feed as its records tell it, ``None`` while that is not known; ``now`` is a clock in
+    seconds that never falls.
+    """
+
+    def __init__(
+        self, look: Callable[[], FeedView | None], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._look = look
+        self._now = now
+        self._known_at: float | None = None  # that the feed has ended
+        self._last_record_at = 0.0
+        #: Whether nothing came for ``SILENCE_S`` once the end was known.
+        self.silent = False
+
+    def record_came(self) -> None:
+        """Note that a record of the feed's topics was read."""
+        self._last_record_at = self._now()
+
+    def reached(self) -> bool:
+        """Whether to stop following. To be asked again and again, with all records noted in between."""
+        state = self.state()
+        if state not in ENDED:
+            self._known_at = None  # the feed was created anew
+            return False
+        if state is FeedState.SUCCEEDED:
+            return True
+        now = self._now()
+        if self._known_at is None:
+            self._known_at = now
+        self.silent = now - max(self._known_at, self._last_record_at) >= SILENCE_S
+        return self.silent or now - self._known_at >= AT_MOST_S
+
+    def state(self) -> FeedState:
+        """The feed's state as workers stored it: one whose drop is only wished for goes on as it was."""
+        feed = self._look()
+        return FeedState.PENDING if feed is None or feed.current_state is None else feed.current_state.state
+
+    def reason(self) -> str:
+        """Why the feed has failed; empty for one that has not."""
+        feed = self._look()
+        return "" if feed is None or feed.current_state is None else feed.current_state.error
+
+    def outlook(self) -> str:
+        """What may still come of a feed that has failed or was dropped, as the rest of a sentence."""
+        if self.silent:
+            return f"nothing has come for {SILENCE_S:g} s; a worker that has not heard of it may still write"
+        return f"rows still came {AT_MOST_S:g} s later; more may follow until every worker has heard of it"
