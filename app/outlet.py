@@ -124,6 +124,7 @@ class Outlet:
         self._left = 0
         self._waited_s = 0.0
         self._silent_s = 0.0
+        self._overdue_s = 0.0
         self._over_s = 0.0
 
     # ---- rows
@@ -180,7 +181,10 @@ class Outlet:
 
         ``is_last``: batches cannot wait for them any longer.
         """
+        parcels = len(self._parcels)
         is_empty = self.is_empty
+        if len(self._parcels) < parcels:
+            self._pause.acknowledged(now)
         match self.state:
             case OutletState.LIVE:
                 self._measure(now)
@@ -197,7 +201,6 @@ class Outlet:
         match change:
             case Change.DETACH:
                 self.state = OutletState.SPOOLING
-                self._pause.detached(now - self._waited_s)
             case Change.STALL:
                 self.state = OutletState.STALLED
                 self._lost = False
@@ -206,6 +209,8 @@ class Outlet:
             case Change.ATTACH | Change.RESUME:
                 self.state = OutletState.LIVE
                 self._pause.live(now)
+                if change is Change.RESUME:
+                    self._overdue_s = 0.0
         self._oldest = None
 
     def next_look_s(self, retry_s: float) -> float | None:
@@ -228,10 +233,16 @@ class Outlet:
 
     @property
     def _is_slow(self) -> bool:
-        """Step K1. Rows of one batch are never too many: they could not come in parts."""
-        patience_s = self._pause.patience_s
-        is_late = self._waited_s >= patience_s or self._over_s >= patience_s / _OVER_BUDGET
-        return is_late or self._silent_s >= self._limits.stall_s
+        """Step K1: the oldest batch has waited for ``stall_s``, and that is no longer forgiven; or no row of
+        it was acknowledged for as long; or too many bytes wait, for a quarter of that.
+
+        Forgiven is what batches waited beyond ``stall_s`` since the feed was resumed, all together, up to
+        what `ResumePause` has patience for. Rows of one batch are never too many: they could not come in
+        parts.
+        """
+        stall_s = self._limits.stall_s
+        is_late = self._waited_s >= stall_s and self._overdue_s >= self._pause.patience_s - stall_s
+        return is_late or self._silent_s >= stall_s or self._over_s >= stall_s / _OVER_BUDGET
 
     def _measure(self, now: float) -> None:
         """Add to what the oldest rows have waited; a time in which nobody looked does not count."""
@@ -242,6 +253,11 @@ class Outlet:
         else:
             self._waited_s += passed_s
             self._silent_s = self._silent_s + passed_s if oldest.barrier.left == self._left else 0.0
+        if (beyond_s := self._waited_s - self._limits.stall_s) > 0:
+            self._overdue_s += min(passed_s, beyond_s)
+            self._pause.overdue(now)
+        else:
+            self._pause.followed(now - self._waited_s)
         self._left = 0 if oldest is None else oldest.barrier.left
         if self.is_over_budget and len(self._parcels) > 1:
             self._over_s += passed_s

@@ -168,8 +168,10 @@ class Settings(BaseSettings):
     sink_stall_ms: PositiveInt = Field(
         default=15_000,
         description="How long a batch may wait for the acknowledgement of a feed's rows, and other feeds "
-        "with it, before the feed is detached; at most half of drain_timeout_ms. Danger: too short, and "
-        "feeds of a sink that is only busy lag.",
+        "with it, before the feed is detached; up to six times as long for a feed that catches up after "
+        "having been detached again and again, while its sink acknowledges rows. At most half of "
+        "drain_timeout_ms, and that half by default when it is less. Danger: too short, and feeds of a sink "
+        "that is only busy lag.",
     )
     standby_refresh_ms: Annotated[int, Field(ge=0)] = Field(
         default=0,
@@ -180,7 +182,7 @@ class Settings(BaseSettings):
     session_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] = Field(
         default=10_000, description="A worker that is silent for longer loses its partitions to the others."
     )
-    drain_timeout_ms: PositiveInt = Field(
+    drain_timeout_ms: Annotated[int, Field(ge=2)] = Field(
         default=30_000,
         description="How long revoked partitions may take to finish what is in flight, and a stopping worker "
         "as well; afterwards the process ends and its successor repeats that work. Half of it is for sinks: "
@@ -230,6 +232,9 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _sinks_stall_within_a_drain(self) -> Self:
+        if "sink_stall_ms" not in self.model_fields_set:
+            default_ms = min(self.sink_stall_ms, self.drain_sinks_ms)
+            object.__setattr__(self, "sink_stall_ms", default_ms)  # nobody has seen it yet
         if self.sink_stall_ms > self.drain_sinks_ms:
             raise ValueError(
                 f"sink_stall_ms is {self.sink_stall_ms}, but must be at most half of drain_timeout_ms "

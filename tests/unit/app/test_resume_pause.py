@@ -10,8 +10,9 @@ _STALL_S = 10.0
 def _flap(pause: ResumePause, now: float, followed_s: float) -> tuple[float, float]:
     """The sink follows for a while and stops; gives the pause that comes, and when it is over."""
     pause.live(now)
+    pause.acknowledged(now)
     now += followed_s
-    pause.detached(now)
+    pause.followed(now)
     pause_s = pause.stalled(now)
     assert pause.is_over(now + pause_s)
     assert not pause_s or not pause.is_over(now + pause_s - 1e-3)
@@ -47,12 +48,49 @@ def test_to_follow_for_less_than_the_last_pause_is_not_enough() -> None:
     assert _flap(pause, now, 160.0)[0] == 0.0
 
 
-def test_patience_grows_with_the_pause() -> None:
+def test_patience_grows_with_the_pause_and_stays_far_below_it() -> None:
     pause = ResumePause(_STALL_S)
     assert pause.patience_s == _STALL_S
+    now, patience = 0.0, []
+    for _ in range(8):
+        _, now = _flap(pause, now, 1.0)
+        patience.append(pause.patience_s)
+    assert patience == [10.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0, 60.0]
+
+
+def test_patience_is_forgotten_while_the_sink_follows() -> None:
+    pause = ResumePause(_STALL_S)
     _, now = _flaps(pause, 5)
-    assert pause.patience_s == 8 * _STALL_S
-    _flap(pause, now, 4_000.0)
+    pause.live(now)
+    pause.acknowledged(now + 5)
+    pause.followed(now + 5 + 79)
+    assert pause.patience_s == 6 * _STALL_S
+    pause.followed(now + 5 + 80)
+    assert pause.patience_s == _STALL_S
+    assert pause.stalled(now + 100) == 0.0
+
+
+def test_who_lets_batches_wait_too_long_does_not_follow() -> None:
+    pause = ResumePause(_STALL_S)
+    _, now = _flaps(pause, 5)
+    pause.live(now)
+    for _ in range(100):
+        pause.acknowledged(now)
+        pause.followed(now + 79)
+        now += 79
+        pause.overdue(now)
+    pause.followed(now + 79)
+    assert pause.patience_s == 6 * _STALL_S
+
+
+def test_a_feed_that_waits_for_its_scans_has_not_followed_yet() -> None:
+    """The patience is meant for what they give; a feed for which nothing comes at all is no flap either."""
+    pause = ResumePause(_STALL_S)
+    _, now = _flaps(pause, 5)
+    pause.live(now)
+    pause.followed(now + 20 * _STALL_S)
+    assert pause.patience_s == 6 * _STALL_S
+    pause.followed(now + 20 * _STALL_S + 80)
     assert pause.patience_s == _STALL_S
 
 
@@ -60,5 +98,6 @@ def test_time_in_which_the_feed_was_spooling_is_none_that_it_followed() -> None:
     pause = ResumePause(_STALL_S)
     _, now = _flaps(pause, 2)
     pause.live(now)
-    pause.detached(now + 1)
+    pause.acknowledged(now)
+    pause.followed(now + 1)
     assert pause.stalled(now + 10_000) == 2 * _STALL_S

@@ -54,6 +54,20 @@ def test_who_lets_go_of_partitions_stops_waiting_for_sinks_before_its_time_is_ov
         load_settings(sink_stall_ms="501", drain_timeout_ms="1000")
 
 
+@pytest.mark.parametrize(
+    ("drain_ms", "stall_ms"), [(2, 1), (20_000, 10_000), (30_000, 15_000), (90_000, 15_000)]
+)
+def test_a_short_drain_shortens_the_wait_for_sinks_unless_that_is_set(
+    monkeypatch: pytest.MonkeyPatch, drain_ms: int, stall_ms: int
+) -> None:
+    assert load_settings(drain_timeout_ms=str(drain_ms)).sink_stall_ms == stall_ms
+    monkeypatch.setenv("TIDEGATE_DRAIN_TIMEOUT_MS", str(drain_ms))
+    assert load_settings().sink_stall_ms == stall_ms
+    monkeypatch.setenv("TIDEGATE_SINK_STALL_MS", str(drain_ms // 2 + 1))
+    with pytest.raises(SettingsError, match=r"sink_stall_ms is .* half of drain_timeout_ms"):
+        load_settings()
+
+
 def test_secrets_stay_out_of_what_is_printed() -> None:
     settings = load_settings(security_protocol="SASL_SSL", sasl_username="u", sasl_password="hush")
     assert "hush" not in repr(settings)
@@ -89,6 +103,7 @@ def test_several_brokers_become_several_urls() -> None:
         ({"batch_records": "0"}, "batch_records is '0', but must be at least 1"),
         ({"batch_records": "many"}, "batch_records is 'many', but must be a whole number"),
         ({"metrics_port": "70000"}, "metrics_port is '70000', but must be at most 65535"),
+        ({"drain_timeout_ms": "1"}, "drain_timeout_ms is '1', but must be at least 2"),
         ({"app_id": "a b"}, "app_id is 'a b', but must be made of letters, digits, dots, hyphens and"),
         ({"bootstrap_servers": ""}, "bootstrap_servers is '', but must not be empty"),
         ({"log_format": "xml"}, "log_format is 'xml', but must be 'console' or 'json'"),
@@ -96,7 +111,7 @@ def test_several_brokers_become_several_urls() -> None:
         ({"no_such_setting": "1"}, "there is no setting no_such_setting"),
         ({"security_protocol": "SASL_SSL"}, ": SASL_SSL needs sasl_username and sasl_password."),
         (
-            {"drain_timeout_ms": "29999"},
+            {"drain_timeout_ms": "29999", "sink_stall_ms": "15000"},
             "sink_stall_ms is 15000, but must be at most half of drain_timeout_ms (29999): a worker",
         ),
     ],
