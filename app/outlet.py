@@ -176,10 +176,11 @@ class Outlet:
         """Whether its rows fill the memory that they may, and there should be no more."""
         return self.state is OutletState.LIVE and self._waiting_bytes > self._limits.memory_bytes
 
-    def look(self, now: float, *, is_last: bool = False) -> Change | None:
+    def look(self, now: float, *, is_last: bool = False, has_ended: bool = False) -> Change | None:
         """What the feed's rows have come to, at ``now`` seconds of a monotonic clock.
 
-        ``is_last``: batches cannot wait for them any longer.
+        ``is_last``: batches cannot wait for them any longer. ``has_ended``: of a feed that was removed or has
+        failed, for which they wait no longer than ``stall_s``.
         """
         parcels = len(self._parcels)
         is_empty = self.is_empty
@@ -188,7 +189,8 @@ class Outlet:
         match self.state:
             case OutletState.LIVE:
                 self._measure(now)
-                return Change.DETACH if self._is_slow or (is_last and not is_empty) else None
+                is_slow = self._is_slow(0.0 if has_ended else self._pause.patience_s - self._limits.stall_s)
+                return Change.DETACH if is_slow or (is_last and not is_empty) else None
             case OutletState.SPOOLING if self._lost:
                 return Change.STALL
             case OutletState.SPOOLING:
@@ -231,8 +233,7 @@ class Outlet:
         parcels = list(self._parcels)  # an operator may ask in the midst of a step
         return sum(parcel.bytes for parcel in parcels)
 
-    @property
-    def _is_slow(self) -> bool:
+    def _is_slow(self, forgiven_s: float) -> bool:
         """Step K1: the oldest batch has waited for ``stall_s``, and that is no longer forgiven; or no row of
         it was acknowledged for as long; or too many bytes wait, for a quarter of that.
 
@@ -241,7 +242,7 @@ class Outlet:
         parts.
         """
         stall_s = self._limits.stall_s
-        is_late = self._waited_s >= stall_s and self._overdue_s >= self._pause.patience_s - stall_s
+        is_late = self._waited_s >= stall_s and self._overdue_s >= forgiven_s
         return is_late or self._silent_s >= stall_s or self._over_s >= stall_s / _OVER_BUDGET
 
     def _measure(self, now: float) -> None:

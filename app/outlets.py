@@ -90,7 +90,10 @@ class Outlets:
         now = self._clock()
         self._sweep()
         is_last = now >= self._last_look_at
-        looks = [(outlet.look(now, is_last=is_last), feed_id) for feed_id, outlet in self._outlets.items()]
+        looks = [
+            (outlet.look(now, is_last=is_last, has_ended=feed_id in self._ended), feed_id)
+            for feed_id, outlet in self._outlets.items()
+        ]
         changes = [(change, feed_id) for change, feed_id in looks if change is not None]
         return min(changes, key=lambda found: found[0] is not Change.DETACH, default=None)
 

@@ -206,11 +206,14 @@ class Pipeline:
 
     async def _step_input(self) -> InFlight | None:
         """``None`` when there was nothing to step yet, or no room for it."""
-        if self._draining or not self.in_flight.has_room or self.outlets.are_over_budget:
+        if self._draining or not self.in_flight.has_room:
             await self._wait_for_input()
             return None
-        if controls := self._input.take_controls(held=self.processor.held):
+        if controls := self._input.take_controls(held=self.processor.held):  # no rows come of them
             return await self._step(self.processor.control, controls)
+        if self.outlets.are_over_budget:
+            await self._wait_for_input()
+            return None
         if self._clock() >= self._hold.due:
             return await self._step(self.processor.give_up, self._hold.limit_s)
         if exchanges := self._input.take_exchanges():

@@ -519,6 +519,41 @@ def test_too_much_in_memory_is_waited_for_a_quarter_of_the_time(tmp_path: Path) 
     _run(scenario)
 
 
+def test_messages_about_feeds_are_taken_up_while_there_is_too_much_in_memory(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        owner = _started(tmp_path, memory_bytes=_VALUE_BYTES)
+        await owner.offer(3)
+        await owner.tell(Remove(_SLOW, FeedEpoch(1)))
+        assert (owner.processor.position, list(owner.processor.feeds)) == (0, [_FAST])
+        await owner.passes(_STALL_S + 2)
+        assert (owner.kafka.position, list(owner.kafka.state)) == (2, [_FAST.encode(), _POSITION])
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_a_feed_that_is_dropped_is_given_no_more_time_for_having_flapped(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        owner = await _detached(tmp_path, spool_bytes=0)
+        await owner.offer(60)
+        for _ in range(6):
+            await owner.flaps(_SLOW)
+        while owner.report(_SLOW).state is not OutletState.LIVE:
+            await owner.acknowledge(_SLOW, 100)
+            await owner.passes(1)
+        committed = owner.kafka.position
+        await owner.offer(1)
+        await owner.tell(Remove(_SLOW, FeedEpoch(1)))
+        for _ in range(int(_STALL_S) + 2):
+            await owner.acknowledge(_SLOW, 1)
+            await owner.passes(1)
+        assert owner.kafka.position > committed
+        assert _SLOW.encode() not in owner.kafka.state
+        await owner.die()
+
+    _run(scenario)
+
+
 def test_batches_without_rows_of_the_feed_are_not_committed_before_the_gap(tmp_path: Path) -> None:
     """What waited for the feed and the gap are one transaction."""
 
