@@ -19,12 +19,12 @@ def not_running(evidence: Evidence) -> list[Finding]:
     reason = "" if state is None else state.error
     facts = {"status": status.value}
     if status is FeedState.FAILED:
-        return [Finding(Cause.FEED, f"The feed has failed, and nothing comes any more: {reason}", facts)]
+        return [Finding(Cause.FEED, f"The feed has failed, and no marker comes any more: {reason}", facts)]
     if status is FeedState.SUCCEEDED:
         done = "The feed has succeeded: its scan is complete, and nothing comes after that."
         return [Finding(Cause.FEED, done, facts)]
     if status is FeedState.DROPPED:
-        return [Finding(Cause.FEED, "The feed was dropped: nothing comes any more.", facts)]
+        return [Finding(Cause.FEED, "The feed was dropped: no marker comes any more.", facts)]
     waits = reason or "every log partition has to take it up, so each of them needs a worker that runs"
     pending = Finding(Cause.FEED, f"The feed is {status.value} and has no rows yet: {waits}", facts)
     return [pending, *troubles(evidence, evidence.workers.partitions), *absent_partitions(evidence)]
