@@ -113,6 +113,10 @@ class Network:
         """How many records a producer sends at once. In the end all sinks follow, whatever a scan gives."""
         return _CALM_RECORDS if self.calm else self.fetch_size()
 
+    def queue_size(self) -> int:
+        """How many records a producer keeps; in the end as many as it sends at once, for the same reason."""
+        return max(_CALM_RECORDS, self.options.queue_records) if self.calm else self.options.queue_records
+
 
 def _sink_of(partition: Partition) -> str:
     return partition.topic.partition("-")[0]
@@ -181,7 +185,7 @@ class SimProducer:
         self._machine.process.require_alive()
         if self._fenced:
             raise KafkaException(_fenced_error())
-        if self._id is None and self._records >= self._machine.network.options.queue_records:
+        if self._id is None and self._records >= self._machine.network.queue_size():
             raise BufferError
         place = self._machine.broker.partition(topic, partition)
         lane = self._lanes.get((topic, partition))
