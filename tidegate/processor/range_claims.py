@@ -14,7 +14,7 @@ faster one says. Such claims are told from the history of a key by two rules:
 An overlap ends when all of its ranges but one have ended. Higher generations do not end it, of its own ranges
 or of others: keys of the slower one move as well, by splits and merges, and its rows are still to come. So a
 range that takes the keys meanwhile joins, and one that has them no more, but has not ended, may have given
-them to a range that is still to be heard of: until a claim comes that can be its claim, they are held too.
+them to a range that is still to be heard of: the last one of them is held for a while.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ from tidegate.spans import Span
 #: How far a closed timestamp may be above the log's time of another partition. It is at most 2 s above its
 #: record's (docs/log-contract.md), and clocks differ by half a second at most; the rest is to spare.
 AHEAD_MS: Final = 3_000
+#: How long a range that is left over of an overlap is held, by the log's time. What it overlapped may have
+#: given its keys to a range that is parked, for 600 s at most, and then scans (docs/ranges.md).
+HELD_MS: Final = 900_000
 _NO_LIMIT: Final = 1 << 63
 
 
@@ -61,33 +64,29 @@ class Overlap(NamedTuple):
         return tuple(claim.range_id for claim in self.claims)
 
 
-class _Stake(NamedTuple):
-    """A claim on a part of its keys; what it resolves up to ``limit`` (wall nanoseconds) may be history."""
-
-    claim: Claim
-    limit: int
-
-
 @dataclass(slots=True)
 class _Part:
     """Keys up to ``end`` that the same ranges claim; those in ``contested`` have them at once.
 
-    ``awaited``: who had them went on without, and who has them now is in this generation or a higher one.
+    ``taken``: in which generations they were claimed before, and by when (wall nanoseconds); those that are
+    above a present claim. Where ``contested`` has one range alone it is held up to ``until_ms`` of the log's
+    time.
     """
 
     end: bytes
-    stakes: tuple[_Stake, ...]
+    claims: tuple[Claim, ...]
+    taken: tuple[tuple[Generation, int], ...] = ()
     contested: frozenset[RangeId] = frozenset()
-    awaited: Generation | None = None
+    until_ms: int = 0
 
-    @property
-    def owner(self) -> _Stake:
-        """The stake of the highest generation."""
-        return max(self.stakes, key=_generation)
+    def of(self, range_id: RangeId) -> Claim | None:
+        """The claim of a range."""
+        return next((claim for claim in self.claims if claim.range_id == range_id), None)
 
-    def of(self, range_id: RangeId) -> _Stake | None:
-        """The stake of a range."""
-        return next((stake for stake in self.stakes if stake.claim.range_id == range_id), None)
+    def limit(self, generation: Generation) -> int:
+        """What the owner in a generation may have resolved."""
+        claimed = [(claim.generation, claim.taken_by) for claim in self.claims]
+        return min((at for higher, at in (*self.taken, *claimed) if higher > generation), default=_NO_LIMIT)
 
     def like(self, other: _Part) -> bool:
         """Whether nothing but the keys differs."""
@@ -154,12 +153,12 @@ class RangeClaims:
             return  # late, and said by itself
         if known is None or (generation, span) != known[1:3]:
             closed_by = (log_time_ms + AHEAD_MS) * NANOS_PER_MS if log_time_ms else _NO_LIMIT
-            self._enter(Claim(range_id, generation, span, max(closed_by, resolved.wall)), known)
-        self._look_at(range_id, span, resolved)
+            self._enter(Claim(range_id, generation, span, max(closed_by, resolved.wall)), known, log_time_ms)
+        self._look_at(self._claims[range_id], resolved, log_time_ms)
 
     # ---- claims that come, change and go
 
-    def _enter(self, new: Claim, old: Claim | None) -> None:
+    def _enter(self, new: Claim, old: Claim | None, log_time_ms: int) -> None:
         self._claims[new.range_id] = new
         if old is None and not self._reaches(new.span):
             self._track(*new.span, new)
@@ -169,14 +168,14 @@ class RangeClaims:
         if old is not None:
             self._settled.pop(new.range_id, None)
             left = Span(old.span.start, min(old.span.end, new.span.start))
-            touched |= self._leave(new.range_id, left, new.generation)
+            touched |= self._leave(new.range_id, left, log_time_ms)
             left = Span(max(old.span.start, new.span.end), old.span.end)
-            touched |= self._leave(new.range_id, left, new.generation)
+            touched |= self._leave(new.range_id, left, log_time_ms)
         position = new.span.start
         for start in self._cut(new.span):
             self._track(position, start, new)
             part = self._parts[start]
-            touched.update(stake.claim.range_id for stake in part.stakes)
+            touched.update(claim.range_id for claim in part.claims)
             self._change(start, _claimed(part, new))
             position = part.end
         self._track(position, new.span.end, new)
@@ -189,30 +188,32 @@ class RangeClaims:
             self._settled.pop(range_id, None)
             self._settle(self._leave(range_id, claim.span, None))
 
-    def _leave(self, range_id: RangeId, span: Span, generation: Generation | None) -> set[RangeId]:
-        """The range has these keys no more, since it has ended or is in another ``generation``.
+    def _leave(self, range_id: RangeId, span: Span, log_time_ms: int | None) -> set[RangeId]:
+        """The range has these keys no more since a time of the log, or (``None``) it has ended.
 
         Returns the others that claim some of them.
         """
         touched: set[RangeId] = set()
         for start in self._cut(span):
             part = self._parts[start]
-            rest = _left(part, range_id, generation)
-            touched.update(stake.claim.range_id for stake in rest.stakes)
+            rest = _ended(part, range_id) if log_time_ms is None else _left(part, range_id, log_time_ms)
+            touched.update(claim.range_id for claim in rest.claims)
             self._change(start, rest)
         self._unite(span)
         return touched
 
-    def _look_at(self, range_id: RangeId, span: Span, resolved: ResolvedTimestamp) -> None:
+    def _look_at(self, claim: Claim, resolved: ResolvedTimestamp, log_time_ms: int) -> None:
         """See whether the range is further than it could be where others have taken its keys."""
         touched: set[RangeId] = set()
-        for start in self._within(span):
+        for start in self._within(claim.span):
             part = self._parts[start]
-            stake = part.of(range_id)
-            if stake is not None and resolved.wall > stake.limit and range_id not in part.contested:
-                rivals = {range_id, part.owner.claim.range_id}
-                self._change(start, replace(part, contested=part.contested | rivals))
-                touched |= rivals
+            if part.contested == {claim.range_id} and log_time_ms > part.until_ms:
+                self._change(start, _freed(part))
+            elif claim.range_id not in part.contested and resolved.wall > part.limit(claim.generation):
+                rivals = part.contested or frozenset((max(part.claims, key=_generation).range_id,))
+                held = replace(part, contested=rivals | {claim.range_id}, until_ms=log_time_ms + HELD_MS)
+                self._change(start, held)
+            touched.update(each.range_id for each in part.claims if part is not self._parts[start])
         self._settle(touched)
 
     def _settle(self, range_ids: Iterable[RangeId]) -> None:
@@ -222,7 +223,7 @@ class RangeClaims:
             if claim is None:
                 continue
             parts = (self._parts[start] for start in self._within(claim.span))
-            if all(_is_undisputed(part, range_id) for part in parts):
+            if all(not part.contested and part.limit(claim.generation) == _NO_LIMIT for part in parts):
                 self._settled[range_id] = (claim.generation, *claim.span)
             else:
                 self._settled.pop(range_id, None)
@@ -253,7 +254,7 @@ class RangeClaims:
     def _track(self, start: bytes, end: bytes, claim: Claim) -> None:
         """Keys that nobody has claimed so far."""
         if start < end:
-            self._put(start, _Part(end, (_Stake(claim, _NO_LIMIT),)))
+            self._put(start, _Part(end, (claim,)))
 
     def _put(self, start: bytes, part: _Part) -> None:
         self._parts[start] = part
@@ -273,7 +274,7 @@ class RangeClaims:
             self._contested.add(start)
         else:
             self._contested.discard(start)
-        if not part.stakes:
+        if not part.claims:
             self._drop(start)
 
     def _unite(self, span: Span) -> None:
@@ -330,57 +331,45 @@ class RangeClaims:
 
 def _claimed(part: _Part, new: Claim) -> _Part:
     """The part, which a range claims newly or in another generation."""
-    old = part.of(new.range_id)
-    others = tuple(stake for stake in part.stakes if stake is not old)
-    highest = max((stake.claim.generation for stake in others), default=None)
-    open_ended = replace(part, stakes=(*others, _Stake(new, _NO_LIMIT)))
-    if highest is None or new.range_id in part.contested:
-        return open_ended
-    if part.awaited is not None and new.generation >= part.awaited:
-        rivals = part.contested | {new.range_id}
-        return replace(_taken(part, others, new), contested=_if_several(rivals), awaited=None)
-    if new.generation > highest and not part.contested:
-        return _taken(part, others, new)
-    if new.generation >= highest:
-        tops = [each.claim.range_id for each in others if each.claim.generation == highest]
-        return replace(open_ended, contested=part.contested | {new.range_id, *tops})
-    limit = min(each.claim.taken_by for each in others if each.claim.generation == highest)
-    stake = _Stake(new, limit if old is None else min(limit, old.limit))
-    return replace(part, stakes=(*others, stake))
+    others = tuple(claim for claim in part.claims if claim.range_id != new.range_id)
+    rivals = {claim.range_id for claim in others if claim.generation == new.generation}
+    known = [claim.generation for claim in others if claim.range_id in part.contested]
+    if rivals or (known and new.generation >= min(known)):
+        rivals.add(new.range_id)
+    gone = _without(part, new.range_id)
+    return replace(gone, claims=(*others, new), contested=part.contested.union(rivals))
 
 
-def _taken(part: _Part, others: Iterable[_Stake], new: Claim) -> _Part:
-    """The part, whose other ranges have resolved nothing as its owners that is above ``new.taken_by``."""
-    limited = (_Stake(each.claim, min(each.limit, new.taken_by)) for each in others)
-    return replace(part, stakes=(*limited, _Stake(new, _NO_LIMIT)))
-
-
-def _left(part: _Part, range_id: RangeId, generation: Generation | None) -> _Part:
-    """The part, which a range has no more: it has ended, or is in another ``generation``."""
-    stakes = tuple(stake for stake in part.stakes if stake.claim.range_id != range_id)
-    rest = replace(part, stakes=stakes, contested=part.contested - {range_id})
-    if not stakes:
-        return replace(rest, contested=frozenset())
-    is_last_rival = range_id in part.contested and len(rest.contested) < 2
-    if generation is not None:
-        was_owner = not part.contested and part.owner.claim.range_id == range_id
-        return replace(rest, awaited=generation) if is_last_rival or was_owner else rest
-    if part.awaited is not None or (part.contested and not is_last_rival):
+def _left(part: _Part, range_id: RangeId, log_time_ms: int) -> _Part:
+    """The part, which a range has no more since a time of the log, but has not ended."""
+    rest = _without(part, range_id)
+    if rest.contested == part.contested or len(rest.contested) > 1:
         return rest
-    top = max(stakes, key=_generation)
-    alone = rest.of(next(iter(rest.contested), top.claim.range_id))
-    freed = (_Stake(each.claim, _NO_LIMIT) if each is alone else each for each in stakes)
-    return replace(rest, stakes=tuple(freed), contested=frozenset())
+    return replace(rest, until_ms=log_time_ms + HELD_MS) if rest.contested else _freed(rest)
 
 
-def _if_several(rivals: frozenset[RangeId]) -> frozenset[RangeId]:
-    return rivals if len(rivals) > 1 else frozenset()
+def _ended(part: _Part, range_id: RangeId) -> _Part:
+    """The part without a range that has ended."""
+    rest = replace(_without(part, range_id), taken=part.taken)
+    return _freed(rest) if range_id in part.contested and len(rest.contested) < 2 else rest
 
 
-def _is_undisputed(part: _Part, range_id: RangeId) -> bool:
-    stake = part.of(range_id)
-    return stake is not None and stake.limit == _NO_LIMIT and not part.contested
+def _freed(part: _Part) -> _Part:
+    """The part, whose claims are taken as they are from now on."""
+    return replace(part, taken=(), contested=frozenset(), until_ms=0)
 
 
-def _generation(stake: _Stake) -> Generation:
-    return stake.claim.generation
+def _without(part: _Part, range_id: RangeId) -> _Part:
+    """The part without the claim of a range, which limits those below it still."""
+    claims = tuple(claim for claim in part.claims if claim.range_id != range_id)
+    lowest = min((claim.generation for claim in claims), default=_NO_LIMIT)
+    taken = dict(part.taken)
+    for claim in part.claims:
+        if claim.range_id == range_id:
+            taken[claim.generation] = min(claim.taken_by, taken.get(claim.generation, claim.taken_by))
+    limiting = tuple(sorted(each for each in taken.items() if each[0] > lowest))
+    return replace(part, claims=claims, taken=limiting, contested=part.contested - {range_id})
+
+
+def _generation(claim: Claim) -> Generation:
+    return claim.generation

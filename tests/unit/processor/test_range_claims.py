@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp, Timestamp
 from tidegate.processor.checkpoint import PartitionReport
-from tidegate.processor.range_claims import AHEAD_MS, RangeClaims
+from tidegate.processor.range_claims import AHEAD_MS, HELD_MS, RangeClaims
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span
 
@@ -86,6 +86,38 @@ def test_generations_of_the_newer_range_do_not_give_the_older_one_more_time() ->
     _counted(claims, _report(1, 5, _AZ, 900), _report(2, 6, _MZ, 950))
     _counted(claims, _report(2, 7, _MZ, 9_000, log_time_ms=9_000))
     assert _counted(claims, _report(1, 5, _AZ, 1_000 + _LATE, log_time_ms=9_000)) == [_AM]
+
+
+def test_who_took_keys_from_an_earlier_generation_says_nothing_of_a_later_one() -> None:
+    """Range 1 loses the keys, takes them back, and loses them again; what it was in between is told late."""
+    claims = RangeClaims()
+    _counted(claims, _report(1, 5, _AZ, 900), _report(2, 6, _MZ, 950), _report(3, 8, _MZ, 60_000, 61_000))
+    assert _counted(claims, _report(1, 7, _AZ, 50_000, log_time_ms=61_000)) == [_AZ]
+    assert _counted(claims, _report(1, 8, _AM, 62_000), _end(2), _report(3, 8, _MZ, 62_000)) == [_AM, _MZ]
+
+
+def test_a_late_range_of_a_lower_generation_sets_no_limit_for_a_higher_one() -> None:
+    claims = RangeClaims()
+    _counted(claims, _report(1, 14, _AZ, 900, log_time_ms=9_000), _report(6, 11, _MZ, 800, log_time_ms=1_000))
+    assert _counted(claims, _report(1, 14, _AZ, 99_000, log_time_ms=99_000)) == [_AZ]
+
+
+def test_what_is_left_over_of_an_overlap_is_held_for_a_while_and_no_longer() -> None:
+    claims = _overlapping()
+    _counted(claims, _report(1, 6, _AM, 970, log_time_ms=2_000))
+    late = 2_000 + HELD_MS
+    assert _counted(claims, _report(2, 5, _MZ, 980, log_time_ms=late)) == []
+    assert _counted(claims, _report(2, 5, _MZ, 990, log_time_ms=late + 1)) == [_MZ]
+
+
+def test_an_overlap_that_has_ended_leaves_no_limit_behind() -> None:
+    claims = RangeClaims()
+    _counted(claims, _report(1, 1, _AZ, 900), _report(9, 30, _AZ, 950), _report(1, 1, _AZ, 1_000 + _LATE))
+    _counted(claims, _report(2, 2, _MZ, 960), _report(1, 2, _AM, 970))
+    assert [held.span for held in claims.overlaps] == [_AM, _MZ]
+    _counted(claims, _end(9))
+    late = [_report(range_id, 2, span, 99_000, 99_000) for range_id, span in ((1, _AM), (2, _MZ))]
+    assert _counted(claims, *late) == [_AM, _MZ]
 
 
 def test_without_the_logs_time_nothing_is_said_of_what_comes_late() -> None:
