@@ -23,7 +23,9 @@ class Profile:
 
     ``seconds`` are of virtual time, during which the store writes ``rows_per_s``. ``lags``: feeds may begin
     in the past, or with a scan. ``sinks``: they have troubles of their own; with ``witnessed`` all but that
-    of the first feed, and all feeds are there from the beginning.
+    of the first feed, and all feeds are there from the beginning. ``least_records``: batches and fetches are
+    not smaller. A worker steps about 130 batches a second, and a store writes 300 records and more: what
+    batches of one leave undone in a run of a minute takes longer than a run has for coming to rest.
     """
 
     seconds: tuple[float, float] = (4.0, 10.0)
@@ -43,41 +45,37 @@ class Profile:
     lags: bool = True
     sinks: bool = True
     witnessed: bool = False
+    least_records: int = 1
 
+
+#: Without faults of workers, of the cluster, of the source.
+_QUIET: Final = Profile(
+    kills=0,
+    pauses=0,
+    rebalances=0,
+    outages=0,
+    disk_faults=0,
+    strandings=0,
+    network=False,
+    holes=False,
+)
 
 PROFILES: Final = {
     "fast": Profile(),
     "crashes": Profile(workers=1, pauses=0, rebalances=0, kills=8, strandings=6),
     "still": Profile(moves=False, holes=False, lags=False, sinks=False),
     "moves": Profile(holes=False),
-    "calm": Profile(
-        kills=0,
-        pauses=0,
-        rebalances=0,
-        outages=0,
-        disk_faults=0,
-        strandings=0,
-        network=False,
-        moves=False,
-        holes=False,
-        lags=False,
-        sinks=False,
-    ),
-    "sinks": Profile(
-        seconds=(11.0, 14.0),
-        rows_per_s=(20.0, 50.0),
-        kills=0,
-        pauses=0,
-        rebalances=0,
-        outages=0,
-        disk_faults=0,
-        strandings=0,
-        network=False,
-        holes=False,
-        witnessed=True,
-    ),
+    "calm": replace(_QUIET, moves=False, lags=False, sinks=False),
+    "sinks": replace(_QUIET, seconds=(11.0, 14.0), rows_per_s=(20.0, 50.0), witnessed=True),
     "long": Profile(
-        seconds=(20.0, 90.0), kills=12, pauses=8, rebalances=8, outages=8, disk_faults=3, strandings=8
+        seconds=(20.0, 90.0),
+        kills=12,
+        pauses=8,
+        rebalances=8,
+        outages=8,
+        disk_faults=3,
+        strandings=8,
+        least_records=10,
     ),
 }
 
@@ -156,10 +154,10 @@ def _draw(seed: int, profile: Profile) -> RunPlan:
         partitions=partitions,
         output_partitions=rng.randint(1, 4),
         checkpoint_partitions=rng.randint(1, 2),
-        batch_records=rng.choice((1, 5, 20, 100)),
+        batch_records=max(profile.least_records, rng.choice((1, 5, 20, 100))),
         slowness=rng.choice((0.0, 0.02, 0.3)) if profile.network else 0.0,
         store=_store(rng, profile, partitions, rng.uniform(*profile.rows_per_s)),
-        network=_network(rng) if profile.network else NetworkOptions(slow=0.0),
+        network=_network(rng, profile.least_records) if profile.network else NetworkOptions(slow=0.0),
         lost_requests=rng.choice((0.0, 0.3)) if profile.network else 0.0,
         late_requests=rng.choice((0.0, 0.3)) if profile.network else 0.0,
         duplicates=rng.choice((0.0, 0.05)) if profile.network else 0.0,
@@ -225,7 +223,7 @@ def _store(rng: Random, profile: Profile, partitions: int, rows_per_s: float) ->
     )
 
 
-def _network(rng: Random) -> NetworkOptions:
+def _network(rng: Random, least_records: int) -> NetworkOptions:
     return NetworkOptions(
         usual_s=rng.choice((0.001, 0.005, 0.03)),
         slow=rng.choice((0.0, 0.02, 0.1)),
@@ -233,7 +231,7 @@ def _network(rng: Random) -> NetworkOptions:
         refused=rng.choice((0.0, 0.0, 0.002)),
         aborted=rng.choice((0.0, 0.0, 0.03)),
         queue_records=rng.choice((3, 50, 100_000)),
-        fetch_records=rng.choice((1, 10, 100)),
+        fetch_records=max(least_records, rng.choice((1, 10, 100))),
     )
 
 

@@ -30,8 +30,15 @@ from tests.simulation.scheduler import Ended, Process, Scheduler
 from tests.simulation.sinks import WITNESS_LAG_S, plan_troubles, sink_name
 from tests.simulation.source import Source
 from tests.simulation.worker import SimShell, start_worker
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedState, TableName
-from tidegate.changefeed.job_records import DefinitionRecord
+from tidegate.changefeed.feed import (
+    FIRST_EPOCH,
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+    FeedState,
+    TableName,
+)
+from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions
 from tidegate.errors import DeliveryError, FatalError
@@ -47,6 +54,9 @@ _CALM_S: Final = 400.0  # virtual: how long everything may take to come to rest 
 _LINES: Final = 400
 _REST_FIRST_S: Final = 1.0
 _FIRST_FEED_S: Final = 15.0
+_LOOK_S: Final = 0.5
+#: What a feed is told that came to a worker which had not read on to the tables: create it again.
+_UNTOLD: Final = "no log partition has a descriptor"
 
 
 @dataclass(slots=True)
@@ -203,7 +213,7 @@ class Run:
             self.outcome.faults.append(f"{process.name} ended by itself: {''.join(_trace(error))}")
         self.scheduler.after(self._rng.random() * 0.5, lambda: self._start(host))
 
-    def _create_feed(self, number: int, feed: PlannedFeed) -> None:
+    def _create_feed(self, number: int, feed: PlannedFeed, epoch: FeedEpoch = FIRST_EPOCH) -> None:
         jobs = Topics.of(self.settings).jobs
         if jobs not in self.broker.topics:
             self.scheduler.after(0.2, lambda: self._create_feed(number, feed))
@@ -211,7 +221,7 @@ class Run:
         tables = [decode_descriptor(update.descriptor) for update in self.source.simulation.store.descriptors]
         definition = FeedDefinition(
             id=FeedId(f"feed{number}"),
-            epoch=FIRST_EPOCH,
+            epoch=epoch,
             description="",
             sink_uri=f"kafka://{self.plan.sinks.sinks[number].servers(number)}",
             tables=tuple(TableName.of(table) for table in tables),
@@ -220,6 +230,15 @@ class Run:
         )
         record = DefinitionRecord(definition)
         self.broker.append(self.broker.partition(jobs, 0), [SentRecord(record.key, record.to_bytes(), 0)])
+        self.scheduler.after(_LOOK_S, lambda: self._create_again(number, feed, epoch))
+
+    def _create_again(self, number: int, feed: PlannedFeed, epoch: FeedEpoch) -> None:
+        """Do so if that is what the feed's owner was told to do; look again until something came of it."""
+        state = read_jobs(self.broker, Topics.of(self.settings).jobs)[FeedId(f"feed{number}")].current_state
+        if state is not None and _is_untold(state):
+            self._create_feed(number, feed, FeedEpoch(epoch + 1))
+        elif state is None or state.state is FeedState.PENDING:
+            self.scheduler.after(_LOOK_S, lambda: self._create_again(number, feed, epoch))
 
     def _from_cursor(self, feed: PlannedFeed) -> FeedOptions:
         """The feed's options, its cursor at the very timestamp of a version if it has one."""
@@ -354,7 +373,8 @@ class Run:
         feeds = [feed for _, feed in view.feeds()]
         if len(feeds) < len(self.plan.feeds):
             return False
-        return any(feed.status is FeedState.FAILED for feed in feeds) or all(
+        failed = [feed.current_state for feed in feeds if feed.status is FeedState.FAILED]
+        return any(state is not None and not _is_untold(state) for state in failed) or all(
             feed.status is FeedState.SUCCEEDED
             or (feed.status is FeedState.RUNNING and covered(self._broker_of(feed), feed) >= last)
             for feed in feeds
@@ -436,6 +456,10 @@ class Run:
         self.outcome.lines.append(line)
         if self._echo is not None:
             self._echo(line)
+
+
+def _is_untold(state: StateRecord) -> bool:
+    return state.state is FeedState.FAILED and _UNTOLD in state.error
 
 
 def _expected(error: Ended) -> bool:
