@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from types import TracebackType
-from typing import Final, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
 
 from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, DropRecord
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
-from tidegate.client.reader import PartitionReader
+from tidegate.client.reader import POLL_S, PartitionReader
 from tidegate.client.writer import write_record
 from tidegate.errors import InputError, RetryError
 from tidegate.verify import TopicPartition
@@ -101,65 +101,76 @@ class Jobs:
             )
         return feed
 
-    def watch(self, feed_id: FeedId) -> FeedWatch:
-        """One feed from now on, without reading the topic anew for each look."""
-        bounds = self._cluster.bounds([self._place])[self._place]
-        return FeedWatch(PartitionReader(self._connection, {self._place: bounds.low}), feed_id, bounds.end)
+    @contextmanager
+    def watch(self, feed_id: FeedId) -> Iterator[FeedWatch]:
+        """One feed from now on, without reading the topic anew for each look; for a ``with``."""
+        with self._reading() as reading:
+            yield FeedWatch(reading, feed_id)
 
-    def _read(self, timeout_s: float, enough: Callable[[JobsView], bool] | None = None) -> JobsView:
-        """The topic from its beginning to its end, and on from there until ``enough`` or the time is over.
+    def _read(self, timeout_s: float, enough: Callable[[JobsView], bool] = lambda _: True) -> JobsView:
+        """The topic as it stands, and on from there until ``enough`` or the time is over.
 
-        Raises ``BrokerUnavailable`` when not even the end is reached in the connection's time.
+        Raises ``BrokerUnavailable`` when not even all that stands there comes in the connection's time.
         """
-        view = JobsView()
-        low = self._cluster.bounds([self._place])[self._place].low
         begun = time.monotonic()
-        with PartitionReader(self._connection, {self._place: low}) as reader:
-            while not (reader.at_end and (enough is None or enough(view))):
-                for record in reader.poll():
-                    view.apply(record.key or b"", record.value)
+        with self._reading() as reading:
+            while not (reading.complete and enough(reading.view)):
+                reading.poll()
                 waited_s = time.monotonic() - begun
-                if reader.at_end and waited_s > timeout_s:
+                if reading.complete and waited_s > timeout_s:
                     break
                 if waited_s > max(timeout_s, self._connection.timeout_s):
-                    raise self._connection.away(f"reading {self._place.topic}", reader.last_error)
-        return view
+                    raise self._connection.away(f"reading {self._place.topic}", reading.last_error)
+            return reading.view
+
+    @contextmanager
+    def _reading(self) -> Iterator[JobsReading]:
+        bounds = self._cluster.bounds([self._place])[self._place]
+        with PartitionReader(self._connection, {self._place: bounds.low}) as reader:
+            yield JobsReading(reader, bounds.end)
+
+
+class JobsReading:
+    """The jobs topic from its beginning on, folded into ``view``.
+
+    ``end`` is where it ended when the reading began. The view is ``complete`` once all that stood before it
+    was read; until then it shows history: a feed that was dropped and created anew, say.
+    """
+
+    def __init__(self, reader: PartitionReader, end: int) -> None:
+        self._reader = reader
+        self._end = end
+        self.view = JobsView()
+        self.complete = False
+
+    @property
+    def last_error(self) -> str:
+        """What the broker's client complained of last."""
+        return self._reader.last_error
+
+    def poll(self, timeout_s: float = POLL_S) -> None:
+        """Take in what has come, at the latest after ``timeout_s``.
+
+        Raises ``StateError`` for records of a newer version.
+        """
+        for record in self._reader.poll(timeout_s):
+            self.view.apply(record.key or b"", record.value)
+            self.complete |= record.offset + 1 >= self._end
+        # The last offset may have no record; but a reader finds an end only where nothing came for a moment.
+        self.complete |= self._reader.at_end
 
 
 class FeedWatch:
-    """One feed as its records come. Close it, or use it in a ``with``.
+    """One feed as its records come."""
 
-    ``end`` is where the topic of jobs ended at the beginning. What stands before it is history: a feed that
-    was dropped and created anew, say.
-    """
-
-    def __init__(self, reader: PartitionReader, feed_id: FeedId, end: int) -> None:
-        self._reader = reader
+    def __init__(self, reading: JobsReading, feed_id: FeedId) -> None:
+        self._reading = reading
         self._feed_id = feed_id
-        self._end = end
-        self._past_history = False
-        self._view = JobsView()
 
     def look(self) -> FeedView | None:
         """The feed as far as its records have come in; waits for nothing. ``None`` amid the history.
 
         Raises ``StateError`` for records of a newer version.
         """
-        for record in self._reader.poll(0):
-            self._view.apply(record.key or b"", record.value)
-            self._past_history |= record.offset + 1 >= self._end
-        # The last offset may have no record; but a reader finds an end only where nothing came for a moment.
-        self._past_history |= self._reader.at_end
-        return self._view[self._feed_id] if self._past_history else None
-
-    def close(self) -> None:
-        """Let go of the broker."""
-        self._reader.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self._reading.poll(0)
+        return self._reading.view[self._feed_id] if self._reading.complete else None

@@ -15,7 +15,8 @@ from tidegate.errors import InputError
 from tidegate.verify import TopicPartition, TopicRecord
 
 _FETCHED_RECORDS: Final = 1_000
-_POLL_S: Final = 0.2  # bounds how late a key press or an elapsed wait is noticed
+#: How long to wait for records, in seconds: it bounds how late a key press or an elapsed wait is noticed.
+POLL_S: Final = 0.2
 
 
 class PartitionReader:
@@ -49,7 +50,7 @@ class PartitionReader:
         """Whether every partition was at its end when last heard of."""
         return not self._unfinished
 
-    def poll(self, timeout_s: float = _POLL_S) -> list[TopicRecord]:
+    def poll(self, timeout_s: float = POLL_S) -> list[TopicRecord]:
         """What has come in, at the latest after ``timeout_s``."""
         records = []
         messages = self._consumer.consume(_FETCHED_RECORDS, timeout=timeout_s)

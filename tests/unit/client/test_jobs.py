@@ -14,7 +14,7 @@ from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
-from tidegate.client.jobs import FeedWatch, Jobs, jobs_topic
+from tidegate.client.jobs import FeedWatch, Jobs, JobsReading, jobs_topic
 from tidegate.client.reader import PartitionReader
 from tidegate.errors import InputError, RetryError
 from tidegate.verify import TopicPartition
@@ -118,8 +118,8 @@ class Busy(PartitionReader):
 def test_a_watch_need_not_see_the_end_of_a_busy_topic(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:
     jobs.create(definition())
     tell(broker.bootstrap, app_id, running())
-    reader = Busy(KafkaConnection(broker.bootstrap), {TopicPartition(jobs_topic(app_id), 0): 0})
-    with FeedWatch(reader, ID, end=2) as feed:
+    with Busy(KafkaConnection(broker.bootstrap), {TopicPartition(jobs_topic(app_id), 0): 0}) as reader:
+        feed = FeedWatch(JobsReading(reader, end=2), ID)
         while (seen := feed.look()) is None:
             pass
     assert seen.status is FeedState.RUNNING
