@@ -80,6 +80,12 @@ class InFlightBatches:
         self._flights.append(flight)
         self._changed.set()
 
+    def drop_uncommitted(self) -> None:
+        """Forget the batches that were not taken; nothing of them is durable, so the next owner repeats them."""
+        while len(self._flights) > self._taken:
+            self._flights.pop()
+        self._changed.set()
+
     def end(self) -> None:
         """Nothing more will be added."""
         self._ended = True

@@ -145,7 +145,8 @@ class Pipeline:
 
         A batch that waits for a schema registry was never in flight: it is given up, for that could be long.
         Rows of feeds that are detached are given up, and a sink that does not follow has its feeds detached,
-        at the latest when the time for it runs out.
+        at the latest when the time for it runs out. With a batch that is given up nothing can be detached any
+        more, for that is a step: then what waits for such a sink is given up as well.
         """
         self._draining = True
         self.outlets.let_go()
@@ -177,6 +178,9 @@ class Pipeline:
     async def _step_outlet(self) -> InFlight | None:
         """Steps K2 and K4 to K6, whether there is room or not: the sink of a feed follows, or does not."""
         match self.outlets.look():
+            case Change.DETACH, _ if self._stepper.abandoned:  # to detach is a step
+                self.in_flight.drop_uncommitted()
+                return None
             case Change.DETACH, feed_id:
                 return await self._detach(feed_id)
             case Change.ATTACH, feed_id if not self._draining and self.processor.is_spooling(feed_id):
@@ -243,6 +247,7 @@ class Pipeline:
         if wanted:
             answers = await self._answers(wanted)
             if answers is None:
+                self._stepper.give_up()
                 return None
             await self._stepper.settle(answers, result)
         return InFlight(result, self.outlets.barriers(result.outputs), end)

@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeVar, TypeVarTuple
 
 from app.framing import Answer, FeedProcessor, Framing, Wanted
 from tidegate.changefeed.feed import FeedId
+from tidegate.errors import StateError
 from tidegate.processor.batch import ControlRecord, ExchangeRecord, LogRecord, PartitionCheckpoint, StepResult
 from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Offset
@@ -59,6 +60,8 @@ class Stepper:
         self._thread = thread
         self._clock = clock
         self._committed = 0
+        #: Whether the processor is ahead of everything that will ever be durable: no step may follow.
+        self.abandoned = False
         self._status_behind = False
         self._status_due = 0.0
         #: As of a step that is a second old at most, once ``look`` was called when it was due.
@@ -67,13 +70,25 @@ class Stepper:
     async def step(
         self, step: Callable[[ArgumentT], StepResult], argument: ArgumentT
     ) -> tuple[StepResult, list[Wanted]]:
-        """Run a step of the processor; returns with its result the ids that rows of it still wait for."""
+        """Run a step of the processor; returns with its result the ids that rows of it still wait for.
+
+        Raises ``StateError`` once a result was given up.
+        """
+        if self.abandoned:
+            raise StateError("a step was given up, and what the next one changes would be durable without it")
         told = partial(self._tell, self._committed, step)
         return await self.in_thread(self._run, told, argument)
 
     async def settle(self, answers: Mapping[FeedId, Answer], result: StepResult) -> None:
         """Put the ids that have come into the rows of the last step."""
         await self.in_thread(self._settle, answers, result)
+
+    def give_up(self) -> None:
+        """Nothing of the last step's result is made durable; the next owner repeats its batch.
+
+        The state is not what it was before it: a result of any later step would say that the batch was done.
+        """
+        self.abandoned = True
 
     async def full_checkpoint(self) -> StepResult:
         """The whole checkpoint, as of the last step."""

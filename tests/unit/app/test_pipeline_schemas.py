@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from app.fetched import FetchedBatch
 from app.framing import Wanted
 from app.pipeline import Limits, Pipeline, Threads
-from app.sink import Barrier
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at, update_of
 from tests.logs import Record
 from tests.unit.app.hand_ids import HandIds
 from tests.unit.app.hand_limits import PATIENT
+from tests.unit.app.hand_store import HandSink, HandStore, HandValve
 from tests.unit.app.test_pipeline import InPlace, settle
-from tests.unit.processor.driving import StoredState, fold
 from tests.unit.processor.schemed import (
     COMPILE_ENCODER,
     REGISTRY,
@@ -30,7 +29,6 @@ from tests.unit.processor.schemed import (
     schemed_options,
 )
 from tidegate.changefeed.control import (
-    Ack,
     Active,
     ControlMessage,
     Failed,
@@ -40,7 +38,7 @@ from tidegate.changefeed.control import (
     Removed,
 )
 from tidegate.changefeed.feed import FeedEpoch
-from tidegate.processor.batch import ControlRecord, OutputRecord, StepResult
+from tidegate.processor.batch import ControlRecord
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.reference import ReferenceEngine
@@ -78,69 +76,11 @@ def schemed_format(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(COMPILE_ENCODER, compile_schemed)
 
 
-class _Sink:
-    """Keeps every row, and acknowledges at once unless told to wait."""
-
-    def __init__(self, *, waits: bool = False) -> None:
-        self.rows: list[OutputRecord] = []
-        self._waits = waits
-        self._unacknowledged: list[Barrier] = []
-
-    def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
-        self.rows += rows[first:]
-        self._unacknowledged += [barrier] * len(rows[first:])
-        if not self._waits:
-            self.acknowledge()
-        return len(rows)
-
-    def acknowledge(self) -> None:
-        """Every row so far."""
-        waiting, self._unacknowledged = self._unacknowledged, []
-        for barrier in waiting:
-            barrier.delivered(None, None)
-
-    @property
-    def topics(self) -> list[str]:
-        """Where rows went, in order."""
-        return [row.topic for row in self.rows]
-
-
-class _Store:
-    """What is durable of the partition."""
-
-    def __init__(self) -> None:
-        self.results: list[StepResult] = []
-        self.state: StoredState = {}
-
-    def commit(self, results: Sequence[StepResult]) -> None:
-        self.results += results
-        for result in results:
-            self.state = fold(self.state, result.changes)
-
-    @property
-    def offsets(self) -> list[int]:
-        """The log positions that were committed, in order."""
-        return [int(result.offset) for result in self.results if result.offset is not None]
-
-    @property
-    def acks(self) -> list[Ack]:
-        """What was answered."""
-        return [ack for result in self.results for ack in result.acks]
-
-
-class _Valve:
-    def halt(self) -> None:
-        pass
-
-    def proceed(self) -> None:
-        pass
-
-
 class _Owner:
     """A pipeline of the partition on what is durable, from its opening to its drain."""
 
     def __init__(
-        self, ids: HandIds, sink: _Sink, store: _Store, *, inflight: int = 3, present: int = 0
+        self, ids: HandIds, sink: HandSink, store: HandStore, *, inflight: int = 3, present: int = 0
     ) -> None:
         self.ids, self.sink, self.store = ids, sink, store
         rows = ((table, key, value) for (table, key), value in store.state.items())
@@ -152,7 +92,7 @@ class _Owner:
             self.processor,
             store,
             lambda _: sink,
-            _Valve(),
+            HandValve(),
             Threads(InPlace(), InPlace()),
             limits,
             schema_ids=ids,
@@ -186,7 +126,7 @@ class _Owner:
 
 async def _begun(*, waits: bool = False, inflight: int = 3) -> _Owner:
     """A partition with both feeds that has read up to the first row, and waits for its schemas."""
-    owner = _Owner(HandIds(), _Sink(waits=waits), _Store(), inflight=inflight)
+    owner = _Owner(HandIds(), HandSink(waits=waits), HandStore(), inflight=inflight)
     await owner.tell(_SCHEMED, _JSON)
     await owner.offer(3)
     return owner
@@ -437,7 +377,7 @@ def test_the_control_position_passes_over_nothing_that_still_waits() -> None:
     """A registration waits for the present, others do not: it is the last repetition that is read again."""
 
     async def scenario() -> None:
-        owner = _Owner(HandIds(), _Sink(), _Store(), present=3)
+        owner = _Owner(HandIds(), HandSink(), HandStore(), present=3)
         third = activation([_OLD.descriptor], feed_id="third")
         await owner.tell(Register(third.definition), _JSON, Register(third.definition))
         assert owner.processor.next_control_offset == 2, "behind the one, before the other"
@@ -453,7 +393,7 @@ def test_the_control_position_passes_over_nothing_that_still_waits() -> None:
 
 def test_a_registration_that_was_overtaken_is_taken_up_where_it_was_repeated() -> None:
     async def scenario() -> None:
-        owner = _Owner(HandIds(), _Sink(), _Store(), present=3)
+        owner = _Owner(HandIds(), HandSink(), HandStore(), present=3)
         third = activation([_OLD.descriptor], feed_id="third")
         await owner.tell(Register(third.definition), _JSON, Register(third.definition))
         await owner.offer(4)
@@ -479,7 +419,7 @@ def test_a_feed_that_failed_in_the_step_waits_for_no_registry(known: bool) -> No
     """Its rows before the fault are written only if that needs no question."""
 
     async def scenario() -> None:
-        owner = _Owner(HandIds(lambda _: known), _Sink(), _Store())
+        owner = _Owner(HandIds(lambda _: known), HandSink(), HandStore())
         await owner.tell(_SCHEMED, activation([_OTHER.descriptor], feed_id="beside"))
         records = _unwritable()
         owner.pipeline.offer(FetchedBatch("log", 0, 0, len(records), len(records), records))
@@ -505,7 +445,7 @@ def test_of_two_feeds_that_wait_each_has_its_own_answer() -> None:
     async def scenario() -> None:
         other_options = schemed_options("o-")
         other = activation([_OLD.descriptor], other_options, feed_id="other")
-        owner = _Owner(HandIds(), _Sink(), _Store())
+        owner = _Owner(HandIds(), HandSink(), HandStore())
         await owner.tell(_SCHEMED, other)
         await owner.offer(3)
         assert {feed_id for _, feed_id, _ in owner.ids.asked} == {"schemed", "other"}, "both are asked for"
@@ -535,7 +475,7 @@ def _expected() -> dict[tuple[str, int, bytes], list[bytes | None]]:
     return _by_key((topic, partition, key, value) for topic, partition, key, value in rows if key is not None)
 
 
-def _written(sink: _Sink) -> dict[tuple[str, int, bytes], list[bytes | None]]:
+def _written(sink: HandSink) -> dict[tuple[str, int, bytes], list[bytes | None]]:
     return _by_key((row.topic, row.partition, row.key, row.value) for row in sink.rows)
 
 
@@ -565,7 +505,7 @@ def test_whatever_comes_in_whatever_order_the_output_is_the_reference_engines(
     """Records, ids, acknowledgements, releases and deaths: duplicates are exact, and nothing is missing."""
 
     async def scenario() -> None:
-        store, sink = _Store(), _Sink(waits=True)
+        store, sink = HandStore(), HandSink(waits=True)
         owner = _Owner(HandIds(), sink, store)
         await owner.tell(_SCHEMED, _JSON)
         for action, number in actions:
@@ -612,7 +552,7 @@ def test_whatever_is_refused_and_when_no_committed_checkpoint_names_a_feed_whose
     actions: list[tuple[str, int]],
 ) -> None:
     async def scenario() -> None:
-        store, sink = _Store(), _Sink()
+        store, sink = HandStore(), HandSink()
         owner = _Owner(HandIds(), sink, store)
         await owner.tell(_SCHEMED, _JSON)
         for action, number in actions:
@@ -627,7 +567,7 @@ def test_whatever_is_refused_and_when_no_committed_checkpoint_names_a_feed_whose
     _run(scenario)
 
 
-def _uncovered(sink: _Sink, store: _Store) -> list[tuple[str, int]]:
+def _uncovered(sink: HandSink, store: HandStore) -> list[tuple[str, int]]:
     """The rows, as topic and second, that a committed checkpoint speaks of and that nobody wrote."""
     written = {(row.topic, row.timestamp_ms) for row in sink.rows}
     topics = {_SCHEMED.feed_id: "s-plain", _JSON.feed_id: "plain"}
