@@ -81,7 +81,7 @@ class InFlightBatches:
         self._changed.set()
 
     def drop_uncommitted(self) -> None:
-        """Forget the batches that were not taken; nothing of them is durable, so the next owner repeats them."""
+        """Forget the batches that were not taken: nothing of them is durable, the next owner repeats them."""
         while len(self._flights) > self._taken:
             self._flights.pop()
         self._changed.set()
