@@ -350,10 +350,10 @@ class Run:
 
     def _calm_down(self) -> None:
         self._calm = True
-        self.network.calm = self.source.calm = True
+        self.network.calm = True
         for broker in self._brokers:
             broker.calm = True
-        self.source.simulation.stop()
+        self.source.calm_down()
         for host in self.hosts:
             if host.process is not None and host.process.paused:
                 assert host.member is not None

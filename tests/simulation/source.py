@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -15,6 +16,9 @@ from tidegate.errors import MalformedEntry
 from tidegate.raftlog.request import AdminRequest, Push, RangeRequest, Scan, decode_request
 
 _TICK_S: Final = 0.03
+#: In the end. Many ranges with a heartbeat of 100 ms write about as many records as a worker steps that takes
+#: them one by one, and whatever is scanned for stands behind all that it has left undone.
+_CALM_HEARTBEAT_MS: Final = 1_000
 
 
 class _LogTopic:
@@ -62,11 +66,19 @@ class Source:
         self._rng = Random(f"{seed}:source")
         self._read = [0] * options.partitions
         self._lost, self._late = lost, late
-        self.calm = False
+        self._calm = False
         #: While it is set, no transaction starts.
         self.waits = False
         self.pushes = self.scans = 0
         self._tick()
+
+    def calm_down(self) -> None:
+        """From now on every request is answered soon, and nothing is begun but heartbeats."""
+        self._calm = True
+        options = self.simulation.options
+        heartbeat_ms = max(options.heartbeat_ms, _CALM_HEARTBEAT_MS)
+        self.simulation.options = replace(options, heartbeat_ms=heartbeat_ms)
+        self.simulation.stop()
 
     def _tick(self) -> None:
         now_ns = self._base_ns + int(self._scheduler.now * 1e9)
@@ -88,9 +100,9 @@ class Source:
         if request is None:
             return
         drawn = self._rng.random()
-        if not self.calm and drawn < self._lost:
+        if not self._calm and drawn < self._lost:
             return
-        late = not self.calm and drawn < self._lost + self._late
+        late = not self._calm and drawn < self._lost + self._late
         delay = self._rng.random() * (10.0 if late else 0.05)
         self._scheduler.after(delay, lambda: self._answer(request))
         if late:
