@@ -89,11 +89,11 @@ class Scenario:
         return {f"TIDEGATE_{field.upper()}": str(value) for field, value in values.items()}
 
     def start_worker(
-        self, name: str = "w0", arguments: Sequence[str] = FAUST, **settings: Any
+        self, name: str = "w0", arguments: Sequence[str] = FAUST, *, fresh: bool = False, **settings: Any
     ) -> WorkerProcess:
-        """Start a worker with a data directory of its own, by ``name``."""
+        """Start a worker with a data directory of its own, by ``name``; see `WorkerProcess` for ``fresh``."""
         home = self.directory / name / self.app_id
-        worker = WorkerProcess(home, self.settings(name, **settings), arguments, name)
+        worker = WorkerProcess(home, self.settings(name, **settings), arguments, name, fresh=fresh)
         self.workers.append(worker)
         return worker
 

@@ -48,7 +48,7 @@ def test_a_changelog_that_forgets_is_refused(scenario: Scenario) -> None:
 
 
 def test_settings_at_fault_are_named(scenario: Scenario) -> None:
-    worker = scenario.start_worker(batch_records=0)
+    worker = scenario.start_worker(fresh=True, batch_records=0)
     assert worker.wait() == EXIT_REFUSED
     assert "batch_records" in worker.text
     assert "Traceback" not in worker.text

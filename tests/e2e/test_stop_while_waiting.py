@@ -33,13 +33,13 @@ def stops_cleanly(worker: WorkerProcess) -> None:
 
 
 def test_a_worker_that_waits_for_the_log_stops_cleanly(no_log: Scenario) -> None:
-    worker = no_log.start_worker()
+    worker = no_log.start_worker(fresh=True)
     worker.wait_for("waiting for the log topic")
     stops_cleanly(worker)
 
 
 def test_a_worker_that_waits_for_the_broker_stops_cleanly(no_log: Scenario) -> None:
-    worker = no_log.start_worker(bootstrap_servers=f"127.0.0.1:{choose_port()}")
+    worker = no_log.start_worker(fresh=True, bootstrap_servers=f"127.0.0.1:{choose_port()}")
     worker.wait_for("waiting for Kafka")
     stops_cleanly(worker)
 

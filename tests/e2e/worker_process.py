@@ -14,28 +14,37 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from stack.places import CHECKOUT
+from tests.e2e.forked_python import ForkedPython
 
 FAUST: Final = ("-m", "faust", "-A", "app.main", "worker")
 _LOOK_AGAIN_S: Final = 0.05
 
 
 class WorkerProcess:
-    """``python`` with ``arguments``, by default the Faust worker, in the environment of ``settings``."""
+    """``python`` with ``arguments``, by default the Faust worker, in the environment of ``settings``.
+
+    ``fresh`` for an interpreter that has imported nothing yet, as an operator's; see `ForkedPython`.
+    """
 
     def __init__(
-        self, home: Path, settings: Mapping[str, str], arguments: Sequence[str] = FAUST, name: str = "worker"
+        self,
+        home: Path,
+        settings: Mapping[str, str],
+        arguments: Sequence[str] = FAUST,
+        name: str = "worker",
+        *,
+        fresh: bool = False,
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.log = home / f"{name}-{time.monotonic_ns()}.log"
+        self.log.touch()
         self.home = home
-        with self.log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, *arguments],
-                cwd=CHECKOUT,
-                env={**os.environ, **settings},
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+        environment = {**os.environ, **settings}
+        self._process: subprocess.Popen[bytes] | ForkedPython = (
+            _fresh_python(arguments, environment, self.log)
+            if fresh
+            else ForkedPython(arguments, environment, self.log)
+        )
 
     @property
     def text(self) -> str:
@@ -109,3 +118,16 @@ class WorkerProcess:
         if self.running:
             self.resume()
             self.kill()
+
+
+def _fresh_python(
+    arguments: Sequence[str], environment: Mapping[str, str], log: Path
+) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=CHECKOUT,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )

@@ -1,0 +1,89 @@
+"""Worker processes that need not import the worker: each is forked from one process that has done so.
+
+To import what a worker is made of takes a second and a half of processor time, more than most tests need of
+it afterwards. So the first worker of a test process has a process started that imports it and does nothing
+else; every worker is a fork of that one, with an environment, arguments, signals, output and an exit status
+of its own, as when ``python -m`` starts it. The import runs no thread, reads no setting, connects to nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.machinery import PathFinder
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+import faust
+
+from stack.places import CHECKOUT
+
+#: What a worker imports; Faust looks for its commands only when it is called.
+_IMPORTED: Final = ["app.main", "app.worker", "faust.cli.faust", "faust.cli.worker", __name__]
+
+_FORKS: Final = get_context("forkserver")
+_FORKS.set_forkserver_preload(_IMPORTED)
+
+
+class ForkedPython:
+    """``python`` with ``arguments``, a module's, in the checkout; to be used as a `subprocess.Popen`."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        """Start it; what it writes is appended to ``log``. It does not outlive this process's orderly end."""
+        self.args = tuple(arguments)
+        self._process = _FORKS.Process(target=_run, args=(self.args, dict(environment), log), daemon=True)
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; the negative signal number if a signal ended it."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """The same."""
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status, once it has ended. Raises `subprocess.TimeoutExpired`."""
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return self.returncode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it without warning."""
+        self.send_signal(signal.SIGKILL)
+
+
+def _run(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(CHECKOUT)
+    with log.open("ab") as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    # Faust puts an object without a specification into the place of its module; `runpy` looks for it there.
+    faust.__spec__ = PathFinder.find_spec("faust")
+    _, module, *rest = arguments  # -m
+    sys.argv = [module, *rest]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
