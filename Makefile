@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Test processes, a broker for each; whoever is done first takes over half of what another has left. End-to-end
-# tests wait more than they compute, so three keep two cores busy.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal --durations 40 --durations-min 2
+# Test processes, with one broker for all; whoever is done first takes over half of what another has left.
+# End-to-end tests wait twice as long as they compute, so four keep two cores busy.
+PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations 40 --durations-min 2
 SOURCES := tidegate app agents tables schemas sim stack tests bench examples
 
 .PHONY: help setup demo demo-connect demo-chaos test unit soak lint format types proto bench stack-up stack-down ci clean

@@ -9,12 +9,17 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import wait
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from hypothesis import settings
 
 from stack.kafka import KafkaBroker
 from tests.dealing import dealt
+from tests.shared_broker import BrokerHost, shared_broker
 
 # No deadline: on a machine that also runs a broker, a slow example says nothing about the code.
 # The blob reproduces a failure anywhere with one line.
@@ -26,7 +31,11 @@ settings.load_profile(os.environ.get("TIDEGATE_HYPOTHESIS", "fast"))
 # broker takes 5 s of processor time to start, with it 9.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
+_HOST: Final = pytest.StashKey[BrokerHost]()
+_ADDRESS: Final = "broker_host"
+
 _SLOW_S, _BROKER_S = 20, 3
+_TOGETHER_S = 0.15  # a minute for what they share, and next to nothing for each
 
 
 @pytest.hookimpl(trylast=True)  # when the tests that are not asked for are gone
@@ -34,27 +43,67 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Among several processes the tests are in an order that keeps all of them busy to the end."""
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
     if processes > 1:
-        items[:] = dealt(items, processes, lambda item: item.path, _seconds)
+        items[:] = dealt(items, processes, _kept_together, _seconds)
 
 
-def _seconds(item: pytest.Item) -> int:
+def _kept_together(item: pytest.Item) -> Path:
+    """What tests have in common that share servers, or what one of them made for all."""
+    return item.path.parent if item.get_closest_marker("together") else item.path
+
+
+def _seconds(item: pytest.Item) -> float:
+    if item.get_closest_marker("together"):
+        return _TOGETHER_S
     if item.get_closest_marker("slow"):
         return _SLOW_S
     return _BROKER_S if item.get_closest_marker("broker") else 0
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """A test process is told whom to ask for the broker."""
+    if _HOST not in node.config.stash:
+        node.config.stash[_HOST] = BrokerHost()
+    node.workerinput[_ADDRESS] = node.config.stash[_HOST].address
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """All test processes have ended."""
+    if (host := config.stash.get(_HOST, None)) is not None:
+        host.close()
+
+
 @pytest.fixture(scope="session")
-def broker() -> Iterator[KafkaBroker]:
+def broker(request: pytest.FixtureRequest) -> Iterator[KafkaBroker]:
     """A real broker: started for the first test that asks for it, stopped after the last test.
 
-    It is shared: tests that stop, freeze or kill a broker start a `KafkaBroker` of their own.
+    It is shared, with other processes too: tests that stop, freeze or kill a broker start a `KafkaBroker` of
+    their own.
     """
+    told = getattr(request.config, "workerinput", {})
+    if _ADDRESS in told:
+        yield shared_broker(told[_ADDRESS])
+        return
     with KafkaBroker() as running:
         yield running
 
 
 @pytest.fixture
-def topic_prefix(request: pytest.FixtureRequest) -> str:
-    """A prefix for topics, groups and transactional ids that no other test or run uses."""
+def topic_prefix(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A prefix for topics, groups and transactional ids that no other test or run uses.
+
+    Topics of the shared broker that begin so end with the test: clients ask for all topics when they begin,
+    and are to be told of few.
+    """
     name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)[:40].strip("-")
-    return f"{name}-{uuid.uuid4().hex[:8]}-"
+    prefix = f"{name}-{uuid.uuid4().hex[:8]}-"
+    yield prefix
+    if "broker" in request.fixturenames:
+        _delete_topics(request.getfixturevalue("broker").bootstrap, prefix)
+
+
+def _delete_topics(bootstrap: str, prefix: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    names = [name for name in admin.list_topics(timeout=30).topics if name.startswith(prefix)]
+    if names:
+        wait([*admin.delete_topics(names).values()])

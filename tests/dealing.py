@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def dealt(
-    tests: Sequence[T], processes: int, file_of: Callable[[T], Hashable], seconds: Callable[[T], int]
+    tests: Sequence[T], processes: int, file_of: Callable[[T], Hashable], seconds: Callable[[T], float]
 ) -> list[T]:
     """The same tests, in ``processes`` parts one after another.
 
@@ -34,10 +34,10 @@ def dealt(
     return [*order, *quick]
 
 
-def _shared_out(files: Iterable[list[T]], processes: int, seconds: Callable[[T], int]) -> list[list[T]]:
+def _shared_out(files: Iterable[list[T]], processes: int, seconds: Callable[[T], float]) -> list[list[T]]:
     """The longest file first, each to the process that has the least by then."""
 
-    def total(tests: Iterable[T]) -> int:
+    def total(tests: Iterable[T]) -> float:
         return sum(map(seconds, tests))
 
     hands: list[list[T]] = [[] for _ in range(processes)]

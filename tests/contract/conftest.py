@@ -30,7 +30,7 @@ def _faust(request: pytest.FixtureRequest) -> Engine:
     scope="session",
     params=[
         pytest.param(_reference, id="reference"),
-        pytest.param(_faust, id="faust", marks=pytest.mark.broker),
+        pytest.param(_faust, id="faust", marks=[pytest.mark.broker, pytest.mark.together]),
     ],
 )
 def outputs(request: pytest.FixtureRequest) -> Outputs:

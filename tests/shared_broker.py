@@ -1,0 +1,80 @@
+"""One broker for all test processes: the process that shares the tests out starts it for the first that asks.
+
+A broker takes six seconds of processor time to start, and half a second in each twenty that nobody uses it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from multiprocessing.connection import Client, Listener
+from pathlib import Path
+from threading import Lock, Thread
+from typing import NoReturn
+
+from stack.errors import StackError
+from stack.kafka import KafkaBroker
+
+
+class SharedBroker(KafkaBroker):
+    """A broker that another process has started, by its address: not to be stopped, frozen or killed."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = self.address = bootstrap
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"other tests use this broker: for {name}, start a KafkaBroker of your own")
+
+
+class BrokerHost:
+    """Starts a broker once somebody asks, and stops it when it is closed.
+
+    Attributes:
+        address: where `shared_broker` asks, a path.
+    """
+
+    def __init__(self) -> None:
+        self._home = tempfile.TemporaryDirectory(prefix="tidegate-broker-host-")
+        self.address = str(Path(self._home.name) / "socket")
+        self._listener = Listener(self.address, "AF_UNIX")
+        self._starting = Lock()
+        self._broker: KafkaBroker | None = None
+        Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        """Stop the broker, if one was asked for."""
+        self._listener.close()
+        with self._starting:
+            if self._broker is not None:
+                self._broker.close()
+        self._home.cleanup()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                asking = self._listener.accept()
+            except OSError:
+                return  # closed
+            with asking, suppress(OSError):  # who asked may have died
+                asking.send(self._answer())
+
+    def _answer(self) -> str | StackError:
+        try:
+            return self._bootstrap()
+        except StackError as error:
+            return error
+
+    def _bootstrap(self) -> str:
+        with self._starting:
+            if self._broker is None:
+                self._broker = KafkaBroker().__enter__()
+            return self._broker.bootstrap
+
+
+def shared_broker(host_address: str) -> SharedBroker:
+    """The broker of a `BrokerHost`, once it answers. Raises the `StackError` that it does not start for."""
+    with Client(host_address, "AF_UNIX") as host:
+        answer = host.recv()
+    if isinstance(answer, StackError):
+        raise answer
+    return SharedBroker(answer)

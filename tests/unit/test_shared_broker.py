@@ -1,0 +1,69 @@
+"""The broker of all test processes."""
+
+from __future__ import annotations
+
+from multiprocessing.connection import Client
+
+import pytest
+
+from stack.errors import ServerFailed
+from stack.kafka import KafkaBroker
+from tests import shared_broker as module
+from tests.shared_broker import BrokerHost, SharedBroker, shared_broker
+
+
+class Counted:
+    """In the place of a broker: who asks for one does not look at what it is."""
+
+    running = 0
+    fails = False
+
+    def __init__(self) -> None:
+        self.bootstrap = "127.0.0.1:9092"
+
+    def __enter__(self) -> Counted:
+        if Counted.fails:
+            raise ServerFailed("no memory")
+        Counted.running += 1
+        return self
+
+    def close(self) -> None:
+        Counted.running -= 1
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> BrokerHost:
+    monkeypatch.setattr(module, "KafkaBroker", Counted)
+    monkeypatch.setattr(Counted, "running", 0)
+    return BrokerHost()
+
+
+def test_the_first_who_asks_has_it_started_and_the_others_get_the_same(host: BrokerHost) -> None:
+    assert Counted.running == 0
+    assert {shared_broker(host.address).bootstrap for _ in range(3)} == {"127.0.0.1:9092"}
+    assert Counted.running == 1
+    host.close()
+    assert Counted.running == 0
+
+
+def test_whom_nobody_asked_has_nothing_to_stop(host: BrokerHost) -> None:
+    host.close()
+    assert Counted.running == 0
+    with pytest.raises(OSError):  # noqa: PT011 - which one is the system's affair
+        Client(host.address, "AF_UNIX")
+
+
+def test_who_asks_is_told_why_it_does_not_start(host: BrokerHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counted, "fails", True)
+    with pytest.raises(ServerFailed, match="no memory"):
+        shared_broker(host.address)
+    monkeypatch.setattr(Counted, "fails", False)
+    assert shared_broker(host.address).bootstrap
+    host.close()
+
+
+@pytest.mark.parametrize("name", ["start", "stop", "kill", "pause", "resume", "close"])
+def test_it_is_not_for_one_test_to_end(name: str) -> None:
+    broker: KafkaBroker = SharedBroker("127.0.0.1:9092")
+    with pytest.raises(AttributeError, match="start a KafkaBroker of your own"):
+        getattr(broker, name)()
