@@ -6,6 +6,9 @@ STAMP := $(VENV)/.installed
 # Test processes, with one broker for all; whoever is done first takes over half of what another has left.
 # End-to-end tests wait twice as long as they compute, so four keep two cores busy.
 PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations 40 --durations-min 2
+# Hundreds of processes import the same modules: compiled once, whatever the environment says. Test processes
+# take 6 s each to collect the tests then, and 16 otherwise.
+unexport PYTHONDONTWRITEBYTECODE
 SOURCES := tidegate app agents tables schemas sim stack tests bench examples
 
 .PHONY: help setup demo demo-connect demo-chaos test unit soak lint format types proto bench stack-up stack-down ci clean
