@@ -35,12 +35,13 @@ class FeedEnd:
         self._now = now
         self._known_at: float | None = None  # that the feed has ended
         self._last_record_at = 0.0
-        #: Whether nothing came for ``SILENCE_S`` once the end was known.
-        self.silent = False
+        self._is_silent = False  # nothing came for ``SILENCE_S`` once the end was known
+        self._is_late = False  # the end has been known for ``AT_MOST_S``
 
     def record_came(self) -> None:
-        """Note that a record of the feed's topics was read."""
+        """Note that a record of the feed's topics was read, also when they are followed no longer."""
         self._last_record_at = self._now()
+        self._is_silent = False
 
     def reached(self) -> bool:
         """Whether to stop following. To be asked again and again, with all records noted in between."""
@@ -53,8 +54,9 @@ class FeedEnd:
         now = self._now()
         if self._known_at is None:
             self._known_at = now
-        self.silent = now - max(self._known_at, self._last_record_at) >= SILENCE_S
-        return self.silent or now - self._known_at >= AT_MOST_S
+        self._is_silent = now - max(self._known_at, self._last_record_at) >= SILENCE_S
+        self._is_late = now - self._known_at >= AT_MOST_S
+        return self._is_silent or self._is_late
 
     def state(self) -> FeedState:
         """The feed's state as workers stored it: one whose drop is only wished for goes on as it was."""
@@ -68,6 +70,7 @@ class FeedEnd:
 
     def outlook(self) -> str:
         """What may still come of a feed that has failed or was dropped, as the rest of a sentence."""
-        if self.silent:
+        if self._is_silent:
             return f"nothing has come for {SILENCE_S:g} s; a worker that has not heard of it may still write"
-        return f"rows still came {AT_MOST_S:g} s later; more may follow until every worker has heard of it"
+        when = f"still came {AT_MOST_S:g} s later" if self._is_late else "came to the last"
+        return f"rows {when}; more may follow until every worker has heard of it"

@@ -74,6 +74,17 @@ def test_each_record_begins_the_silence_anew() -> None:
     assert followed.reached_after(SILENCE_S)
 
 
+def test_nothing_is_called_silent_of_which_rows_were_read_on_to_the_end() -> None:
+    """What had come while nobody looked is read when the topics are followed no longer."""
+    followed = Followed(_DROPPED)
+    assert not followed.reached_after(0)
+    assert followed.reached_after(SILENCE_S)
+    followed.end.record_came()
+    assert (
+        followed.end.outlook() == "rows came to the last; more may follow until every worker has heard of it"
+    )
+
+
 def test_topics_that_are_not_silent_are_given_up_in_the_end() -> None:
     followed = Followed(failed("no such column"))
     seconds = 0
