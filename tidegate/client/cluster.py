@@ -50,8 +50,7 @@ class Cluster:
 
     def partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
         """The partition count of each topic. ``InputError`` names those that do not exist."""
-        with self._connection.asking("listing topics"):
-            known = self._admin.list_topics(timeout=self._connection.timeout_s).topics
+        known = self._topics()
         wanted = list(dict.fromkeys(topics))
         missing = [topic for topic in wanted if topic not in known]
         if missing:
@@ -59,6 +58,11 @@ class Cluster:
                 f"Kafka at {self._connection.bootstrap_servers} has no topic {', '.join(missing)}."
             )
         return {topic: len(known[topic].partitions) for topic in wanted}
+
+    def existing(self, topics: Iterable[str]) -> list[str]:
+        """Those of the topics that the cluster has, each once."""
+        known = self._topics()
+        return [topic for topic in dict.fromkeys(topics) if topic in known]
 
     def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
         """Where each partition begins and ends now, as one moment: ends are asked for in one request."""
@@ -88,6 +92,12 @@ class Cluster:
             )
             for member in found.members
         )
+
+    def _topics(self) -> Mapping[str, Any]:
+        """The description of each topic of the cluster."""
+        with self._connection.asking("listing topics"):
+            topics: Mapping[str, Any] = self._admin.list_topics(timeout=self._connection.timeout_s).topics
+        return topics
 
     def _offsets(self, places: Iterable[TopicPartition], spec: Any) -> Mapping[TopicPartition, int]:
         asked = {confluent_kafka.TopicPartition(*place): spec for place in places}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from tidegate.changefeed.record import MarkerRecord, RecordDecoder, RowRecord
-from tidegate.client.cluster import Cluster, partitions_of
+from tidegate.client.cluster import Bounds, Cluster, partitions_of
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
-from tidegate.errors import MalformedRecord
+from tidegate.errors import InputError, MalformedRecord
 from tidegate.verify import TopicPartition, TopicRecord
 
 #: What a key with a schema begins with, and no JSON text does.
@@ -40,9 +41,9 @@ def tail_topics(
     """The records of topics; without ``follow`` up to where they ended at the call.
 
     With it, up to where they end once ``ended`` says that nothing more is waited for; it is asked several
-    times a second. Partitions interleave as they arrive. Raises ``InputError`` for a topic that does not
-    exist, ``BrokerUnavailable`` when Kafka does not answer; one that goes away while it is followed is waited
-    for.
+    times a second. Of topics that were deleted by then there is nothing more. Partitions interleave as they
+    arrive. Raises ``InputError`` for a topic that does not exist at the call, ``BrokerUnavailable`` when
+    Kafka does not answer; when it goes away while topics are followed it is waited for.
     """
     cluster = Cluster(connection)
     bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))
@@ -50,7 +51,7 @@ def tail_topics(
     starts = {place: each.end if at_end else each.low for place, each in bounds.items()}
     if follow:
         starts = yield from _follow(connection, starts, ended)
-        bounds = cluster.bounds(starts)
+        bounds = _bounds_left(cluster, starts)
     ends = {place: each.end for place, each in bounds.items() if starts[place] < each.end}
     # A reader of its own: one that has seen an end does not know of what was written behind it since.
     with PartitionReader(connection, starts) as reader:
@@ -68,6 +69,15 @@ def _follow(
                 nexts[TopicPartition(record.topic, record.partition)] = record.offset + 1
                 yield record
     return nexts
+
+
+def _bounds_left(cluster: Cluster, places: Collection[TopicPartition]) -> dict[TopicPartition, Bounds]:
+    """The bounds of the partitions that there are yet: who drops a feed may delete its topics at once."""
+    bounds: dict[TopicPartition, Bounds] = {}
+    for topic in cluster.existing(place.topic for place in places):
+        with suppress(InputError):  # it was deleted just now
+            bounds |= cluster.bounds(place for place in places if place.topic == topic)
+    return bounds
 
 
 def line_of(record: TopicRecord, decoder: RecordDecoder) -> str:

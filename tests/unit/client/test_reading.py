@@ -8,7 +8,7 @@ import pytest
 
 from stack.kafka import KafkaBroker
 from tests.unit.client.feeds import definition, failed
-from tests.unit.client.topics import create_topic, delete_before, write, write_transaction
+from tests.unit.client.topics import create_topic, delete_before, delete_topic, write, write_transaction
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_end import SILENCE_S, FeedEnd
@@ -130,6 +130,27 @@ def test_following_ends_behind_the_last_record_that_was_there_at_the_end(
 
     followed = list(tail_topics(connection, [topic], TailFrom.BEGINNING, follow=True, ended=ended))
     assert [texts(followed, partition) for partition in range(3)] == [["old", "last"], ["old"], ["last"]]
+
+
+def test_of_topics_that_are_deleted_at_the_end_there_is_nothing_more(
+    connection: KafkaConnection, topic: str
+) -> None:
+    """And what has come to the others is read."""
+    write(connection.bootstrap_servers, [record(topic, 0, "old")])
+    create_topic(connection.bootstrap_servers, deleted := f"{topic}-deleted")
+    looks = 0
+
+    def ended() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 5:
+            write(connection.bootstrap_servers, [record(deleted, 0, "gone"), record(topic, 1, "last")])
+            delete_topic(connection.bootstrap_servers, deleted)
+        return looks == 5
+
+    topics = [deleted, topic]
+    followed = list(tail_topics(connection, topics, TailFrom.BEGINNING, follow=True, ended=ended))
+    assert sorted(each.value or b"" for each in followed if each.topic == topic) == [b"last", b"old"]
 
 
 def test_rows_of_a_worker_that_has_not_heard_of_the_end_are_read(

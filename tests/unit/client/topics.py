@@ -18,6 +18,13 @@ def create_topic(bootstrap: str, topic: str, partitions: int = 1, **config: str)
         created.result()
 
 
+def delete_topic(bootstrap: str, topic: str) -> None:
+    """Delete a topic."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for deleted in admin.delete_topics([topic]).values():
+        deleted.result()
+
+
 def delete_before(bootstrap: str, topic: str, partition: int, offset: int) -> None:
     """Delete the beginning of a partition."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
