@@ -12,7 +12,7 @@ from tidegate.cli.connecting import app_id_option, kafka_options
 from tidegate.cli.failure import show_failure
 from tidegate.cli.reading import Asked, Reading, choose_reading, reading_options
 from tidegate.client.connection import KafkaConnection
-from tidegate.client.feed_end import FeedEnd
+from tidegate.client.followed_feed import FollowedFeed
 from tidegate.client.jobs import Jobs
 from tidegate.client.tail import TailFrom, line_of, tail_topics
 from tidegate.verify import TopicRecord
@@ -57,10 +57,10 @@ def tail(
         return
     id_ = feed_id(asked.feed_name)
     with Jobs(connection, app_id).watch(id_) as feed:
-        end = FeedEnd(feed.look)
-        records = tail_topics(chosen.connection, chosen.topics, start, follow=True, ended=end.reached)
-        if _print(chosen, records, limit, end.record_came):
-            _say_end(ctx, id_, end)
+        followed = FollowedFeed(feed.look)
+        records = tail_topics(chosen.connection, chosen.topics, start, follow=True, ended=followed.has_ended)
+        if _print(chosen, records, limit, followed.record_came):
+            _say_end(ctx, id_, followed)
 
 
 def _print(
@@ -83,12 +83,12 @@ def _print(
     return count != limit
 
 
-def _say_end(ctx: click.Context, id_: FeedId, end: FeedEnd) -> None:
-    match end.state():
+def _say_end(ctx: click.Context, id_: FeedId, followed: FollowedFeed) -> None:
+    match followed.state():
         case FeedState.FAILED:
-            show_failure(f"Feed {id_} has failed, and {end.outlook()}. The reason: {end.reason()}")
+            show_failure(f"Feed {id_} has failed, and {followed.outlook()}. The reason: {followed.reason()}")
             ctx.exit(1)
         case FeedState.SUCCEEDED:
             click.echo(f"Feed {id_} has succeeded: its scan is complete, with all rows written.", err=True)
         case _:
-            click.echo(f"Feed {id_} was dropped, and {end.outlook()}.", err=True)
+            click.echo(f"Feed {id_} was dropped, and {followed.outlook()}.", err=True)

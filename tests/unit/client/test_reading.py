@@ -11,7 +11,7 @@ from tests.unit.client.feeds import definition, failed
 from tests.unit.client.topics import create_topic, delete_before, delete_topic, write, write_transaction
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
-from tidegate.client.feed_end import SILENCE_S, FeedEnd
+from tidegate.client.followed_feed import SILENCE_S, FollowedFeed
 from tidegate.client.output import OutputTopics
 from tidegate.client.tail import TailFrom, tail_topics
 from tidegate.errors import BrokerUnavailable, InputError
@@ -167,11 +167,11 @@ def test_rows_of_a_worker_that_has_not_heard_of_the_end_are_read(
             write(connection.bootstrap_servers, [record(topic, 1, "late")])
         return FeedView(definition(), state=failed("no such column"))
 
-    end = FeedEnd(look, lambda: now_s)
+    feed = FollowedFeed(look, lambda: now_s)
     read = []
-    for each in tail_topics(connection, [topic], TailFrom.BEGINNING, follow=True, ended=end.reached):
+    for each in tail_topics(connection, [topic], TailFrom.BEGINNING, follow=True, ended=feed.has_ended):
         read.append(each)
-        end.record_came()
+        feed.record_came()
         now_s += SILENCE_S
     assert texts(read, 1) == ["late"]
 

@@ -10,7 +10,7 @@ from tests.unit.client.feeds import definition, failed, running, succeeded
 from tidegate.changefeed.feed import FeedState
 from tidegate.changefeed.job_records import DropRecord, StateRecord
 from tidegate.changefeed.jobs import FeedView
-from tidegate.client.feed_end import AT_MOST_S, SILENCE_S, FeedEnd
+from tidegate.client.followed_feed import AT_MOST_S, SILENCE_S, FollowedFeed
 
 _DROPPED = replace(running(), state=FeedState.DROPPED)
 
@@ -21,11 +21,11 @@ class Followed:
     def __init__(self, state: StateRecord | None = None) -> None:
         self.now_s = 1_000.0
         self.feed: FeedView | None = FeedView(definition(), state=state)
-        self.end = FeedEnd(lambda: self.feed, lambda: self.now_s)
+        self.watch = FollowedFeed(lambda: self.feed, lambda: self.now_s)
 
     def reached_after(self, seconds: float) -> bool:
         self.now_s += seconds
-        return self.end.reached()
+        return self.watch.has_ended()
 
 
 @pytest.mark.parametrize("state", [None, running()])
@@ -49,7 +49,7 @@ def test_a_drop_that_is_only_wished_for_is_no_end() -> None:
 
 def test_a_scan_that_is_complete_needs_no_silence() -> None:
     followed = Followed(succeeded())
-    followed.end.record_came()
+    followed.watch.record_came()
     assert followed.reached_after(0)
 
 
@@ -61,7 +61,7 @@ def test_the_silence_begins_when_the_end_is_known(state: StateRecord) -> None:
     assert not followed.reached_after(0)
     assert not followed.reached_after(SILENCE_S - 0.1)
     assert followed.reached_after(0.1)
-    assert "nothing has come for 2 s; a worker that has not heard of it may" in followed.end.outlook()
+    assert "nothing has come for 2 s; a worker that has not heard of it may" in followed.watch.outlook()
 
 
 def test_each_record_begins_the_silence_anew() -> None:
@@ -69,7 +69,7 @@ def test_each_record_begins_the_silence_anew() -> None:
     assert not followed.reached_after(0)
     for _ in range(10):
         followed.now_s += SILENCE_S - 0.1
-        followed.end.record_came()
+        followed.watch.record_came()
         assert not followed.reached_after(0)
     assert followed.reached_after(SILENCE_S)
 
@@ -79,10 +79,8 @@ def test_nothing_is_called_silent_of_which_rows_were_read_on_to_the_end() -> Non
     followed = Followed(_DROPPED)
     assert not followed.reached_after(0)
     assert followed.reached_after(SILENCE_S)
-    followed.end.record_came()
-    assert (
-        followed.end.outlook() == "rows came to the last; more may follow until every worker has heard of it"
-    )
+    followed.watch.record_came()
+    assert "rows came to the last; more may follow until every worker" in followed.watch.outlook()
 
 
 def test_topics_that_are_not_silent_are_given_up_in_the_end() -> None:
@@ -90,10 +88,10 @@ def test_topics_that_are_not_silent_are_given_up_in_the_end() -> None:
     seconds = 0
     while not followed.reached_after(0):
         followed.now_s += 1
-        followed.end.record_came()
+        followed.watch.record_came()
         seconds += 1
     assert seconds == AT_MOST_S
-    assert "rows still came 60 s later; more may follow" in followed.end.outlook()
+    assert "rows still came 60 s later; more may follow" in followed.watch.outlook()
 
 
 def test_a_feed_that_is_created_anew_is_followed_on() -> None:

@@ -15,7 +15,7 @@ SILENCE_S: Final = 2.0
 AT_MOST_S: Final = 60.0
 
 
-class FeedEnd:
+class FollowedFeed:
     """Tells whether to follow a feed's topics any longer.
 
     That a feed has *succeeded* is stored behind the acknowledgement of all of its rows
@@ -43,7 +43,7 @@ class FeedEnd:
         self._last_record_at = self._now()
         self._is_silent = False
 
-    def reached(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether to stop following. To be asked again and again, with all records noted in between."""
         state = self.state()
         if state not in ENDED:
