@@ -137,5 +137,6 @@ def _reserve(lagging: LaggingEvidence) -> str:
 
 
 def _so_too(cause: Cause, verb: str, partitions: list[int]) -> Finding:
+    which = "log partition" if len(partitions) == 1 else "log partitions"
     named = ", ".join(map(str, partitions))
-    return Finding(cause, f"So it {verb} in log partitions {named}.", {"partitions": partitions})
+    return Finding(cause, f"So it {verb} in {which} {named}.", {"partitions": partitions})

@@ -471,13 +471,16 @@ def test_what_keeps_a_lagging_feed_from_catching_up_is_told_as_well() -> None:
     assert explanation.findings[1].cause is Cause.QUARANTINED
 
 
-def test_of_many_partitions_where_a_feed_lags_some_are_told_in_full() -> None:
+@pytest.mark.parametrize(
+    ("count", "rest"), [(5, "log partitions 3, 4"), (4, "log partition 3")], ids=["several", "one"]
+)
+def test_of_many_partitions_where_a_feed_lags_some_are_told_in_full(count: int, rest: str) -> None:
     explanation = answer(
-        evidence(lagging=tuple(lagging(number, at(30)) for number in range(5))), Cause.LAGGING
+        evidence(lagging=tuple(lagging(number, at(30)) for number in range(count))), Cause.LAGGING
     )
     sentences = [each.sentence for each in explanation.findings if each.cause is Cause.LAGGING]
     assert len(sentences) == 4
-    assert sentences[-1] == "So it does in log partitions 3, 4."
+    assert sentences[-1] == f"So it does in {rest}."
 
 
 def test_a_feed_whose_scan_is_not_done_has_no_high_water() -> None:
