@@ -8,13 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
 
 from tidegate.changefeed.feed import FeedId
-
-#: A round over all partitions takes a fraction of a second, and the topics of a feed some seconds more. What
-#: takes longer than this waits for somebody who may never come.
-HELD_LIMIT_S: Final = 300.0
 
 
 class HoldClock:

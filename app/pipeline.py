@@ -20,13 +20,14 @@ from app.batch_queue import Batch, BatchQueue, Cut, Valve
 from app.ending import end_process
 from app.fetched import FetchedBatch
 from app.framing import Answer, Framing, Wanted
-from app.hold_clock import HELD_LIMIT_S, HoldClock
+from app.hold_clock import HoldClock
 from app.in_flight import InFlight, InFlightBatches
 from app.outlet import Change, OutletLimits, RowSink
 from app.outlets import Outlets
 from app.partition_input import PartitionInput
 from app.schema_ids import SchemaIds
 from app.stepper import Processor, Stepper
+from tidegate.changefeed.control import HELD_LIMIT_S
 from tidegate.changefeed.feed import FeedId
 from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident, StepResult
 from tidegate.processor.status import PartitionStatus

@@ -14,6 +14,11 @@ from tidegate.changefeed import stored_json
 from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedTarget, TableName
 from tidegate.hlc import Timestamp, parse_decimal
 
+#: A log partition that registered a feed and is held for its ``Activate`` (docs/delivery.md#held-partitions)
+#: goes on without it after so many seconds. A round over all partitions takes a fraction of a second, and the
+#: topics of a feed some seconds more; what takes longer than this waits for somebody who may never come.
+HELD_LIMIT_S: Final = 300.0
+
 
 @dataclass(frozen=True, slots=True)
 class Register:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from tidegate.changefeed.control import HELD_LIMIT_S
 from tidegate.client.evidence import Evidence, PartitionEvidence
 from tidegate.client.finding import SEVERAL, Cause, Finding, duration
 from tidegate.client.range_findings import USUAL_LAG_MS, owner_text
@@ -94,7 +95,7 @@ def _held(partition: PartitionEvidence) -> Finding:
         Cause.HELD,
         f"{_name(partition)} is held at offset {partition.next_offset} for the start of the new feed "
         f"{', '.join(partition.held_for)}: every log partition has to answer first, which takes a moment; "
-        "after 300 s it goes on without that feed.",
+        f"after {HELD_LIMIT_S:g} s it goes on without that feed.",
         {**_facts(partition), "held_for": list(partition.held_for)},
     )
 
