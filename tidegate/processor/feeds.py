@@ -67,12 +67,9 @@ class PartitionFeeds:
         return self._feeds[feed_id].message.definition
 
     def is_active(self, feed_id: FeedId) -> bool:
-        """Whether the feed is emitted, or will be with the next rows."""
-        return self._feeds[feed_id].status is FeedStatus.ACTIVE
-
-    def emits(self, feed_id: FeedId) -> bool:
-        """The same of any feed: one that was removed is not."""
-        return feed_id in self._feeds and self.is_active(feed_id)
+        """Whether the feed is emitted, or will be with the next rows; one that was removed is not."""
+        feed = self._feeds.get(feed_id)
+        return feed is not None and feed.status is FeedStatus.ACTIVE
 
     def active_feeds(self, lagging: Container[FeedId]) -> tuple[ActiveFeed, ...]:
         """The feeds that a checkpoint holds for: those that lag are not among them."""

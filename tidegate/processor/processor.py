@@ -219,7 +219,7 @@ class PartitionProcessor:
         hand-offs are changed, so none of them may be on its way. Rows of the feed go on coming out as long as
         `is_spooling`. Of a feed that has failed or was removed since there is nothing to be missed.
         """
-        certain = self._ranges.detach(self._feeds[feed_id]) if self._feeds.emits(feed_id) else None
+        certain = self._ranges.detach(self._feeds[feed_id]) if self._feeds.is_active(feed_id) else None
         for result in uncommitted:
             _withdraw(feed_id, result)
             if certain is not None:
