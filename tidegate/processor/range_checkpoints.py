@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from tidegate.processor.batch import RangeCheckpoint
 from tidegate.processor.range_table import RangeTable
 from tidegate.raftlog.entry import RangeId
-from tidegate.rangefeed.range_state import RangeState, RangeStatus
+from tidegate.rangefeed.range_state import RangeStatus
 from tidegate.rows.table_key import without_tenant
 from tidegate.spans import Span
 
@@ -34,8 +34,13 @@ class RangeCheckpoints:
         watched = tuple(spans)
         found = []
         for state in (self._table.states if everything else self._table.touched).values():
-            span = None if state.status is RangeStatus.ENDED else self._table_span(state, watched)
-            if span is None or not (state.range_id in self._moved_away or _is_watched(span, watched)):
+            if state.span is None or state.status is RangeStatus.ENDED:
+                continue
+            before = self._table_spans.get(state.range_id)
+            span = self._table_span(state.range_id, state.span)
+            if before is not None and before[1] is not span:
+                self._note_move(state.range_id, before[1], span, watched)
+            if not (state.range_id in self._moved_away or _is_watched(span, watched)):
                 continue
             resolved = state.resolver.resolved if state.checkpointable else state.last_checkpoint
             if state.lags and not state.checkpointable:
@@ -46,18 +51,17 @@ class RangeCheckpoints:
                 found.append(RangeCheckpoint(state.range_id, state.generation, span, resolved))
         return found
 
-    def _table_span(self, state: RangeState, watched: Sequence[Span]) -> Span | None:
-        """The range's span without tenant prefix, worked out once for each span that it has."""
-        span = state.span
-        if span is None:
-            return None
-        known = self._table_spans.get(state.range_id)
+    def _table_span(self, range_id: RangeId, span: Span) -> Span:
+        """The range's ``span`` without tenant prefix, worked out once for each span that it has."""
+        known = self._table_spans.get(range_id)
         if known is None or known[0] is not span:
-            told = known is not None and _is_watched(known[1], watched)
-            known = self._table_spans[state.range_id] = (span, without_tenant(span))
-            if told and not _is_watched(known[1], watched):
-                self._moved_away.add(state.range_id)
+            known = self._table_spans[range_id] = (span, without_tenant(span))
         return known[1]
+
+    def _note_move(self, range_id: RangeId, before: Span, now: Span, watched: Sequence[Span]) -> None:
+        """The range's span has changed: note if all of its keys that are watched have left it."""
+        if _is_watched(before, watched) and not _is_watched(now, watched):
+            self._moved_away.add(range_id)
 
 
 def _is_watched(span: Span, watched: Sequence[Span]) -> bool:
