@@ -188,6 +188,7 @@ class Pipeline:
                 return await self._step_change(Change.ATTACH, self.processor.attach, feed_id)
             case Change.STALL, feed_id if not self._draining:
                 return await self._step_change(Change.STALL, self.processor.stall, feed_id)
+            # K6, and ATTACH of a feed that the processor has stalled itself: what it lacks was never spooled.
             case _, feed_id if not self._draining:
                 return await self._step_change(Change.RESUME, self.processor.resume, feed_id)
             case _:
