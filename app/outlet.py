@@ -19,6 +19,7 @@ import structlog
 
 from app.resume_pause import ResumePause
 from app.sink import Barrier
+from app.sink_patience import SinkPatience
 from app.spool import Spool
 from tidegate.changefeed.feed import FeedId
 from tidegate.errors import SpoolLost
@@ -27,7 +28,6 @@ from tidegate.processor.batch import OutputRecord
 #: What a detached feed gives to its producer at a time, once that has nothing of it any more.
 _AT_ONCE_BYTES: Final = 1 << 20
 _LOOKS: Final = 8  # within ``stall_s``
-_OVER_BUDGET: Final = 4  # a part of ``stall_s``
 
 _log = structlog.get_logger("tidegate.outlet")
 
@@ -118,14 +118,8 @@ class Outlet:
         self._parcels: deque[_Parcel] = deque()
         self._spool = Spool(limits.directory, limits.spool_bytes)
         self._pause = ResumePause(limits.stall_s)
+        self._patience = SinkPatience(limits.stall_s, limits.look_s, self._pause)
         self._lost = False
-        self._oldest: _Parcel | None = None
-        self._looked_at = 0.0
-        self._left = 0
-        self._waited_s = 0.0
-        self._silent_s = 0.0
-        self._overdue_s = 0.0
-        self._over_s = 0.0
 
     # ---- rows
 
@@ -167,9 +161,7 @@ class Outlet:
     @property
     def is_empty(self) -> bool:
         """Whether every row that came is acknowledged, or was thrown away."""
-        while self._parcels and self._parcels[0].barrier.acknowledged.done():
-            self._parcels.popleft()
-        return not self._parcels and not self._spool
+        return not self._spool and all(parcel.barrier.acknowledged.done() for parcel in self._parcels)
 
     @property
     def is_over_budget(self) -> bool:
@@ -182,21 +174,18 @@ class Outlet:
         ``is_last``: batches cannot wait for them any longer. ``has_ended``: of a feed that was removed or has
         failed, for which they wait no longer than ``stall_s``.
         """
-        parcels = len(self._parcels)
-        is_empty = self.is_empty
-        if len(self._parcels) < parcels:
+        if self._drop_acknowledged():
             self._pause.acknowledged(now)
         match self.state:
             case OutletState.LIVE:
-                self._measure(now)
-                is_slow = self._is_slow(0.0 if has_ended else self._pause.patience_s - self._limits.stall_s)
-                return Change.DETACH if is_slow or (is_last and not is_empty) else None
+                self._look_at_oldest(now, has_ended=has_ended)
+                return Change.DETACH if self._is_slow or (is_last and not self.is_empty) else None
             case OutletState.SPOOLING if self._lost:
                 return Change.STALL
             case OutletState.SPOOLING:
-                return Change.ATTACH if is_empty else None
+                return Change.ATTACH if self.is_empty else None
             case OutletState.STALLED:
-                return Change.RESUME if is_empty and self._pause.is_over(now) else None
+                return Change.RESUME if self.is_empty and self._pause.is_over(now) else None
 
     def become(self, change: Change, now: float) -> None:
         """The processor is told of the change with the next step; ``now`` as in ``look``."""
@@ -211,9 +200,7 @@ class Outlet:
             case Change.ATTACH | Change.RESUME:
                 self.state = OutletState.LIVE
                 self._pause.live(now)
-                if change is Change.RESUME:
-                    self._overdue_s = 0.0
-        self._oldest = None
+        self._patience.begin_anew(forgiving=change is Change.RESUME)
 
     def next_look_s(self, retry_s: float) -> float | None:
         """When to look again, or to hand over; ``None``: when ``acknowledged`` is called."""
@@ -233,38 +220,23 @@ class Outlet:
         parcels = list(self._parcels)  # an operator may ask in the midst of a step
         return sum(parcel.bytes for parcel in parcels)
 
-    def _is_slow(self, forgiven_s: float) -> bool:
-        """Step K1: the oldest batch has waited for ``stall_s``, and that is no longer forgiven; or no row of
-        it was acknowledged for as long; or too many bytes wait, for a quarter of that.
+    def _drop_acknowledged(self) -> bool:
+        """Let go of the first rows as far as they are acknowledged; whether some were."""
+        parcels = len(self._parcels)
+        while self._parcels and self._parcels[0].barrier.acknowledged.done():
+            self._parcels.popleft()
+        return len(self._parcels) < parcels
 
-        Forgiven is what batches waited beyond ``stall_s`` since the feed was resumed, all together, up to
-        what `ResumePause` has patience for. Rows of one batch are never too many: they could not come in
-        parts.
-        """
-        stall_s = self._limits.stall_s
-        is_late = self._waited_s >= stall_s and self._overdue_s >= forgiven_s
-        return is_late or self._silent_s >= stall_s or self._over_s >= stall_s / _OVER_BUDGET
+    def _look_at_oldest(self, now: float, *, has_ended: bool) -> None:
+        """Count what it waits. Rows of one batch are never too many: they could not come in parts."""
+        oldest = self._parcels[0].barrier if self._parcels else None
+        is_too_much = self.is_over_budget and len(self._parcels) > 1
+        self._patience.look(now, oldest, is_too_much=is_too_much, has_ended=has_ended)
 
-    def _measure(self, now: float) -> None:
-        """Add to what the oldest rows have waited; a time in which nobody looked does not count."""
-        passed_s = min(max(0.0, now - self._looked_at), 2 * self._limits.look_s)
-        oldest = self._parcels[0] if self._parcels else None
-        if oldest is None or oldest is not self._oldest:
-            self._oldest, self._waited_s, self._silent_s = oldest, 0.0, 0.0
-        else:
-            self._waited_s += passed_s
-            self._silent_s = self._silent_s + passed_s if oldest.barrier.left == self._left else 0.0
-        if (beyond_s := self._waited_s - self._limits.stall_s) > 0:
-            self._overdue_s += min(passed_s, beyond_s)
-            self._pause.overdue(now)
-        else:
-            self._pause.followed(now - self._waited_s)
-        self._left = 0 if oldest is None else oldest.barrier.left
-        if self.is_over_budget and len(self._parcels) > 1:
-            self._over_s += passed_s
-        else:
-            self._over_s = 0.0
-        self._looked_at = now
+    @property
+    def _is_slow(self) -> bool:
+        """Step K1, unless batches cannot wait in any case."""
+        return self._patience.is_over
 
     def _next(self) -> _Parcel | None:
         """The first rows that the producer does not have, and may have now."""

@@ -34,12 +34,13 @@ class ResumePause:
         self._over_at = -math.inf
 
     @property
-    def patience_s(self) -> float:
-        """How long a batch may wait for a sink that goes on acknowledging: as long as the last pause was.
+    def forgiven_s(self) -> float:
+        """How much longer than ``stall_s`` batches may wait for a sink that goes on acknowledging: all of it
+        together is as long as the last pause was, and six times ``stall_s`` at most.
 
-        That is ``stall_s`` at least, as it is once the sink has followed, and six times that at most.
+        That is nothing once the sink has followed.
         """
-        return min(max(self._first_s, self._last_s), self._patient_s)
+        return min(max(self._first_s, self._last_s), self._patient_s) - self._first_s
 
     def live(self, now: float) -> None:
         """Batches wait for the feed again. When none comes, that says little for a while: scans take time."""
@@ -58,12 +59,11 @@ class ResumePause:
         if until - self._follows_since >= max(self._good_s, self._last_s):
             self._next_s = self._last_s = 0.0
 
-    def stalled(self, now: float) -> float:
-        """The pause begins; returns how long it is."""
+    def stalled(self, now: float) -> None:
+        """The pause begins."""
         self._last_s = self._next_s
         self._over_at = now + self._last_s
         self._next_s = min(max(self._first_s, 2 * self._last_s), self._longest_s)
-        return self._last_s
 
     def is_over(self, now: float) -> bool:
         """Whether the feed may catch up."""
