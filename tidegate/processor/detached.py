@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from tidegate.changefeed.feed import FeedId
+from tidegate.hlc import Timestamp
 from tidegate.processor.journal import Certainty, Earlier
 from tidegate.processor.lagging import LaggingFeeds
 from tidegate.processor.partition_feed import PartitionFeed
@@ -15,6 +16,7 @@ from tidegate.rangefeed.gap import Gap, amended, clipped, joined, remainder
 from tidegate.rangefeed.handoff import HandOff
 from tidegate.rangefeed.range_state import RangeState
 from tidegate.rows.table_key import watched_parts
+from tidegate.spans import Span
 
 
 class Detached(enum.Enum):
@@ -109,14 +111,25 @@ class DetachedFeeds:
             del self._detached[feed_id]
 
 
+def lost_above(
+    feed: PartitionFeed, spans: Iterable[Span], gaps: Iterable[Gap], certain: Timestamp
+) -> Iterator[Gap]:
+    """What a detached feed may lack of the keys of ``spans`` beside ``gaps``: all above ``certain``."""
+    if feed.scans_only:
+        return
+    lacking = [gap.span for gap in gaps]
+    for span in spans:
+        for rest in remainder(span, lacking):
+            for part in watched_parts(rest, feed.spans):
+                yield Gap(part, max(certain, feed.start))
+
+
 def _lost_of_scan(feed: PartitionFeed, state: RangeState) -> Iterator[Gap]:
     """What a detached feed may lack of keys that its range has not yet and scans for: all that the scan has
     brought, beside what it lacked before."""
     if state.scan is None:
         return
-    for part in keys_beyond(state.span, state.scan.span):
-        lacking = [*clipped(state.lags.get(feed.id, ()), part)]
-        yield from lacking
-        for rest in remainder(part, [gap.span for gap in lacking]) if not feed.scans_only else ():
-            for watched in watched_parts(rest, feed.spans):
-                yield Gap(watched, max(state.scan.since, feed.start))
+    parts = keys_beyond(state.span, state.scan.span)
+    lacking = [gap for part in parts for gap in clipped(state.lags.get(feed.id, ()), part)]
+    yield from lacking
+    yield from lost_above(feed, parts, lacking, state.scan.since)

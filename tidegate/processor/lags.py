@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.processor.detached import DetachedFeeds
+from tidegate.processor.detached import DetachedFeeds, lost_above
 from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.lagging import LaggingFeeds
 from tidegate.processor.partition_feed import PartitionFeed
@@ -67,14 +67,8 @@ class Lags:
     def _lost_if_detached(
         self, feed: PartitionFeed, gaps: Sequence[Gap], new: Sequence[Span], certain: Timestamp
     ) -> list[Gap]:
-        """What a detached feed may lack of ``new`` keys beside ``gaps``: all above ``certain`` that comes out
-        while it is detached."""
-        if self._detached.mode(feed.id) is None or feed.scans_only:
-            return []
-        lacking = [gap.span for gap in gaps]
-        rests = (rest for span in new for rest in remainder(span, lacking))
-        parts = (part for rest in rests for part in watched_parts(rest, feed.spans))
-        return [Gap(part, max(certain, feed.start)) for part in parts]
+        """What a feed may lack of ``new`` keys beside ``gaps`` because it is detached."""
+        return [] if self._detached.mode(feed.id) is None else [*lost_above(feed, new, gaps, certain)]
 
     def _with_inherited(
         self, feed: PartitionFeed, state: RangeState, new: Sequence[Span], hand_offs: Sequence[HandOff]
