@@ -87,14 +87,6 @@ class FeedFrontier:
         """Per log partition the offset up to which its rows were acknowledged when it last reported."""
         return self._positions
 
-    def apply(self, partition: int, offset: int, ranges: Iterable[tuple[Span, ResolvedTimestamp]]) -> bool:
-        """Take a partition's checkpoint; late and repeated ones are harmless.
-
-        Returns whether the minimum rose since this feed was last told something.
-        """
-        self.spans.forward_all(ranges)
-        return self._note(partition, offset)
-
     def apply_columns(
         self,
         partition: int,
@@ -103,7 +95,11 @@ class FeedFrontier:
         ends: Sequence[bytes],
         resolved: Sequence[ResolvedTimestamp],
     ) -> bool:
-        """`apply` of spans that stand in columns of equal length."""
+        """Take a partition's checkpoint, its spans in columns of equal length; late and repeated ones are
+        harmless.
+
+        Returns whether the minimum rose since this feed was last told something.
+        """
         self.spans.forward_columns(starts, ends, resolved)
         return self._note(partition, offset)
 

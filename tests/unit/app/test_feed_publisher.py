@@ -355,7 +355,8 @@ def test_a_scan_whose_end_was_not_persisted_is_told_again_by_its_partitions(publ
         async with publishing.publisher(Held(publishing.topic), InitialScan.ONLY) as (publisher, _):
             await until(lambda: publisher.frontier is not None)
             assert publisher.frontier is not None
-            publisher.frontier.apply(0, 20, [(_SPAN, ResolvedTimestamp(Timestamp(20)))])
+            reported = [_SPAN.start], [_SPAN.end], [ResolvedTimestamp(Timestamp(20))]
+            publisher.frontier.apply_columns(0, 20, *reported)
 
     async def successor() -> None:
         async with publishing.publisher(Held(publishing.topic), InitialScan.ONLY) as (publisher, follower):

@@ -31,15 +31,24 @@ def _frontier(interval_ns: int | None = 0, high_water: int | None = None) -> Fee
     return FeedFrontier([_WHOLE], _START, interval_ns, persisted)
 
 
+def _apply(
+    frontier: FeedFrontier, partition: int, offset: int, ranges: Sequence[tuple[Span, ResolvedTimestamp]]
+) -> bool:
+    """A checkpoint of these ranges."""
+    spans = [span for span, _ in ranges]
+    columns = [span.start for span in spans], [span.end for span in spans], [each for _, each in ranges]
+    return frontier.apply_columns(partition, offset, *columns)
+
+
 def _both(frontier: FeedFrontier, wall: int) -> ResolvedTimestamp | None:
-    frontier.apply(0, wall, [(_LEFT, _resolved(wall))])
-    frontier.apply(1, wall, [(_RIGHT, _resolved(wall))])
+    _apply(frontier, 0, wall, [(_LEFT, _resolved(wall))])
+    _apply(frontier, 1, wall, [(_RIGHT, _resolved(wall))])
     return frontier.due_marker()
 
 
 def test_a_span_that_nobody_reported_holds_the_feed_back() -> None:
     frontier = _frontier()
-    assert not frontier.apply(0, 5, [(_LEFT, _resolved(99))])
+    assert not _apply(frontier, 0, 5, [(_LEFT, _resolved(99))])
     assert frontier.high_water == _START
     assert frontier.due_marker() is None
     assert frontier.laggard() == _RIGHT
@@ -47,14 +56,14 @@ def test_a_span_that_nobody_reported_holds_the_feed_back() -> None:
 
 def test_the_high_water_is_the_minimum_over_all_spans() -> None:
     frontier = _frontier()
-    frontier.apply(0, 5, [(_LEFT, _resolved(99))])
-    assert frontier.apply(1, 7, [(_RIGHT, _resolved(50))])
+    _apply(frontier, 0, 5, [(_LEFT, _resolved(99))])
+    assert _apply(frontier, 1, 7, [(_RIGHT, _resolved(50))])
     assert frontier.high_water == frontier.due_marker() == Timestamp(50)
 
 
 def test_a_checkpoint_that_is_wider_than_the_feed_counts_where_they_meet() -> None:
     frontier = _frontier()
-    frontier.apply(0, 5, [(Span(b"", b"\xff"), _resolved(50))])
+    _apply(frontier, 0, 5, [(Span(b"", b"\xff"), _resolved(50))])
     assert frontier.due_marker() == Timestamp(50)
 
 
@@ -70,7 +79,7 @@ def test_late_and_repeated_checkpoints_change_nothing(late: int) -> None:
     marker = _both(frontier, 50)
     assert marker is not None
     frontier.marked(marker)
-    assert not frontier.apply(0, 3, [(_LEFT, _resolved(late))])
+    assert not _apply(frontier, 0, 3, [(_LEFT, _resolved(late))])
     assert frontier.high_water == Timestamp(50)
     assert frontier.due_marker() is None
     assert frontier.positions == {0: 50, 1: 50}
@@ -101,20 +110,20 @@ def test_a_restarted_frontier_begins_at_the_persisted_high_water_and_does_not_ma
 
 def test_a_restart_with_the_spans_ahead_waits_for_the_laggard_alone() -> None:
     before = _frontier()
-    before.apply(0, 5, [(_LEFT, _resolved(60 * NANOS_PER_SECOND))])
-    before.apply(1, 5, [(_RIGHT, _resolved(20))])
+    _apply(before, 0, 5, [(_LEFT, _resolved(60 * NANOS_PER_SECOND))])
+    _apply(before, 1, 5, [(_RIGHT, _resolved(20))])
     restarted = FeedFrontier([_WHOLE], _START, 0, before.high_water, before.ahead())
     assert restarted.high_water == before.high_water == Timestamp(20)
     assert restarted.laggard() == before.laggard() == _RIGHT
-    assert restarted.apply(1, 6, [(_RIGHT, _resolved(30 * NANOS_PER_SECOND))])
+    assert _apply(restarted, 1, 6, [(_RIGHT, _resolved(30 * NANOS_PER_SECOND))])
     assert restarted.high_water == Timestamp(30 * NANOS_PER_SECOND)
 
 
 def test_a_restart_without_them_waits_for_every_span_and_then_is_as_far() -> None:
     restarted = _frontier(high_water=20)
-    assert not restarted.apply(1, 6, [(_RIGHT, _resolved(30 * NANOS_PER_SECOND))])
+    assert not _apply(restarted, 1, 6, [(_RIGHT, _resolved(30 * NANOS_PER_SECOND))])
     assert restarted.high_water == Timestamp(20)
-    assert restarted.apply(0, 5, [(_LEFT, _resolved(60 * NANOS_PER_SECOND))])
+    assert _apply(restarted, 0, 5, [(_LEFT, _resolved(60 * NANOS_PER_SECOND))])
     assert restarted.high_water == Timestamp(30 * NANOS_PER_SECOND)
 
 
@@ -138,8 +147,8 @@ def test_a_scan_is_not_done_before_every_span_was_reported_at_its_start(scan: In
     """10.3 is above 10: a resolved timestamp has no logical part."""
     frontier = _scanning(scan)
     assert (frontier.high_water, frontier.scanned) == (ZERO, False)
-    frontier.apply(0, 5, [(_LEFT, _resolved(99))])
-    frontier.apply(1, 5, [(_RIGHT, _resolved(wall))])
+    _apply(frontier, 0, 5, [(_LEFT, _resolved(99))])
+    _apply(frontier, 1, 5, [(_RIGHT, _resolved(wall))])
     assert frontier.scanned is (wall == 99)
     assert (frontier.high_water >= _START) is (wall == 99)
     assert frontier.high_water == ZERO or wall == 99
@@ -167,18 +176,18 @@ def test_a_feed_that_is_a_scan_only_stops_at_its_start_and_has_no_markers() -> N
 def test_a_restart_amid_a_scan_keeps_what_was_reported_and_nothing_that_was_not(scan: InitialScan) -> None:
     before = _scanning(scan)
     assert before.ahead() == ()
-    before.apply(0, 5, [(_LEFT, _resolved(60 * NANOS_PER_SECOND))])
+    _apply(before, 0, 5, [(_LEFT, _resolved(60 * NANOS_PER_SECOND))])
     ((span, at),) = before.ahead()
     assert (span, at) == (_LEFT, Timestamp(60 * NANOS_PER_SECOND))
     restarted = _scanning(scan, ahead=before.ahead())
     assert (restarted.high_water, restarted.scanned, restarted.laggard()) == (ZERO, False, _RIGHT)
-    assert restarted.apply(1, 6, [(_RIGHT, _resolved(30 * NANOS_PER_SECOND))])
+    assert _apply(restarted, 1, 6, [(_RIGHT, _resolved(30 * NANOS_PER_SECOND))])
     assert restarted.scanned
 
 
 def test_what_is_a_moment_ahead_is_not_stored() -> None:
     frontier = _frontier()
-    frontier.apply(0, 5, [(_LEFT, _resolved(8 * NANOS_PER_SECOND))])
+    _apply(frontier, 0, 5, [(_LEFT, _resolved(8 * NANOS_PER_SECOND))])
     assert frontier.ahead() == ()
 
 
@@ -198,20 +207,20 @@ def test_a_restart_at_any_moment_is_never_further_than_without_it(
     for step, report in enumerate(spans):
         if step == restart:
             owner = FeedFrontier([_WHOLE], _START, 0, owner.high_water, owner.ahead())
-        steady.apply(0, step, [report])
-        owner.apply(0, step, [report])
+        _apply(steady, 0, step, [report])
+        _apply(owner, 0, step, [report])
         assert owner.high_water <= steady.high_water
     late, wall = [(_WHOLE, _resolved(45 * NANOS_PER_SECOND))], Timestamp(45 * NANOS_PER_SECOND)
     for frontier in (steady, owner):
-        frontier.apply(0, 99, late)
+        _apply(frontier, 0, 99, late)
     assert wall <= owner.high_water <= steady.high_water
 
 
 def test_positions_are_the_last_that_each_partition_reported() -> None:
     frontier = _frontier()
-    frontier.apply(2, 9, [])
-    frontier.apply(2, 4, [])
-    frontier.apply(0, 0, [])
+    _apply(frontier, 2, 9, [])
+    _apply(frontier, 2, 4, [])
+    _apply(frontier, 0, 0, [])
     assert frontier.positions == {2: 9, 0: 0}
 
 
@@ -230,7 +239,7 @@ _reports = st.lists(
 def _after(reports: Sequence[Report]) -> FeedFrontier:
     frontier = FeedFrontier([Span(b"b", b"i")], _START, 0)
     for partition, offset, span, wall in reports:
-        frontier.apply(partition, offset, [(span, _resolved(wall))])
+        _apply(frontier, partition, offset, [(span, _resolved(wall))])
     return frontier
 
 
@@ -256,7 +265,7 @@ def test_the_order_and_repetition_of_checkpoints_do_not_matter(reports: list[Rep
 def test_markers_rise_and_are_never_above_the_high_water(reports: list[Report]) -> None:
     frontier, last = FeedFrontier([Span(b"b", b"i")], _START, 7), _START
     for partition, offset, span, wall in reports:
-        frontier.apply(partition, offset, [(span, _resolved(wall))])
+        _apply(frontier, partition, offset, [(span, _resolved(wall))])
         marker = frontier.due_marker()
         if marker is not None:
             assert last < marker <= frontier.high_water
