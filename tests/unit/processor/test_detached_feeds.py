@@ -194,6 +194,21 @@ def test_what_a_healing_range_was_scanned_for_is_lacking_though_the_range_has_no
     assert [(item.span, item.after, item.upto) for item in again] == [(_WATCHED, at(1), at(8))]
 
 
+def test_what_a_feed_lacked_of_keys_that_its_range_scans_for_is_lacking_still() -> None:
+    """An initial scan has shown nothing of them, and the range's own scan is no part of it."""
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    HandRange(log, RangeId(1), PLAIN.span).snapshot(close=9, high=8)
+    driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(detachable=True)))
+    options = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
+    driven.control(activation([PLAIN.descriptor], options, start=at(1), feed_id="stuck"))
+    driven.processor.committed(driven.step(log.partitions[0]).serial)
+    (state,) = driven.processor._ranges
+    assert (state.span, state.lags) == (None, {_STUCK: (Gap(_WATCHED, None),)})
+    driven.note(driven.processor.detach(_STUCK, []))
+    assert state.lags == {_STUCK: (Gap(_WATCHED, None),)}
+
+
 def _born(driven: Driven, log: HandLog, resolved: float, *lags: Lag) -> HandRange:
     """Range 3 is born of range 1, of another partition, whose hand-off has come."""
     child = HandRange(log, RangeId(3), PLAIN.span)
