@@ -67,7 +67,7 @@ def test_what_was_committed_above_a_cursor(broker: KafkaBroker, topic_prefix: st
 
 @pytest.mark.soak
 def test_a_worker_that_dies_amid_a_scan(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> None:
-    """Its successor goes on where chunks were committed: what is repeated is less than the whole."""
+    """Its successor goes on where chunks were committed: it repeats less than what was written."""
     with live_load(
         broker.bootstrap, topic_prefix, tmp_path, seed=23, store=_SLOW_SCANS, rows_per_s=_ROWS_PER_S
     ) as load:
@@ -76,13 +76,12 @@ def test_a_worker_that_dies_amid_a_scan(broker: KafkaBroker, topic_prefix: str, 
         load.define_feed("updated, resolved")
         assert doomed.wait(120) == -signal.SIGKILL, doomed.text
         assert load.feed.high_water is None, "the scan was done before"
+        written = len(load.output())
         successor = load.start_worker("w0", instance_id="w0")
         load.follow_feed()
         report = load.finish()
         assert report.verdict is Verdict.PASSED, str(report)
-        start = _start(load)
-        scanned = len({version.key for version in load.history if version.timestamp <= start})
-        assert 0 < report.counts.duplicates < scanned // 2, str(report)
+        assert 0 < report.counts.duplicates < written, str(report)
         assert successor.stop() == 0, successor.text
 
 
