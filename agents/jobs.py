@@ -62,7 +62,7 @@ class JobsOwner:
         self._due: dict[FeedId, float] = {}
         self._announced: dict[FeedId, tuple[Announce, float]] = {}
         self._sinks = FeedSinks(app.runtime.sinks, self._look_at, self._now)
-        self._registries = FeedRegistries(app.runtime.schema_ids, self._look_at)
+        self._registries = FeedRegistries(app.runtime.schema_ids, self._look_at, self._now)
         self._heirs: set[FeedId] = set()  # they wait until nobody else can write to their topics
         self._news = asyncio.Event()
         self._closing = asyncio.Event()

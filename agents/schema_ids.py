@@ -13,12 +13,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
+from app.machine import REAL
 from app.metrics import REGISTRY_RETRIES, SCHEMAS
 from app.schema_ids import RegistryWait
 from schemas.registries import SchemaRegistries
@@ -34,6 +33,8 @@ _LONGEST_PAUSE_S: Final = 10.0
 #: Its lines pass ``app.repeated_lines``: a registry that is away is no news each time.
 _log = logging.getLogger("tidegate.schemas")
 ResultT = TypeVar("ResultT")
+#: Does work beside the event loop, in a thread with this name (``app.machine.Machine.background``).
+Background: TypeAlias = Callable[[Callable[[], None], str], object]
 
 
 class Registry(Protocol):
@@ -56,7 +57,7 @@ class _Ask:
 
     def __init__(self) -> None:
         self.feeds: Counter[FeedId] = Counter()
-        self.since = time.monotonic()
+        self.since = asyncio.get_running_loop().time()
         self.tries = 0
         self.cause = ""
         self.task: asyncio.Task[int]
@@ -69,10 +70,12 @@ class RegistrySchemaIds:
         self,
         registries: Registries | None = None,
         *,
+        background: Background = REAL.background,
         first_pause_s: float = _FIRST_PAUSE_S,
         longest_pause_s: float = _LONGEST_PAUSE_S,
     ) -> None:
         self._registries: Registries = SchemaRegistries() if registries is None else registries
+        self._background = background
         self._first_pause_s = first_pause_s
         self._longest_pause_s = longest_pause_s
         self._asks: dict[tuple[str, Schema], _Ask] = {}
@@ -184,30 +187,29 @@ class RegistrySchemaIds:
         """Call when it is the registry's turn. Who gives up leaves the call, and its turn, to themselves."""
         turns = self._turns.setdefault(url, asyncio.Semaphore(_CALLS))
         await turns.acquire()
-        answer = _in_daemon(call)
+        answer = self._in_background(call)
         answer.add_done_callback(lambda _: turns.release())
         return await asyncio.shield(answer)
 
+    def _in_background(self, call: Callable[[], ResultT]) -> asyncio.Future[ResultT]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[ResultT] = loop.create_future()
+        answer.add_done_callback(_look_at)
 
-def _in_daemon(call: Callable[[], ResultT]) -> asyncio.Future[ResultT]:
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[ResultT] = loop.create_future()
-    answer.add_done_callback(_look_at)
+        def run() -> None:
+            try:
+                result = call()
+            except Exception as error:
+                tell(answer.set_exception, error)
+            else:
+                tell(answer.set_result, result)
 
-    def run() -> None:
-        try:
-            result = call()
-        except Exception as error:
-            tell(answer.set_exception, error)
-        else:
-            tell(answer.set_result, result)
+        def tell(say: Callable[..., None], what: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile: nobody listens
+                loop.call_soon_threadsafe(say, what)
 
-    def tell(say: Callable[..., None], what: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile: nobody listens
-            loop.call_soon_threadsafe(say, what)
-
-    threading.Thread(target=run, name="schema-registry", daemon=True).start()
-    return answer
+        self._background(run, "schema-registry")
+        return answer
 
 
 def _look_at(answer: asyncio.Future[ResultT]) -> None:

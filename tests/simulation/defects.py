@@ -216,6 +216,17 @@ def inclusive_cursor() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def given_up_batch_passed_over() -> Iterator[None]:
+    """A batch that a drain gives up, since it waits for a schema registry, is followed by other steps."""
+
+    def give_up(self: Stepper) -> None:
+        """Nothing is noted."""
+
+    with _patched(Stepper, "give_up", give_up):
+        yield
+
+
 DEFECTS: Final[dict[str, Defect]] = {
     "offsets-before-acknowledgements": offsets_before_acknowledgements,
     "state-before-rows": state_before_rows,
@@ -226,4 +237,5 @@ DEFECTS: Final[dict[str, Defect]] = {
     "child-before-hand-off": child_before_hand_off,
     "healing-without-scan": healing_without_scan,
     "inclusive-cursor": inclusive_cursor,
+    "given-up-batch-passed-over": given_up_batch_passed_over,
 }

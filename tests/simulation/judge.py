@@ -8,10 +8,12 @@ from typing import Final
 
 from sim.history import History
 from tests.simulation.kafka import Broker
+from tests.simulation.registry import Registry
+from tidegate.changefeed.decoder import decoder_for
 from tidegate.changefeed.feed import FeedState
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.options import FeedOptions
-from tidegate.changefeed.record import JsonDecoder, MarkerRecord, RowRecord
+from tidegate.changefeed.record import MarkerRecord, RecordDecoder, RowRecord
 from tidegate.client.expectations import expected_versions
 from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.raftlog.entry import DescriptorUpdate
@@ -23,15 +25,11 @@ COMPLETE: Final = (FeedState.RUNNING, FeedState.SUCCEEDED)
 
 @dataclass(frozen=True, slots=True)
 class FeedOutput:
-    """What one feed has written."""
+    """What one feed has written, and what reads it."""
 
     feed: FeedView
     records: tuple[TopicRecord, ...]
-
-    @property
-    def decoder(self) -> JsonDecoder:
-        assert self.feed.definition is not None
-        return JsonDecoder(self.options.envelope)
+    decoder: RecordDecoder
 
     @property
     def options(self) -> FeedOptions:
@@ -55,11 +53,13 @@ def read_jobs(broker: Broker, topic: str) -> JobsView:
     return view
 
 
-def read_output(broker: Broker, feed: FeedView) -> FeedOutput:
+def read_output(broker: Broker, registry: Registry, feed: FeedView) -> FeedOutput:
     """Every committed record of a feed's topics."""
     assert feed.current_state is not None
+    assert feed.definition is not None
     topics = [target.topic for target in feed.current_state.targets]
-    return FeedOutput(feed, tuple(_records(broker, topics)))
+    decoder = decoder_for(feed.definition.options, registry.schema_text)
+    return FeedOutput(feed, tuple(_records(broker, topics)), decoder)
 
 
 def _records(broker: Broker, topics: Iterable[str]) -> Iterator[TopicRecord]:
@@ -72,11 +72,11 @@ def _records(broker: Broker, topics: Iterable[str]) -> Iterator[TopicRecord]:
             )
 
 
-def covered(broker: Broker, feed: FeedView) -> Timestamp:
+def covered(broker: Broker, registry: Registry, feed: FeedView) -> Timestamp:
     """The highest marker that every partition of a feed has."""
     if feed.current_state is None or not feed.current_state.targets:
         return ZERO
-    output = read_output(broker, feed)
+    output = read_output(broker, registry, feed)
     markers = {(topic, number): ZERO for topic, count in output.topics.items() for number in range(count)}
     for record in output.records:
         if record.key is None:
@@ -88,21 +88,30 @@ def covered(broker: Broker, feed: FeedView) -> Timestamp:
 
 
 def violations(
-    broker: Broker, feed: FeedView, history: History, descriptors: Iterable[DescriptorUpdate]
+    broker: Broker,
+    registry: Registry,
+    feed: FeedView,
+    history: History,
+    descriptors: Iterable[DescriptorUpdate],
 ) -> Iterator[str]:
-    """Every way in which a feed's output is not what it has to be; none for one that is as it should."""
+    """Every way in which a feed's output is not what it has to be; none for one that is as it should.
+
+    A schema that the registry has not is registered on the way, for no record can name its id.
+    """
     state = feed.current_state
     assert feed.definition is not None
     name = feed.definition.id
     if state is None or state.state not in COMPLETE or state.start is None:
         yield f"feed {name} is {feed.status.value}: {'' if state is None else state.error}"
         return
-    output = read_output(broker, feed)
+    output = read_output(broker, registry, feed)
     catalog = Catalog()
     for update in descriptors:
         catalog.add(decode_descriptor(update.descriptor))
     topics = {target.table_id: target.topic for target in state.targets}
-    expected = list(expected_versions(history, catalog, output.options, topics, start=state.start))
+    expected = list(
+        expected_versions(history, catalog, output.options, topics, registry.id_of, start=state.start)
+    )
     succeeded = state.state is FeedState.SUCCEEDED
     options = AuditOptions(start=state.start, initial_scan=output.options.initial_scan, succeeded=succeeded)
     report = audit(output.records, output.topics, options, output.decoder, expected)

@@ -10,7 +10,9 @@ from sim.options import StoreOptions
 from sim.plan import OutcomeMix, Workload
 from sim.workloads.bank import Bank, BankOptions
 from sim.workloads.random import RandomOptions, RandomTransactions
+from tests.simulation.alterations import Altered
 from tests.simulation.clients import NetworkOptions
+from tests.simulation.registry import NO_REGISTRY, RegistryPlan, draw_registry
 from tests.simulation.sinks import SinkPlan, draw_sinks, follow, have_troubles
 from tidegate.changefeed.options import FeedOptions, InitialScan
 
@@ -23,9 +25,10 @@ class Profile:
 
     ``seconds`` are of virtual time, during which the store writes ``rows_per_s``. ``lags``: feeds may begin
     in the past, or with a scan. ``sinks``: they have troubles of their own; with ``witnessed`` all but that
-    of the first feed, and all feeds are there from the beginning. ``least_records``: batches and fetches are
-    not smaller. A worker steps about 130 batches a second, and a store writes 300 records and more: what
-    batches of one leave undone in a run of a minute takes longer than a run has for coming to rest.
+    of the first feed, and all feeds are there from the beginning. ``schemas``: the share of the seeds whose
+    feeds have some, which a registry keeps. ``least_records``: batches and fetches are not smaller. A worker
+    steps about 130 batches a second, and a store writes 300 records and more: what batches of one leave
+    undone in a run of a minute takes longer than a run has for coming to rest.
     """
 
     seconds: tuple[float, float] = (4.0, 10.0)
@@ -45,6 +48,7 @@ class Profile:
     lags: bool = True
     sinks: bool = True
     witnessed: bool = False
+    schemas: float = 0.35
     least_records: int = 1
 
 
@@ -58,15 +62,17 @@ _QUIET: Final = Profile(
     strandings=0,
     network=False,
     holes=False,
+    schemas=0.0,
 )
 
 PROFILES: Final = {
     "fast": Profile(),
     "crashes": Profile(workers=1, pauses=0, rebalances=0, kills=8, strandings=6),
-    "still": Profile(moves=False, holes=False, lags=False, sinks=False),
+    "still": Profile(moves=False, holes=False, lags=False, sinks=False, schemas=0.0),
     "moves": Profile(holes=False),
     "calm": replace(_QUIET, moves=False, lags=False, sinks=False),
     "sinks": replace(_QUIET, seconds=(11.0, 14.0), rows_per_s=(20.0, 50.0), witnessed=True),
+    "schemas": Profile(moves=False, holes=False, kills=1, pauses=0, outages=0, strandings=0, schemas=1.0),
     "long": Profile(
         seconds=(20.0, 90.0),
         kills=12,
@@ -119,10 +125,15 @@ class RunPlan:
     push_repeat_ms: int
     feeds: tuple[PlannedFeed, ...]
     sinks: SinkPlan
+    registry: RegistryPlan
     faults: tuple[Fault, ...]
 
     def workload(self) -> Workload:
         """A new workload: the same one every time."""
+        workload, alterations = self._unaltered(), self.registry.alterations
+        return Altered(workload, alterations, self.seed) if alterations else workload
+
+    def _unaltered(self) -> Workload:
         rng = Random(f"{self.seed}:workload")
         if rng.random() < 0.5:
             return Bank(BankOptions(rng.randint(8, 60), rng.randint(1, 6), _EVENTFUL), self.seed)
@@ -135,11 +146,22 @@ class RunPlan:
 def draw(seed: int, profile: Profile) -> RunPlan:
     """The run of a seed."""
     plan = _draw(seed, profile)
-    if not profile.sinks or not (profile.witnessed or have_troubles(seed)):
-        return plan
-    feeds = tuple(map(_from_the_beginning, plan.feeds)) if profile.witnessed else plan.feeds
-    sinks = draw_sinks(seed, len(feeds), plan.seconds, witnessed=profile.witnessed)
-    return replace(plan, feeds=feeds, sinks=sinks)
+    if profile.sinks and (profile.witnessed or have_troubles(seed)):
+        feeds = tuple(map(_from_the_beginning, plan.feeds)) if profile.witnessed else plan.feeds
+        sinks = draw_sinks(seed, len(feeds), plan.seconds, witnessed=profile.witnessed)
+        plan = replace(plan, feeds=feeds, sinks=sinks)
+    return _with_schemas(plan, profile)
+
+
+def _with_schemas(plan: RunPlan, profile: Profile) -> RunPlan:
+    """The plan, in which perhaps feeds have schemas."""
+    rebalances = profile.rebalances > 0
+    registry = draw_registry(plan.seed, profile.schemas, len(plan.feeds), plan.seconds, rebalances=rebalances)
+    feeds = (
+        feed._replace(options=registry.options(number, feed.options))
+        for number, feed in enumerate(plan.feeds)
+    )
+    return replace(plan, feeds=tuple(feeds), registry=registry)
 
 
 def _draw(seed: int, profile: Profile) -> RunPlan:
@@ -166,6 +188,7 @@ def _draw(seed: int, profile: Profile) -> RunPlan:
         push_repeat_ms=rng.choice((50, 500)),
         feeds=_feeds(rng, Random(f"{seed}:starts"), profile, seconds),
         sinks=follow(0),
+        registry=NO_REGISTRY,
         faults=_faults(rng, profile, seconds),
     )
     return replace(plan, sinks=follow(len(plan.feeds)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import logging
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping
@@ -26,6 +27,7 @@ from tests.simulation.group import Group, Member
 from tests.simulation.judge import COMPLETE, covered, read_jobs, violations
 from tests.simulation.kafka import Broker, SentRecord, Topic
 from tests.simulation.plan import Fault, PlannedFeed, RunPlan
+from tests.simulation.registry import SINKS_LONGER_S, Absence, Registry
 from tests.simulation.scheduler import Ended, Process, Scheduler
 from tests.simulation.sinks import WITNESS_LAG_S, plan_troubles, sink_name
 from tests.simulation.source import Source
@@ -52,6 +54,7 @@ _PREFIX: Final = "s-"
 _APP_ID: Final = "app"
 _CALM_S: Final = 400.0  # virtual: how long everything may take to come to rest once nothing goes wrong
 _LINES: Final = 400
+_LOGGER: Final = logging.getLogger("tidegate")
 _REST_FIRST_S: Final = 1.0
 _FIRST_FEED_S: Final = 15.0
 _LOOK_S: Final = 0.5
@@ -74,6 +77,17 @@ class Outcome:
     actions: int = 0
     digest: str = ""
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES))
+
+
+class _Lines(logging.Handler):
+    """What is said by a logger of the standard library."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._tell = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._tell(f"{record.levelname.lower()} {record.getMessage()}")
 
 
 class _Host:
@@ -118,6 +132,7 @@ class Run:
             lost=plan.lost_requests,
             late=plan.late_requests,
         )
+        self.registry = Registry(plan.registry, plan.seed, self.scheduler)
         self._directory = TemporaryDirectory(prefix="simulation-")  # of spools; other state has a Disk
         self.settings = Settings(
             bootstrap_servers="127.0.0.1:9092",
@@ -184,6 +199,8 @@ class Run:
         for fault in self.plan.faults:
             self.scheduler.after(fault.at, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
         plan_troubles(self.plan.sinks, self.scheduler, self.network, self._say)
+        for absence in self.plan.registry.absences:
+            self._plan_absence(absence)
 
     def _start(self, host: _Host) -> None:
         host.starts += 1
@@ -204,7 +221,9 @@ class Run:
             )
 
         machine = SimMachine(process, self.broker, self.network, self._others)
-        host.shell, host.member = start_worker(process, machine, host.disk, self.settings, self.group, member)
+        host.shell, host.member = start_worker(
+            process, machine, host.disk, self.settings, self.group, self.registry, member
+        )
 
     def _ended(self, host: _Host, process: Process) -> None:
         self._say(process.name, f"is gone: {process.end}")
@@ -218,13 +237,14 @@ class Run:
         if jobs not in self.broker.topics:
             self.scheduler.after(0.2, lambda: self._create_feed(number, feed))
             return
-        tables = [decode_descriptor(update.descriptor) for update in self.source.simulation.store.descriptors]
+        versions = self.source.simulation.store.descriptors
+        tables = {TableName.of(decode_descriptor(update.descriptor)): None for update in versions}
         definition = FeedDefinition(
             id=FeedId(f"feed{number}"),
             epoch=epoch,
             description="",
             sink_uri=f"kafka://{self.plan.sinks.sinks[number].servers(number)}",
-            tables=tuple(TableName.of(table) for table in tables),
+            tables=tuple(tables),
             options=self._from_cursor(feed),
             created_ns=0,
         )
@@ -319,6 +339,29 @@ class Run:
             if host.process is not None and not self._calm and self._rng.random() < 0.7:
                 host.process.kill()
 
+    def _plan_absence(self, absence: Absence) -> None:
+        """Of the registry, and perhaps of all sinks as well, while partitions change hands."""
+        begins = self.scheduler.now + absence.at
+        ends = begins + absence.seconds
+
+        def stand_still() -> None:
+            for number in range(len(self.plan.feeds)):
+                self.network.stand_still(sink_name(number), ends + SINKS_LONGER_S)
+
+        def go_away() -> None:
+            self._say("registry", f"is away for {absence.seconds:.2f} s")
+            self.registry.go_away(ends, silent=absence.silent)
+
+        self.scheduler.at(begins, go_away)
+        if absence.sinks_before is not None:
+            self.scheduler.at(begins - absence.sinks_before, stand_still)
+        if absence.rebalance_after is not None:
+            self.scheduler.at(begins + absence.rebalance_after, self._rebalance)
+
+    def _rebalance(self) -> None:
+        if not self._calm:
+            self.group.rebalance()
+
     def _topics(self) -> dict[str, Topic]:
         """Of all clusters; no two of them have topics of one name."""
         return {name: topic for broker in self._brokers for name, topic in broker.topics.items()}
@@ -332,6 +375,9 @@ class Run:
         assert feed.definition is not None
         servers = feed.definition.sink_uri.removeprefix("kafka://")
         return self._others[servers][1] if servers in self._others else self.broker
+
+    def _covered(self, feed: FeedView) -> Timestamp:
+        return covered(self._broker_of(feed), self.registry, feed)
 
     def _spoil_disk(self, host: _Host) -> None:
         assert host.process is not None
@@ -350,7 +396,7 @@ class Run:
 
     def _calm_down(self) -> None:
         self._calm = True
-        self.network.calm = True
+        self.network.calm = self.registry.calm = True
         for broker in self._brokers:
             broker.calm = True
         self.source.calm_down()
@@ -376,7 +422,7 @@ class Run:
         failed = [feed.current_state for feed in feeds if feed.status is FeedState.FAILED]
         return any(state is not None and not _is_untold(state) for state in failed) or all(
             feed.status is FeedState.SUCCEEDED
-            or (feed.status is FeedState.RUNNING and covered(self._broker_of(feed), feed) >= last)
+            or (feed.status is FeedState.RUNNING and self._covered(feed) >= last)
             for feed in feeds
         )
 
@@ -384,7 +430,7 @@ class Run:
         """The other sinks have stood still for long: the first feed's markers have gone on meanwhile."""
         view = read_jobs(self.broker, Topics.of(self.settings).jobs)
         (feed,) = (feed for _, feed in view.feeds() if feed.definition and feed.definition.id == "feed0")
-        lag_s = (_BASE_NS - covered(self.broker, feed).wall) / 1e9 + self.scheduler.now
+        lag_s = (_BASE_NS - self._covered(feed).wall) / 1e9 + self.scheduler.now
         self._say("-", f"markers of feed0 are {lag_s:.1f} s behind")
         if lag_s > WITNESS_LAG_S:
             self.outcome.faults.append(f"markers of feed0 are {lag_s:.1f} s behind while another sink stands")
@@ -396,7 +442,9 @@ class Run:
         found = 0
         for _, feed in view.feeds():
             found += 1
-            outcome.faults += violations(self._broker_of(feed), feed, self.source.history, descriptors)
+            outcome.faults += violations(
+                self._broker_of(feed), self.registry, feed, self.source.history, descriptors
+            )
         if found != len(self.plan.feeds):
             outcome.faults.append(f"{found} feeds of {len(self.plan.feeds)} are known")
         quarantined: list[str] = []
@@ -440,16 +488,22 @@ class Run:
         """Keep the last lines of everybody's log."""
 
         def keep(_: Any, level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-            process = self.scheduler.process
             fields = " ".join(f"{name}={value}" for name, value in event.items() if name != "event")
-            self._say("-" if process is None else process.name, f"{level} {event.get('event')} {fields}")
+            self._say_here(f"{level} {event.get('event')} {fields}")
             raise structlog.DropEvent
 
+        handler = _Lines(self._say_here)
         structlog.configure(processors=[keep], cache_logger_on_first_use=False)
+        _LOGGER.addHandler(handler)
         try:
             yield
         finally:
+            _LOGGER.removeHandler(handler)
             structlog.reset_defaults()
+
+    def _say_here(self, what: str) -> None:
+        process = self.scheduler.process
+        self._say("-" if process is None else process.name, what)
 
     def _say(self, who: str, what: str) -> None:
         line = f"{self.scheduler.now:10.4f} {who:6} {what}"

@@ -19,13 +19,18 @@ _ROOT = Path(__file__).parents[2]
 _RUNS = 5  # of one test; about a second of computing each
 _PROFILE = "fast"
 #: Where a defect is looked for: what nothing else disturbs is found sooner.
-_PROFILES = {"child-before-hand-off": "moves", "abort-before-commits": "still"}
+_PROFILES = {
+    "child-before-hand-off": "moves",
+    "abort-before-commits": "still",
+    "given-up-batch-passed-over": "schemas",
+}
 #: Seeds with short runs that find a defect. Changes of the code shift what a seed brings about: the search
 #: goes on from there. That it needs no such hint, the tests of `make soak` show.
 _SEEDS = {
     "abort-before-commits": 194,
     "child-before-hand-off": 211,
-    "healing-without-scan": 124,
+    "given-up-batch-passed-over": 24,
+    "healing-without-scan": 131,
     "marker-to-all-but-one": 113,
     "offsets-before-acknowledgements": 48,
     "state-before-rows": 112,

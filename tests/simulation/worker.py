@@ -3,45 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from agents.schema_ids import RegistrySchemaIds
 from app.assignment import Assignment
 from app.fetched import FetchedBatch
 from app.jobs_follower import JobsFollower
 from app.main import add_agents
 from app.report import FeedReport, OverlapReport, PartitionReport, SpanReporter, no_ranges
 from app.runtime import Runtime
-from app.schema_ids import RegistryWait
 from app.settings import Settings
 from app.topics import Topics
 from tables.store import LocalStore
 from tests.simulation.clients import SimMachine
 from tests.simulation.disk import Disk, MemoryStore
 from tests.simulation.group import Group, Member
+from tests.simulation.registry import Registry, RegistryClients
 from tests.simulation.scheduler import Process
-from tidegate.changefeed.confluent import Schema
-from tidegate.changefeed.feed import FeedId
-
-
-class NoRegistry:
-    """See ``app.schema_ids.SchemaIds``: no feed of the simulation has schemas."""
-
-    def known(self, url: str, schemas: Sequence[Schema]) -> Mapping[Schema, int] | None:
-        return None
-
-    async def ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
-        raise NotImplementedError
-
-    async def try_ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
-        raise NotImplementedError
-
-    def waiting(self) -> tuple[RegistryWait, ...]:
-        return ()
-
-    def close(self) -> None:
-        """There is nothing to close."""
 
 
 class SimShell:
@@ -86,6 +66,7 @@ def start_worker(
     disk: Disk,
     settings: Settings,
     group: Group,
+    registry: Registry,
     new_member: Callable[[Assignment], Member],
 ) -> tuple[SimShell, Member]:
     """Begin a worker in ``process``."""
@@ -94,13 +75,14 @@ def start_worker(
     def open_store(path: Path) -> LocalStore:
         return MemoryStore(path, disk, process)
 
+    schema_ids = RegistrySchemaIds(RegistryClients(process, registry), background=machine.background)
     add_agents(shell, open_store)
     member = new_member(shell.assignment)
     shell.become(member)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        shell.runtime = await loop.run_in_executor(None, Runtime, settings, NoRegistry(), machine)
+        shell.runtime = await loop.run_in_executor(None, Runtime, settings, schema_ids, machine)
         shell.follower = JobsFollower(settings, machine)
         group.join(member)
 

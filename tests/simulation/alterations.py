@@ -1,0 +1,59 @@
+"""A workload whose tables get more columns while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from random import Random
+
+from sim.plan import Plan, SimTable, Workload
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.raftlog.entry import DescriptorUpdate
+from tidegate.rows import TableDescriptor, decode_descriptor
+from tidegate.rows.descriptor import Column
+from tidegate.rows.sql_type import parse_sql_type
+from tidegate.rows.stored_descriptor import encode_descriptor
+
+
+class Altered:
+    """Another workload's transactions, and a schema change ``before`` some of them, by their numbers.
+
+    The columns are nullable and without a default: rows that stand are not written again, and those that the
+    workload goes on to write have none of them.
+    """
+
+    def __init__(self, workload: Workload, before: Collection[int], seed: int) -> None:
+        self._workload = workload
+        self._before = before
+        self._seed = seed
+
+    def tables(self, modified: Timestamp) -> Sequence[SimTable]:
+        """See ``Workload``."""
+        return self._workload.tables(modified)
+
+    def plans(self) -> Iterator[Plan]:
+        """See ``Workload``."""
+        rng = Random(f"{self._seed}:alterations")
+        newest = [decode_descriptor(table.descriptor.descriptor) for table in self.tables(ZERO)]
+        for number, plan in enumerate(self._workload.plans()):
+            if number in self._before:
+                which = rng.randrange(len(newest))
+                newest[which] = _with_a_column(newest[which])
+                yield Plan((), alter=partial(_update, newest[which]))
+            yield plan
+
+
+def _with_a_column(table: TableDescriptor) -> TableDescriptor:
+    """ALTER TABLE ... ADD COLUMN added<version> STRING."""
+    version = table.version + 1
+    number = max(column.id for column in table.columns) + 1
+    added = Column(number, f"added{version}", parse_sql_type("STRING"))
+    first, *others = table.families
+    families = replace(first, column_ids=(*first.column_ids, number)), *others
+    return replace(table, version=version, columns=(*table.columns, added), families=families)
+
+
+def _update(table: TableDescriptor, modified: Timestamp) -> DescriptorUpdate:
+    table = replace(table, modified=modified)
+    return DescriptorUpdate(table.id, table.version, table.modified, encode_descriptor(table))
