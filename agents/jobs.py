@@ -25,7 +25,7 @@ from app.fetched import FetchedBatch
 from app.intake import Intake
 from app.output_topics import check_sink, check_topics, former_owner, wanted_topics
 from app.shell import Shell
-from app.transaction import Record, TransactionalProducer
+from app.transaction import TransactionalProducer
 from tidegate.changefeed.control import Register, Removed, control_key, read_ack
 from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.job_records import StateRecord
@@ -38,6 +38,7 @@ from tidegate.changefeed.registration import (
     Store,
     next_step,
 )
+from tidegate.client.transaction import Record
 from tidegate.errors import FeedError, RetryError, StateError
 
 _ANSWER_S: Final = 5.0  # an announcement without an answer is repeated after this time

@@ -16,11 +16,11 @@ from typing import Final, Protocol, TypeAlias
 import structlog
 
 from app.schema_ids import SchemaIds
-from app.transaction import Record
 from tidegate.changefeed.confluent import frame_prefix
 from tidegate.changefeed.encoder import compile_marker
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget
 from tidegate.changefeed.resolved_topic import marker_partitions, offset_marker_value, topics_with
+from tidegate.client.transaction import Record
 from tidegate.errors import FeedError, RetryError
 from tidegate.hlc import ResolvedTimestamp
 

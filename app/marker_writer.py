@@ -15,7 +15,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from app.machine import Machine
 from app.sinks import SinkCluster
-from app.transaction import GivenUpError, Record, TransactionalProducer
+from app.transaction import TransactionalProducer
+from tidegate.client.transaction import GivenUpError, Record
 from tidegate.errors import DeliveryError, RetryError
 
 ResultT = TypeVar("ResultT")

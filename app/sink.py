@@ -21,7 +21,7 @@ from app.ending import end_process
 from app.machine import REAL, Machine
 from app.metrics import SINK_TROUBLES
 from app.settings import Settings
-from app.transaction import Record, refused
+from tidegate.client.transaction import Record, refused
 from tidegate.errors import DeliveryError
 from tidegate.processor.batch import OutputRecord
 

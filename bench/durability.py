@@ -10,10 +10,11 @@ from typing import Final, NamedTuple
 
 from app.settings import Settings
 from app.sink import Barrier, Sink
-from app.transaction import Record, TransactionalProducer
+from app.transaction import TransactionalProducer
 from bench.stages import Pass, StageTime
 from bench.topics import BenchTopics
 from bench.workload import OUTPUT_PARTITIONS, BenchLog
+from tidegate.client.transaction import Record
 from tidegate.processor.batch import OutputRecord, StateChange
 
 _QUEUE_FULL_S: Final = 0.01

@@ -28,10 +28,10 @@ from app.schema_ids import SchemaIds
 from app.settings import Settings, load_settings
 from app.sink import Sink
 from app.stepper import Stepper
-from app.transaction import TransactionalProducer
 from tables.store import PartitionStore
 from tidegate.changefeed.control import Remove, Removed
 from tidegate.changefeed.feed import FeedState
+from tidegate.client.transaction import TransactionalProducer
 
 
 def die() -> None:

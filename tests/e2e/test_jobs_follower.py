@@ -21,13 +21,14 @@ from app.settings import Settings
 from app.sinks import Sinks
 from app.topics import Topics
 from app.topology import TopicAdmin
-from app.transaction import Record, TransactionalProducer
+from app.transaction import TransactionalProducer
 from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedState, FeedTarget
 from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, ProgressRecord, StateRecord
 from tidegate.changefeed.options import FeedOptions
+from tidegate.client.transaction import Record
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 
 pytestmark = pytest.mark.broker

@@ -19,11 +19,11 @@ from app.marker_records import MarkersAmongRows
 from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
 from app.stepper import Stepper
-from app.transaction import Record as SentRecord
 from tests.logs import Record
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.options import InitialScan
+from tidegate.client.transaction import Record as SentRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import LogRecord, StateChange, StepResult
 from tidegate.processor.partition_feed import PartitionFeed

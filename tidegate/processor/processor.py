@@ -78,6 +78,11 @@ class PartitionProcessor:
         return None if self._state.position.offset == NOWHERE else Offset(self._state.read + 1)
 
     @property
+    def to_read_again(self) -> range:
+        """The offsets that were passed, and that ranges which were behind need once more after a restore."""
+        return range(self._state.read + 1, self._state.position.offset + 1)
+
+    @property
     def next_control_offset(self) -> Offset:
         """Where to read on in the control topic."""
         return Offset(self._state.position.control_offset + 1)

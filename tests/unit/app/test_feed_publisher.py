@@ -16,7 +16,7 @@ from app.jobs_follower import JobsFollower
 from app.marker_records import MarkerRecords
 from app.settings import Settings
 from app.topics import Topics
-from app.transaction import Record, TransactionalProducer
+from app.transaction import TransactionalProducer
 from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
@@ -26,6 +26,7 @@ from tidegate.changefeed.job_records import DefinitionRecord, ProgressRecord, Sp
 from tidegate.changefeed.options import InitialScan
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
+from tidegate.client.transaction import Record
 from tidegate.errors import RetryError
 from tidegate.hlc import NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed

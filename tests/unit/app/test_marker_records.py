@@ -12,13 +12,13 @@ import pytest
 from app import marker_records as module
 from app.marker_records import BackOff, MarkersAmongRows, MarkersAside, Place, marker_records
 from app.schema_ids import RegistryWait
-from app.transaction import Record
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.confluent import Schema, frame_prefix
 from tidegate.changefeed.feed import FeedId, TableName
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.record_encoder import MarkerEncoder
+from tidegate.client.transaction import Record
 from tidegate.errors import RetryError, SchemaRejected
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 

@@ -1,0 +1,132 @@
+"""One feed's progress and markers: steps M1 to M3 of docs/delivery.md, by the driver.
+
+The transactional id is the same as the worker's for this feed: whoever runs the feed next, on either engine,
+fences whoever ran it before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tidegate.changefeed.confluent import Schema, frame_prefix
+from tidegate.changefeed.encoder import compile_marker
+from tidegate.changefeed.feed import FeedDefinition
+from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.changefeed.job_records import ProgressRecord, StateRecord
+from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.resolved_topic import marker_partitions, offset_marker_value, topics_with
+from tidegate.client.cluster import Cluster, partitions_of
+from tidegate.client.transaction import Record, TransactionalProducer
+from tidegate.hlc import ResolvedTimestamp
+from tidegate.processor.checkpoint import PartitionReport
+
+
+class FeedMarkers:
+    """The frontier of one epoch of one feed, made durable and told to its consumers.
+
+    ``producer`` writes progress to ``jobs`` and markers; ``ends`` asks the cluster of the feed's topics, and
+    ``schema_id`` its registry.
+    """
+
+    def __init__(
+        self,
+        feed: FeedView,
+        jobs: str,
+        producer: TransactionalProducer,
+        cluster: Cluster,
+        schema_id: Callable[[str, Schema], int],
+    ) -> None:
+        assert feed.definition is not None
+        assert feed.current_state is not None
+        assert feed.current_state.start is not None
+        self._definition: FeedDefinition = feed.definition
+        self._state: StateRecord = feed.current_state
+        self._jobs = jobs
+        self._producer = producer
+        self._cluster = cluster
+        self._schema_id = schema_id
+        self._persisted = feed.high_water
+        self._read_up_to = dict(feed.current_state.positions)
+        if feed.progress is not None and feed.high_water is not None:
+            self._read_up_to.update(feed.progress.positions)
+        options = feed.definition.options
+        self._frontier = FeedFrontier(
+            [span for target in feed.current_state.targets for span in target.spans],
+            feed.current_state.start,
+            options.resolved_interval_ns,
+            feed.high_water,
+            feed.ahead,
+            options.initial_scan,
+        )
+        #: Persisted by an earlier owner, and maybe not written.
+        self._owed = feed.high_water if self._marks and self._frontier.marker is not None else None
+
+    @property
+    def epoch(self) -> int:
+        """Of the feed's definition."""
+        return self._definition.epoch
+
+    def apply(self, report: PartitionReport) -> None:
+        """Step M1. The report names this epoch of the feed, and its rows are acknowledged."""
+        self._frontier.apply_columns(
+            report.partition, report.offset, report.starts, report.ends, report.resolved
+        )
+
+    def publish(self) -> ProgressRecord | None:
+        """Steps M2 and M3; returns the progress where there is some. Raises ``DeliveryError`` when fenced."""
+        progress = self._persist()
+        if self._owed is not None:
+            self._mark(self._owed)
+            self._owed = None
+        marker = self._frontier.due_marker()
+        if marker is not None:
+            self._mark(marker)
+            self._frontier.marked(marker)
+        return progress
+
+    def close(self) -> None:
+        """Let go of the producer."""
+        self._producer.close()
+
+    @property
+    def _marks(self) -> bool:
+        return self._definition.options.resolved_interval_ns is not None
+
+    def _persist(self) -> ProgressRecord | None:
+        frontier = self._frontier
+        if frontier.high_water <= (frontier.begin if self._persisted is None else self._persisted):
+            return None
+        for partition, offset in frontier.positions.items():
+            self._read_up_to[partition] = max(offset + 1, self._read_up_to.get(partition, 0))
+        high_water = ResolvedTimestamp(frontier.high_water)
+        definition = self._definition
+        progress = ProgressRecord(definition.id, definition.epoch, high_water, dict(self._read_up_to))
+        self._producer.commit([Record(self._jobs, 0, progress.key, progress.to_bytes())])
+        self._persisted = high_water
+        return progress
+
+    def _mark(self, marker: ResolvedTimestamp) -> None:
+        aside = self._definition.options.resolved_topic
+        self._producer.commit(self._aside(aside, marker) if aside else self._among_rows(marker))
+
+    def _among_rows(self, marker: ResolvedTimestamp) -> Sequence[Record]:
+        records = []
+        options = self._definition.options
+        for target in self._state.targets:
+            encoder = compile_marker(target.table, options)
+            value = encoder.encode(marker)
+            if encoder.schema is not None:
+                prefix = frame_prefix(self._schema_id(options.confluent_schema_registry, encoder.schema))
+                value = prefix + value
+            records += [Record(target.topic, number, None, value) for number in range(target.partitions)]
+        return records
+
+    def _aside(self, topic: str, marker: ResolvedTimestamp) -> Sequence[Record]:
+        targets = self._state.targets
+        bounds = self._cluster.bounds(partitions_of({target.topic: target.partitions for target in targets}))
+        ends = {(place.topic, place.partition): bound.end for place, bound in bounds.items()}
+        records = []
+        for number in range(marker_partitions(targets)):
+            offsets = {each: ends[each, number] for each in topics_with(number, targets)}
+            records.append(Record(topic, number, None, offset_marker_value(marker, offsets)))
+        return records

@@ -1,0 +1,297 @@
+"""One task: what one log partition does in a round (docs/spark.md, steps T1 to T6).
+
+    T1  load the state as of the last round, unless this Python worker has it
+    T2  take up messages about feeds, and other partitions' claims and hand-offs
+    T3  step the records, one Arrow batch after the other, and whatever ranges were behind with
+    T4  produce the rows, and wait until every one of them is acknowledged
+    T5  store what the state has changed by, under the name of the round
+    T6  answer: checkpoints, claims and hand-offs, acknowledgements, requests, incidents
+
+A task that is run again, or twice at the same time, begins with the same state, is told the same, and reads
+the same records: it produces exact copies, stores the same rows, and gives the same answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyarrow import fs
+
+from pipeline.rounds import Instructions, Round
+from pipeline.row_producer import RowProducer
+from pipeline.state_files import LoadedRows, StateFiles, apply_changes
+from schemas.registries import SchemaRegistries
+from tidegate.changefeed.confluent import Schema
+from tidegate.changefeed.control import read_control
+from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.sink import parse_sink_uri
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.reader import PartitionReader
+from tidegate.errors import FeedError
+from tidegate.processor.batch import (
+    ControlRecord,
+    ExchangeRecord,
+    LogRecord,
+    StateTable,
+    StepResult,
+)
+from tidegate.processor.checkpoint import encode_checkpoint
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.exchange_codec import decode_exchange, encode_exchange
+from tidegate.processor.framing import frame, schemas_of
+from tidegate.processor.processor import PartitionProcessor
+from tidegate.raftlog.entry import Offset
+from tidegate.raftlog.request import encode_request
+from tidegate.verify import TopicPartition
+
+#: Records of the log as a task is given them.
+TASK_COLUMNS: Final = ("partition", "offset", "timestamp_ms", "key", "value")
+ANSWER_SCHEMA: Final = "partition int, kind string, body binary"
+_ANSWER: Final = pa.schema([("partition", pa.int32()), ("kind", pa.string()), ("body", pa.binary())])
+_RECORDS_AGAIN: Final = 10_000
+_FEW_CHANGES: Final = 1_000
+
+
+class Answer(NamedTuple):
+    """One thing that a partition has to say of a round. ``kind`` is one of:
+
+    ``head`` (the name of its state's file), ``checkpoint``, ``exchange``, ``request`` (key, then value),
+    ``ack``, ``incident`` and ``figures``.
+    """
+
+    partition: int
+    kind: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What all rounds of a query have in common; it travels to the tasks, secrets of ``connection`` included.
+
+    ``id`` is Spark's id of the query, ``root`` the directory of its state, a path or URI.
+    """
+
+    id: str
+    connection: KafkaConnection
+    log: str
+    partitions: int
+    root: str
+    config: ProcessorConfig
+
+
+class LogEntryRecord(NamedTuple):
+    """A record of the log, as ``PartitionProcessor.step`` takes it."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+@dataclass(slots=True)
+class _Held:
+    """A partition as a Python worker keeps it between rounds; ``changed`` counts since ``base``."""
+
+    head: str
+    processor: PartitionProcessor
+    state: LoadedRows
+
+
+#: By query and partition. A Python worker runs one task at a time.
+_held: dict[tuple[str, int], _Held] = {}
+_producers: dict[str, RowProducer] = {}
+
+
+@cache
+def _registries() -> SchemaRegistries:
+    return SchemaRegistries()
+
+
+class PartitionTask:
+    """Runs round ``round_`` for partition ``partition``, whose state is ``head``: empty for none."""
+
+    def __init__(self, query: Query, round_: Round, partition: int, head: str) -> None:
+        self._query = query
+        self._round = round_
+        self._partition = partition
+        filesystem, root = fs.FileSystem.from_uri(query.root)
+        self._files = StateFiles(filesystem, root, partition)
+        self._held = self._load(head)
+        self._processor = self._held.processor
+        self._changes: dict[tuple[StateTable, bytes], bytes | None] = {}
+        self._answers: list[Answer] = []
+        self._sinks: dict[str, RowProducer] = {}
+        self._rows = 0
+
+    def tell(self, instructions: Instructions) -> None:
+        """The rest of step T1, and step T2."""
+        for records in _read_again(self._query, self._partition, self._processor.to_read_again):
+            self._take(self._processor.step(records))
+        if instructions.controls:
+            told = [
+                ControlRecord(Offset(each.offset), read_control(each.message))
+                for each in instructions.controls
+            ]
+            self._take(self._processor.control(told))
+        if instructions.exchanges:
+            came = [
+                ExchangeRecord(Offset(each.offset), decode_exchange(each.message))
+                for each in instructions.exchanges
+            ]
+            self._take(self._processor.exchange(came))
+        self._go_on()
+        if instructions.everything:
+            self._answer("checkpoint", encode_checkpoint(self._processor.full_checkpoint()))
+
+    def step(self, records: list[LogRecord]) -> None:
+        """Step T3, and what T4 begins with."""
+        self._take(self._processor.step(records))
+        self._go_on()
+
+    def finish(self) -> list[Answer]:
+        """Steps T4 to T6. Raises ``DeliveryError``; then nothing of the round is stored."""
+        self._acknowledge()
+        name = self._store()
+        self._answer("head", name.encode())
+        self._answer("figures", json.dumps({"rows": self._rows}).encode())
+        return self._answers
+
+    def _load(self, head: str) -> _Held:
+        """Step T1."""
+        query, address = self._query, (self._query.id, self._partition)
+        held = _held.pop(address, None)  # put back once the round is done: a task that fails leaves none
+        if held is not None and held.head == head and head:
+            return held
+        if not head:
+            processor = PartitionProcessor(self._partition, query.partitions, query.config)
+            return _Held("", processor, LoadedRows({}, "", 0))
+        state = self._files.load(head)
+        rows = ((table, key, value) for (table, key), value in state.rows.items())
+        processor = PartitionProcessor.restore(self._partition, query.partitions, query.config, rows)
+        self._files.remove_before(state.base)
+        return _Held(head, processor, state)
+
+    def _go_on(self) -> None:
+        while self._processor.ready:
+            self._take(self._processor.step(()))
+
+    def _take(self, result: StepResult) -> None:
+        for feed_id in [feed_id for feed_id, rows in result.unframed.items() if rows]:
+            self._frame(feed_id, result)
+        for feed_id, rows in result.outputs.items():
+            if rows:
+                self._sink_of(self._processor.definition_of(feed_id).sink_uri).send(rows)
+                self._rows += len(rows)
+        for table, key, value in result.changes:
+            self._changes[table, key] = value
+        if result.checkpoint is not None:
+            self._answer("checkpoint", encode_checkpoint(result.checkpoint))
+        for message in result.exchanges:
+            self._answer("exchange", encode_exchange(message)[1])
+        for request in result.requests:
+            self._answer("request", b"".join(encode_request(request)))
+        for ack in result.acks:
+            self._answer("ack", ack.to_bytes())
+        for incident in result.incidents:
+            self._answer("incident", json.dumps(incident._asdict()).encode())
+
+    def _frame(self, feed_id: FeedId, result: StepResult) -> None:
+        """A feed whose schemas are refused fails. While the registry is away the task does; it is run again."""
+        rows = result.unframed.pop(feed_id)
+        registry = _registries().of(self._processor.definition_of(feed_id).options.confluent_schema_registry)
+        try:
+            ids: Mapping[Schema, int] = {schema: registry.id_of(schema) for schema in schemas_of(rows)}
+        except FeedError as refusal:
+            self._processor.refuse(feed_id, refusal, result)
+        else:
+            result.outputs.setdefault(feed_id, []).extend(frame(rows, ids))
+
+    def _sink_of(self, uri: str) -> RowProducer:
+        sink = self._sinks.get(uri)
+        if sink is None:
+            servers = parse_sink_uri(uri).hosts
+            sink = _producers.pop(uri, None) or RowProducer(self._query.connection.to(servers).config())
+            self._sinks[uri] = sink
+        return sink
+
+    def _acknowledge(self) -> None:
+        for sink in self._sinks.values():
+            sink.acknowledge()
+        _producers.update(self._sinks)  # those of a task that failed are not used again
+
+    def _store(self) -> str:
+        state, name = self._held.state, self._round.id.name
+        apply_changes(state.rows, self._changes)
+        changed = state.changed + len(self._changes)
+        if not state.base or changed > max(_FEW_CHANGES, len(state.rows)):
+            self._files.write(name, "", state.rows)
+            self._held.state = LoadedRows(state.rows, name, 0)
+        else:
+            self._files.write(name, self._held.head, self._changes)
+            self._held.state = state._replace(changed=changed)
+        self._held.head = name
+        _held[self._query.id, self._partition] = self._held
+        return name
+
+    def _answer(self, kind: str, body: bytes) -> None:
+        self._answers.append(Answer(self._partition, kind, body))
+
+
+def run_partition(
+    query: Query, round_: Round, heads: Mapping[int, str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The task of the partition whose records ``batches`` are, in the columns ``TASK_COLUMNS``."""
+    task: PartitionTask | None = None
+    for batch in batches:
+        partitions, offsets, times, keys, values = (batch.column(name).to_pylist() for name in TASK_COLUMNS)
+        if not partitions:
+            continue
+        if task is None:
+            task = _begin(query, round_, heads, partitions[0])
+        task.step(list(map(LogEntryRecord, offsets, keys, values, times)))
+    if task is not None:
+        yield _answers(task)
+
+
+def run_told(
+    partitions: Sequence[int],
+    query: Query,
+    round_: Round,
+    heads: Mapping[int, str],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """The task of a partition without records: ``batches`` hold its index among ``partitions``."""
+    for batch in batches:
+        for index in batch.column(0).to_pylist():
+            yield _answers(_begin(query, round_, heads, partitions[index]))
+
+
+def _begin(query: Query, round_: Round, heads: Mapping[int, str], partition: int) -> PartitionTask:
+    task = PartitionTask(query, round_, partition, heads.get(partition, ""))
+    task.tell(round_.instructions.get(partition, Instructions()))
+    return task
+
+
+def _answers(task: PartitionTask) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([answer._asdict() for answer in task.finish()], _ANSWER)
+
+
+def _read_again(query: Query, partition: int, offsets: range) -> Iterator[list[LogRecord]]:
+    """The records at these offsets, for ranges that were behind."""
+    if not offsets:
+        return
+    place = TopicPartition(query.log, partition)
+    records: list[LogRecord] = []
+    with PartitionReader(query.connection, {place: offsets.start}) as reader:
+        for record in reader.read_to({place: offsets.stop}):
+            records.append(LogEntryRecord(record.offset, record.key, record.value, record.timestamp_ms))
+            if len(records) == _RECORDS_AGAIN:
+                yield records
+                records = []
+    if records:
+        yield records

@@ -1,0 +1,73 @@
+"""Rows of one task to Kafka: idempotent, in order, without expiry; and a wait until all are acknowledged.
+
+Spark's own Kafka sink has no column for the record time, which is part of what a row is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from tidegate.errors import DeliveryError
+from tidegate.processor.batch import OutputRecord
+
+_POLL_S: Final = 0.5
+_CONFIG: Final[Mapping[str, Any]] = {
+    "enable.idempotence": True,
+    "enable.gapless.guarantee": True,
+    "acks": "all",
+    "max.in.flight.requests.per.connection": 5,
+    "message.timeout.ms": 0,  # no expiry: it would reorder a key (docs/delivery.md#rows)
+    "linger.ms": 5,
+    "batch.size": 1_000_000,
+    "batch.num.messages": 10_000,
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 512 << 10,
+}
+
+
+class RowProducer:
+    """A Python worker's producer for one cluster. After a ``DeliveryError`` it must not be used again."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._producer = Producer({**config, **_CONFIG})
+        self._failed = ""
+
+    def send(self, rows: Iterable[OutputRecord]) -> None:
+        """Hand rows over; waits for room. Raises ``DeliveryError`` for one that is not taken."""
+        produce, delivered = self._producer.produce, self._delivered
+        for topic, partition, key, value, timestamp_ms, headers in rows:
+            while True:
+                try:
+                    produce(topic, value, key, partition, delivered, None, timestamp_ms, headers)
+                    break
+                except BufferError:
+                    self._producer.poll(_POLL_S)
+                    self._require_delivered()
+                except KafkaException as error:
+                    raise _undelivered(topic, partition, key, error.args[0].str()) from None
+        self._producer.poll(0)
+        self._require_delivered()
+
+    def acknowledge(self) -> None:
+        """Wait until every row is acknowledged. Raises ``DeliveryError`` when one was refused."""
+        while self._producer.flush(_POLL_S):
+            self._require_delivered()
+        self._require_delivered()
+
+    def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        if error is not None and not self._failed:
+            self._failed = str(_undelivered(message.topic(), message.partition(), message.key(), error.str()))
+
+    def _require_delivered(self) -> None:
+        if self._failed:
+            raise DeliveryError(self._failed)
+
+
+def _undelivered(topic: str, partition: int, key: bytes | None, cause: str) -> DeliveryError:
+    return DeliveryError(
+        f"A row for {topic} partition {partition}, key {(key or b'').hex()}, could not be delivered: {cause}."
+        " The task fails, and with it the batch, which is run again: its rows are repeated as exact copies"
+    )

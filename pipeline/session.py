@@ -1,0 +1,41 @@
+"""The Spark session of tidegate's jobs: the connector that they need, and the Java and Python to run on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyspark
+from pyspark.sql import SparkSession
+
+_CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+def connector() -> str:
+    """The Maven coordinates of the Kafka connector for the PySpark that is installed."""
+    return f"{_CONNECTOR}:{pyspark.__version__}"
+
+
+def start_session(
+    name: str, *, master: str | None = None, jars: Sequence[Path] = (), config: Mapping[str, str] = _NOTHING
+) -> SparkSession:
+    """A session with the Kafka connector: from ``jars``, or else resolved by its Maven coordinates.
+
+    Without ``master`` it is where ``spark-submit`` says, or on this machine. Python workers run the Python
+    of this process unless ``PYSPARK_PYTHON`` names another.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if master is not None:
+        builder = builder.master(master)
+    if jars:
+        builder = builder.config("spark.jars", ",".join(map(str, jars)))
+    else:
+        builder = builder.config("spark.jars.packages", connector())
+    for key, value in config.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

@@ -1,0 +1,136 @@
+"""The state of log partitions as files beside the query's checkpoint, one for each round that changed it.
+
+A file holds the rows that its round changed, and names the one before it; now and then one holds all rows.
+It is written under another name and moved into place, so that it is there whole or not at all. Which file is
+the newest is not found by looking: the driver's ledger says it, so that a file which is gone is missed.
+"""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
+from pyarrow import fs
+
+from tidegate.errors import StateError
+from tidegate.processor.batch import StateTable
+
+#: Rows of state by table and key; ``None`` for one that is removed.
+Rows: TypeAlias = Mapping[tuple[StateTable, bytes], bytes]
+Changes: TypeAlias = Mapping[tuple[StateTable, bytes], bytes | None]
+
+_VERSION: Final = b"1"
+_SCHEMA: Final = pa.schema(
+    [("table", pa.dictionary(pa.int8(), pa.string())), ("key", pa.binary()), ("value", pa.binary())]
+)
+
+
+class StoredRows(NamedTuple):
+    """One file: ``previous`` is the name of the one that it changes; empty where it holds all rows."""
+
+    previous: str
+    changes: Changes
+
+
+class LoadedRows(NamedTuple):
+    """The state as of one file; ``base`` is the file with all rows that it begins with, ``changed`` how many
+    changes stand in the files on top of that."""
+
+    rows: dict[tuple[StateTable, bytes], bytes]
+    base: str
+    changed: int
+
+
+def apply_changes(rows: dict[tuple[StateTable, bytes], bytes], changes: Changes) -> None:
+    """Make ``rows`` what they are after these changes."""
+    for address, value in changes.items():
+        if value is None:
+            rows.pop(address, None)
+        else:
+            rows[address] = value
+
+
+class StateFiles:
+    """The files of log partition ``partition`` below ``root``, a directory of ``filesystem``."""
+
+    def __init__(self, filesystem: fs.FileSystem, root: str, partition: int) -> None:
+        self._filesystem = filesystem
+        self._directory = f"{root}/state/{partition}"
+        self._partition = partition
+
+    def write(self, name: str, previous: str, changes: Changes) -> None:
+        """Store what a round changed since ``previous``; all rows where that is empty.
+
+        A file of the same name is replaced: it is of an earlier run of the same round, and has the same rows.
+        """
+        table = pa.table(
+            {
+                "table": pa.array([table.value for table, _ in changes]).cast(_SCHEMA.field("table").type),
+                "key": pa.array([key for _, key in changes], pa.binary()),
+                "value": pa.array(changes.values(), pa.binary()),
+            },
+            _SCHEMA.with_metadata({"version": _VERSION, "previous": previous.encode()}),
+        )
+        self._filesystem.create_dir(self._directory)
+        torn = f"{self._directory}/.{name}-{uuid.uuid4().hex}"
+        with (
+            self._filesystem.open_output_stream(torn) as stream,
+            pa.ipc.new_file(stream, table.schema) as file,
+        ):
+            file.write_table(table)
+        self._filesystem.move(torn, self._path(name))
+
+    def load(self, name: str) -> LoadedRows:
+        """The rows as of the file ``name``. Raises ``StateError`` for a file that is missing or torn."""
+        chain = [self._read(base := name)]
+        while previous := chain[-1].previous:
+            chain.append(self._read(base := previous))
+        rows: dict[tuple[StateTable, bytes], bytes] = {}
+        for _, changes in reversed(chain):
+            apply_changes(rows, changes)
+        return LoadedRows(rows, base, sum(len(changes) for _, changes in chain[:-1]))
+
+    def names(self) -> Iterator[str]:
+        """Of the files that are there, in the order of their rounds."""
+        found = self._filesystem.get_file_info(fs.FileSelector(self._directory, allow_not_found=True))
+        names = (PurePosixPath(info.path).name for info in found if info.type == fs.FileType.File)
+        yield from sorted(name.removesuffix(".arrow") for name in names if not name.startswith("."))
+
+    def remove_before(self, base: str) -> None:
+        """Remove what is older than ``base``, which holds all rows of every state that is still wanted."""
+        for name in list(self.names()):
+            if name < base:
+                self._filesystem.delete_file(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}.arrow"
+
+    def _read(self, name: str) -> StoredRows:
+        path = self._path(name)
+        try:
+            with self._filesystem.open_input_stream(path) as stream:
+                content = stream.read()
+            with pa.ipc.open_file(io.BytesIO(content)) as file:
+                table = file.read_all()
+        except FileNotFoundError:
+            raise self._unusable(path, "is missing") from None
+        except pa.ArrowInvalid as error:
+            raise self._unusable(path, f"is torn ({error})") from None
+        metadata = table.schema.metadata or {}
+        if metadata.get(b"version") != _VERSION:
+            raise self._unusable(path, f"has the version {metadata.get(b'version')!r}, and not {_VERSION!r}")
+        tables = [StateTable(table) for table in table.column("table").to_pylist()]
+        addresses = zip(tables, table.column("key").to_pylist(), strict=True)
+        changes = dict(zip(addresses, table.column("value").to_pylist(), strict=True))
+        return StoredRows(metadata[b"previous"].decode(), changes)
+
+    def _unusable(self, path: str, how: str) -> StateError:
+        return StateError(
+            f"The state of log partition {self._partition} cannot be read: {path} {how}. Put it back, or "
+            "start the feed on a new checkpoint directory with the cursor at its last marker: the state is built "
+            "anew from the source's snapshots then, and what is missing is scanned for"
+        )

@@ -1,0 +1,147 @@
+"""A run of the contract on a real broker: the topics, the feeds and the log of a task, and what came out.
+
+The feeds are given to an engine as an earlier one would have left them that died between storing their start
+and hearing from the log partitions: the jobs topic holds each feed's definition and its state ``starting``
+with the start and the targets. The engine goes on from there, and activates them before the first record, as
+the reference engine does. A feed that is created while an engine runs gets its start from what was applied,
+never from a test.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.contract.case import topics_of
+from tests.contract.comparison import markers, records_at
+from tests.contract.engine import Output, Task
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.feed import FeedState
+from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, StateRecord
+from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder, marker_partitions, offset_marker_value
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.output import OutputTopics
+from tidegate.processor.reference import Emitted, TopicPartition
+from tidegate.verify import TopicRecord
+
+
+class KafkaRun:
+    """One task on the broker at ``bootstrap``, with topics and an application id of its own."""
+
+    def __init__(self, bootstrap: str, task: Task, registry_url: str, *, timeout_s: float) -> None:
+        self.bootstrap = bootstrap
+        self.task = task
+        self.prefix = f"contract-{uuid.uuid4().hex[:8]}-"
+        self.app_id = f"{self.prefix}app"
+        self.connection = KafkaConnection(bootstrap, timeout_s=timeout_s)
+        self._registry_url = registry_url
+        #: The task's feeds, with topics of this run.
+        self.feeds = tuple(self._placed(feed) for feed in task.feeds)
+
+    # ---- before
+
+    def _placed(self, feed: Activate) -> Activate:
+        """The feed with topics of this run, on this broker, and with its registry if it has one."""
+        options = feed.definition.options
+        if options.confluent_schema_registry:
+            options = replace(options, confluent_schema_registry=self._registry_url)
+        if options.resolved_topic:
+            options = replace(options, resolved_topic=self.prefix + options.resolved_topic)
+        return replace(
+            feed,
+            definition=replace(feed.definition, sink_uri=f"kafka://{self.bootstrap}", options=options),
+            targets=tuple(replace(target, topic=self.prefix + target.topic) for target in feed.targets),
+        )
+
+    def create_topics(self) -> None:
+        """The log, the jobs, and what the feeds write to."""
+        counts = {target.topic: target.partitions for feed in self.feeds for target in feed.targets}
+        for feed in self.feeds:
+            if feed.definition.options.resolved_topic:
+                counts[feed.definition.options.resolved_topic] = marker_partitions(feed.targets)
+        topics = [
+            NewTopic(f"{self.prefix}raftlog", len(self.task.log), config={"retention.ms": "-1"}),
+            NewTopic(f"{self.app_id}-jobs", 1, config={"cleanup.policy": "compact"}),
+            *(NewTopic(topic, count, config={"retention.ms": "-1"}) for topic, count in counts.items()),
+        ]
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.create_topics(topics).values():
+            future.result(30)
+
+    def write_jobs(self) -> None:
+        """The feeds, about to be activated."""
+        records: list[JobRecord] = []
+        for feed in self.feeds:
+            definition = feed.definition
+            records.append(DefinitionRecord(definition))
+            records.append(
+                StateRecord(
+                    definition.id,
+                    definition.epoch,
+                    FeedState.STARTING,
+                    start=feed.start,
+                    targets=feed.targets,
+                    positions=dict.fromkeys(range(len(self.task.log)), 0),
+                )
+            )
+        producer = self._producer()
+        for record in records:
+            producer.produce(f"{self.app_id}-jobs", record.to_bytes(), record.key, 0)
+        assert producer.flush(30) == 0
+
+    def write_log(self) -> None:
+        """All of the task's log."""
+        producer = self._producer()
+        for partition, records in enumerate(self.task.log):
+            for record in records:
+                producer.produce(
+                    f"{self.prefix}raftlog", record.value, record.key, partition, timestamp=record.timestamp
+                )
+                producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def _producer(self) -> Producer:
+        return Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
+
+    # ---- after
+
+    def is_covered(self) -> bool:
+        """Whether the feeds with a marker at every advance have their last one on every partition."""
+        output = self.read()
+        for feed in self.task.feeds:
+            final = self.task.finals[feed.feed_id]
+            if feed.definition.options.resolved_interval_ns != 0 or final <= feed.start:
+                continue
+            for target in feed.targets:
+                for number in range(target.partitions):
+                    place = TopicPartition(target.topic, number)
+                    if final not in markers(feed, records_at(feed, output, place)):
+                        return False
+        return True
+
+    def read(self) -> Output:
+        """The output topics as they are now, by the names that the task gives them."""
+        topics = [topic for feed in self.feeds for topic in topics_of(feed)]
+        asides = {feed.definition.options.resolved_topic for feed in self.feeds} - {""}
+        output: dict[TopicPartition, list[Emitted]] = {}
+        for record in OutputTopics.now(self.connection, topics).records():
+            place = TopicPartition(record.topic.removeprefix(self.prefix), record.partition)
+            emitted = _emitted(record)
+            if record.topic in asides:
+                emitted = emitted._replace(value=self._unprefixed(emitted.value))
+            output.setdefault(place, []).append(emitted)
+        return output
+
+    def _unprefixed(self, value: bytes | None) -> bytes:
+        """A marker with the topics' names that the task gives them."""
+        marker = OffsetMarkerDecoder().decode(None, value)
+        offsets = {topic.removeprefix(self.prefix): end for topic, end in marker.offsets.items()}
+        return offset_marker_value(marker.resolved, offsets)
+
+
+def _emitted(record: TopicRecord) -> Emitted:
+    headers = tuple((name, value or b"") for name, value in record.headers)
+    return Emitted(record.key, record.value, record.timestamp_ms, headers)

@@ -1,0 +1,58 @@
+"""The Spark job as an engine: a streaming query on this machine that takes what is there and ends.
+
+Micro-batches are small, so that every case is cut. Feeds with schemas get a registry of this process.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from pipeline.changefeed_query import QueryOptions, changefeed_query
+from tests.contract.engine import Output, Task
+from tests.contract.kafka_run import KafkaRun
+from tests.registry_server import RegistryServer
+
+_ANSWER_S: Final = 60.0
+_FINISH_S: Final = 240
+_BATCHES: Final = 4
+
+
+class SparkEngine:
+    """Runs a task as a query of ``session``, with topics of its own on the broker."""
+
+    def __init__(self, session: SparkSession, bootstrap: str, directory: Path) -> None:
+        self._session = session
+        self._bootstrap = bootstrap
+        self._directory = directory
+
+    def run(self, task: Task) -> Output:
+        """See ``Engine``. Raises what the query ended with."""
+        with RegistryServer() as registry:
+            run = KafkaRun(self._bootstrap, task, registry.url, timeout_s=_ANSWER_S)
+            run.create_topics()
+            run.write_jobs()
+            run.write_log()
+            self._create_requests(run)
+            self._query(run)
+            return run.read()
+
+    def _query(self, run: KafkaRun) -> None:
+        options = QueryOptions(
+            run.connection,
+            run.app_id,
+            run.prefix,
+            str(self._directory / run.app_id),
+            batch_records=sum(map(len, run.task.log)) // _BATCHES + 1,
+            available_now=True,
+        )
+        with changefeed_query(self._session, options) as query:
+            assert query.awaitTermination(_FINISH_S), query.status
+
+    def _create_requests(self, run: KafkaRun) -> None:
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        topic = NewTopic(f"{run.prefix}requests", len(run.task.log))
+        admin.create_topics([topic])[topic.topic].result(30)

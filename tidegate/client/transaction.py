@@ -1,0 +1,195 @@
+"""A transactional producer: all records of a commit become readable together, by one writer at a time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from tidegate.errors import DeliveryError
+
+#: The coordinator aborts a transaction that is open for longer; a broker may be away for that long in the
+#: middle of one before the worker has to start again. Below the broker's transaction.max.timeout.ms.
+TRANSACTION_TIMEOUT_MS: Final = 300_000
+_CALL_S: Final = 5.0  # one attempt of a call that is repeated
+_BACKOFF_S: Final = 0.5
+_FENCED: Final = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH)  # noqa: SLF001 - its name
+_ATTEMPTS_MAX: Final = 5  # of a whole transaction that the coordinator asked to abort
+
+_log = logging.getLogger("tidegate.transaction")
+
+
+class Record(NamedTuple):
+    """A record of an internal or output topic; ``value`` ``None`` is a tombstone."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int = 0  # 0: now
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+def transactional(transactional_id: str, limit_bytes: int) -> Mapping[str, Any]:
+    """What librdkafka's configuration needs for such a producer; records may have up to ``limit_bytes``."""
+    return {
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "linger.ms": 0,  # a commit flushes at once; waiting for more only adds to it
+        "message.max.bytes": limit_bytes,
+    }
+
+
+class TransactionalProducer:
+    """Commits records under one ``transactional.id``. Every method blocks; one thread at a time.
+
+    ``producer`` is librdkafka's, configured with ``transactional``, and is used by nobody else.
+    """
+
+    def __init__(self, producer: Producer, transactional_id: str, limit_bytes: int) -> None:
+        self._id = transactional_id
+        self._limit = limit_bytes
+        self._failed: KafkaError | None = None
+        self._given_up = threading.Event()
+        self._producer = producer
+
+    def open(self) -> None:
+        """Fence every earlier writer of this id, and finish what it left open (step O1).
+
+        Waits for the broker without limit. Raises ``DeliveryError`` when it refuses.
+        """
+        self._insist("init_transactions", lambda: self._producer.init_transactions(_CALL_S))
+
+    def commit(self, records: Sequence[Record]) -> dict[tuple[str, int], int]:
+        """Write ``records`` and commit them (steps 5 and 6); repeats without limit while the broker is away.
+
+        Returns per topic and partition the offset behind the last of them. Raises ``DeliveryError`` when
+        this writer is fenced, a record is refused, or the coordinator keeps aborting: nothing was
+        committed then, and the process must end.
+        """
+        for attempt in range(_ATTEMPTS_MAX):
+            try:
+                ends = self._write(records)
+                self._finish()
+            except _AbortedError as aborted:
+                _log.warning("a transaction of %s is repeated (%d): %s", self._id, attempt + 1, aborted)
+                self._insist("abort_transaction", lambda: self._producer.abort_transaction(_CALL_S))
+            else:
+                return ends
+        raise DeliveryError(
+            f"The transaction coordinator aborted {_ATTEMPTS_MAX} transactions of {self._id} in a row; "
+            "nothing of them is visible. The worker ends, its successor repeats them; see the broker's log"
+        )
+
+    def give_up(self) -> None:
+        """Raise ``GivenUpError`` where a call would be repeated: the one under way, and all later ones.
+
+        By any thread. What was begun is left for the next writer to abort.
+        """
+        self._given_up.set()
+
+    def close(self) -> None:
+        """Give the connections back; an open transaction is left for the next writer to abort."""
+        self._producer.close()
+
+    def _write(self, records: Iterable[Record]) -> dict[tuple[str, int], int]:
+        ends: dict[tuple[str, int], int] = {}
+
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            if error is None:
+                ends[message.topic(), message.partition()] = message.offset() + 1
+            elif self._failed is None:
+                self._failed = error
+
+        self._failed = None
+        self._insist("begin_transaction", self._producer.begin_transaction)
+        for record in records:
+            self._produce(record, delivered)
+        self._insist("flush", self._flush)
+        if self._failed is not None:
+            raise _AbortedError(self._failed.str())
+        return ends
+
+    def _flush(self) -> None:
+        try:
+            while self._producer.flush(_CALL_S):
+                self._require_wanted()
+                _log.warning("records of a transaction of %s wait for the broker", self._id)
+        except SystemError:
+            # The client lost the fatal error that a callback raised; the next call raises it again.
+            _log.warning("a transaction of %s was not delivered", self._id)
+
+    def _finish(self) -> None:
+        self._insist("commit_transaction", lambda: self._producer.commit_transaction(_CALL_S))
+
+    def _produce(self, record: Record, delivered: Callable[[KafkaError | None, Any], None]) -> None:
+        topic, partition, key, value, timestamp_ms, headers = record
+        while True:
+            try:
+                self._producer.produce(
+                    topic, value, key, partition, delivered, None, timestamp_ms, list(headers)
+                )
+            except BufferError:  # the local queue is full
+                self._require_wanted()
+                self._producer.poll(_BACKOFF_S)
+            except KafkaException as error:
+                if error.args[0].fatal():
+                    raise self._fatal("produce", error.args[0]) from None
+                raise refused(record, self._limit, error) from None
+            else:
+                return
+
+    def _insist(self, name: str, call: Callable[[], None]) -> None:
+        """Repeat ``call`` while the broker does not answer."""
+        while True:
+            try:
+                return call()
+            except KafkaException as failure:
+                error: KafkaError = failure.args[0]
+                if error.txn_requires_abort():
+                    raise _AbortedError(error.str()) from None
+                if not error.retriable():
+                    raise self._fatal(name, error) from None
+                self._require_wanted()
+                _log.warning(
+                    "a transaction of %s waits for the broker in %s: %s", self._id, name, error.str()
+                )
+                time.sleep(_BACKOFF_S)
+
+    def _require_wanted(self) -> None:
+        if self._given_up.is_set():
+            raise GivenUpError
+
+    def _fatal(self, name: str, error: KafkaError) -> DeliveryError:
+        if error.code() in _FENCED:
+            return DeliveryError(
+                f"Another worker has taken over {self._id} from this one, which was taken for dead, or Kafka "
+                f"gave up a transaction that was open for {TRANSACTION_TIMEOUT_MS // 1000} s ({name}: "
+                f"{error.str()}). Nothing of it is visible; this worker ends, the next goes on"
+            )
+        return DeliveryError(f"{name} of {self._id} failed for good: {error.str()}")
+
+
+class GivenUpError(Exception):
+    """Nobody waits for the transaction any more; whether it is committed is not known."""
+
+
+class _AbortedError(Exception):
+    """The coordinator wants the transaction aborted; it may be written again."""
+
+
+def refused(record: Record, limit_bytes: int, error: KafkaException) -> DeliveryError:
+    """The sentence for a record that ``produce`` did not take."""
+    cause: KafkaError = error.args[0]
+    size = len(record.key or b"") + len(record.value or b"")
+    where = f"{record.topic} partition {record.partition}, key {(record.key or b'').hex()}"
+    if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        return DeliveryError(
+            f"A record of {size} bytes for {where} is above the limit of {limit_bytes} bytes. Nothing of its "
+            "batch is acknowledged. Raise TIDEGATE_MAX_RECORD_BYTES and the topic's max.message.bytes"
+        )
+    return DeliveryError(f"A record of {size} bytes for {where} was refused: {cause.str()}")
