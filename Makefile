@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations 40 --duratio
 # Hundreds of processes import the same modules: compiled once, whatever the environment says. Test processes
 # take 6 s each to collect the tests then, and 16 otherwise.
 unexport PYTHONDONTWRITEBYTECODE
-SOURCES := tidegate app agents tables schemas sim stack tests bench examples
+SOURCES := tidegate app agents tables schemas pipeline sim stack tests bench examples
 
 .PHONY: help setup demo demo-connect demo-chaos test unit soak lint format types proto bench stack-up stack-down ci clean
 
@@ -20,7 +20,7 @@ setup: $(STAMP) ## create .venv with the pinned dependencies
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[worker,demo,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[worker,spark,demo,dev]'
 	touch $(STAMP)
 
 demo: setup ## real flights through a real broker, audited (DEMO="--seconds 60 --seed 1 ...")

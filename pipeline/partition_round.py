@@ -201,7 +201,7 @@ class PartitionTask:
             self._answer("incident", json.dumps(incident._asdict()).encode())
 
     def _frame(self, feed_id: FeedId, result: StepResult) -> None:
-        """A feed whose schemas are refused fails. While the registry is away the task does; it is run again."""
+        """Schemas that are refused fail the feed; a registry that is away fails the task, to be run again."""
         rows = result.unframed.pop(feed_id)
         registry = _registries().of(self._processor.definition_of(feed_id).options.confluent_schema_registry)
         try:

@@ -131,6 +131,6 @@ class StateFiles:
     def _unusable(self, path: str, how: str) -> StateError:
         return StateError(
             f"The state of log partition {self._partition} cannot be read: {path} {how}. Put it back, or "
-            "start the feed on a new checkpoint directory with the cursor at its last marker: the state is built "
-            "anew from the source's snapshots then, and what is missing is scanned for"
+            "start the feed on a new checkpoint directory with the cursor at its last marker: the state is "
+            "built anew from the source's snapshots then, and what is missing is scanned for"
         )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.contract.case import BuiltCase, merged
 from tests.contract.catalogue import built, together
 from tests.contract.comparison import of_topics
 from tests.contract.engine import Engine, InMemory, Output
 from tests.contract.faust_engine import FaustWorker
+from tests.contract.spark_engine import SparkEngine
+from tests.spark_session import running_session
 
 Outputs: TypeAlias = Callable[[str], Output]
 
@@ -26,11 +29,25 @@ def _faust(request: pytest.FixtureRequest) -> Engine:
     return FaustWorker(broker.bootstrap, directory)
 
 
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[SparkSession]:
+    """A session on two threads of this process's Java."""
+    with running_session("contract") as session:
+        yield session
+
+
+def _spark(request: pytest.FixtureRequest) -> Engine:
+    broker = request.getfixturevalue("broker")
+    directory = request.getfixturevalue("tmp_path_factory").mktemp("spark")
+    return SparkEngine(request.getfixturevalue("spark_session"), broker.bootstrap, directory)
+
+
 @pytest.fixture(
     scope="session",
     params=[
         pytest.param(_reference, id="reference"),
         pytest.param(_faust, id="faust", marks=[pytest.mark.broker, pytest.mark.together]),
+        pytest.param(_spark, id="spark", marks=[pytest.mark.broker, pytest.mark.together]),
     ],
 )
 def outputs(request: pytest.FixtureRequest) -> Outputs:

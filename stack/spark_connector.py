@@ -1,0 +1,19 @@
+"""The jars by which Spark reads Kafka, for sessions of tests and demos, resolved once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from stack.coordinate import Coordinate
+from stack.jars import JarSet, resolve
+
+#: What Spark does not have itself. Each jar more is one more place where Python workers look for modules.
+_NEEDED: Final = ("commons-pool2", "kafka-clients", "spark-sql-kafka", "spark-token-provider-kafka")
+
+
+def spark_connector(spark_version: str) -> tuple[Path, ...]:
+    """The jars for this version of Spark, on Scala 2.13. Raises as ``stack.jars.resolve`` does."""
+    root = Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", spark_version)
+    jars = resolve(JarSet("spark-kafka", (root,)))
+    return tuple(jar for jar in jars if jar.name.startswith(_NEEDED))

@@ -1,0 +1,39 @@
+"""Spark for tests: local, small, and silent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from pipeline.session import start_session
+from stack.spark_connector import spark_connector
+
+_ROOT: Final = Path(__file__).parents[1]
+_CONFIG: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "1g",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50",  # as small as the steps of other engines in tests
+}
+
+
+@contextmanager
+def running_session(name: str) -> Iterator[SparkSession]:
+    """A session on two threads, stopped at the end. Python workers find the checkout's packages."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+    jars = spark_connector(pyspark.__version__)
+    session = start_session(name, master="local[2]", jars=jars, config=_CONFIG)
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()
