@@ -12,7 +12,6 @@ from typing import Final
 
 import structlog
 
-from app.output_topics import prepare_targets
 from app.runtime import Runtime
 from app.schema_ids import SchemaIds
 from app.sinks import SinkCluster
@@ -21,6 +20,7 @@ from tidegate.changefeed.encoder import compile_marker
 from tidegate.changefeed.feed import FeedDefinition, FeedState
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.registration import Prepare, starting_state
+from tidegate.client.output_topics import prepare_targets
 from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError, TopologyError
 
 _MARKERS_S: Final = 5.0  # for the registration of the markers' schemas
@@ -35,7 +35,9 @@ async def prepared(
     sink = runtime.sinks.of(definition.sink_uri)
     try:
         await _register_markers(definition, runtime.schema_ids)
-        prepare = partial(prepare_targets, definition, step.tables, sink.admin, runtime.settings)
+        prepare = partial(
+            prepare_targets, definition, step.tables, sink.admin, runtime.settings.output_partitions
+        )
         targets = await asyncio.get_running_loop().run_in_executor(sink.threads, prepare)
         return starting_state(definition, step, targets, cluster_id)
     except (FeedError, TopologyError, RegistryDenied) as error:

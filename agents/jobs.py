@@ -23,7 +23,6 @@ from agents.feed_sinks import FeedSinks
 from app.ending import guarded_task
 from app.fetched import FetchedBatch
 from app.intake import Intake
-from app.output_topics import check_sink, check_topics, former_owner, wanted_topics
 from app.shell import Shell
 from app.transaction import TransactionalProducer
 from tidegate.changefeed.control import Register, Removed, control_key, read_ack
@@ -38,6 +37,7 @@ from tidegate.changefeed.registration import (
     Store,
     next_step,
 )
+from tidegate.client.output_topics import check_sink, check_topics, former_owner, wanted_topics
 from tidegate.client.transaction import Record
 from tidegate.errors import FeedError, RetryError, StateError
 

@@ -18,7 +18,7 @@ from app.machine import REAL, Machine
 from app.own_reader import is_end, is_record, open_reader, trouble
 from app.settings import Settings
 from app.topics import TOMBSTONES_KEPT_MS
-from app.topology import insist
+from tidegate.client.topic_admin import insist
 from tidegate.errors import StateError
 from tidegate.processor.batch import StateChange, StateTable
 

@@ -19,9 +19,9 @@ from app.machine import REAL, Machine
 from app.own_reader import is_end, is_record, open_reader, trouble
 from app.settings import Settings
 from app.topics import Topics
-from app.topology import insist
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.jobs import JobsView
+from tidegate.client.topic_admin import insist
 
 _RECORDS: Final = 1_000
 _WAIT_S: Final = 0.05

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from app.clients import librdkafka_config
 from app.machine import REAL, Machine
 from app.settings import Settings
+from tidegate.client.topic_admin import broker_is_away
 from tidegate.errors import StateError
 
 #: Nobody answered: the same question is worth asking again.
-_AWAY: Final = (
-    KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's own codes carry an underscore
-    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-    KafkaError._TIMED_OUT,  # noqa: SLF001
-    KafkaError._RESOLVE,  # noqa: SLF001
-)
 
 
 def open_reader(settings: Settings, name: str, machine: Machine = REAL, **options: Any) -> Consumer:
@@ -31,11 +26,6 @@ def open_reader(settings: Settings, name: str, machine: Machine = REAL, **option
         }
         | {option.replace("_", "."): value for option, value in options.items()}
     )
-
-
-def broker_is_away(error: KafkaError) -> bool:
-    """Whether the broker may answer yet when it is asked again."""
-    return error.retriable() or error.code() in _AWAY
 
 
 def is_record(message: Any) -> bool:

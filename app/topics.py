@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from app.settings import Settings
+from tidegate.client.topic_admin import TopicSpec
 from tidegate.processor.batch import StateTable
 
 #: How long a tombstone stays in a changelog. A local copy older than half of it is not trusted.
@@ -15,18 +15,6 @@ _CHECKPOINTS_KEPT_MS: Final = 24 * 3_600_000  # partitions repeat theirs every 3
 _REQUESTS_KEPT_MS: Final = 3_600_000  # an unanswered request is sent again within seconds
 
 _COMPACT: Final = {"cleanup.policy": "compact", "delete.retention.ms": str(TOMBSTONES_KEPT_MS)}
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSpec:
-    """A topic that the worker needs: created with ``config`` when missing, else compared with it.
-
-    Only ``cleanup.policy`` is compared: another one loses data. The rest may be tuned by its owner.
-    """
-
-    name: str
-    partitions: int
-    config: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

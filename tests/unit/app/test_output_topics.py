@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from app.output_topics import check_sink, check_topics, former_owner, prepare_targets, wanted_topics
 from app.settings import Settings
 from app.topology import TopicAdmin
 from stack.kafka import KafkaBroker
@@ -18,6 +17,13 @@ from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState, FeedTarg
 from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, StateRecord
 from tidegate.changefeed.jobs import JobsView
 from tidegate.changefeed.options import FeedOptions
+from tidegate.client.output_topics import (
+    check_sink,
+    check_topics,
+    former_owner,
+    prepare_targets,
+    wanted_topics,
+)
 from tidegate.errors import FeedError
 
 _OTHER = activation([HandTable.of(104, "plain").descriptor], feed_id="other")
@@ -157,8 +163,7 @@ class Prepared:
     def __init__(self, broker: KafkaBroker, prefix: str) -> None:
         self.broker = broker
         self.prefix = prefix
-        self.settings = Settings(bootstrap_servers=broker.bootstrap, output_partitions=2)
-        self.admin = TopicAdmin(self.settings)
+        self.admin = TopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
 
     def create(self, name: str, partitions: int, **config: str) -> str:
         create_topic(self.broker.bootstrap, self.prefix + name, partitions, **config)
@@ -170,7 +175,7 @@ class Prepared:
         )
         tables = [HandTable.of(104 + number, name).descriptor for number, name in enumerate("ab")]
         known = [KnownTable(TableName.of(table), table.id) for table in tables]
-        return prepare_targets(activation(tables, chosen).definition, known, self.admin, self.settings)
+        return prepare_targets(activation(tables, chosen).definition, known, self.admin, 2)
 
 
 @pytest.fixture

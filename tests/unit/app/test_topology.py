@@ -16,11 +16,11 @@ from app import jobs_follower, topology
 from app.changelog import Changelog, ChangelogReader
 from app.jobs_follower import JobsFollower
 from app.settings import Settings
-from app.topics import TopicSpec
-from app.topology import TopicAdmin, insist
+from app.topology import TopicAdmin
 from stack.kafka import KafkaBroker
 from tables.store import PartitionStore
 from tests.unit.client.topics import create_topic, write
+from tidegate.client.topic_admin import TopicSpec, insist
 from tidegate.errors import RetryError, TopologyError
 from tidegate.processor.batch import StateTable
 from tidegate.verify import TopicRecord

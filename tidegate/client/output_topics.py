@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
-from app.settings import Settings
-from app.topics import TopicSpec
-from app.topology import TopicAdmin
 from tidegate.changefeed.control import KnownTable
 from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedId, FeedState, FeedTarget
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.resolved_topic import marker_partitions, resolved_topic_fault
 from tidegate.changefeed.sink import parse_sink_uri, require_shared_connection
 from tidegate.changefeed.table_topics import table_topic
+from tidegate.client.topic_admin import TopicAdmin, TopicSpec
 from tidegate.errors import FeedError, StatementError
 from tidegate.rows.keyside.integers import encode_uvarint_asc
 from tidegate.spans import Span
@@ -103,7 +101,7 @@ def former_owner(
 
 
 def prepare_targets(
-    definition: FeedDefinition, tables: Sequence[KnownTable], admin: TopicAdmin, settings: Settings
+    definition: FeedDefinition, tables: Sequence[KnownTable], admin: TopicAdmin, partitions: int
 ) -> tuple[FeedTarget, ...]:
     """The targets with their partition counts, topics created by ``admin`` where they are missing. Blocks.
 
@@ -112,7 +110,7 @@ def prepare_targets(
     Raises ``FeedError`` for a topic that cannot hold the feed, ``TopologyError`` for one that cannot be
     created or looked at, ``RetryError`` for a cluster that does not answer.
     """
-    targets = tuple(_prepare(definition, table, admin, settings) for table in tables)
+    targets = tuple(_prepare(definition, table, admin, partitions) for table in tables)
     if definition.options.resolved_topic:
         _prepare_resolved_topic(definition.options.resolved_topic, targets, admin)
     return targets
@@ -132,11 +130,9 @@ def _marker_topics(definition: FeedDefinition) -> list[str]:
     return [topic] if topic else []
 
 
-def _prepare(
-    definition: FeedDefinition, known: KnownTable, admin: TopicAdmin, settings: Settings
-) -> FeedTarget:
+def _prepare(definition: FeedDefinition, known: KnownTable, admin: TopicAdmin, partitions: int) -> FeedTarget:
     topic = table_topic(known.table, definition.options)
-    spec = TopicSpec(topic, settings.output_partitions, _CREATED_WITH)
+    spec = TopicSpec(topic, partitions, _CREATED_WITH)
     found = admin.create_unless_there(spec)
     if found is not None and "compact" in admin.config(topic).get("cleanup.policy", ""):
         _refuse_compaction(definition, topic)
