@@ -20,7 +20,7 @@ One batch:
     3   produce every row, counted by the batch's barrier               app.sink
     4   wait until every row is acknowledged, in the order of batches   app.pipeline
     5   write state, checkpoints, answers and requests                  app.partition_writer
-    6   commit that transaction                                         app.transaction
+    6   commit that transaction                                         tidegate.client.transaction
     7   copy the state rows to the local store                          tables.store
     8   complete: free the batch's slot, report its offset              app.pipeline
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, closing
 import pytest
 
 import app.ending
-from app import marker_records, transaction
+from app import marker_records
 from app.feed_publisher import FeedPublisher
 from app.jobs_follower import JobsFollower
 from app.machine import REAL
@@ -21,6 +21,7 @@ from app.transaction import TransactionalProducer
 from stack.kafka import KafkaBroker
 from tests.unit.app.test_feed_publisher import _FEED, Held, Publishing, checkpoint, until
 from tests.unit.client.topics import create_topic
+from tidegate.client import transaction
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 from tidegate.errors import DeliveryError

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from rocksdict import Cache
 
-from app import jobs_follower, topology
+from app import jobs_follower
 from app.changelog import Changelog, ChangelogReader
 from app.jobs_follower import JobsFollower
 from app.settings import Settings
@@ -20,6 +20,7 @@ from app.topology import TopicAdmin
 from stack.kafka import KafkaBroker
 from tables.store import PartitionStore
 from tests.unit.client.topics import create_topic, write
+from tidegate.client import topic_admin
 from tidegate.client.topic_admin import TopicSpec, insist
 from tidegate.errors import RetryError, TopologyError
 from tidegate.processor.batch import StateTable
@@ -42,9 +43,9 @@ class Answers:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topology, "_BACKOFF_FIRST_S", 0.001)
-    monkeypatch.setattr(topology, "_BACKOFF_MAX_S", 0.001)
-    monkeypatch.setattr(topology, "_PASSING_S", 0.05)
+    monkeypatch.setattr(topic_admin, "_BACKOFF_FIRST_S", 0.001)
+    monkeypatch.setattr(topic_admin, "_BACKOFF_MAX_S", 0.001)
+    monkeypatch.setattr(topic_admin, "_PASSING_S", 0.05)
 
 
 class Time:
@@ -63,7 +64,7 @@ class Time:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
     clock = Time()
-    monkeypatch.setattr(topology, "time", clock)
+    monkeypatch.setattr(topic_admin, "time", clock)
     return clock
 
 
@@ -250,6 +251,6 @@ def test_ends_that_cannot_be_had_are_a_sentence_and_not_waited_for(
 
 
 def test_ends_of_a_broker_that_is_away_are_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topology, "_ENDS_S", 0.2)
+    monkeypatch.setattr(topic_admin, "_ENDS_S", 0.2)
     with pytest.raises(RetryError, match="Kafka does not tell where the topics rows end"):
         TopicAdmin(Settings(bootstrap_servers="127.0.0.1:9")).ends([("rows", 0)])
