@@ -15,11 +15,10 @@ import structlog
 from app.runtime import Runtime
 from app.schema_ids import SchemaIds
 from app.sinks import SinkCluster
-from tidegate.changefeed.confluent import Schema
-from tidegate.changefeed.encoder import compile_marker
-from tidegate.changefeed.feed import FeedDefinition, FeedState
+from tidegate.changefeed.encoder import marker_schemas
+from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.job_records import StateRecord
-from tidegate.changefeed.registration import Prepare, starting_state
+from tidegate.changefeed.registration import Prepare, failed, starting_state
 from tidegate.client.output_topics import prepare_targets
 from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError, TopologyError
 
@@ -46,11 +45,6 @@ async def prepared(
         return gone(definition, sink, error)
 
 
-def failed(definition: FeedDefinition, reason: str) -> StateRecord:
-    """The end of a feed that cannot be."""
-    return StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=reason)
-
-
 def gone(definition: FeedDefinition, sink: SinkCluster, error: RetryError) -> StateRecord:
     """The end of a feed whose sink answered before, and does no more."""
     return failed(
@@ -58,15 +52,6 @@ def gone(definition: FeedDefinition, sink: SinkCluster, error: RetryError) -> St
         f"its sink, the Kafka cluster at {sink.servers}, went away while the feed began; create it again "
         f"once it is back: {error}",
     )
-
-
-def marker_schemas(definition: FeedDefinition) -> list[Schema]:
-    """The schemas of the feed's markers. Raises ``FeedError`` for a feed that can have none."""
-    options = definition.options
-    if options.resolved_interval_ns is None:
-        return []
-    encoders = (compile_marker(table, options) for table in definition.tables)
-    return [encoder.schema for encoder in encoders if encoder.schema is not None]
 
 
 async def _register_markers(definition: FeedDefinition, schema_ids: SchemaIds) -> None:

@@ -17,7 +17,7 @@ import structlog
 from faust.types import TP
 
 from agents.admission import Admitted, Refused, Verdict
-from agents.feed_preparation import failed, gone, prepared
+from agents.feed_preparation import gone, prepared
 from agents.feed_registries import FeedRegistries
 from agents.feed_sinks import FeedSinks
 from app.ending import guarded_task
@@ -35,6 +35,7 @@ from tidegate.changefeed.registration import (
     Settled,
     Step,
     Store,
+    failed,
     next_step,
 )
 from tidegate.client.output_topics import check_sink, check_topics, former_owner, wanted_topics

@@ -32,8 +32,8 @@ from app.settings import Settings
 from app.stall_alarm import start_stall_alarm
 from app.status_server import StatusServer
 from app.topic_watch import TopicWatch
-from app.topics import Topics
 from app.transport import BatchConsumer, BatchSchema, BatchTransport
+from tidegate.client.topics import Topics
 from tidegate.errors import FatalError, TidegateError
 
 _REQUEST_S: Final = 40.0

@@ -17,8 +17,8 @@ from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from app.machine import REAL, Machine
 from app.own_reader import is_end, is_record, open_reader, trouble
 from app.settings import Settings
-from app.topics import TOMBSTONES_KEPT_MS
 from tidegate.client.topic_admin import insist
+from tidegate.client.topics import TOMBSTONES_KEPT_MS
 from tidegate.errors import StateError
 from tidegate.processor.batch import StateChange, StateTable
 

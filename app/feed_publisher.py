@@ -30,12 +30,12 @@ from app.metrics import MARKERS
 from app.report import FeedReport
 from app.settings import Settings
 from app.sinks import SinkCluster
-from app.topics import Topics
 from app.transaction import TransactionalProducer
 from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.job_records import ProgressRecord, SpansRecord, StateRecord
 from tidegate.changefeed.span_progress import SpanProgress
+from tidegate.client.topics import Topics
 from tidegate.client.transaction import GivenUpError, Record
 from tidegate.errors import RetryError
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp

@@ -18,10 +18,10 @@ from app.ending import end_process
 from app.machine import REAL, Machine
 from app.own_reader import is_end, is_record, open_reader, trouble
 from app.settings import Settings
-from app.topics import Topics
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.jobs import JobsView
 from tidegate.client.topic_admin import insist
+from tidegate.client.topics import Topics
 
 _RECORDS: Final = 1_000
 _WAIT_S: Final = 0.05

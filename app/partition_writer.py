@@ -9,10 +9,10 @@ from functools import partial
 from app.changelog import Changelog, ChangelogReader, LocalCopy
 from app.machine import REAL, Machine
 from app.settings import Settings
-from app.topics import Topics
 from app.topology import Topology
 from app.transaction import TransactionalProducer
 from tidegate.changefeed.control import Ack, ack_key
+from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record
 from tidegate.processor.batch import PartitionCheckpoint, StateChange, StateTable, StepResult
 from tidegate.processor.checkpoint import encode_checkpoint, split_checkpoint

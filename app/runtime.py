@@ -9,8 +9,8 @@ from app.pipeline import Limits, Threads
 from app.schema_ids import SchemaIds
 from app.settings import Settings
 from app.sinks import Sinks
-from app.topics import Topics
 from app.topology import TopicAdmin, Topology
+from tidegate.client.topics import Topics
 
 
 class Runtime:

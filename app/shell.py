@@ -14,7 +14,7 @@ from app.jobs_follower import JobsFollower
 from app.report import FeedReport, OverlapReport, PartitionReport, SpanReporter
 from app.runtime import Runtime
 from app.settings import Settings
-from app.topics import Topics
+from tidegate.client.topics import Topics
 
 
 class Batches(Flow, Protocol):

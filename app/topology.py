@@ -11,8 +11,8 @@ import structlog
 from app.clients import librdkafka_config
 from app.machine import REAL, Machine
 from app.settings import Settings
-from app.topics import Topics
 from tidegate.client import topic_admin
+from tidegate.client.topics import Topics
 
 _BACKOFF_FIRST_S = 0.5
 _BACKOFF_MAX_S = 10.0

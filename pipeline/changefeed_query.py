@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from confluent_kafka.admin import AdminClient
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -17,9 +18,11 @@ from pipeline.ledger import Ledger
 from pipeline.partition_round import Query
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.topic_admin import TopicAdmin
+from tidegate.client.topics import Topics
 from tidegate.processor.config import ProcessorConfig
 
-_LOG: Final = "raftlog"
+_REPLICATION: Final = -1  # as the broker has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +39,35 @@ class QueryOptions:
     app_id: str
     topic_prefix: str
     checkpoint: str
+    output_partitions: int = 1
     batch_records: int = 0
     interval_s: float = 1.0
     available_now: bool = False
     config: ProcessorConfig = field(default_factory=ProcessorConfig)
 
 
+def create_topics(options: QueryOptions) -> None:
+    """Create the application's topics that are missing. Raises ``TopologyError`` for those that do not fit,
+    and ``InputError`` where there is no log."""
+    topics, connection = Topics.of(options), options.connection
+    partitions = Cluster(connection).partition_counts([topics.log])[topics.log]
+    client = connection.open(AdminClient)
+    TopicAdmin(client, connection.bootstrap_servers, _REPLICATION, patience_s=connection.timeout_s).ensure(
+        topics.shared_specs(partitions)
+    )
+
+
 @contextmanager
 def changefeed_query(session: SparkSession, options: QueryOptions) -> Iterator[StreamingQuery]:
     """The running query of an application's feeds; it is stopped at the end of the ``with``."""
-    log = f"{options.topic_prefix}{_LOG}"
+    topics = Topics.of(options)
+    log = topics.log
     partitions = Cluster(options.connection).partition_counts([log])[log]
+    create_topics(options)
     root = f"{options.checkpoint.rstrip('/')}/tidegate"
     filesystem, path = fs.FileSystem.from_uri(root)
     query = Query(path, options.connection, log, partitions, root, options.config)
-    feeds = QueryFeeds(query, options.app_id, f"{options.topic_prefix}requests")
+    feeds = QueryFeeds(query, topics, options.output_partitions)
     try:
         writer = (
             _log_stream(session, options, log)

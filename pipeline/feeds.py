@@ -7,21 +7,35 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from pipeline.feed_markers import FeedMarkers
 from pipeline.partition_round import Answer, Query
 from schemas.registries import SchemaRegistries
 from tidegate.changefeed.confluent import Schema
-from tidegate.changefeed.control import ControlMessage, read_ack
-from tidegate.changefeed.feed import FeedEpoch, FeedId, FeedState
-from tidegate.changefeed.job_records import JobRecord
+from tidegate.changefeed.control import ControlMessage, Register, read_ack
+from tidegate.changefeed.encoder import marker_schemas
+from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.job_records import JobRecord, StateRecord
 from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.registration import Acknowledgements, Announce, Prepare, Store, next_step
+from tidegate.changefeed.registration import (
+    Acknowledgements,
+    Announce,
+    Prepare,
+    Store,
+    failed,
+    next_step,
+    starting_state,
+)
 from tidegate.changefeed.sink import parse_sink_uri
 from tidegate.client.cluster import Cluster
-from tidegate.client.jobs import JobsReading, jobs_topic
+from tidegate.client.jobs import JobsReading
+from tidegate.client.output_topics import check_sink, check_topics, prepare_targets, wanted_topics
 from tidegate.client.reader import PartitionReader
+from tidegate.client.topic_admin import TopicAdmin
+from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record, TransactionalProducer, transactional
+from tidegate.errors import FeedError, RetryError, TopologyError
 from tidegate.processor.checkpoint import decode_report
 from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.decode import decode_key
@@ -29,6 +43,8 @@ from tidegate.raftlog.encode import partition_of
 from tidegate.verify import TopicPartition
 
 _LIMIT_BYTES: Final = 1_000_000
+_REPLICATION: Final = -1  # as the broker has it
+_PATIENCE_S: Final = 15.0
 _KEY_BYTES: Final = 8
 
 _MARKED: Final = (FeedState.STARTING, FeedState.RUNNING)
@@ -37,13 +53,16 @@ _log = logging.getLogger("tidegate.spark")
 
 
 class QueryFeeds:
-    """All feeds of application ``app_id``. Close it; used by the thread that runs the query's batches."""
+    """All feeds of an application. Topics that are created for them have ``output_partitions``.
 
-    def __init__(self, query: Query, app_id: str, requests: str) -> None:
+    Close it. It is used by the thread that runs the query's batches.
+    """
+
+    def __init__(self, query: Query, topics: Topics, output_partitions: int) -> None:
         self._query = query
-        self._app_id = app_id
-        self._requests_topic = requests
-        place = TopicPartition(jobs_topic(app_id), 0)
+        self._topics = topics
+        self._output_partitions = output_partitions
+        place = TopicPartition(topics.jobs, 0)
         cluster = Cluster(query.connection)
         bounds = cluster.bounds([place])[place]
         self._reader = PartitionReader(query.connection, {place: bounds.low})
@@ -53,7 +72,7 @@ class QueryFeeds:
         self._claims = RangeClaims()
         self._markers: dict[FeedId, FeedMarkers] = {}
         self._requests: list[bytes] = []
-        self._writer = self._producer(f"{app_id}-spark-jobs")
+        self._writer = self._producer(f"{topics.app_id}-spark-jobs")
         self._writer.open()
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
@@ -115,14 +134,44 @@ class QueryFeeds:
             self._follow(feed_id, feed)
             acks = self._acknowledgements(feed_id, feed.definition.epoch).by_partition()
             match next_step(feed, acks, self._query.partitions):
-                case Announce() as announce:
-                    return announce
                 case Store(record):
                     self._store(record)
-                case Prepare():
-                    raise NotImplementedError
+                case Announce(message=Register()) | Prepare() if fault := self._fault(feed.definition):
+                    self._store(failed(feed.definition, fault))
+                case Prepare() as prepare:
+                    self._store(self._prepared(feed.definition, prepare))
+                case Announce() as announce:
+                    return announce
                 case _:
                     return None
+
+    def _fault(self, definition: FeedDefinition) -> str:
+        """Why the feed cannot be, or nothing."""
+        topics = self._topics
+        internal = {spec.name for spec in topics.specs(1, 1)} | {topics.log}
+        try:
+            check_sink(definition)
+            check_topics(definition, wanted_topics(definition), self._jobs.view, internal)
+        except FeedError as error:
+            return str(error)
+        return ""
+
+    def _prepared(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
+        """The state in which the feed starts, its topics created; or in which it has failed."""
+        connection = self._query.connection.to(parse_sink_uri(definition.sink_uri).hosts)
+        client = connection.open(AdminClient)
+        admin = TopicAdmin(client, connection.bootstrap_servers, _REPLICATION, patience_s=_PATIENCE_S)
+        try:
+            self._register_markers(definition)
+            targets = prepare_targets(definition, prepare.tables, admin, self._output_partitions)
+            return starting_state(definition, prepare, targets)
+        except (FeedError, TopologyError, RetryError) as error:
+            return failed(definition, str(error))
+
+    def _register_markers(self, definition: FeedDefinition) -> None:
+        """What the registry refuses is known before the feed runs."""
+        for schema in marker_schemas(definition):
+            self._schema_id(definition.options.confluent_schema_registry, schema)
 
     def _follow(self, feed_id: FeedId, feed: FeedView) -> None:
         """Have markers of a feed that has a start: before the first checkpoint that names it comes."""
@@ -132,10 +181,10 @@ class QueryFeeds:
             self._markers.pop(feed_id).close()
             known = None
         if known is None and feed.status in _MARKED:
-            producer = self._producer(f"{self._app_id}-feed-{feed_id}")
+            producer = self._producer(f"{self._topics.app_id}-feed-{feed_id}")
             producer.open()
             cluster = Cluster(self._query.connection.to(parse_sink_uri(definition.sink_uri).hosts))
-            jobs = jobs_topic(self._app_id)
+            jobs = self._topics.jobs
             self._markers[feed_id] = FeedMarkers(feed, jobs, producer, cluster, self._schema_id)
 
     def _apply(self, checkpoint: bytes) -> None:
@@ -152,14 +201,14 @@ class QueryFeeds:
         key, value = body[:_KEY_BYTES], body[_KEY_BYTES:]
         range_id = decode_key(key)
         assert range_id is not None
-        return Record(self._requests_topic, partition_of(range_id, self._query.partitions), key, value)
+        return Record(self._topics.requests, partition_of(range_id, self._query.partitions), key, value)
 
     def _schema_id(self, url: str, schema: Schema) -> int:
         return self._registries.of(url).id_of(schema)
 
     def _store(self, record: JobRecord) -> None:
         value = record.to_bytes()
-        self._writer.commit([Record(jobs_topic(self._app_id), 0, record.key, value)])
+        self._writer.commit([Record(self._topics.jobs, 0, record.key, value)])
         self._jobs.view.apply(record.key, value)
 
     def _producer(self, transactional_id: str) -> TransactionalProducer:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from pipeline.changefeed_query import QueryOptions, changefeed_query
@@ -36,7 +35,6 @@ class SparkEngine:
             run.create_topics()
             run.write_jobs()
             run.write_log()
-            self._create_requests(run)
             self._query(run)
             return run.read()
 
@@ -51,8 +49,3 @@ class SparkEngine:
         )
         with changefeed_query(self._session, options) as query:
             assert query.awaitTermination(_FINISH_S), query.status
-
-    def _create_requests(self, run: KafkaRun) -> None:
-        admin = AdminClient({"bootstrap.servers": self._bootstrap})
-        topic = NewTopic(f"{run.prefix}requests", len(run.task.log))
-        admin.create_topics([topic])[topic.topic].result(30)

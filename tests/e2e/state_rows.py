@@ -11,12 +11,12 @@ from rocksdict import Cache
 
 from app.changelog import Changelog, ChangelogReader
 from app.settings import Settings
-from app.topics import Topics
 from app.topology import TopicAdmin
 from tables.store import PartitionStore
 from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
+from tidegate.client.topics import Topics
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import ControlRecord, StateChange, StateTable
 from tidegate.processor.processor import PartitionProcessor

@@ -19,7 +19,6 @@ from app.machine import REAL
 from app.report import FeedReport
 from app.settings import Settings
 from app.sinks import Sinks
-from app.topics import Topics
 from app.topology import TopicAdmin
 from app.transaction import TransactionalProducer
 from stack.kafka import KafkaBroker
@@ -28,6 +27,7 @@ from tests.hand_log import HandTable
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedState, FeedTarget
 from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, ProgressRecord, StateRecord
 from tidegate.changefeed.options import FeedOptions
+from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 

@@ -20,7 +20,6 @@ import structlog
 from app.assignment import Assignment
 from app.ending import leaving_by
 from app.settings import Settings
-from app.topics import Topics
 from tests.simulation.clients import Network, SimMachine
 from tests.simulation.disk import Disk
 from tests.simulation.group import Group, Member
@@ -43,6 +42,7 @@ from tidegate.changefeed.feed import (
 from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions
+from tidegate.client.topics import Topics
 from tidegate.errors import DeliveryError, FatalError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows import decode_descriptor

@@ -15,13 +15,13 @@ from app.main import add_agents
 from app.report import FeedReport, OverlapReport, PartitionReport, SpanReporter, no_ranges
 from app.runtime import Runtime
 from app.settings import Settings
-from app.topics import Topics
 from tables.store import LocalStore
 from tests.simulation.clients import SimMachine
 from tests.simulation.disk import Disk, MemoryStore
 from tests.simulation.group import Group, Member
 from tests.simulation.registry import Registry, RegistryClients
 from tests.simulation.scheduler import Process
+from tidegate.client.topics import Topics
 
 
 class SimShell:

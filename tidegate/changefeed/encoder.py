@@ -5,9 +5,10 @@ from __future__ import annotations
 from tidegate.changefeed.avro.connect import compile_connect_avro
 from tidegate.changefeed.avro.envelopes import compile_avro
 from tidegate.changefeed.avro.marker import compile_avro_marker
+from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.csv_records import compile_csv
 from tidegate.changefeed.extra_headers import constant_headers
-from tidegate.changefeed.feed import TableName
+from tidegate.changefeed.feed import FeedDefinition, TableName
 from tidegate.changefeed.json_envelopes.connect import compile_connect_json
 from tidegate.changefeed.json_envelopes.envelope import compile_json
 from tidegate.changefeed.marker import json_marker
@@ -54,3 +55,12 @@ def compile_marker(table: TableName, options: FeedOptions) -> MarkerEncoder:
     if options.format is Format.AVRO and not options.resolved_topic:
         return compile_avro_marker(table, options)
     return json_marker(options)
+
+
+def marker_schemas(definition: FeedDefinition) -> list[Schema]:
+    """The schemas of the feed's markers. Raises ``FeedError`` for a feed that can have none."""
+    options = definition.options
+    if options.resolved_interval_ns is None:
+        return []
+    encoders = (compile_marker(table, options) for table in definition.tables)
+    return [encoder.schema for encoder in encoders if encoder.schema is not None]

@@ -162,6 +162,11 @@ def starting_state(
     )
 
 
+def failed(definition: FeedDefinition, reason: str) -> StateRecord:
+    """The end of a feed that cannot be."""
+    return StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=reason)
+
+
 def _before_start(definition: FeedDefinition, acks: Mapping[int, Ack], partition_count: int) -> Step:
     registered = {number: ack for number, ack in acks.items() if isinstance(ack, Registered)}
     missing = tuple(number for number in range(partition_count) if number not in registered)

@@ -10,6 +10,7 @@ from tidegate.cli.debug import debug
 from tidegate.cli.failure import Commands
 from tidegate.cli.feed import feed
 from tidegate.cli.sim import sim
+from tidegate.cli.spark import spark
 from tidegate.cli.stack import stack
 from tidegate.cli.status import status
 from tidegate.cli.tail import tail
@@ -29,7 +30,7 @@ def version() -> None:
     click.echo(metadata.version("tidegate"))
 
 
-for command in (feed, tail, verify, status, why, debug, worker, sim, stack):
+for command in (feed, tail, verify, status, why, debug, worker, spark, sim, stack):
     cli.add_command(command)
 
 

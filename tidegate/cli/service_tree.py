@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from tidegate.errors import SettingsError
 
-_TREE: Final = frozenset({"agents", "app", "sim", "stack", "tables"})
+_TREE: Final = frozenset({"agents", "app", "pipeline", "schemas", "sim", "stack", "tables"})
+#: Packages of the extra ``spark``; those of others are of ``worker``.
+_SPARK: Final = frozenset({"pandas", "pyarrow", "pyspark"})
 
 
 def service_module(name: str) -> Any:
@@ -24,7 +26,8 @@ def service_module(name: str) -> Any:
                 f"This command needs tidegate's service tree ({missing}/), which is not installed with the"
                 " package: run it in a checkout after `make setup`, or in the image."
             ) from None
+        extra = "spark" if missing in _SPARK else "worker"
         raise SettingsError(
             f"This command needs the package {missing}: install tidegate with the extra that has it,"
-            " `pip install 'tidegate[worker]'`."
+            f" `pip install 'tidegate[{extra}]'`."
         ) from None

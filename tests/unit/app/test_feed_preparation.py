@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from agents.feed_preparation import marker_schemas
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.processor.schemed import schemed_options
+from tidegate.changefeed.encoder import marker_schemas
 
 _TABLE: Final = HandTable.of(104, "plain")
 _FEED: Final = activation([_TABLE.descriptor], schemed_options("feed-"), feed_id="feed").definition

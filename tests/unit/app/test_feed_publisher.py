@@ -15,7 +15,6 @@ from app.feed_publisher import FeedPublisher
 from app.jobs_follower import JobsFollower
 from app.marker_records import MarkerRecords
 from app.settings import Settings
-from app.topics import Topics
 from app.transaction import TransactionalProducer
 from stack.kafka import KafkaBroker
 from tests.feeds import activation
@@ -26,6 +25,7 @@ from tidegate.changefeed.job_records import DefinitionRecord, ProgressRecord, Sp
 from tidegate.changefeed.options import InitialScan
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
+from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record
 from tidegate.errors import RetryError
 from tidegate.hlc import NANOS_PER_SECOND, ResolvedTimestamp, Timestamp

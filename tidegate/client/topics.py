@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from app.settings import Settings
 from tidegate.client.topic_admin import TopicSpec
 from tidegate.processor.batch import StateTable
 
@@ -17,6 +16,15 @@ _REQUESTS_KEPT_MS: Final = 3_600_000  # an unanswered request is sent again with
 _COMPACT: Final = {"cleanup.policy": "compact", "delete.retention.ms": str(TOMBSTONES_KEPT_MS)}
 
 
+class NamesTopics(Protocol):
+    """Settings of an engine."""
+
+    @property
+    def app_id(self) -> str: ...
+    @property
+    def topic_prefix(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Topics:
     """The names of one application's topics."""
@@ -25,7 +33,7 @@ class Topics:
     prefix: str
 
     @classmethod
-    def of(cls, settings: Settings) -> Topics:
+    def of(cls, settings: NamesTopics) -> Topics:
         """The topics that the settings ask for."""
         return cls(settings.app_id, settings.topic_prefix)
 
@@ -71,13 +79,19 @@ class Topics:
     def specs(self, partitions: int, checkpoint_partitions: int) -> list[TopicSpec]:
         """Every topic that the worker creates, for a log of ``partitions`` partitions."""
         return [
-            TopicSpec(self.requests, partitions, _deleted_after(_REQUESTS_KEPT_MS)),
-            TopicSpec(self.jobs, 1, _COMPACT),
+            *self.shared_specs(partitions),
             TopicSpec(self.control, partitions, _COMPACT),
             TopicSpec(self.control_acks, 1, _COMPACT),
             TopicSpec(self.hand_offs, partitions, _COMPACT),
             TopicSpec(self.checkpoints, checkpoint_partitions, _deleted_after(_CHECKPOINTS_KEPT_MS)),
             *(TopicSpec(changelog, partitions, _COMPACT) for changelog in self.changelogs().values()),
+        ]
+
+    def shared_specs(self, partitions: int) -> list[TopicSpec]:
+        """Those that every engine needs."""
+        return [
+            TopicSpec(self.requests, partitions, _deleted_after(_REQUESTS_KEPT_MS)),
+            TopicSpec(self.jobs, 1, _COMPACT),
         ]
 
 

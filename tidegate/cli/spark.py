@@ -1,0 +1,82 @@
+"""``tidegate spark``: feeds as Spark jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tidegate.cli.connecting import app_id_option, kafka_options
+from tidegate.cli.failure import Commands
+from tidegate.cli.service_tree import service_module
+from tidegate.client.connection import KafkaConnection
+
+
+@click.group(cls=Commands)
+def spark() -> None:
+    """Run feeds as Spark jobs."""
+
+
+@spark.command()
+@click.argument("statement", required=False)
+@click.option(
+    "--checkpoint",
+    required=True,
+    metavar="DIRECTORY",
+    help="Where Spark and all executors keep what is durable: a path, or the URI of a file system.",
+)
+@click.option(
+    "--topic-prefix",
+    envvar="TIDEGATE_TOPIC_PREFIX",
+    default="",
+    show_envvar=True,
+    help="What the names of the log and requests topics begin with.",
+)
+@click.option("--output-partitions", default=1, show_default=True, help="Of output topics that are created.")
+@click.option("--batch-records", default=0, help="At most so many records in a micro-batch; 0 for no limit.")
+@click.option("--interval", "interval_s", default=1.0, show_default=True, help="Seconds between batches.")
+@click.option("--available-now", is_flag=True, help="End with the last record that is there now.")
+@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+@click.option(
+    "--jars",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A jar of the Kafka connector; give all of them where Spark cannot resolve it.",
+)
+@app_id_option
+@kafka_options
+def changefeed(
+    connection: KafkaConnection,
+    app_id: str,
+    statement: str | None,
+    checkpoint: str,
+    topic_prefix: str,
+    output_partitions: int,
+    batch_records: int,
+    interval_s: float,
+    available_now: bool,
+    master: str,
+    jars: tuple[Path, ...],
+) -> None:
+    """Run the feeds of an application, and first create that of a CREATE CHANGEFEED statement, if given.
+
+    \b
+    tidegate spark changefeed --checkpoint /var/lib/tidegate/spark
+        "CREATE CHANGEFEED FOR TABLE flights INTO 'kafka://127.0.0.1:9092' WITH updated, resolved='10s'"
+    """
+    job = service_module("pipeline.changefeed")
+    query = service_module("pipeline.changefeed_query")
+    uri = checkpoint if "://" in checkpoint else Path(checkpoint).absolute().as_uri()
+    options = query.QueryOptions(
+        connection,
+        app_id,
+        topic_prefix,
+        uri,
+        output_partitions=output_partitions,
+        batch_records=batch_records,
+        interval_s=interval_s,
+        available_now=available_now,
+    )
+    if statement is not None:
+        click.echo(job.create_feed(options, statement))
+    job.run_changefeeds(options, job.Placement(master, jars))
