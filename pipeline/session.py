@@ -12,6 +12,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+_LOOPBACK: Final = "127.0.0.1"
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -32,6 +33,8 @@ def start_session(
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
+        if master.startswith("local"):  # else Spark's driver and its web pages are open to the network
+            os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     if jars:
         builder = builder.config("spark.jars", ",".join(map(str, jars)))
     else:
