@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -55,6 +56,9 @@ _log = logging.getLogger("tidegate.spark")
 class QueryFeeds:
     """All feeds of an application. Topics that are created for them have ``output_partitions``.
 
+    A new feed is registered once every partition is where the log ended when the query began: it starts at
+    the present then, with the tables' descriptors known.
+
     Close it. It is used by the thread that runs the query's batches.
     """
 
@@ -72,6 +76,8 @@ class QueryFeeds:
         self._claims = RangeClaims()
         self._markers: dict[FeedId, FeedMarkers] = {}
         self._requests: list[bytes] = []
+        #: Where the log ended when the query began, for partitions that have not come there.
+        self._present = _ends(cluster, query)
         self._writer = self._producer(f"{topics.app_id}-spark-jobs")
         self._writer.open()
 
@@ -99,6 +105,8 @@ class QueryFeeds:
                     self._apply(answer.body)
                 case "request":
                     self._requests.append(answer.body)
+                case "figures":
+                    self._note_position(answer.partition, json.loads(answer.body)["next_offset"])
                 case "incident":
                     _log.error("incident: %s", answer.body.decode())
 
@@ -140,6 +148,8 @@ class QueryFeeds:
                     self._store(failed(feed.definition, fault))
                 case Prepare() as prepare:
                     self._store(self._prepared(feed.definition, prepare))
+                case Announce(message=Register()) if self._present:
+                    return None
                 case Announce() as announce:
                     return announce
                 case _:
@@ -187,6 +197,10 @@ class QueryFeeds:
             jobs = self._topics.jobs
             self._markers[feed_id] = FeedMarkers(feed, jobs, producer, cluster, self._schema_id)
 
+    def _note_position(self, partition: int, next_offset: int) -> None:
+        if next_offset >= self._present.get(partition, next_offset + 1):
+            del self._present[partition]
+
     def _apply(self, checkpoint: bytes) -> None:
         (report,) = self._claims.count([decode_report(checkpoint)])
         for active in report.feeds:
@@ -215,3 +229,8 @@ class QueryFeeds:
         config = transactional(transactional_id, _LIMIT_BYTES)
         producer = self._query.connection.open(Producer, config)
         return TransactionalProducer(producer, transactional_id, _LIMIT_BYTES)
+
+
+def _ends(cluster: Cluster, query: Query) -> dict[int, int]:
+    bounds = cluster.bounds(TopicPartition(query.log, number) for number in range(query.partitions))
+    return {place.partition: bound.end for place, bound in bounds.items() if bound.end > bound.low}

@@ -61,7 +61,7 @@ class Answer(NamedTuple):
     """One thing that a partition has to say of a round. ``kind`` is one of:
 
     ``head`` (the name of its state's file), ``checkpoint``, ``exchange``, ``request`` (key, then value),
-    ``ack``, ``incident`` and ``figures``.
+    ``ack``, ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``next_offset`` in the log).
     """
 
     partition: int
@@ -158,7 +158,8 @@ class PartitionTask:
         self._acknowledge()
         name = self._store()
         self._answer("head", name.encode())
-        self._answer("figures", json.dumps({"rows": self._rows}).encode())
+        figures = {"rows": self._rows, "next_offset": self._processor.next_offset or 0}
+        self._answer("figures", json.dumps(figures).encode())
         return self._answers
 
     def _load(self, head: str) -> _Held:

@@ -87,6 +87,15 @@ class LiveLoad:
         self._workers.append(worker)
         return worker
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """How a command of tidegate finds the load's application."""
+        return {
+            "TIDEGATE_BOOTSTRAP_SERVERS": self._connection.bootstrap_servers,
+            "TIDEGATE_APP_ID": self.app_id,
+            "TIDEGATE_TOPIC_PREFIX": self.prefix,
+        }
+
     def create_feed(self, options: str = "updated, resolved, initial_scan='no'") -> None:
         """Create a feed on both tables, wait until it runs, and follow its topics."""
         self.define_feed(options)

@@ -1,0 +1,61 @@
+"""A Spark driver as a process group of its own: Python, its Java, and the Python workers of that."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import pyspark
+
+from stack.places import CHECKOUT
+from stack.spark_connector import spark_connector
+from tests.e2e.live_load import LiveLoad
+
+
+class SparkProcess:
+    """``tidegate spark changefeed`` for the application of a load, with its checkpoint in ``checkpoint``."""
+
+    def __init__(self, load: LiveLoad, checkpoint: Path, options: Sequence[str] = ()) -> None:
+        jars = [part for jar in spark_connector(pyspark.__version__) for part in ("--jars", str(jar))]
+        command = [sys.executable, "-m", "tidegate.cli", "spark", "changefeed", *jars]
+        command += ["--checkpoint", str(checkpoint), "--master", "local[2]", "--output-partitions", "3"]
+        self._log = checkpoint.parent / f"spark-{time.monotonic_ns()}.log"
+        paths = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [*command, *options],
+                cwd=CHECKOUT,
+                env={**os.environ, **load.environment, "PYTHONPATH": paths},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def text(self) -> str:
+        """What it has written so far."""
+        return self._log.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """End all of it at once, as a lost machine would."""
+        assert self._process.poll() is None, self.text
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> int:
+        """Ask it to end; returns its exit status."""
+        self._process.send_signal(signal.SIGINT)
+        return self._process.wait(60)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self.kill()

@@ -1,0 +1,45 @@
+"""The Spark job under load on a real broker, its driver killed at random moments."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from stack.kafka import KafkaBroker
+from tests.e2e.live_load import live_load
+from tests.e2e.spark_process import SparkProcess
+from tidegate.verify import Verdict
+
+pytestmark = pytest.mark.broker
+
+#: As long as a driver takes to start, to run some batches, and to be amid the next.
+_LIVES_S = (10.0, 25.0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.soak)])
+def test_a_driver_that_is_killed_loses_and_invents_nothing(
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, kills: int
+) -> None:
+    seed = 41
+    print("seed", seed)
+    rng = Random(seed)
+    checkpoint = tmp_path / "checkpoint"
+    with live_load(
+        broker.bootstrap, topic_prefix, tmp_path, seed=seed, store={"split_every_ms": 2_000}, rows_per_s=200
+    ) as load:
+        with SparkProcess(load, checkpoint) as driver:
+            load.create_feed()
+            driver.kill()
+        for _ in range(kills - 1):
+            with SparkProcess(load, checkpoint) as driver:
+                time.sleep(rng.uniform(*_LIVES_S))
+                driver.kill()
+        with SparkProcess(load, checkpoint) as driver:
+            report = load.finish()
+            assert report.verdict is Verdict.PASSED, f"{report}\n{driver.text[-5_000:]}"
+            assert report.counts.markers > 0
