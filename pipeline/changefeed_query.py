@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 from pyarrow import fs
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline.batch_driver import BatchDriver
 from pipeline.feeds import QueryFeeds
+from pipeline.kafka_source import log_stream
 from pipeline.ledger import Ledger
 from pipeline.partition_round import Query
 from tidegate.client.cluster import Cluster
@@ -46,31 +48,41 @@ class QueryOptions:
     config: ProcessorConfig = field(default_factory=ProcessorConfig)
 
 
-def create_topics(options: QueryOptions) -> None:
-    """Create the application's topics that are missing. Raises ``TopologyError`` for those that do not fit,
-    and ``InputError`` where there is no log."""
+class Log(NamedTuple):
+    """The log topic: how many partitions it has, and its id, which another topic of its name has not."""
+
+    partitions: int
+    id: str
+
+
+def create_topics(options: QueryOptions) -> Log:
+    """Create the application's topics that are missing.
+
+    Raises ``TopologyError`` for those that do not fit, and ``InputError`` where there is no log.
+    """
     topics, connection = Topics.of(options), options.connection
     partitions = Cluster(connection).partition_counts([topics.log])[topics.log]
-    client = connection.open(AdminClient)
-    TopicAdmin(client, connection.bootstrap_servers, _REPLICATION, patience_s=connection.timeout_s).ensure(
-        topics.shared_specs(partitions)
-    )
+    client, patience_s = connection.open(AdminClient), connection.timeout_s
+    admin = TopicAdmin(client, connection.bootstrap_servers, _REPLICATION, patience_s=patience_s)
+    admin.ensure(topics.shared_specs(partitions))
+    return Log(partitions, admin.ids([topics.log])[topics.log])
 
 
 @contextmanager
 def changefeed_query(session: SparkSession, options: QueryOptions) -> Iterator[StreamingQuery]:
-    """The running query of an application's feeds; it is stopped at the end of the ``with``."""
-    topics = Topics.of(options)
-    log = topics.log
-    partitions = Cluster(options.connection).partition_counts([log])[log]
-    create_topics(options)
+    """The running query of an application's feeds; it is stopped at the end of the ``with``.
+
+    Raises as ``create_topics`` does.
+    """
+    topics, log = Topics.of(options), create_topics(options)
     root = f"{options.checkpoint.rstrip('/')}/tidegate"
     filesystem, path = fs.FileSystem.from_uri(root)
-    query = Query(path, options.connection, log, partitions, root, options.config)
+    config = replace(options.config, log_id=log.id)
+    query = Query(uuid.uuid4().hex, options.connection, topics.log, log.partitions, root, config)
     feeds = QueryFeeds(query, topics, options.output_partitions)
     try:
         writer = (
-            _log_stream(session, options, log)
+            log_stream(session, options.connection, topics.log, options.batch_records)
             .writeStream.queryName(f"tidegate {options.app_id}")
             .foreachBatch(BatchDriver(query, Ledger(filesystem, path), feeds))
             .option("checkpointLocation", f"{options.checkpoint.rstrip('/')}/spark")
@@ -85,26 +97,3 @@ def changefeed_query(session: SparkSession, options: QueryOptions) -> Iterator[S
             running.stop()
     finally:
         feeds.close()
-
-
-def _log_stream(session: SparkSession, options: QueryOptions, log: str) -> DataFrame:
-    """The log from its first record."""
-    reader = (
-        session.readStream.format("kafka")
-        .option("subscribe", log)
-        .option("startingOffsets", "earliest")
-        .option("kafka.isolation.level", "read_committed")
-    )
-    for name, value in _kafka_options(options.connection).items():
-        reader = reader.option(f"kafka.{name}", value)
-    if options.batch_records:
-        reader = reader.option("maxOffsetsPerTrigger", options.batch_records)
-    return reader.load()
-
-
-def _kafka_options(connection: KafkaConnection) -> dict[str, str]:
-    """The connection as Kafka's Java client takes it."""
-    return {
-        "bootstrap.servers": connection.bootstrap_servers,
-        "security.protocol": connection.security_protocol,
-    }

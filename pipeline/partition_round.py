@@ -73,7 +73,8 @@ class Answer(NamedTuple):
 class Query:
     """What all rounds of a query have in common; it travels to the tasks, secrets of ``connection`` included.
 
-    ``id`` is Spark's id of the query, ``root`` the directory of its state, a path or URI.
+    ``id`` is of this run of the query: what Python workers hold is not for another. ``root`` is the directory
+    of its state, a path or URI.
     """
 
     id: str

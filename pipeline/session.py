@@ -12,6 +12,8 @@ import pyspark
 from pyspark.sql import SparkSession
 
 _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+#: Options of sources that Spark must not show in plans: the default, and what `pipeline.kafka_source` adds.
+_SECRETS: Final = "(?i)url|password|jaas|keystore"
 _LOOPBACK: Final = "127.0.0.1"
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -39,6 +41,7 @@ def start_session(
         builder = builder.config("spark.jars", ",".join(map(str, jars)))
     else:
         builder = builder.config("spark.jars.packages", connector())
+    builder = builder.config("spark.sql.redaction.options.regex", _SECRETS)
     for key, value in config.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
