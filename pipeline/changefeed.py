@@ -5,10 +5,14 @@ The same as ``tidegate spark changefeed``, whose options it takes.
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -18,6 +22,9 @@ from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.jobs import Jobs
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_LOOK_S: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +50,32 @@ def run_changefeeds(
     placement: Placement,
     started: Callable[[StreamingQuery], object] = lambda _: None,
 ) -> None:
-    """Run the application's feeds until the query ends, or this process is interrupted.
+    """Run the application's feeds until the query ends, or this process gets SIGINT or SIGTERM.
 
-    Raises what the query ended with.
+    Raises what the query ended with. Only the main thread may call it.
     """
     session = start_session(
         f"tidegate {options.app_id}", master=placement.master or None, jars=placement.jars
     )
     try:
-        with changefeed_query(session, options) as query:
+        with _asked_to_end() as asked, changefeed_query(session, options) as query:
             started(query)
-            query.awaitTermination()
+            while not query.awaitTermination(_LOOK_S) and not asked.is_set():
+                pass
     finally:
         session.stop()
+
+
+@contextmanager
+def _asked_to_end() -> Iterator[threading.Event]:
+    """Set by the signals. Spark's own handler of SIGINT would speak to Java amid another call."""
+    asked = threading.Event()
+    before = {number: signal.signal(number, lambda *_: asked.set()) for number in _SIGNALS}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":
