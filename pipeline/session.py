@@ -42,6 +42,7 @@ def start_session(
     else:
         builder = builder.config("spark.jars.packages", connector())
     builder = builder.config("spark.sql.redaction.options.regex", _SECRETS)
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     for key, value in config.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

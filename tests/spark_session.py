@@ -17,7 +17,6 @@ from stack.spark_connector import spark_connector
 _ROOT: Final = Path(__file__).parents[1]
 _CONFIG: Final = {
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
