@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
+from typing import Final
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidegate.verify import TopicRecord
 
+_KNOWN_S: Final = 20.0
+_LOOK_AGAIN_S: Final = 0.02
+
 
 def create_topic(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> None:
-    """Create a topic; ``config`` names have underscores for dots."""
+    """Create a topic; ``config`` names have underscores for dots. Returns once the broker tells of it."""
     settings = {name.replace("_", "."): value for name, value in config.items()}
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic(topic, partitions, config=settings)]).values():
         created.result()
+    deadline = time.monotonic() + _KNOWN_S
+    while admin.list_topics(topic, timeout=_KNOWN_S).topics[topic].error is not None:
+        assert time.monotonic() < deadline, f"{topic} was created, and the broker does not tell of it"
+        time.sleep(_LOOK_AGAIN_S)
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
