@@ -26,6 +26,8 @@ class StoreOptions:
     """Times in milliseconds, fractions between 0 and 1; the defaults are CockroachDB's where it has one."""
 
     partitions: int = 8
+    #: The id of the first range; that of each further one is the next.
+    first_range_id: int = 1
     #: Rows that the workload writes in a second of simulated time.
     write_rate: float = 1_000.0
     nodes: int = 3

@@ -64,7 +64,9 @@ class RangeStore:
         points = self._choice(options.batch_values_fraction)
         spans = [(table.descriptor, span) for table in tables for span in table.spans]
         for number, (table, span) in enumerate(spans):
-            descriptor = RangeDescriptor(RangeId(number + 1), _FIRST_GENERATION, span, (table,))
+            descriptor = RangeDescriptor(
+                RangeId(options.first_range_id + number), _FIRST_GENERATION, span, (table,)
+            )
             clock = self._clocks[number % options.nodes]
             log = RangeLog(self._log, self._skipped, points)
             yield Range(descriptor, clock, log, options.closed_lag_ms, options.prev_values)

@@ -22,7 +22,10 @@ _NULLS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class RandomOptions:
-    """Sizes are per table; ``writes`` is the most that one transaction makes. Shares are below 1."""
+    """Sizes are per table; ``writes`` is the most that one transaction makes. Shares are below 1.
+
+    Tables have the ids from ``first_table_id`` on.
+    """
 
     tables: int = 2
     ranges: int = 3
@@ -31,6 +34,7 @@ class RandomOptions:
     deletes: float = 0.25
     one_phase: float = 0.3
     outcomes: OutcomeMix = _EVERY_OUTCOME
+    first_table_id: int = FIRST_TABLE_ID
 
 
 class RandomTransactions:
@@ -40,7 +44,7 @@ class RandomTransactions:
         self._options = options
         self._seed = seed
         rng = Random(seed)
-        self._tables = [_RandomTable(rng, FIRST_TABLE_ID + i, options) for i in range(options.tables)]
+        self._tables = [_RandomTable(rng, options.first_table_id + i, options) for i in range(options.tables)]
 
     def tables(self, modified: Timestamp) -> Sequence[SimTable]:
         """See ``Workload``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pytest
 from pyspark.sql import SparkSession
@@ -42,14 +42,21 @@ def _spark(request: pytest.FixtureRequest) -> Engine:
     return SparkEngine(request.getfixturevalue("spark_session"), broker.bootstrap, directory)
 
 
-@pytest.fixture(
-    scope="session",
-    params=[
-        pytest.param(_reference, id="reference"),
-        pytest.param(_faust, id="faust", marks=[pytest.mark.broker, pytest.mark.together]),
-        pytest.param(_spark, id="spark", marks=[pytest.mark.broker, pytest.mark.together]),
-    ],
+_ENGINES: Final = (
+    pytest.param(_reference, id="reference"),
+    pytest.param(_faust, id="faust", marks=[pytest.mark.broker, pytest.mark.together]),
+    pytest.param(_spark, id="spark", marks=[pytest.mark.broker, pytest.mark.together]),
 )
+
+
+@pytest.fixture(scope="session", params=_ENGINES)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine in turn."""
+    chosen: Engine = request.param(request)
+    return chosen
+
+
+@pytest.fixture(scope="session", params=_ENGINES)
 def outputs(request: pytest.FixtureRequest) -> Outputs:
     """What the engine wrote for a case, by the case's name. An engine runs each group of cases once."""
     engine: Engine = request.param(request)
