@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from threading import Lock
 from typing import Final, Protocol
 
 from pyspark.sql import DataFrame
@@ -45,6 +46,10 @@ class Feeds(Protocol):
         """Persist high-waters, write requests and markers."""
 
 
+class QueryEnding(Exception):
+    """No batch begins any more."""
+
+
 class BatchDriver:
     """The function of ``foreachBatch``: runs batches one after the other, each maybe more than once."""
 
@@ -54,9 +59,23 @@ class BatchDriver:
         self._feeds = feeds
         self._unheard = True  # no partition has said how all of its ranges are
         self._exchanges: list[bytes] = []
+        self._running = Lock()
+        self._ending = False
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         """Run the batch. Raises what a task or the driver has met; the query ends with it."""
+        with self._running:
+            if self._ending:
+                raise QueryEnding("the query was asked to end; this batch is the next one's")
+            self._run_batch(records, batch)
+
+    def end(self, patience_s: float) -> None:
+        """Let no batch begin, and wait so long for the one that runs: one that is cut off is run again."""
+        self._ending = True
+        if self._running.acquire(timeout=patience_s):
+            self._running.release()
+
+    def _run_batch(self, records: DataFrame, batch: int) -> None:
         account = self._ledger.account(batch - 1)
         self._exchanges = []
         stepped, number = False, 0

@@ -24,6 +24,7 @@ from tidegate.client.topic_admin import TopicAdmin
 from tidegate.client.topics import Topics
 from tidegate.processor.config import ProcessorConfig
 
+_LAST_BATCH_S: Final = 60.0
 _REPLICATION: Final = -1  # as the broker has it
 
 
@@ -70,7 +71,8 @@ def create_topics(options: QueryOptions) -> Log:
 
 @contextmanager
 def changefeed_query(session: SparkSession, options: QueryOptions) -> Iterator[StreamingQuery]:
-    """The running query of an application's feeds; it is stopped at the end of the ``with``.
+    """The running query of an application's feeds; it is stopped at the end of the ``with``, behind the batch
+    that runs then if that takes no longer than a minute.
 
     Raises as ``create_topics`` does.
     """
@@ -80,11 +82,12 @@ def changefeed_query(session: SparkSession, options: QueryOptions) -> Iterator[S
     config = replace(options.config, log_id=log.id)
     query = Query(uuid.uuid4().hex, options.connection, topics.log, log.partitions, root, config)
     feeds = QueryFeeds(query, topics, options.output_partitions)
+    driver = BatchDriver(query, Ledger(filesystem, path), feeds)
     try:
         writer = (
             log_stream(session, options.connection, topics.log, options.batch_records)
             .writeStream.queryName(f"tidegate {options.app_id}")
-            .foreachBatch(BatchDriver(query, Ledger(filesystem, path), feeds))
+            .foreachBatch(driver)
             .option("checkpointLocation", f"{options.checkpoint.rstrip('/')}/spark")
         )
         if options.available_now:
@@ -94,6 +97,7 @@ def changefeed_query(session: SparkSession, options: QueryOptions) -> Iterator[S
         try:
             yield running
         finally:
+            driver.end(_LAST_BATCH_S)
             running.stop()
     finally:
         feeds.close()

@@ -11,6 +11,8 @@ from typing import Final
 import pyspark
 from pyspark.sql import SparkSession
 
+from pipeline.java import require_java
+
 _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 #: Options of sources that Spark must not show in plans: the default, and what `pipeline.kafka_source` adds.
 _SECRETS: Final = "(?i)url|password|jaas|keystore"
@@ -30,7 +32,10 @@ def start_session(
 
     Without ``master`` it is where ``spark-submit`` says, or on this machine. Python workers run the Python
     of this process unless ``PYSPARK_PYTHON`` names another.
+
+    Raises ``SettingsError`` for a Java that will not do.
     """
+    require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     if master is not None:

@@ -43,3 +43,5 @@ def test_a_driver_that_is_killed_loses_and_invents_nothing(
             report = load.finish()
             assert report.verdict is Verdict.PASSED, f"{report}\n{driver.text[-5_000:]}"
             assert report.counts.markers > 0
+            assert driver.stop() == 0, driver.text[-5_000:]
+            assert "Traceback" not in driver.text
