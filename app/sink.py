@@ -21,7 +21,7 @@ from app.ending import end_process
 from app.machine import REAL, Machine
 from app.metrics import SINK_TROUBLES
 from app.settings import Settings
-from tidegate.client.transaction import Record, refused
+from tidegate.client.transaction import Record, is_fatal, refused
 from tidegate.errors import DeliveryError
 from tidegate.processor.batch import OutputRecord
 
@@ -132,7 +132,7 @@ class Sink:
             except BufferError:
                 return index
             except KafkaException as error:
-                if error.args[0].fatal():
+                if is_fatal(error.args[0]):
                     raise _undeliverable(error.args[0]) from None
                 raise refused(Record(topic, partition, key, value), self._limit, error) from None
         return len(rows)

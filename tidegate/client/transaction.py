@@ -137,7 +137,8 @@ class TransactionalProducer:
                 self._require_wanted()
                 self._producer.poll(_BACKOFF_S)
             except KafkaException as error:
-                if error.args[0].fatal():
+                if is_fatal(error.args[0]):
+                    self._finish()  # raises what it was: this call may say no more than that it was fatal
                     raise self._fatal("produce", error.args[0]) from None
                 raise refused(record, self._limit, error) from None
             else:
@@ -180,6 +181,11 @@ class GivenUpError(Exception):
 
 class _AbortedError(Exception):
     """The coordinator wants the transaction aborted; it may be written again."""
+
+
+def is_fatal(error: KafkaError) -> bool:
+    """Whether the producer can do nothing more; ``produce`` says so by the code alone."""
+    return bool(error.fatal()) or error.code() == KafkaError._FATAL  # noqa: SLF001 - its public name
 
 
 def refused(record: Record, limit_bytes: int, error: KafkaException) -> DeliveryError:
