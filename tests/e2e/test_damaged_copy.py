@@ -13,7 +13,7 @@ from app.ending import EXIT_FATAL
 from tables.store import PartitionStore
 from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import PARTITIONS, Scenario
-from tests.e2e.topics import alter
+from tests.e2e.topics import alter, cut
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.state_codec import POSITION_KEY
 
@@ -76,9 +76,7 @@ def test_what_the_changelogs_do_not_have_either_is_refused(half_read: Scenario) 
     changelog = f"{half_read.app_id}-{StateTable.RANGES.value}-changelog"
     alter(half_read, changelog, "cleanup.policy", "compact,delete")
     admin = AdminClient({"bootstrap.servers": half_read.bootstrap})
-    cut = [TopicPartition(changelog, number, -1) for number in range(PARTITIONS)]  # up to its end
-    for future in admin.delete_records(cut).values():
-        future.result(30)
+    cut(admin, [TopicPartition(changelog, number, -1) for number in range(PARTITIONS)])  # up to its end
     alter(half_read, changelog, "cleanup.policy", "compact")
     worker = half_read.start_worker(instance_id="w0")
     assert worker.wait() == EXIT_FATAL, worker.text

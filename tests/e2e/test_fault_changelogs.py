@@ -15,7 +15,7 @@ from app.settings import Settings
 from app.topology import TopicAdmin, Topology
 from stack.kafka import KafkaBroker
 from tables.store import PartitionStore
-from tests.e2e.topics import create
+from tests.e2e.topics import create, cut
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable
 from tidegate.errors import StateError
@@ -96,8 +96,7 @@ class Changelogs:
     def truncate(self, before: int) -> None:
         """Take the records below an offset away, as a wrong retention would."""
         self.configure(cleanup_policy="compact,delete")
-        place = TopicPartition(self.ranges, 0, before)
-        self._admin.delete_records([place])[place].result(30)
+        cut(self._admin, [TopicPartition(self.ranges, 0, before)])
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.e2e.scenario import PARTITIONS, Scenario
+from tests.e2e.topics import cut
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -17,10 +18,8 @@ def test_a_log_cut_above_the_position_quarantines_every_range(scenario: Scenario
     assert worker.stop() == 0, worker.text
     scenario.append()
     log = f"{scenario.prefix}raftlog"
-    cut = [TopicPartition(log, partition, 50) for partition in range(PARTITIONS)]
     admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
-    for future in admin.delete_records(cut).values():
-        future.result(30)
+    cut(admin, [TopicPartition(log, partition, 50) for partition in range(PARTITIONS)])
     successor = scenario.start_worker(instance_id="w0")
 
     def read() -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -17,6 +18,7 @@ from confluent_kafka.admin import (
 from tests.e2e.scenario import PARTITIONS, Scenario
 
 _FORGOTTEN_S = 30.0
+_TOLD_S = 30.0
 
 
 def delete(scenario: Scenario, topic: str) -> AdminClient:
@@ -46,3 +48,21 @@ def alter(scenario: Scenario, topic: str, name: str, value: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
     admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def cut(admin: AdminClient, places: Sequence[TopicPartition]) -> None:
+    """Take the records below each place's offset away, as a retention would.
+
+    A topic that was compacted until just now may be that for the broker for another moment.
+    """
+    deadline = time.monotonic() + _TOLD_S
+    while True:
+        try:
+            for future in admin.delete_records(list(places)).values():
+                future.result(30)
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError.POLICY_VIOLATION or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return
