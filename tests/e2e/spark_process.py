@@ -11,10 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-import pyspark
-
 from stack.places import CHECKOUT
-from stack.spark_connector import spark_connector
 from tests.e2e.live_load import LiveLoad
 
 
@@ -22,8 +19,7 @@ class SparkProcess:
     """``tidegate spark changefeed`` for the application of a load, with its checkpoint in ``checkpoint``."""
 
     def __init__(self, load: LiveLoad, checkpoint: Path, options: Sequence[str] = ()) -> None:
-        jars = [part for jar in spark_connector(pyspark.__version__) for part in ("--jars", str(jar))]
-        command = [sys.executable, "-m", "tidegate.cli", "spark", "changefeed", *jars]
+        command = [sys.executable, "-m", "tidegate.cli", "spark", "changefeed"]
         command += ["--checkpoint", str(checkpoint), "--master", "local[2]", "--output-partitions", "3"]
         self._log = checkpoint.parent / f"spark-{time.monotonic_ns()}.log"
         paths = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))

@@ -41,7 +41,7 @@ def spark() -> None:
     "--jars",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A jar of the Kafka connector; give all of them where Spark cannot resolve it.",
+    help="A jar of Spark's Kafka connector; without any it is downloaded once.",
 )
 @app_id_option
 @kafka_options
@@ -79,4 +79,11 @@ def changefeed(
     )
     if statement is not None:
         click.echo(job.create_feed(options, statement))
-    job.run_changefeeds(options, job.Placement(master, jars))
+    connector = jars or _connector()
+    job.run_changefeeds(options, job.Placement(master, connector))
+
+
+def _connector() -> tuple[Path, ...]:
+    version: str = service_module("pyspark").__version__
+    found: tuple[Path, ...] = service_module("stack.spark_connector").spark_connector(version)
+    return found
