@@ -13,24 +13,33 @@ Each round is stored before it runs. A batch that is run again is told the same 
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from threading import Lock
-from typing import Final, Protocol
+from threading import Event, Lock
+from types import UnionType
+from typing import Final, Protocol, TypeVar
 
 from pyspark.sql import DataFrame
 
+from pipeline.faults import read_fault
 from pipeline.ledger import Account, Ledger
 from pipeline.partition_round import ANSWER_SCHEMA, Answer, Query, run_partition, run_told
 from pipeline.rounds import Instructions, Round, RoundId, Told
-from tidegate.changefeed.control import ControlMessage
+from tidegate.changefeed.control import ControlMessage, Remove
+from tidegate.errors import RetryError, TidegateError
 from tidegate.processor.exchange_codec import decode_exchange
 from tidegate.raftlog.encode import partition_of
 from tidegate.rangefeed.handoff import receiver_of
 
+#: How long to wait before something that is away is asked for once more.
+_AGAIN_S: Final = 5.0
 _RECORDS: Final = ("partition", "offset", "unix_millis(timestamp) AS timestamp_ms", "key", "value")
+
+_log = logging.getLogger("tidegate.spark")
+ResultT = TypeVar("ResultT")
 
 
 class Feeds(Protocol):
@@ -53,62 +62,132 @@ class QueryEnding(Exception):
 class BatchDriver:
     """The function of ``foreachBatch``: runs batches one after the other, each maybe more than once."""
 
-    def __init__(self, query: Query, ledger: Ledger, feeds: Feeds) -> None:
+    def __init__(
+        self, query: Query, ledger: Ledger, feeds: Feeds, look: Callable[[], object] = lambda: None
+    ) -> None:
         self._query = query
         self._ledger = ledger
         self._feeds = feeds
+        self._look = look
+        #: What ended the query, if it was a batch.
+        self.failure: Exception | None = None
         self._unheard = True  # no partition has said how all of its ranges are
         self._exchanges: list[bytes] = []
         self._running = Lock()
-        self._ending = False
+        self._ending = Event()
 
     def __call__(self, records: DataFrame, batch: int) -> None:
-        """Run the batch. Raises what a task or the driver has met; the query ends with it."""
+        """Run the batch. Raises what a task or the driver has met; the query ends with it.
+
+        What is away is waited for.
+        """
         with self._running:
-            if self._ending:
-                raise QueryEnding("the query was asked to end; this batch is the next one's")
-            self._run_batch(records, batch)
+            self._require_wanted()
+            try:
+                self._run_batch(records, batch)
+            except Exception as failure:
+                self.failure = failure
+                raise
 
     def end(self, patience_s: float) -> None:
         """Let no batch begin, and wait so long for the one that runs: one that is cut off is run again."""
-        self._ending = True
+        self._ending.set()
         if self._running.acquire(timeout=patience_s):
             self._running.release()
 
     def _run_batch(self, records: DataFrame, batch: int) -> None:
+        self._patiently(self._look)
         account = self._ledger.account(batch - 1)
         self._exchanges = []
         stepped, number = False, 0
         while (round_ := self._next(RoundId(batch, number), account, stepped=stepped)) is not None:
-            answers = self._run(round_, records, account)
+            round_, answers = self._answered(round_, records, account)
             account = self._after(round_, answers, account)
             stepped |= round_.records
             number += 1
-        self._feeds.publish()
+        self._patiently(self._feeds.publish)
         self._ledger.close_batch(batch, account)
 
     def _next(self, round_id: RoundId, account: Account, *, stepped: bool) -> Round | None:
         """The next round of the batch, as an earlier run of the batch was told it, or a new one."""
         round_ = self._ledger.told(round_id)
-        if round_ is None:
-            round_ = self._after_records(round_id, account) if stepped else self._new(round_id, account)
-            if round_ is not None:
-                self._ledger.tell(round_)
+        if round_ is not None:
+            return self._without_dropped(round_, account)
+        if stepped:
+            round_ = self._after_records(round_id, account)
+        else:
+            round_ = self._patiently(lambda: self._new(round_id, account))
+        if round_ is not None:
+            self._ledger.tell(round_)
         return round_
 
+    def _without_dropped(self, round_: Round, account: Account) -> Round:
+        """The round of records, which tells of feeds that end as well: one of them may be why it has to run
+        once more. The other feeds' rows are the same for that.
+        """
+        if not round_.records:
+            return round_
+        ends = self._patiently(lambda: self._controls(account, only=Remove))
+        amended = replace(round_, instructions=ends)
+        if amended != round_:
+            self._ledger.tell(amended)
+        return amended
+
+    def _answered(self, round_: Round, records: DataFrame, account: Account) -> tuple[Round, list[Answer]]:
+        """Run the round; partitions that miss something that is away run once more, until it is back.
+
+        Raises what no waiting mends.
+        """
+        answers: list[Answer] = []
+        due: frozenset[int] | None = None
+        while True:
+            came = self._run(round_, records, account, due)
+            answers += [answer for answer in came if answer.kind != "fault"]
+            faults = {answer.partition: read_fault(answer.body) for answer in came if answer.kind == "fault"}
+            if not faults:
+                return round_, answers
+            self._wait_for(*(faults[partition] for partition in sorted(faults)))
+            due = frozenset(faults)
+            round_ = self._without_dropped(round_, account)
+
+    def _patiently(self, call: Callable[[], ResultT]) -> ResultT:
+        """What the call returns, made again while something is away. Making it again must do no harm."""
+        while True:
+            try:
+                return call()
+            except RetryError as away:
+                self._wait_for(away)
+
+    def _wait_for(self, *faults: TidegateError) -> None:
+        """Raises the first that no waiting mends."""
+        for fault in faults:
+            if not isinstance(fault, RetryError):
+                raise fault
+        for sentence in dict.fromkeys(map(str, faults)):
+            _log.warning("%s The batch waits for that; it is tried again in %g s.", sentence, _AGAIN_S)
+        self._ending.wait(_AGAIN_S)
+        self._require_wanted()
+
+    def _require_wanted(self) -> None:
+        if self._ending.is_set():
+            raise QueryEnding("the query was asked to end; this batch is the next one's")
+
     def _new(self, round_id: RoundId, account: Account) -> Round:
+        told = self._controls(account)
+        return Round(round_id, instructions=told) if told else Round(round_id, records=True)
+
+    def _controls(
+        self, account: Account, only: type[ControlMessage] | UnionType = ControlMessage
+    ) -> dict[int, Instructions]:
+        """What partitions are to be told of feeds now, by messages of these types."""
         told: dict[int, list[Told]] = defaultdict(list)
         offset = account.controls
         for message, partitions in self._feeds.announcements():
-            for partition in partitions:
-                told[partition].append(Told(offset, message.to_bytes()))
-            offset += 1
-        if not told:
-            return Round(round_id, records=True)
-        return Round(
-            round_id,
-            instructions={partition: Instructions(controls=tuple(each)) for partition, each in told.items()},
-        )
+            if isinstance(message, only):
+                for partition in partitions:
+                    told[partition].append(Told(offset, message.to_bytes()))
+                offset += 1
+        return {partition: Instructions(controls=tuple(each)) for partition, each in told.items()}
 
     def _after_records(self, round_id: RoundId, account: Account) -> Round | None:
         if self._exchanges:
@@ -126,15 +205,22 @@ class BatchDriver:
             told[partition].append(Told(offset, message))
         return {partition: Instructions(exchanges=tuple(each)) for partition, each in told.items()}
 
-    def _run(self, round_: Round, records: DataFrame, account: Account) -> list[Answer]:
-        """One Spark job. What its tasks say is of the attempt that succeeded, and of that alone."""
+    def _run(
+        self, round_: Round, records: DataFrame, account: Account, due: frozenset[int] | None
+    ) -> list[Answer]:
+        """One Spark job, for the partitions that are ``due``, or all that have something to do.
+
+        What its tasks say is of the attempt that succeeded, and of that alone.
+        """
         session = records.sparkSession
         session.sparkContext.setJobDescription(f"tidegate round {round_.id.name}")
         task: Callable[..., object]
         if round_.records:
             frame, task = records.selectExpr(*_RECORDS), run_partition
+            if due is not None:
+                frame = frame.where(f"partition IN ({', '.join(map(str, sorted(due)))})")
         else:
-            partitions = sorted(round_.instructions)
+            partitions = sorted(round_.instructions if due is None else due)
             frame = session.range(0, len(partitions), 1, len(partitions))
             task = partial(run_told, partitions)
         run = partial(task, self._query, round_, account.heads)

@@ -10,18 +10,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pipeline.changefeed_query import QueryOptions, changefeed_query, create_topics
+from pipeline.changefeed_query import ReadyQuery, changefeed_query
 from pipeline.session import start_session
 from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedId
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.jobs import Jobs
+from tidegate.client.output_topics import check_topics, wanted_topics
+from tidegate.errors import FeedError, StatementError
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _LOOK_S: Final = 1
@@ -36,17 +38,35 @@ class Placement:
     jars: Sequence[Path] = ()
 
 
-def create_feed(options: QueryOptions, statement: str) -> FeedId:
-    """Define a feed of the application; the query takes it up. Raises ``StatementError``."""
+def create_feed(ready: ReadyQuery, statement: str) -> FeedId:
+    """Define a feed, which the query takes up; or find the one that this statement has defined before.
+
+    So a command may be run again as it is. Raises ``StatementError``, for a changed definition as well.
+    """
     now_ns = time.time_ns()
     definition = define_feed(statement, new_feed_id(now_ns), now_ns).definition
-    create_topics(options)
-    Jobs(options.connection, options.app_id).create(definition)
+    jobs = Jobs(ready.options.connection, ready.options.app_id)
+    view = jobs.view()
+    for feed_id, feed in view.feeds():
+        if feed.status not in ENDED and _asks_for_the_same(feed.definition, definition):
+            return feed_id
+    try:
+        check_topics(definition, wanted_topics(definition), view, set())
+    except FeedError as error:
+        raise StatementError(
+            f"Nothing was created: {error}. The definition of a feed does not change: leave the statement "
+            "away to go on with the feeds that there are, or drop the old one first (`tidegate feed drop`)."
+        ) from None
+    jobs.create(definition)
     return definition.id
 
 
+def _asks_for_the_same(one: FeedDefinition | None, other: FeedDefinition) -> bool:
+    return one is not None and replace(one, id=other.id, created_ns=other.created_ns) == other
+
+
 def run_changefeeds(
-    options: QueryOptions,
+    ready: ReadyQuery,
     placement: Placement,
     started: Callable[[StreamingQuery], object] = lambda _: None,
 ) -> None:
@@ -55,10 +75,10 @@ def run_changefeeds(
     Raises what the query ended with. Only the main thread may call it.
     """
     session = start_session(
-        f"tidegate {options.app_id}", master=placement.master or None, jars=placement.jars
+        f"tidegate {ready.options.app_id}", master=placement.master or None, jars=placement.jars
     )
     try:
-        with _asked_to_end() as asked, changefeed_query(session, options) as query:
+        with _asked_to_end() as asked, changefeed_query(session, ready) as query:
             started(query)
             while not query.awaitTermination(_LOOK_S) and not asked.is_set():
                 pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,19 +10,22 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from confluent_kafka.admin import AdminClient
-from pyarrow import fs
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline.batch_driver import BatchDriver
+from pipeline.checkpoint import Checkpoint, QueryIdentity, checkpoint_at
 from pipeline.feeds import QueryFeeds
 from pipeline.kafka_source import log_stream
 from pipeline.ledger import Ledger
+from pipeline.log_watch import Log, LogWatch
 from pipeline.partition_round import Query
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.topic_admin import TopicAdmin
 from tidegate.client.topics import Topics
+from tidegate.errors import QueryEnded
 from tidegate.processor.config import ProcessorConfig
 
 _LAST_BATCH_S: Final = 60.0
@@ -49,46 +53,53 @@ class QueryOptions:
     config: ProcessorConfig = field(default_factory=ProcessorConfig)
 
 
-class Log(NamedTuple):
-    """The log topic: how many partitions it has, and its id, which another topic of its name has not."""
+class ReadyQuery(NamedTuple):
+    """A query that may run: its topics are there and its checkpoint is its own."""
 
-    partitions: int
-    id: str
+    options: QueryOptions
+    topics: Topics
+    log: Log
+    checkpoint: Checkpoint
 
 
-def create_topics(options: QueryOptions) -> Log:
-    """Create the application's topics that are missing.
+def ready_query(options: QueryOptions) -> ReadyQuery:
+    """Look at what can refuse the query before Spark starts, and create the topics that are missing.
 
-    Raises ``TopologyError`` for those that do not fit, and ``InputError`` where there is no log.
+    Raises ``TopologyError`` for topics that do not fit, ``InputError`` where there is no log, and as
+    ``Checkpoint.require`` does for a checkpoint directory that is not this query's or not whole.
     """
     topics, connection = Topics.of(options), options.connection
+    checkpoint = checkpoint_at(options.checkpoint)
     partitions = Cluster(connection).partition_counts([topics.log])[topics.log]
-    client, patience_s = connection.open(AdminClient), connection.timeout_s
-    admin = TopicAdmin(client, connection.bootstrap_servers, _REPLICATION, patience_s=patience_s)
+    admin = _admin(connection)
+    log = Log(partitions, admin.ids([topics.log])[topics.log])
+    jobs_id = admin.ids([topics.jobs])[topics.jobs] if admin.partitions(topics.jobs) else ""
+    identity = QueryIdentity(options.app_id, topics.log, log.id, log.partitions, jobs_id)
+    used = checkpoint.require(identity)
     admin.ensure(topics.shared_specs(partitions))
-    return Log(partitions, admin.ids([topics.log])[topics.log])
+    if not used:
+        checkpoint.claim(replace(identity, jobs_id=admin.ids([topics.jobs])[topics.jobs]))
+    return ReadyQuery(options, topics, log, checkpoint)
 
 
 @contextmanager
-def changefeed_query(session: SparkSession, options: QueryOptions) -> Iterator[StreamingQuery]:
+def changefeed_query(session: SparkSession, ready: ReadyQuery) -> Iterator[StreamingQuery]:
     """The running query of an application's feeds; it is stopped at the end of the ``with``, behind the batch
     that runs then if that takes no longer than a minute.
-
-    Raises as ``create_topics`` does.
     """
-    topics, log = Topics.of(options), create_topics(options)
-    root = f"{options.checkpoint.rstrip('/')}/tidegate"
-    filesystem, path = fs.FileSystem.from_uri(root)
+    options, topics, log, checkpoint = ready
+    _quiet_python()
     config = replace(options.config, log_id=log.id)
-    query = Query(uuid.uuid4().hex, options.connection, topics.log, log.partitions, root, config)
+    query = Query(uuid.uuid4().hex, options.connection, topics.log, log.partitions, checkpoint.root, config)
     feeds = QueryFeeds(query, topics, options.output_partitions)
-    driver = BatchDriver(query, Ledger(filesystem, path), feeds)
+    watch = LogWatch(_admin(options.connection), topics.log, log)
+    driver = BatchDriver(query, Ledger(checkpoint.filesystem, checkpoint.ours), feeds, watch.look)
     try:
         writer = (
             log_stream(session, options.connection, topics.log, options.batch_records)
             .writeStream.queryName(f"tidegate {options.app_id}")
             .foreachBatch(driver)
-            .option("checkpointLocation", f"{options.checkpoint.rstrip('/')}/spark")
+            .option("checkpointLocation", checkpoint.spark)
         )
         if options.available_now:
             running = writer.trigger(availableNow=True).start()
@@ -96,8 +107,30 @@ def changefeed_query(session: SparkSession, options: QueryOptions) -> Iterator[S
             running = writer.trigger(processingTime=f"{options.interval_s} seconds").start()
         try:
             yield running
+        except StreamingQueryException as ended:
+            raise _why(driver, ended) from None
         finally:
             driver.end(_LAST_BATCH_S)
             running.stop()
     finally:
         feeds.close()
+
+
+def _admin(connection: KafkaConnection) -> TopicAdmin:
+    client, patience_s = connection.open(AdminClient), connection.timeout_s
+    return TopicAdmin(client, connection.bootstrap_servers, _REPLICATION, patience_s=patience_s)
+
+
+def _why(driver: BatchDriver, ended: StreamingQueryException) -> Exception:
+    """What a batch ended with; else Spark has ended the query, whose own words are those of Java."""
+    if driver.failure is not None:
+        return driver.failure
+    words = str(ended).strip().partition("\n")[0]
+    return QueryEnded(
+        f"Spark ended the query: {words} Nothing is lost: the next start goes on where the last batch ended."
+    )
+
+
+def _quiet_python() -> None:
+    """Py4J writes every exception of a batch with its traces; it is raised where the query is waited for."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)

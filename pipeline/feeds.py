@@ -36,7 +36,7 @@ from tidegate.client.reader import PartitionReader
 from tidegate.client.topic_admin import TopicAdmin
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record, TransactionalProducer, transactional
-from tidegate.errors import FeedError, RetryError, TopologyError
+from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
 from tidegate.processor.checkpoint import decode_report
 from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.decode import decode_key
@@ -115,8 +115,14 @@ class QueryFeeds:
         if self._requests:
             self._writer.commit([self._request(body) for body in self._requests])
             self._requests = []
-        for markers in self._markers.values():
-            progress = markers.publish()
+        for feed_id, markers in list(self._markers.items()):
+            try:
+                progress = markers.publish()
+            except FeedError as error:
+                definition = self._jobs.view[feed_id].definition
+                if definition is not None:
+                    self._store(failed(definition, str(error)))
+                continue
             if progress is not None:
                 self._jobs.view.apply(progress.key, progress.to_bytes())
 
@@ -175,7 +181,7 @@ class QueryFeeds:
             self._register_markers(definition)
             targets = prepare_targets(definition, prepare.tables, admin, self._output_partitions)
             return starting_state(definition, prepare, targets)
-        except (FeedError, TopologyError, RetryError) as error:
+        except (FeedError, TopologyError, RetryError, StatementError) as error:
             return failed(definition, str(error))
 
     def _register_markers(self, definition: FeedDefinition) -> None:

@@ -17,6 +17,7 @@ def log_stream(session: SparkSession, connection: KafkaConnection, log: str, bat
         session.readStream.format("kafka")
         .option("subscribe", log)
         .option("startingOffsets", "earliest")
+        .option("failOnDataLoss", "false")  # what is lost is noticed by the tasks, as a hole
         .option("kafka.isolation.level", "read_committed")
     )
     for name, value in java_config(connection).items():

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pyarrow import fs
 
 from pipeline.rounds import Round, RoundId, read_round
+from pipeline.state_files import BUILD_ANEW
 from tidegate.errors import StateError
 
 _VERSION: Final = 1
@@ -52,8 +53,9 @@ class Ledger:
         stored = self._read(path)
         if stored is None:
             raise StateError(
-                f"{path} is missing: the directory of the query's state is not the one that belongs to its "
-                "checkpoint. Put both back as they were, or start the feed on a new checkpoint directory"
+                f"{path} is missing: what tidegate keeps in the checkpoint directory is not of the same time "
+                "as what Spark keeps there. Nothing was emitted. Put both back as they were together, or "
+                f"{BUILD_ANEW}."
             )
         return _account(stored, path)
 
@@ -109,7 +111,7 @@ def _account(stored: bytes, path: str) -> Account:
     try:
         body: dict[str, Any] = json.loads(stored)
         if body["version"] > _VERSION:
-            raise StateError(f"{path} was written by a newer version of tidegate: go on with that one")
+            raise StateError(f"{path} was written by a newer version of tidegate: go on with that one.")
         return Account(
             {int(partition): name for partition, name in body["heads"].items()},
             body["controls"],
@@ -117,5 +119,5 @@ def _account(stored: bytes, path: str) -> Account:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StateError(
-            f"{path} is torn ({error!r}): put it back, or start the feed on a new checkpoint directory"
+            f"{path} is torn ({error!r}). Nothing was emitted. Put it back, or {BUILD_ANEW}."
         ) from None

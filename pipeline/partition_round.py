@@ -14,14 +14,18 @@ the same records: it produces exact copies, stores the same rows, and gives the 
 from __future__ import annotations
 
 import json
+import logging
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
 
+from pipeline.faults import fault_to_bytes
 from pipeline.rounds import Instructions, Round
 from pipeline.row_producer import RowProducer
 from pipeline.state_files import LoadedRows, StateFiles, apply_changes
@@ -30,9 +34,10 @@ from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.control import read_control
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.sink import parse_sink_uri
+from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
-from tidegate.errors import FeedError
+from tidegate.errors import FeedError, RetryError, StatementError, TidegateError, TopologyError
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
@@ -55,13 +60,18 @@ ANSWER_SCHEMA: Final = "partition int, kind string, body binary"
 _ANSWER: Final = pa.schema([("partition", pa.int32()), ("kind", pa.string()), ("body", pa.binary())])
 _RECORDS_AGAIN: Final = 10_000
 _FEW_CHANGES: Final = 1_000
+_REGISTRY_S: Final = 30.0
+_REGISTRY_AGAIN_S: Final = 3.0
+
+_log = logging.getLogger("tidegate.spark")
 
 
 class Answer(NamedTuple):
     """One thing that a partition has to say of a round. ``kind`` is one of:
 
     ``head`` (the name of its state's file), ``checkpoint``, ``exchange``, ``request`` (key, then value),
-    ``ack``, ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``next_offset`` in the log).
+    ``ack``, ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``next_offset`` in the log). Or
+    it is all that the partition says: ``fault`` (`pipeline.faults`), and nothing of the round is stored.
     """
 
     partition: int
@@ -131,6 +141,8 @@ class PartitionTask:
 
     def tell(self, instructions: Instructions) -> None:
         """The rest of step T1, and step T2."""
+        if instructions.everything or self._processor.to_read_again:
+            self._take(self._processor.missing_below(Offset(self._log_start())))
         for records in _read_again(self._query, self._partition, self._processor.to_read_again):
             self._take(self._processor.step(records))
         if instructions.controls:
@@ -150,8 +162,12 @@ class PartitionTask:
             self._answer("checkpoint", encode_checkpoint(self._processor.full_checkpoint()))
 
     def step(self, records: list[LogRecord]) -> None:
-        """Step T3, and what T4 begins with."""
-        self._take(self._processor.step(records))
+        """Step T3, and what T4 begins with. What retention removed unread is a hole, as in the worker."""
+        expected = self._processor.next_offset or 0
+        if records[-1].offset + 1 - expected == len(records):
+            self._take(self._processor.step(records))
+        else:
+            self._step_over_gaps(records)
         self._go_on()
 
     def finish(self) -> list[Answer]:
@@ -162,6 +178,23 @@ class PartitionTask:
         figures = {"rows": self._rows, "next_offset": self._processor.next_offset or 0}
         self._answer("figures", json.dumps(figures).encode())
         return self._answers
+
+    def _step_over_gaps(self, records: list[LogRecord]) -> None:
+        """Offsets that have no record may be a transaction's; below the log's start they may be lost."""
+        log_start, first = self._log_start(), 0
+        expected = self._processor.next_offset or 0
+        for index, record in enumerate(records):
+            if expected < min(record.offset, log_start):
+                self._take(self._processor.step(records[first:index]))
+                self._take(self._processor.missing_below(Offset(min(record.offset, log_start))))
+                first = index
+            expected = max(expected, record.offset + 1)
+        self._take(self._processor.step(records[first:]))
+
+    def _log_start(self) -> int:
+        """Where the partition begins now."""
+        place = TopicPartition(self._query.log, self._partition)
+        return Cluster(self._query.connection).bounds([place])[place].low
 
     def _load(self, head: str) -> _Held:
         """Step T1."""
@@ -205,9 +238,9 @@ class PartitionTask:
     def _frame(self, feed_id: FeedId, result: StepResult) -> None:
         """Schemas that are refused fail the feed; a registry that is away fails the task, to be run again."""
         rows = result.unframed.pop(feed_id)
-        registry = _registries().of(self._processor.definition_of(feed_id).options.confluent_schema_registry)
+        url = self._processor.definition_of(feed_id).options.confluent_schema_registry
         try:
-            ids: Mapping[Schema, int] = {schema: registry.id_of(schema) for schema in schemas_of(rows)}
+            ids = _schema_ids(url, schemas_of(rows))
         except FeedError as refusal:
             self._processor.refuse(feed_id, refusal, result)
         else:
@@ -248,16 +281,11 @@ def run_partition(
     query: Query, round_: Round, heads: Mapping[int, str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The task of the partition whose records ``batches`` are, in the columns ``TASK_COLUMNS``."""
-    task: PartitionTask | None = None
-    for batch in batches:
-        partitions, offsets, times, keys, values = (batch.column(name).to_pylist() for name in TASK_COLUMNS)
-        if not partitions:
-            continue
-        if task is None:
-            task = _begin(query, round_, heads, partitions[0])
-        task.step(list(map(LogEntryRecord, offsets, keys, values, times)))
-    if task is not None:
-        yield _answers(task)
+    found = (_records_of(batch) for batch in batches if batch.num_rows)
+    first = next(found, None)
+    if first is not None:
+        partition, records = first
+        yield _answers(query, round_, heads, partition, chain([records], (each for _, each in found)))
 
 
 def run_told(
@@ -270,17 +298,63 @@ def run_told(
     """The task of a partition without records: ``batches`` hold its index among ``partitions``."""
     for batch in batches:
         for index in batch.column(0).to_pylist():
-            yield _answers(_begin(query, round_, heads, partitions[index]))
+            yield _answers(query, round_, heads, partitions[index], ())
 
 
-def _begin(query: Query, round_: Round, heads: Mapping[int, str], partition: int) -> PartitionTask:
-    task = PartitionTask(query, round_, partition, heads.get(partition, ""))
-    task.tell(round_.instructions.get(partition, Instructions()))
-    return task
+def _records_of(batch: pa.RecordBatch) -> tuple[int, list[LogRecord]]:
+    partitions, offsets, times, keys, values = (batch.column(name).to_pylist() for name in TASK_COLUMNS)
+    return partitions[0], list(map(LogEntryRecord, offsets, keys, values, times))
 
 
-def _answers(task: PartitionTask) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([answer._asdict() for answer in task.finish()], _ANSWER)
+def _answers(
+    query: Query,
+    round_: Round,
+    heads: Mapping[int, str],
+    partition: int,
+    records: Iterable[list[LogRecord]],
+) -> pa.RecordBatch:
+    """All of the task. A fault is an answer too: Spark would only try the same again, at once."""
+    try:
+        _require_partition(query, partition)
+        task = PartitionTask(query, round_, partition, heads.get(partition, ""))
+        task.tell(round_.instructions.get(partition, Instructions()))
+        for each in records:
+            task.step(each)
+        answers = task.finish()
+    except TidegateError as fault:
+        for _ in records:  # Spark wants its records to be read
+            pass
+        answers = [Answer(partition, "fault", fault_to_bytes(fault))]
+    return pa.RecordBatch.from_pylist([answer._asdict() for answer in answers], _ANSWER)
+
+
+def _require_partition(query: Query, partition: int) -> None:
+    if partition >= query.partitions:
+        raise TopologyError(
+            f"The log {query.log} has a partition {partition} now, and had {query.partitions} partitions "
+            "when the query began: ranges are found by that number, so it cannot change under an "
+            "application. Nothing of the batch is acknowledged. Start another application on a new "
+            "checkpoint directory."
+        )
+
+
+def _schema_ids(url: str, schemas: Iterable[Schema]) -> Mapping[Schema, int]:
+    """The ids, asked for again for a while: rows before them would be written twice by another run.
+
+    Raises ``FeedError`` for schemas and registries that can never be used, ``RetryError``.
+    """
+    given_up_at = time.monotonic() + _REGISTRY_S
+    while True:
+        try:
+            registry = _registries().of(url)
+            return {schema: registry.id_of(schema) for schema in schemas}
+        except StatementError as error:
+            raise FeedError(str(error)) from None
+        except RetryError as away:
+            if time.monotonic() > given_up_at:
+                raise
+            _log.warning("%s", away)
+            time.sleep(_REGISTRY_AGAIN_S)
 
 
 def _read_again(query: Query, partition: int, offsets: range) -> Iterator[list[LogRecord]]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from pipeline.state_files import BUILD_ANEW
 from tidegate.errors import StateError
 
 _VERSION: Final = 1
@@ -78,7 +79,7 @@ def read_round(stored: bytes, where: str) -> Round:
     try:
         body = json.loads(stored)
         if body["version"] > _VERSION:
-            raise StateError(f"{where} was written by a newer version of tidegate: go on with that one")
+            raise StateError(f"{where} was written by a newer version of tidegate: go on with that one.")
         return Round(
             RoundId(*body["id"]),
             bool(body["records"]),
@@ -86,8 +87,8 @@ def read_round(stored: bytes, where: str) -> Round:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StateError(
-            f"{where} is torn or no round of a query ({error!r}): put it back, or start the feed on a new "
-            "checkpoint directory with the cursor at its last marker"
+            f"{where} is torn or no round of a query ({error!r}). Nothing was emitted. Put it back, or "
+            f"{BUILD_ANEW}."
         ) from None
 
 

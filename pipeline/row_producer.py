@@ -5,6 +5,8 @@ Spark's own Kafka sink has no column for the record time, which is part of what 
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -14,6 +16,7 @@ from tidegate.errors import DeliveryError
 from tidegate.processor.batch import OutputRecord
 
 _POLL_S: Final = 0.5
+_TELL_AGAIN_S: Final = 10.0
 _CONFIG: Final[Mapping[str, Any]] = {
     "enable.idempotence": True,
     "enable.gapless.guarantee": True,
@@ -27,13 +30,18 @@ _CONFIG: Final[Mapping[str, Any]] = {
     "queue.buffering.max.kbytes": 512 << 10,
 }
 
+_log = logging.getLogger("tidegate.spark")
+
 
 class RowProducer:
     """A Python worker's producer for one cluster. After a ``DeliveryError`` it must not be used again."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self._producer = Producer({**config, **_CONFIG})
+        self._producer = Producer({**config, **_CONFIG, "error_cb": self._note_trouble})
+        self._servers = config["bootstrap.servers"]
         self._failed = ""
+        self._trouble = ""
+        self._tell_at = time.monotonic() + _TELL_AGAIN_S
 
     def send(self, rows: Iterable[OutputRecord]) -> None:
         """Hand rows over; waits for room. Raises ``DeliveryError`` for one that is not taken."""
@@ -46,6 +54,7 @@ class RowProducer:
                 except BufferError:
                     self._producer.poll(_POLL_S)
                     self._require_delivered()
+                    self._tell_of_waiting()
                 except KafkaException as error:
                     raise _undelivered(topic, partition, key, error.args[0].str()) from None
         self._producer.poll(0)
@@ -55,7 +64,22 @@ class RowProducer:
         """Wait until every row is acknowledged. Raises ``DeliveryError`` when one was refused."""
         while self._producer.flush(_POLL_S):
             self._require_delivered()
+            self._tell_of_waiting()
         self._require_delivered()
+        self._tell_at = time.monotonic() + _TELL_AGAIN_S
+
+    def _tell_of_waiting(self) -> None:
+        if time.monotonic() > self._tell_at:
+            self._tell_at = time.monotonic() + _TELL_AGAIN_S
+            _log.warning(
+                "%d rows wait for %s to acknowledge them, and the batch with them: %s",
+                len(self._producer),
+                self._servers,
+                self._trouble or "it does not answer",
+            )
+
+    def _note_trouble(self, error: KafkaError) -> None:
+        self._trouble = error.str()
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
         if error is not None and not self._failed:
@@ -69,5 +93,6 @@ class RowProducer:
 def _undelivered(topic: str, partition: int, key: bytes | None, cause: str) -> DeliveryError:
     return DeliveryError(
         f"A row for {topic} partition {partition}, key {(key or b'').hex()}, could not be delivered: {cause}."
-        " The task fails, and with it the batch, which is run again: its rows are repeated as exact copies"
+        " Nothing of the batch is acknowledged, and the query ends; its next start runs the batch again,"
+        " whose rows are repeated as exact copies."
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple, TypeAlias
 
@@ -23,6 +24,11 @@ from tidegate.processor.batch import StateTable
 Rows: TypeAlias = Mapping[tuple[StateTable, bytes], bytes]
 Changes: TypeAlias = Mapping[tuple[StateTable, bytes], bytes | None]
 
+#: What can be done about a checkpoint directory that is of no use any more.
+BUILD_ANEW: Final = (
+    "start on a new checkpoint directory: the state is built anew from the log, and what is missing there is "
+    "scanned for"
+)
 _VERSION: Final = b"1"
 _SCHEMA: Final = pa.schema(
     [("table", pa.dictionary(pa.int8(), pa.string())), ("key", pa.binary()), ("value", pa.binary())]
@@ -94,6 +100,12 @@ class StateFiles:
             apply_changes(rows, changes)
         return LoadedRows(rows, base, sum(len(changes) for _, changes in chain[:-1]))
 
+    def require(self, name: str) -> None:
+        """Look whether the file ``name`` is there and has its end. Raises ``StateError``."""
+        path = self._path(name)
+        with self._naming(path), self._filesystem.open_input_file(path) as stream:
+            pa.ipc.open_file(stream)
+
     def names(self) -> Iterator[str]:
         """Of the files that are there, in the order of their rounds."""
         found = self._filesystem.get_file_info(fs.FileSelector(self._directory, allow_not_found=True))
@@ -111,15 +123,11 @@ class StateFiles:
 
     def _read(self, name: str) -> StoredRows:
         path = self._path(name)
-        try:
+        with self._naming(path):
             with self._filesystem.open_input_stream(path) as stream:
                 content = stream.read()
             with pa.ipc.open_file(io.BytesIO(content)) as file:
                 table = file.read_all()
-        except FileNotFoundError:
-            raise self._unusable(path, "is missing") from None
-        except pa.ArrowInvalid as error:
-            raise self._unusable(path, f"is torn ({error})") from None
         metadata = table.schema.metadata or {}
         if metadata.get(b"version") != _VERSION:
             raise self._unusable(path, f"has the version {metadata.get(b'version')!r}, and not {_VERSION!r}")
@@ -128,9 +136,18 @@ class StateFiles:
         changes = dict(zip(addresses, table.column("value").to_pylist(), strict=True))
         return StoredRows(metadata[b"previous"].decode(), changes)
 
+    @contextmanager
+    def _naming(self, path: str) -> Iterator[None]:
+        """Turns what reading the file raises into a sentence."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise self._unusable(path, "is missing") from None
+        except pa.ArrowInvalid as error:
+            raise self._unusable(path, f"is torn ({error})") from None
+
     def _unusable(self, path: str, how: str) -> StateError:
         return StateError(
-            f"The state of log partition {self._partition} cannot be read: {path} {how}. Put it back, or "
-            "start the feed on a new checkpoint directory with the cursor at its last marker: the state is "
-            "built anew from the source's snapshots then, and what is missing is scanned for"
+            f"The state of log partition {self._partition} cannot be read: {path} {how}. Nothing was "
+            f"emitted. Put it back, or {BUILD_ANEW}."
         )

@@ -10,7 +10,8 @@
     │   ├── DeliveryError            a record was refused or lost its acknowledgement
     │   ├── StateError               stored state that cannot be trusted or read
     │   │   └── StateMismatch        its rows are damaged, or not those that were written
-    │   └── TopologyError            topics, partitions or directories that do not fit together
+    │   ├── TopologyError            topics, partitions or directories that do not fit together
+    │   └── QueryEnded               Spark gave a query up, for a reason of its own
     ├── InputError                   reject this input; everything else goes on
     │   ├── RangeError               one range is at fault: it is quarantined
     │   │   ├── MalformedEntry       bytes that are not a log entry
@@ -82,6 +83,10 @@ class StateMismatch(StateError):
 
 class TopologyError(FatalError):
     """Topics, partition counts or directories do not fit together."""
+
+
+class QueryEnded(FatalError):
+    """Spark ended a streaming query, and no batch of ours is why."""
 
 
 class InputError(TidegateError):

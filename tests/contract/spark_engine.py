@@ -10,7 +10,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from pipeline.changefeed_query import QueryOptions, changefeed_query
+from pipeline.changefeed_query import QueryOptions, changefeed_query, ready_query
 from tests.contract.engine import Output, Task
 from tests.contract.kafka_run import KafkaRun
 from tests.registry_server import RegistryServer
@@ -47,5 +47,5 @@ class SparkEngine:
             batch_records=sum(map(len, run.task.log)) // _BATCHES + 1,
             available_now=True,
         )
-        with changefeed_query(self._session, options) as query:
+        with changefeed_query(self._session, ready_query(options)) as query:
             assert query.awaitTermination(_FINISH_S), query.status

@@ -60,6 +60,8 @@ def changefeed(
 ) -> None:
     """Run the feeds of an application, and first create that of a CREATE CHANGEFEED statement, if given.
 
+    Where the application has the very feed of the statement already, it goes on with that.
+
     \b
     tidegate spark changefeed --checkpoint /var/lib/tidegate/spark
         "CREATE CHANGEFEED FOR TABLE flights INTO 'kafka://127.0.0.1:9092' WITH updated, resolved='10s'"
@@ -77,10 +79,11 @@ def changefeed(
         interval_s=interval_s,
         available_now=available_now,
     )
+    ready = query.ready_query(options)
     if statement is not None:
-        click.echo(job.create_feed(options, statement))
+        click.echo(job.create_feed(ready, statement))
     connector = jars or _connector()
-    job.run_changefeeds(options, job.Placement(master, connector))
+    job.run_changefeeds(ready, job.Placement(master, connector))
 
 
 def _connector() -> tuple[Path, ...]:
