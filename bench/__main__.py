@@ -22,6 +22,7 @@ from bench.marker_lag import marker_lag
 from bench.open_intents import open_intents
 from bench.rangefeed import range_feed_costs
 from bench.report import Report
+from bench.spark import SparkSizes, spark_costs
 from bench.splits import split_lag
 from bench.stages import run_stages, stage_times
 from bench.topics import BenchTopics
@@ -46,6 +47,7 @@ class Sizes:
     stored_versions: int
     missed_versions: int
     intents: int
+    spark: SparkSizes
 
 
 _FULL: Final = Sizes(
@@ -59,6 +61,7 @@ _FULL: Final = Sizes(
     stored_versions=1_000_000,
     missed_versions=200_000,
     intents=5_000_000,
+    spark=SparkSizes(rows=400_000, passes=3, cuts=(1, 8), tiny_batches=12, ranges=(10, 1_000, 50_000)),
 )
 _QUICK: Final = Sizes(
     stage_rows=20_000,
@@ -71,6 +74,7 @@ _QUICK: Final = Sizes(
     stored_versions=100_000,
     missed_versions=20_000,
     intents=100_000,
+    spark=SparkSizes(rows=40_000, passes=1, cuts=(1, 4), tiny_batches=4, ranges=(10, 1_000)),
 )
 
 
@@ -143,6 +147,10 @@ class Bench:
         """Feeds that begin in the past, beside live ones."""
         self.report.catch_up = catch_up_costs(self.sizes.missed_versions, self.seed)
 
+    def spark(self) -> None:
+        """The Spark engine beside Spark's own copy."""
+        self.report.spark = spark_costs(self.topics, self._directory("spark"), self.sizes.spark, self.seed)
+
     def _directory(self, name: str) -> Path:
         directory = self.home / name
         directory.mkdir()
@@ -160,6 +168,7 @@ _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "frontier": Bench.frontier,
     "rangefeed": Bench.rangefeed,
     "catch-up": Bench.catch_up,
+    "spark": Bench.spark,
 }
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from bench.idle_ranges import IdleRanges
 from bench.marker_lag import MarkerLag
 from bench.open_intents import OpenIntents
 from bench.rangefeed import CatchUpCost, FeedCost, RangeFeedCosts, ResolverCost
+from bench.spark import SparkCosts, SparkOverhead, SparkRanges, SparkRate, SparkRatio, SparkStage
 from bench.splits import SplitLag
 from bench.stages import StageTime
 
@@ -47,6 +48,7 @@ class Report:
     forward: list[ForwardCost] = field(default_factory=list)
     range_feed: RangeFeedCosts | None = None
     catch_up: CatchUpCosts | None = None
+    spark: SparkCosts | None = None
     failures: dict[str, str] = field(default_factory=dict)
 
     def limiting_stage(self, workload: str) -> str:
@@ -83,6 +85,7 @@ class Report:
             "forward": [cost._asdict() for cost in self.forward],
             "range_feed": self.range_feed and _range_feed_json(self.range_feed),
             "catch_up": self.catch_up and _catch_up_json(self.catch_up),
+            "spark": self.spark and _spark_json(self.spark),
             "failures": self.failures,
         }
 
@@ -106,17 +109,19 @@ class Report:
             title = "frontier, processor time for each range's checkpoint; core: with one each 3 s"
             console.print(_table(title, FrontierCost._fields, self.frontier))
             console.print(_table("forwards of disjoint spans", ForwardCost._fields, self.forward))
-        if self.range_feed is not None:
-            _print_range_feed(console, self.range_feed)
-        if self.catch_up is not None:
-            title = "catch-up through the processor, processor time"
-            console.print(_table(title, CatchUpSpeed._fields, self.catch_up.speeds))
-            title = "live rows beside a feed that catches up, processor time"
-            console.print(_table(title, CatchUpBeside._fields, [self.catch_up.beside]))
+        self._print_costs(console)
         for title, result in self._single():
             console.print(_table(title, result._fields, [result]))
         for name, reason in self.failures.items():
             console.print(f"[bold red]{name} was not measured[/]: {reason}", highlight=False)
+
+    def _print_costs(self, console: Console) -> None:
+        if self.range_feed is not None:
+            _print_range_feed(console, self.range_feed)
+        if self.catch_up is not None:
+            _print_catch_up(console, self.catch_up)
+        if self.spark is not None:
+            _print_spark(console, self.spark)
 
     def _single(self) -> Iterable[tuple[str, MarkerLag | SplitLag | IdleRanges | OpenIntents]]:
         found = (
@@ -144,6 +149,30 @@ def _range_feed_json(costs: RangeFeedCosts) -> dict[str, Any]:
 
 def _catch_up_json(costs: CatchUpCosts) -> dict[str, Any]:
     return {"speeds": [found._asdict() for found in costs.speeds], "beside": costs.beside._asdict()}
+
+
+def _print_catch_up(console: Console, costs: CatchUpCosts) -> None:
+    title = "catch-up through the processor, processor time"
+    console.print(_table(title, CatchUpSpeed._fields, costs.speeds))
+    title = "live rows beside a feed that catches up, processor time"
+    console.print(_table(title, CatchUpBeside._fields, [costs.beside]))
+
+
+def _spark_json(costs: SparkCosts) -> dict[str, Any]:
+    return {each.name: [found._asdict() for found in getattr(costs, each.name)] for each in fields(costs)}
+
+
+def _print_spark(console: Console, costs: SparkCosts) -> None:
+    """Ratios first: they hold while the machine's speed does not."""
+    title = "Spark, local[2]: the changefeed over Spark's own copies of the same bytes"
+    console.print(_table(title, SparkRatio._fields, costs.ratios))
+    console.print(_table("Spark, each by itself; processor time for a row", SparkRate._fields, costs.rates))
+    console.print(_table("Spark, where the tasks' time goes", SparkStage._fields, costs.stages))
+    console.print(
+        _table("Spark, a micro-batch of a handful of records", SparkOverhead._fields, costs.overhead)
+    )
+    title = "Spark, micro-batches with a heartbeat of every range"
+    console.print(_table(title, SparkRanges._fields, costs.ranges))
 
 
 def _print_range_feed(console: Console, costs: RangeFeedCosts) -> None:

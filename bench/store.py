@@ -75,7 +75,8 @@ class BenchStore:
 
     Every method takes the present as nanoseconds since 1970, which must not fall; each op gets a
     timestamp of its own, by the logical part. A range's keys come again after ``keys_per_range`` rows;
-    with ``previous`` its ops carry the version that they replace.
+    with ``previous`` its ops carry the version that they replace. With ``single`` every command writes one
+    row, in one phase.
     """
 
     def __init__(
@@ -87,8 +88,10 @@ class BenchStore:
         closed_lag_ms: int = 3_000,
         keys_per_range: int = 10_000,
         previous: bool = False,
+        single: bool = False,
     ) -> None:
         self.partitions = partitions
+        self._single = single
         self._rng = Random(seed)
         self._lag_ns = closed_lag_ms * NANOS_PER_MS
         self._now = ZERO
@@ -120,7 +123,7 @@ class BenchStore:
         one_phase = True
         left = count
         while left:
-            size = min(left, self._rng.randint(1, _OPS_MAX))
+            size = 1 if self._single else min(left, self._rng.randint(1, _OPS_MAX))
             range_ = self._rng.choice(self.ranges)
             if one_phase:
                 yield self._command(range_, self._writes(range_, size))
@@ -128,7 +131,7 @@ class BenchStore:
                 yield self._command(range_, self._intents(range_, size))
                 if len(range_.open) > _OPEN_MAX:
                     yield self._commit(range_)
-            one_phase = not one_phase
+            one_phase = self._single or not one_phase
             left -= size
 
     def settle(self, now_ns: int) -> Iterator[LogRecord]:

@@ -67,6 +67,15 @@ def orders_log(rows: int, partitions: int, seed: int) -> BenchLog:
     return BenchLog("orders", (store.table,), records, rows, partitions + len(store.ranges))
 
 
+def single_rows_log(rows: int, partitions: int, seed: int) -> BenchLog:
+    """The bench row, each in one phase and in a record of its own."""
+    store = BenchStore(
+        partitions=partitions, ranges=_RANGES_PER_PARTITION * partitions, seed=seed, single=True
+    )
+    records = list(whole_log(store, rows, BASE_NS))
+    return BenchLog("single rows", (store.table,), records, rows, partitions + len(store.ranges))
+
+
 def updates_log(rows: int, partitions: int, seed: int) -> BenchLog:
     """The bench row again, most rows updates that carry the row before."""
     ranges = _RANGES_PER_PARTITION * partitions

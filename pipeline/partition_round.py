@@ -13,6 +13,7 @@ the same records: it produces exact copies, stores the same rows, and gives the 
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import time
@@ -29,6 +30,7 @@ from pipeline.faults import fault_to_bytes
 from pipeline.rounds import Instructions, Round
 from pipeline.row_producer import RowProducer
 from pipeline.state_files import LoadedRows, StateFiles, apply_changes
+from pipeline.task_clock import TaskClock
 from schemas.registries import SchemaRegistries
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.control import read_control
@@ -54,14 +56,16 @@ from tidegate.raftlog.entry import Offset
 from tidegate.raftlog.request import encode_request
 from tidegate.verify import TopicPartition
 
-#: Records of the log as a task is given them.
-TASK_COLUMNS: Final = ("partition", "offset", "timestamp_ms", "key", "value")
 ANSWER_SCHEMA: Final = "partition int, kind string, body binary"
 _ANSWER: Final = pa.schema([("partition", pa.int32()), ("kind", pa.string()), ("body", pa.binary())])
+#: Records of the log as a task is given them.
+TASK_COLUMNS: Final = ("partition", "offset", "timestamp_ms", "key", "value")
 _RECORDS_AGAIN: Final = 10_000
 _FEW_CHANGES: Final = 1_000
 _REGISTRY_S: Final = 30.0
 _REGISTRY_AGAIN_S: Final = 3.0
+#: Batches make and drop many small objects, none of them in cycles (as in app/worker.py).
+_GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 _log = logging.getLogger("tidegate.spark")
 
@@ -70,8 +74,9 @@ class Answer(NamedTuple):
     """One thing that a partition has to say of a round. ``kind`` is one of:
 
     ``head`` (the name of its state's file), ``checkpoint``, ``exchange``, ``request`` (key, then value),
-    ``ack``, ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``next_offset`` in the log). Or
-    it is all that the partition says: ``fault`` (`pipeline.faults`), and nothing of the round is stored.
+    ``ack``, ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``next_offset`` in the log, and
+    ``seconds`` by stage, which another attempt has others of). Or it is all that the partition says:
+    ``fault`` (`pipeline.faults`), and nothing of the round is stored.
     """
 
     partition: int
@@ -126,7 +131,8 @@ def _registries() -> SchemaRegistries:
 class PartitionTask:
     """Runs round ``round_`` for partition ``partition``, whose state is ``head``: empty for none."""
 
-    def __init__(self, query: Query, round_: Round, partition: int, head: str) -> None:
+    def __init__(self, query: Query, round_: Round, partition: int, head: str, clock: TaskClock) -> None:
+        self.clock = clock
         self._query = query
         self._round = round_
         self._partition = partition
@@ -138,12 +144,14 @@ class PartitionTask:
         self._answers: list[Answer] = []
         self._sinks: dict[str, RowProducer] = {}
         self._rows = 0
+        self.clock.lap("load")
 
     def tell(self, instructions: Instructions) -> None:
         """The rest of step T1, and step T2."""
         if instructions.everything or self._processor.to_read_again:
             self._take(self._processor.missing_below(Offset(self._log_start())))
         for records in _read_again(self._query, self._partition, self._processor.to_read_again):
+            self.clock.lap("load")
             self._take(self._processor.step(records))
         if instructions.controls:
             told = [
@@ -173,9 +181,15 @@ class PartitionTask:
     def finish(self) -> list[Answer]:
         """Steps T4 to T6. Raises ``DeliveryError``; then nothing of the round is stored."""
         self._acknowledge()
+        self.clock.lap("wait")
         name = self._store()
         self._answer("head", name.encode())
-        figures = {"rows": self._rows, "next_offset": self._processor.next_offset or 0}
+        self.clock.lap("store")
+        figures = {
+            "rows": self._rows,
+            "next_offset": self._processor.next_offset or 0,
+            "seconds": self.clock.seconds,
+        }
         self._answer("figures", json.dumps(figures).encode())
         return self._answers
 
@@ -216,12 +230,14 @@ class PartitionTask:
             self._take(self._processor.step(()))
 
     def _take(self, result: StepResult) -> None:
+        self.clock.lap("step")
         for feed_id in [feed_id for feed_id, rows in result.unframed.items() if rows]:
             self._frame(feed_id, result)
         for feed_id, rows in result.outputs.items():
             if rows:
                 self._sink_of(self._processor.definition_of(feed_id).sink_uri).send(rows)
                 self._rows += len(rows)
+        self.clock.lap("produce")
         for table, key, value in result.changes:
             self._changes[table, key] = value
         if result.checkpoint is not None:
@@ -234,6 +250,7 @@ class PartitionTask:
             self._answer("ack", ack.to_bytes())
         for incident in result.incidents:
             self._answer("incident", json.dumps(incident._asdict()).encode())
+        self.clock.lap("step")
 
     def _frame(self, feed_id: FeedId, result: StepResult) -> None:
         """Schemas that are refused fail the feed; a registry that is away fails the task, to be run again."""
@@ -281,11 +298,13 @@ def run_partition(
     query: Query, round_: Round, heads: Mapping[int, str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The task of the partition whose records ``batches`` are, in the columns ``TASK_COLUMNS``."""
-    found = (_records_of(batch) for batch in batches if batch.num_rows)
+    clock = TaskClock()
+    found = (_records_of(batch, clock) for batch in batches if batch.num_rows)
     first = next(found, None)
     if first is not None:
         partition, records = first
-        yield _answers(query, round_, heads, partition, chain([records], (each for _, each in found)))
+        rest = (each for _, each in found)
+        yield _answers(query, round_, heads, partition, chain([records], rest), clock)
 
 
 def run_told(
@@ -298,12 +317,14 @@ def run_told(
     """The task of a partition without records: ``batches`` hold its index among ``partitions``."""
     for batch in batches:
         for index in batch.column(0).to_pylist():
-            yield _answers(query, round_, heads, partitions[index], ())
+            yield _answers(query, round_, heads, partitions[index], (), TaskClock())
 
 
-def _records_of(batch: pa.RecordBatch) -> tuple[int, list[LogRecord]]:
-    partitions, offsets, times, keys, values = (batch.column(name).to_pylist() for name in TASK_COLUMNS)
-    return partitions[0], list(map(LogEntryRecord, offsets, keys, values, times))
+def _records_of(batch: pa.RecordBatch, clock: TaskClock) -> tuple[int, list[LogRecord]]:
+    offsets, times, keys, values = (batch.column(name).to_pylist() for name in TASK_COLUMNS[1:])
+    records: list[LogRecord] = [*map(LogEntryRecord._make, zip(offsets, keys, values, times, strict=True))]
+    clock.lap("read")
+    return batch.column(TASK_COLUMNS[0])[0].as_py(), records
 
 
 def _answers(
@@ -312,20 +333,30 @@ def _answers(
     heads: Mapping[int, str],
     partition: int,
     records: Iterable[list[LogRecord]],
+    clock: TaskClock,
 ) -> pa.RecordBatch:
     """All of the task. A fault is an answer too: Spark would only try the same again, at once."""
     try:
         _require_partition(query, partition)
-        task = PartitionTask(query, round_, partition, heads.get(partition, ""))
+        _settle_process()
+        task = PartitionTask(query, round_, partition, heads.get(partition, ""), clock)
         task.tell(round_.instructions.get(partition, Instructions()))
         for each in records:
             task.step(each)
+        clock.lap("read")
         answers = task.finish()
     except TidegateError as fault:
         for _ in records:  # Spark wants its records to be read
             pass
         answers = [Answer(partition, "fault", fault_to_bytes(fault))]
     return pa.RecordBatch.from_pylist([answer._asdict() for answer in answers], _ANSWER)
+
+
+@cache
+def _settle_process() -> None:
+    """Once in a Python worker: what was imported stays, so the garbage collector need never look at it."""
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _require_partition(query: Query, partition: int) -> None:

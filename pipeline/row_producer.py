@@ -22,6 +22,7 @@ _CONFIG: Final[Mapping[str, Any]] = {
     "enable.gapless.guarantee": True,
     "acks": "all",
     "max.in.flight.requests.per.connection": 5,
+    "delivery.report.only.error": True,  # a call for each row that went well would cost as much as the row
     "message.timeout.ms": 0,  # no expiry: it would reorder a key (docs/delivery.md#rows)
     "linger.ms": 5,
     "batch.size": 1_000_000,

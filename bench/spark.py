@@ -1,0 +1,307 @@
+"""What the Spark engine takes: over a finished log, beside Spark's own copy; for a micro-batch; for ranges.
+
+All of it in one session on two threads, with the broker on the same machine. Contenders alternate, and
+medians of the passes count; a ratio is the median of the passes' own ratios, so that what else the machine
+does falls on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from bench.spark_query import BatchTimes, Run, SparkFeed, bench_session, copy_topic
+from bench.store import BenchStore
+from bench.topics import BenchTopics
+from bench.workload import BASE_NS, BenchLog, MakeLog, orders_log, single_rows_log
+from pipeline.task_clock import STAGES
+from sim.sink import LogRecord
+from tidegate.errors import RetryError
+from tidegate.hlc import NANOS_PER_SECOND
+
+_PARTITIONS: Final = 4
+_BEAT_NS: Final = 3 * NANOS_PER_SECOND
+_WARM_BATCHES: Final = 2  # of a query: what they take is not its usual
+_LOGS: Final[dict[str, MakeLog]] = {"a row a record": single_rows_log, "1 to 8 ops a record": orders_log}
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSizes:
+    """How much is measured: a log is taken ``passes`` times in every number of micro-batches of ``cuts``."""
+
+    rows: int
+    passes: int
+    cuts: tuple[int, ...]
+    tiny_batches: int
+    ranges: tuple[int, ...]
+
+
+class SparkRatio(NamedTuple):
+    """The changefeed over one log in so many micro-batches, held against one of Spark's own copies: its rate
+    over that of the copy, and its processor time for each row over the copy's."""
+
+    log: str
+    batches: int
+    copy: str
+    rate: float
+    processor_time: float
+
+
+class SparkRate(NamedTuple):
+    """One contender: rows of the log in each second, and microseconds of processor time for each row by who
+    spends it: Spark's Java process, its Python workers, the broker, the driver in Python."""
+
+    log: str
+    batches: int
+    contender: str
+    rows: int
+    rows_per_s: float
+    spark_us: float
+    python_us: float
+    broker_us: float
+    driver_us: float
+
+
+class SparkStage(NamedTuple):
+    """Where the time of the tasks goes, all of them together: two run at a time."""
+
+    log: str
+    batches: int
+    stage: str
+    us_per_row: float
+    percent: float
+
+
+class SparkOverhead(NamedTuple):
+    """A part of a micro-batch with a handful of records: medians; ``of`` is who spends it."""
+
+    part: str
+    of: str
+    ms: float
+
+
+class SparkRanges(NamedTuple):
+    """Micro-batches with one heartbeat of every range: medians, seconds of all tasks together but for
+    ``batch_s``. ``load_s`` is what a query takes that begins with the state in files; ``state_mib`` what a
+    batch writes, ``checkpoint_mib`` what its tasks tell the driver."""
+
+    ranges: int
+    batch_s: float
+    read_s: float
+    step_s: float
+    store_s: float
+    feeds_s: float
+    load_s: float
+    state_mib: float
+    checkpoint_mib: float
+
+
+@dataclass(slots=True)
+class SparkCosts:
+    """All of it."""
+
+    ratios: list[SparkRatio] = field(default_factory=list)
+    rates: list[SparkRate] = field(default_factory=list)
+    stages: list[SparkStage] = field(default_factory=list)
+    overhead: list[SparkOverhead] = field(default_factory=list)
+    ranges: list[SparkRanges] = field(default_factory=list)
+
+
+class Pass(NamedTuple):
+    """The contenders, one after the other."""
+
+    changefeed: Run
+    copy_of_log: Run
+    copy_of_rows: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """The passes over a log of ``rows`` rows in ``cut`` micro-batches."""
+
+    log: str
+    cut: int
+    rows: int
+    runs: list[Pass] = field(default_factory=list)
+
+
+class _Bench:
+    """One session and one broker. Every log has topics of its own."""
+
+    def __init__(self, session: SparkSession, topics: BenchTopics, directory: Path, seed: int) -> None:
+        self._session = session
+        self._topics = topics
+        self._directory = directory
+        self._seed = seed
+        self._numbers = count()
+
+    # ---- speed ----
+
+    def speeds(self, sizes: SparkSizes) -> Iterator[Passes]:
+        """Every log in every cut."""
+        for name, make in _LOGS.items():
+            log = make(sizes.rows, _PARTITIONS, self._seed)
+            prefix = self._prefix()
+            self._fill(prefix, log.records)
+            feed = self._feed(prefix, log)
+            feed.run(self._session)  # warms everything up, and writes the rows that are copied
+            sources = (f"{prefix}raftlog", *feed.outputs)
+            cuts = [Passes(name, cut, log.rows) for cut in sizes.cuts]
+            for _ in range(sizes.passes):
+                for passes in cuts:
+                    passes.runs.append(self._pass(prefix, log, sources, passes.cut))
+            yield from cuts
+
+    def _pass(self, prefix: str, log: BenchLog, sources: Sequence[str], cut: int) -> Pass:
+        run = self._feed(prefix, log).run(self._session, -(-len(log.records) // cut))
+        if run.rows != log.rows:
+            raise RetryError(f"Spark wrote {run.rows} rows of {log.rows}")
+        return Pass(run, *(self._copy(source, cut) for source in sources))
+
+    def _copy(self, source: str, cut: int) -> Run:
+        target = f"{source}-copy-{next(self._numbers)}"
+        self._topics.create(target, _PARTITIONS)
+        batch = -(-self._topics.size([source]) // cut)
+        return copy_topic(self._session, self._topics.bootstrap, source, target, self._directory, batch)
+
+    # ---- micro-batches ----
+
+    def overhead(self, batches: int) -> list[SparkOverhead]:
+        """Batches of one heartbeat for each log partition."""
+        store = BenchStore(partitions=_PARTITIONS, ranges=_PARTITIONS, seed=self._seed)
+        records = [*store.head(BASE_NS), *_beats(store, BASE_NS, batches + _WARM_BATCHES)]
+        prefix = self._prefix()
+        self._fill(prefix, records)
+        run = self._feed_of(prefix, store).run(self._session, _PARTITIONS)
+        return overhead(run.batches[-batches:])
+
+    def ranges(self, ranges: int, batches: int) -> SparkRanges:
+        """Batches of a heartbeat for each range, and a second query that begins with their state."""
+        store = BenchStore(partitions=_PARTITIONS, ranges=ranges, seed=self._seed)
+        prefix = self._prefix()
+        self._fill(prefix, [*store.head(BASE_NS), *_beats(store, BASE_NS, batches + _WARM_BATCHES)])
+        feed = self._feed_of(prefix, store)
+        first = feed.run(self._session, ranges)
+        self._topics.fill(f"{prefix}raftlog", _beats(store, BASE_NS + _BEAT_NS * 1_000, 1))
+        again = feed.run(self._session, ranges)
+        return range_costs(ranges, first.batches[-batches:], again.batches)
+
+    # ---- logs and feeds ----
+
+    def _prefix(self) -> str:
+        return f"bench-spark-{self._directory.name}-{next(self._numbers)}-"
+
+    def _fill(self, prefix: str, records: Iterable[LogRecord]) -> None:
+        self._topics.create(f"{prefix}raftlog", _PARTITIONS)
+        self._topics.fill(f"{prefix}raftlog", records)
+
+    def _feed(self, prefix: str, log: BenchLog) -> SparkFeed:
+        return SparkFeed(self._topics, prefix, log.tables, self._directory)
+
+    def _feed_of(self, prefix: str, store: BenchStore) -> SparkFeed:
+        return SparkFeed(self._topics, prefix, [store.table], self._directory)
+
+
+def spark_costs(topics: BenchTopics, directory: Path, sizes: SparkSizes, seed: int) -> SparkCosts:
+    """Everything, in one session. Raises ``RetryError`` when Spark does not write exactly the rows."""
+    costs = SparkCosts()
+    with ExitStack() as stack:
+        bench = _Bench(stack.enter_context(bench_session()), topics, directory, seed)
+        for passes in bench.speeds(sizes):
+            costs.ratios += ratios(passes)
+            costs.rates += rates(passes)
+            costs.stages += stages(passes)
+        costs.overhead = bench.overhead(sizes.tiny_batches)
+        costs.ranges = [bench.ranges(number, sizes.tiny_batches // 2) for number in sizes.ranges]
+    return costs
+
+
+def _beats(store: BenchStore, base_ns: int, rounds: int) -> Iterator[LogRecord]:
+    """Heartbeats of all ranges, so many times."""
+    for number in range(1, rounds + 1):
+        yield from store.heartbeats(base_ns + number * _BEAT_NS)
+
+
+# ---- what the runs say ----
+
+
+def ratios(passes: Passes) -> list[SparkRatio]:
+    """The changefeed against each copy: medians of the passes' own ratios."""
+    found = []
+    for name in Pass._fields[1:]:
+        pairs = [(run.changefeed, getattr(run, name)) for run in passes.runs]
+        rate = median(copy.seconds / ours.seconds for ours, copy in pairs)
+        cpu = median(sum(ours.cpu) / sum(copy.cpu) for ours, copy in pairs)
+        found.append(SparkRatio(passes.log, passes.cut, _named(name), rate, cpu))
+    return found
+
+
+def rates(passes: Passes) -> list[SparkRate]:
+    """Every contender by itself: medians."""
+    found = []
+    for name in Pass._fields:
+        runs: list[Run] = [getattr(run, name) for run in passes.runs]
+        rate = median(passes.rows / run.seconds for run in runs)
+        cpu = [median(part) / passes.rows * 1e6 for part in zip(*(run.cpu for run in runs), strict=True)]
+        found.append(SparkRate(passes.log, passes.cut, _named(name), passes.rows, rate, *cpu))
+    return found
+
+
+def stages(passes: Passes) -> list[SparkStage]:
+    """Medians over the passes of what the changefeed's tasks spent on each stage."""
+    runs = [run.changefeed for run in passes.runs]
+    seconds = {stage: median(sum(b.tasks[stage] for b in run.batches) for run in runs) for stage in STAGES}
+    whole = sum(seconds.values())
+    return [
+        SparkStage(passes.log, passes.cut, stage, spent / passes.rows * 1e6, 100 * spent / whole)
+        for stage, spent in seconds.items()
+    ]
+
+
+def _named(field_name: str) -> str:
+    return field_name.replace("_", " ")
+
+
+def overhead(batches: Sequence[BatchTimes]) -> list[SparkOverhead]:
+    """How these batches divide."""
+    parts: list[tuple[str, str, Callable[[BatchTimes], float]]] = [
+        ("whole batch", "", lambda batch: batch.whole),
+        ("round: the longest task", "tidegate", lambda batch: batch.slowest),
+        ("round: the Spark job around it", "Spark", lambda batch: batch.rounds_s - batch.slowest),
+        ("rounds and account, as files", "tidegate", lambda batch: batch.driver["ledger"]),
+        ("feeds: jobs topic, frontier", "tidegate", lambda batch: batch.driver["feeds"]),
+        ("high-water, marker", "tidegate", lambda batch: batch.driver["markers"]),
+        ("offsets, planning, commit", "Spark", lambda batch: batch.whole - batch.spark["addBatch"]),
+    ]
+    found = [SparkOverhead(part, of, 1e3 * median(map(value, batches))) for part, of, value in parts]
+    by_stage = [
+        SparkOverhead(f"in all tasks: {stage}", "tidegate", 1e3 * median(b.tasks[stage] for b in batches))
+        for stage in STAGES
+    ]
+    return found + by_stage
+
+
+def range_costs(ranges: int, batches: Sequence[BatchTimes], again: Sequence[BatchTimes]) -> SparkRanges:
+    """The table's row for batches of heartbeats, and those of a query that began with their state."""
+
+    def stage(name: str) -> float:
+        return median(batch.tasks[name] for batch in batches)
+
+    return SparkRanges(
+        ranges,
+        median(batch.whole for batch in batches),
+        stage("read"),
+        stage("step"),
+        stage("store"),
+        median(batch.driver["feeds"] for batch in batches),
+        again[0].tasks["load"],
+        median(batch.state_bytes for batch in batches) / (1 << 20),
+        median(batch.checkpoint_bytes for batch in batches) / (1 << 20),
+    )

@@ -1,0 +1,343 @@
+"""Spark at work, with clocks: the changefeed query put together as ``pipeline.changefeed_query`` does, and
+Spark's own copy from topic to topic.
+
+The log is filled beforehand, and both take what is there and end (the trigger ``availableNow``). Processor
+time is that of this process and all that it has started.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from json import loads
+from operator import sub
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final, NamedTuple, TypeVar
+
+import psutil  # type: ignore[import-untyped]  # no stubs
+import pyspark
+from confluent_kafka import Producer
+from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from bench.topics import BenchTopics
+from bench.workload import OUTPUT_PARTITIONS, bench_feed
+from pipeline.batch_driver import BatchDriver
+from pipeline.changefeed_query import QueryOptions, ready_query
+from pipeline.feeds import QueryFeeds
+from pipeline.kafka_source import java_config, log_stream
+from pipeline.ledger import Account, Ledger
+from pipeline.partition_round import Answer, Query
+from pipeline.rounds import Round, RoundId
+from pipeline.session import start_session
+from stack.places import CHECKOUT
+from stack.spark_connector import spark_connector
+from tidegate.changefeed.control import Activate, ControlMessage
+from tidegate.changefeed.feed import FeedState
+from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.topics import Topics
+from tidegate.errors import RetryError
+from tidegate.processor.config import ProcessorConfig
+from tidegate.rows import TableDescriptor
+
+_THREADS: Final = 2
+_CONFIG: Final = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+}
+#: What makes the copy fast: with the sink's defaults it takes a third more.
+_SINK: Final = {"kafka.linger.ms": "20", "kafka.batch.size": "262144"}
+_TIMEOUT_S: Final = 600
+_RESULT = TypeVar("_RESULT")
+
+
+@contextmanager
+def bench_session() -> Iterator[SparkSession]:
+    """Spark on two threads, stopped at the end. Raises ``SettingsError``, ``StackError``."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
+    jars = spark_connector(pyspark.__version__)
+    session = start_session("tidegate bench", master=f"local[{_THREADS}]", jars=jars, config=_CONFIG)
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+class ProcessorTime(NamedTuple):
+    """Processor time of processes in seconds: Spark's, its Python workers', the broker's, and this one's,
+    which is Spark's driver and all the rest."""
+
+    spark: float = 0.0
+    python: float = 0.0
+    broker: float = 0.0
+    driver: float = 0.0
+
+    def since(self, begin: ProcessorTime) -> ProcessorTime:
+        """What came after ``begin``."""
+        return ProcessorTime(*map(sub, self, begin))
+
+
+#: Whose a process is, by what stands in its command line.
+_OWNERS: Final = {"org.apache.spark": "spark", "pyspark.daemon": "python", "kafka.Kafka": "broker"}
+
+
+def processor_time() -> ProcessorTime:
+    """The processor time so far of this process and all that it has started; only differences count."""
+    this = psutil.Process()
+    found: dict[str, float] = defaultdict(float)
+    for process in (this, *this.children(recursive=True)):
+        try:
+            times, command = process.cpu_times(), " ".join(process.cmdline())
+        except (psutil.NoSuchProcess, psutil.ZombieProcess):
+            continue
+        owner = next((owner for mark, owner in _OWNERS.items() if mark in command), "driver")
+        found[owner] += times.user + times.system + times.children_user + times.children_system
+    return ProcessorTime(**found)
+
+
+@dataclass(slots=True)
+class BatchTimes:
+    """What one micro-batch took, in seconds.
+
+    ``spark`` are Spark's own parts by its names, ``driver`` the driver's (``ledger``, ``feeds``,
+    ``markers``), ``tasks`` the stages of all tasks together (``pipeline.task_clock``), ``slowest`` the
+    longest task of each round, summed over the rounds.
+    """
+
+    spark: dict[str, float] = field(default_factory=dict)
+    driver: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    tasks: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    slowest: float = 0.0
+    rounds: int = 0
+    rows: int = 0
+    checkpoint_bytes: int = 0
+    state_bytes: int = 0
+
+    @property
+    def whole(self) -> float:
+        """From trigger to the next one."""
+        return self.spark["triggerExecution"]
+
+    @property
+    def rounds_s(self) -> float:
+        """The Spark jobs of the rounds, as the driver waits for them."""
+        return self.spark["addBatch"] - sum(self.driver.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One query from its start to its end; ``batches`` are those of the changefeed that had records."""
+
+    seconds: float
+    cpu: ProcessorTime
+    batches: Sequence[BatchTimes] = ()
+
+    @property
+    def rows(self) -> int:
+        """Rows that the changefeed wrote."""
+        return sum(batch.rows for batch in self.batches)
+
+
+class _Watch:
+    """Clocks of the batch that runs."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, BatchTimes] = defaultdict(BatchTimes)
+        self.batch = BatchTimes()
+
+    def time(self, part: str, work: Callable[[], _RESULT]) -> _RESULT:
+        begin = perf_counter()
+        try:
+            return work()
+        finally:
+            self.batch.driver[part] += perf_counter() - begin
+
+    def take(self, answers: Iterable[Answer]) -> None:
+        tasks = []
+        for answer in answers:
+            if answer.kind == "figures":
+                figures = loads(answer.body)
+                self.batch.rows += figures["rows"]
+                tasks.append(figures["seconds"])
+            elif answer.kind == "checkpoint":
+                self.batch.checkpoint_bytes += len(answer.body)
+        for seconds in tasks:
+            for stage, spent in seconds.items():
+                self.batch.tasks[stage] += spent
+        self.batch.slowest += max((sum(seconds.values()) for seconds in tasks), default=0.0)
+        self.batch.rounds += 1
+
+
+class _WatchedFeeds:
+    """The query's feeds, timed; see ``pipeline.batch_driver.Feeds``."""
+
+    def __init__(self, feeds: QueryFeeds, watch: _Watch) -> None:
+        self._feeds = feeds
+        self._watch = watch
+
+    def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
+        return self._watch.time("feeds", self._feeds.announcements)
+
+    def take(self, answers: Iterable[Answer]) -> None:
+        known = list(answers)
+        self._watch.take(known)
+        self._watch.time("feeds", lambda: self._feeds.take(known))
+
+    def publish(self) -> None:
+        self._watch.time("markers", self._feeds.publish)
+
+
+class _WatchedLedger(Ledger):
+    """The ledger, timed."""
+
+    def __init__(self, filesystem: fs.FileSystem, root: str, watch: _Watch) -> None:
+        super().__init__(filesystem, root)
+        self._watch = watch
+
+    def account(self, batch: int) -> Account:
+        return self._watch.time("ledger", lambda: super(_WatchedLedger, self).account(batch))
+
+    def close_batch(self, batch: int, account: Account) -> None:
+        self._watch.time("ledger", lambda: super(_WatchedLedger, self).close_batch(batch, account))
+
+    def told(self, round_id: RoundId) -> Round | None:
+        return self._watch.time("ledger", lambda: super(_WatchedLedger, self).told(round_id))
+
+    def tell(self, round_: Round) -> None:
+        self._watch.time("ledger", lambda: super(_WatchedLedger, self).tell(round_))
+
+
+class SparkFeed:
+    """A feed on all of ``tables`` over the log of ``topic_prefix``, with an application, output topics and a
+    checkpoint below ``directory`` that no other has.
+
+    It is given to Spark as one that is about to be activated: it begins with the first record of the log.
+    """
+
+    def __init__(
+        self, topics: BenchTopics, topic_prefix: str, tables: Sequence[TableDescriptor], directory: Path
+    ) -> None:
+        self._prefix = f"bench-{uuid.uuid4().hex[:8]}-"
+        self._checkpoint = directory / self._prefix
+        self._options = QueryOptions(
+            KafkaConnection(topics.bootstrap, timeout_s=60.0),
+            f"{self._prefix}app",
+            topic_prefix,
+            self._checkpoint.absolute().as_uri(),
+            available_now=True,
+        )
+        feed = bench_feed(tables, topic_prefix=self._prefix, bootstrap=topics.bootstrap)
+        self.outputs = [target.topic for target in feed.targets]
+        for output in self.outputs:
+            topics.create(output, OUTPUT_PARTITIONS)
+        self._ready = ready_query(self._options)
+        self._write_jobs(feed, self._ready.log.partitions)
+
+    def run(self, session: SparkSession, batch_records: int = 0) -> Run:
+        """Take what the log has by now, in micro-batches of so many records. Raises what the query does."""
+        options, topics, log, checkpoint = self._ready
+        config = ProcessorConfig(log_id=log.id)
+        query = Query(
+            uuid.uuid4().hex, options.connection, topics.log, log.partitions, checkpoint.root, config
+        )
+        watch = _Watch()
+        feeds = QueryFeeds(query, topics, OUTPUT_PARTITIONS)
+        try:
+            ledger = _WatchedLedger(checkpoint.filesystem, checkpoint.ours, watch)
+            driver = BatchDriver(query, ledger, _WatchedFeeds(feeds, watch))
+
+            def run_batch(records: DataFrame, batch: int) -> None:
+                watch.batch = watch.batches[batch]
+                driver(records, batch)
+
+            stream = log_stream(session, options.connection, topics.log, batch_records)
+            writer = stream.writeStream.foreachBatch(run_batch)
+            done = _timed(writer.option("checkpointLocation", checkpoint.spark))
+        finally:
+            feeds.close()
+        return Run(done.seconds, done.cpu, self._batches(watch, done.progress))
+
+    def _batches(self, watch: _Watch, progress: Sequence[Any]) -> list[BatchTimes]:
+        for each in progress:
+            batch = watch.batches.get(each["batchId"])
+            if batch is not None:
+                batch.spark = {part: ms / 1e3 for part, ms in each["durationMs"].items()}
+        sizes: Counter[int] = Counter()
+        for path in self._checkpoint.glob("tidegate/state/*/*.arrow"):
+            sizes[int(path.name.split("-")[0])] += path.stat().st_size
+        for number, batch in watch.batches.items():
+            batch.state_bytes = sizes[number]
+        return [batch for _, batch in sorted(watch.batches.items()) if batch.spark]
+
+    def _write_jobs(self, feed: Activate, partitions: int) -> None:
+        """The feed as it is between the storing of its start and the first word of a partition."""
+        definition = feed.definition
+        state = StateRecord(
+            definition.id,
+            definition.epoch,
+            FeedState.STARTING,
+            start=feed.start,
+            targets=feed.targets,
+            positions=dict.fromkeys(range(partitions), 0),
+        )
+        producer = self._options.connection.open(Producer)
+        for record in (DefinitionRecord(definition), state):
+            producer.produce(Topics.of(self._options).jobs, record.to_bytes(), record.key, 0)
+        if producer.flush(_TIMEOUT_S):
+            raise RetryError("the broker did not take the feed's definition")
+
+
+def copy_topic(
+    session: SparkSession, bootstrap: str, source: str, target: str, directory: Path, batch_records: int = 0
+) -> Run:
+    """Spark's own copy of a topic as it is now, headers included, to one with as many partitions."""
+    connection = {f"kafka.{name}": value for name, value in java_config(KafkaConnection(bootstrap)).items()}
+    reader = (
+        session.readStream.format("kafka")
+        .options(**connection)
+        .option("subscribe", source)
+        .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
+    )
+    if batch_records:
+        reader = reader.option("maxOffsetsPerTrigger", batch_records)
+    writer = (
+        reader.load()
+        .select("key", "value", "partition", "headers")
+        .writeStream.format("kafka")
+        .options(**connection, **_SINK)
+        .option("topic", target)
+        .option("checkpointLocation", (directory / f"copy-{uuid.uuid4().hex}").absolute().as_uri())
+    )
+    done = _timed(writer)
+    return Run(done.seconds, done.cpu)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    seconds: float
+    cpu: ProcessorTime
+    progress: Sequence[Any]
+
+
+def _timed(writer: Any) -> _Done:
+    """Start the query of a writer and wait for its end."""
+    cpu, begin = processor_time(), perf_counter()
+    query: StreamingQuery = writer.trigger(availableNow=True).start()
+    try:
+        if not query.awaitTermination(_TIMEOUT_S):
+            raise RetryError(f"Spark was not done within {_TIMEOUT_S} s: {query.status}")
+        return _Done(perf_counter() - begin, processor_time().since(cpu), query.recentProgress)
+    finally:
+        query.stop()

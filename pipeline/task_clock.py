@@ -1,0 +1,27 @@
+"""Where the time of a task goes, by stage."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Final
+
+#: load: the state, and what ranges were behind with. read: waiting for records from Spark, and making Python
+#: objects of them. step: the partition processor. produce: handing rows over. wait: until all are
+#: acknowledged. store: what the state has changed by.
+STAGES: Final = ("load", "read", "step", "produce", "wait", "store")
+
+
+class TaskClock:
+    """Counts seconds by stage from its creation on; ``lap`` ends a stage."""
+
+    __slots__ = ("_last", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(STAGES, 0.0)
+        self._last = perf_counter()
+
+    def lap(self, stage: str) -> None:
+        """What has passed since the last lap was spent on ``stage``."""
+        now = perf_counter()
+        self.seconds[stage] += now - self._last
+        self._last = now
