@@ -26,9 +26,14 @@ def connector() -> str:
 
 
 def start_session(
-    name: str, *, master: str | None = None, jars: Sequence[Path] = (), config: Mapping[str, str] = _NOTHING
+    name: str,
+    *,
+    master: str | None = None,
+    jars: Sequence[Path] | None = (),
+    config: Mapping[str, str] = _NOTHING,
 ) -> SparkSession:
-    """A session with the Kafka connector: from ``jars``, or else resolved by its Maven coordinates.
+    """A session with the Kafka connector: from ``jars``, or else resolved by its Maven coordinates; ``None``
+    for a session that needs none.
 
     Without ``master`` it is where ``spark-submit`` says, or on this machine. Python workers run the Python
     of this process unless ``PYSPARK_PYTHON`` names another.
@@ -44,7 +49,7 @@ def start_session(
             os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     if jars:
         builder = builder.config("spark.jars", ",".join(map(str, jars)))
-    else:
+    elif jars is not None:
         builder = builder.config("spark.jars.packages", connector())
     builder = builder.config("spark.sql.redaction.options.regex", _SECRETS)
     builder = builder.config("spark.ui.showConsoleProgress", "false")

@@ -9,7 +9,7 @@ from tidegate.errors import SettingsError
 
 _TREE: Final = frozenset({"agents", "app", "pipeline", "schemas", "sim", "stack", "tables"})
 #: Packages of the extra ``spark``; those of others are of ``worker``.
-_SPARK: Final = frozenset({"pandas", "pyarrow", "pyspark"})
+_SPARK: Final = frozenset({"deltalake", "pandas", "pyarrow", "pyspark"})
 
 
 def service_module(name: str) -> Any:

@@ -9,6 +9,7 @@ import click
 from tidegate.cli.connecting import app_id_option, kafka_options
 from tidegate.cli.failure import Commands
 from tidegate.cli.service_tree import service_module
+from tidegate.cli.spark_load import load
 from tidegate.client.connection import KafkaConnection
 
 
@@ -84,6 +85,9 @@ def changefeed(
         click.echo(job.create_feed(ready, statement))
     connector = jars or _connector()
     job.run_changefeeds(ready, job.Placement(master, connector))
+
+
+spark.add_command(load)
 
 
 def _connector() -> tuple[Path, ...]:

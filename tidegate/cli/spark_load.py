@@ -1,0 +1,107 @@
+"""``tidegate spark load``: output topics as tables of closed buckets, by Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tidegate.changefeed.duration import parse_duration
+from tidegate.changefeed.feed import feed_id
+from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.service_tree import service_module
+from tidegate.client.connection import KafkaConnection
+from tidegate.hlc import Timestamp
+
+
+@click.command()
+@click.argument("topics", metavar="[TOPIC]...", nargs=-1)
+@click.option(
+    "--feed",
+    "feed_names",
+    metavar="ID",
+    multiple=True,
+    required=True,
+    help="A feed whose topics are loaded; give it again for more, which then close buckets together.",
+)
+@click.option(
+    "--to",
+    "directory",
+    required=True,
+    metavar="DIRECTORY",
+    help="Where the tables are: a path that all executors reach, or the URI of a file system.",
+)
+@click.option("--bucket", default="1m", show_default=True, metavar="DURATION", help="How long a bucket is.")
+@click.option("--delta", is_flag=True, help="Keep Delta tables of changes and current rows as well.")
+@click.option(
+    "--as-text",
+    multiple=True,
+    metavar="TOPIC.COLUMN",
+    help="Load this column as the text that the feed has, whatever its type.",
+)
+@click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until interrupted.")
+@click.option("--interval", "interval_s", default=30.0, show_default=True, help="Seconds between passes.")
+@click.option(
+    "--batch-records",
+    default=500_000,
+    show_default=True,
+    help="A task of a pass reads so many records of its partition, and to the next bucket's end; 0 for all.",
+)
+@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+@topic_prefix_option
+@app_id_option
+@kafka_options
+def load(
+    connection: KafkaConnection,
+    app_id: str,
+    topic_prefix: str,
+    topics: tuple[str, ...],
+    feed_names: tuple[str, ...],
+    directory: str,
+    bucket: str,
+    delta: bool,
+    as_text: tuple[str, ...],
+    follow: bool,
+    interval_s: float,
+    batch_records: int,
+    master: str,
+) -> None:
+    """Load output topics of feeds into tables in which only closed buckets are seen.
+
+    Without TOPIC all topics of the feeds are loaded. A bucket is closed when the markers of all partitions of
+    all topics have passed its end. Run it again to go on; it may be killed at any time.
+    """
+    warehouse = service_module("pipeline.warehouse")
+    try:
+        bucket_ns = parse_duration(bucket)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--bucket") from None
+    options = warehouse.LoadOptions(
+        connection,
+        app_id,
+        topic_prefix,
+        tuple(map(feed_id, feed_names)),
+        directory if "://" in directory else Path(directory).absolute().as_uri(),
+        topics=topics,
+        bucket_ns=bucket_ns,
+        delta=delta,
+        as_text=as_text,
+        records=batch_records,
+        interval_s=interval_s,
+    )
+    last = warehouse.run_load(options, master, follow=follow, heard=_say, waits=_say_wait)
+    if last is not None:
+        click.echo(f"closed at {Timestamp(last.closed)}")
+
+
+def _say(report: Any) -> None:
+    if report.news:
+        click.echo(
+            f"closed at {Timestamp(report.closed)}: {report.rows} rows in {report.files} files,"
+            f" {report.repeats} repeats dropped"
+        )
+
+
+def _say_wait(error: Exception) -> None:
+    click.echo(f"{error} Trying again.", err=True)
