@@ -1,0 +1,183 @@
+"""A driver whose rounds are run by hand: what it makes of partitions that miss something."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pyarrow import fs
+
+import pipeline.batch_driver
+from pipeline.batch_driver import BatchDriver, QueryEnding
+from pipeline.faults import fault_to_bytes
+from pipeline.ledger import Account, Ledger
+from pipeline.partition_round import Answer, Query
+from pipeline.rounds import Round, RoundId
+from tidegate.changefeed.control import ControlMessage, Remove, read_control
+from tidegate.changefeed.feed import FeedEpoch, FeedId
+from tidegate.client.connection import KafkaConnection
+from tidegate.errors import BrokerUnavailable, RegistryAway, StateError
+from tidegate.processor.config import ProcessorConfig
+
+_REMOVAL: Final = Remove(FeedId("bank"), FeedEpoch(1))
+_NO_RECORDS: Final[Any] = None
+_AWAY: Final = RegistryAway("The registry is away.")
+
+
+class Told:
+    """The feeds of the test: what partitions are to be told, and what publishing raises."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[ControlMessage, Sequence[int]]] = []
+        self.troubles: list[Exception] = []
+        self.taken: list[Answer] = []
+
+    def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
+        return self.messages
+
+    def take(self, answers: Iterable[Answer]) -> None:
+        self.taken += answers
+
+    def publish(self) -> None:
+        if self.troubles:
+            raise self.troubles.pop(0)
+
+
+class ByHand(BatchDriver):
+    """``tasks`` stands where Spark does: it is given the round and the partitions that are due."""
+
+    def __init__(
+        self, root: Path, feeds: Told, tasks: Callable[[Round, frozenset[int] | None], list[Answer]]
+    ) -> None:
+        query = Query("q", KafkaConnection(), "raftlog", 2, root.as_uri(), ProcessorConfig())
+        self.ledger = Ledger(fs.LocalFileSystem(), str(root))
+        super().__init__(query, self.ledger, feeds)
+        self._tasks = tasks
+
+    def _run(self, round_: Round, records: Any, account: Account, due: frozenset[int] | None) -> list[Answer]:
+        return self._tasks(round_, due)
+
+
+def _fault(partition: int, error: Any) -> Answer:
+    return Answer(partition, "fault", fault_to_bytes(error))
+
+
+def _heads(round_: Round, partitions: Iterable[int]) -> list[Answer]:
+    return [Answer(partition, "head", round_.id.name.encode()) for partition in partitions]
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline.batch_driver, "_AGAIN_S", 0.0)
+
+
+def test_only_partitions_that_miss_something_run_once_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs: list[tuple[bool, frozenset[int] | None]] = []
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        runs.append((round_.records, due))
+        if round_.records and len(runs) < 4:
+            return [*_heads(round_, () if due else {0}), _fault(1, _AWAY)]
+        return _heads(round_, due or {0, 1})
+
+    driver = ByHand(tmp_path, feeds := Told(), tasks)
+    with caplog.at_level(logging.WARNING):
+        driver(_NO_RECORDS, 0)
+    everything = (False, None)
+    assert runs == [(True, None), (True, {1}), (True, {1}), (True, {1}), everything]
+    assert [record.getMessage() for record in caplog.records] == 3 * [
+        "The registry is away. The batch waits for that; it is tried again in 0 s."
+    ]
+    assert sorted(answer.partition for answer in feeds.taken[:2]) == [0, 1]
+    assert set(driver.ledger.account(0).heads) == {0, 1}
+
+
+def test_a_feed_that_is_dropped_meanwhile_holds_a_batch_no_longer(tmp_path: Path) -> None:
+    feeds, told = Told(), []
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        if not round_.records:
+            return []
+        told.append(
+            [read_control(each.message) for _, of in round_.instructions.items() for each in of.controls]
+        )
+        if not round_.instructions:
+            feeds.messages = [(_REMOVAL, [0, 1])]
+            return [_fault(1, _AWAY)]
+        feeds.messages = []
+        return _heads(round_, due or ())
+
+    driver = ByHand(tmp_path, feeds, tasks)
+    driver(_NO_RECORDS, 0)
+    assert told == [[], [_REMOVAL, _REMOVAL]]
+    assert driver.ledger.account(0).controls == 1
+
+
+def test_a_batch_that_is_run_again_is_told_of_dropped_feeds_too(tmp_path: Path) -> None:
+    """A driver that was started anew, since the batch would wait for ever."""
+    ledger = Ledger(fs.LocalFileSystem(), str(tmp_path))
+    ledger.tell(Round(RoundId(0, 0), records=True))
+    feeds, told = Told(), []
+    feeds.messages = [(_REMOVAL, [1])]
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        told.append((round_.records, sorted(round_.instructions)))
+        feeds.messages = []
+        return []
+
+    ByHand(tmp_path, feeds, tasks)(_NO_RECORDS, 0)
+    assert told[0] == (True, [1])
+
+
+def test_what_no_waiting_mends_ends_the_query_with_its_own_words(tmp_path: Path) -> None:
+    torn = StateError("x.arrow is torn.")
+    driver = ByHand(tmp_path, Told(), lambda *_: [_fault(0, _AWAY), _fault(1, torn)])
+    with pytest.raises(StateError, match=r"^x\.arrow is torn\.$"):
+        driver(_NO_RECORDS, 0)
+    assert isinstance(driver.failure, StateError)
+
+
+def test_markers_wait_for_what_is_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    feeds = Told()
+    feeds.troubles = [_AWAY, BrokerUnavailable("Kafka is away.")]
+    driver = ByHand(tmp_path, feeds, lambda round_, _: _heads(round_, {0}))
+    with caplog.at_level(logging.WARNING):
+        driver(_NO_RECORDS, 0)
+    assert [record.getMessage().partition(" The batch")[0] for record in caplog.records] == [
+        "The registry is away.",
+        "Kafka is away.",
+    ]
+    assert driver.ledger.account(0).heads
+
+
+def test_a_driver_that_is_asked_to_end_waits_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline.batch_driver, "_AGAIN_S", 60.0)
+    waits = threading.Event()
+
+    def tasks(*_: object) -> list[Answer]:
+        waits.set()
+        return [_fault(0, _AWAY)]
+
+    driver = ByHand(tmp_path, Told(), tasks)
+    ended: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            driver(_NO_RECORDS, 0)
+        except QueryEnding as ending:
+            ended.append(ending)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert waits.wait(10)
+    driver.end(10)
+    thread.join(10)
+    assert ended
+    with pytest.raises(StateError, match="is missing"):
+        driver.ledger.account(0)

@@ -1,0 +1,182 @@
+"""A task without Spark: what it answers for records that it is given, and for what it misses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from pipeline.faults import read_fault
+from pipeline.partition_round import TASK_COLUMNS, Answer, Query, run_partition, run_told
+from pipeline.rounds import Instructions, Round, RoundId
+from sim.workloads.bank import Bank, BankOptions
+from stack.kafka import KafkaBroker
+from tests.e2e.topics import cut
+from tests.logs import Record, eventful_store, simulate
+from tests.unit.client.topics import create_topic
+from tidegate.client.connection import KafkaConnection
+from tidegate.errors import BrokerUnavailable, StateError, TidegateError, TopologyError
+from tidegate.processor.config import ProcessorConfig
+
+_SEED: Final = 7
+_NOBODY: Final = "127.0.0.1:1"
+_EVERYTHING: Final = {0: Instructions(everything=True)}
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    """The log of one partition: some ranges of a bank."""
+    bank = Bank(BankOptions(accounts=20, ranges=3), _SEED)
+    (log,) = simulate(bank, eventful_store(1), seed=_SEED, transactions=40).partitions
+    return list(log)
+
+
+class Tasks:
+    """Runs the rounds of partition 0, each from the state that the one before it left."""
+
+    def __init__(self, query: Query, head: str = "") -> None:
+        self.query = query
+        self.head = head
+        self._number = 0
+
+    def run(self, records: Iterable[Record], partition: int = 0) -> list[Answer]:
+        """A round of records."""
+        rows = [
+            {"partition": partition, "offset": each.offset, "timestamp_ms": each.timestamp}
+            | {"key": each.key, "value": each.value}
+            for each in records
+        ]
+        batches = [pa.RecordBatch.from_pylist(rows).select(list(TASK_COLUMNS))]
+        return self._round(
+            lambda query, round_, heads: run_partition(query, round_, heads, batches),
+            Round(self._next, records=True),
+        )
+
+    def tell(self, instructions: dict[int, Instructions]) -> list[Answer]:
+        """A round without records."""
+        (partition,) = instructions
+        batches = [pa.RecordBatch.from_pydict({"id": [0]})]
+        return self._round(
+            lambda query, round_, heads: run_told([partition], query, round_, heads, batches),
+            Round(self._next, instructions=instructions),
+        )
+
+    @property
+    def _next(self) -> RoundId:
+        self._number += 1
+        return RoundId(self._number, 0)
+
+    def _round(self, task: Callable[..., Iterator[pa.RecordBatch]], round_: Round) -> list[Answer]:
+        answers = [
+            Answer(**row) for batch in task(self.query, round_, {0: self.head}) for row in batch.to_pylist()
+        ]
+        for answer in answers:
+            if answer.kind == "head":
+                self.head = answer.body.decode()
+        return answers
+
+
+def _tasks(bootstrap: str, log: str, root: Path) -> Tasks:
+    connection = KafkaConnection(bootstrap, timeout_s=1 if bootstrap == _NOBODY else 30)
+    return Tasks(Query(str(root), connection, log, 1, root.as_uri(), ProcessorConfig()))
+
+
+def _holes(answers: Iterable[Answer]) -> list[str]:
+    incidents = (json.loads(answer.body) for answer in answers if answer.kind == "incident")
+    return [incident["cause"] for incident in incidents]
+
+
+def _fault(answers: list[Answer]) -> TidegateError:
+    (answer,) = answers
+    assert answer.kind == "fault"
+    return read_fault(answer.body)
+
+
+@pytest.fixture
+def tasks(
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, records: list[Record]
+) -> tuple[Tasks, Callable[[int], None]]:
+    """Tasks on a log that has the records, and what cuts that log."""
+    log = f"{topic_prefix}raftlog"
+    create_topic(broker.bootstrap, log)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for record in records:
+        producer.produce(log, record.value, record.key, 0)
+    assert producer.flush(30) == 0
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    return _tasks(broker.bootstrap, log, tmp_path), lambda offset: cut(
+        admin, [TopicPartition(log, 0, offset)]
+    )
+
+
+@pytest.mark.broker
+def test_what_retention_removed_between_two_batches_is_a_hole(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record]
+) -> None:
+    task, cut_at = tasks
+    assert not _holes(task.run(records[:40]))
+    cut_at(60)
+    holes = _holes(task.run(records[60:62]))
+    assert holes
+    assert all("begins at offset 60, but offset 40 was to be read next" in hole for hole in holes)
+
+
+@pytest.mark.broker
+def test_what_retention_removed_amid_a_batch_is_a_hole(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record]
+) -> None:
+    task, cut_at = tasks
+    cut_at(60)
+    holes = _holes(task.run([*records[:40], *records[60:62]]))
+    assert holes
+    assert all("begins at offset 60, but offset 40 was to be read next" in hole for hole in holes)
+
+
+@pytest.mark.broker
+def test_what_retention_removed_is_noticed_without_records(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record]
+) -> None:
+    task, cut_at = tasks
+    task.run(records[:40])
+    cut_at(60)
+    assert _holes(task.tell(_EVERYTHING))
+
+
+@pytest.mark.broker
+def test_an_offset_without_a_record_is_no_hole(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record]
+) -> None:
+    """As where a transaction ended."""
+    task, _ = tasks
+    head = [record._replace(offset=record.offset + 3 * (record.offset > 20)) for record in records[:40]]
+    assert not _holes(task.run(head))
+
+
+def test_a_broker_that_is_away_is_an_answer(tmp_path: Path, records: list[Record]) -> None:
+    fault = _fault(_tasks(_NOBODY, "raftlog", tmp_path).run(records[5:9]))
+    assert isinstance(fault, BrokerUnavailable)
+    assert f"{_NOBODY} gave no answer" in str(fault)
+
+
+def test_a_state_that_is_gone_is_an_answer(tmp_path: Path, records: list[Record]) -> None:
+    tasks = _tasks(_NOBODY, "raftlog", tmp_path)
+    tasks.run(records[:5])
+    tasks.run(records[5:9])
+    (tmp_path / "state/0/0000000001-00000.arrow").unlink()
+    restarted = Tasks(replace(tasks.query, id="another run"), tasks.head)
+    fault = _fault(restarted.run(records[9:12]))
+    assert isinstance(fault, StateError)
+    assert "0000000001-00000.arrow is missing" in str(fault)
+
+
+def test_a_partition_that_was_not_there_is_an_answer(tmp_path: Path, records: list[Record]) -> None:
+    fault = _fault(_tasks(_NOBODY, "raftlog", tmp_path).run(records[:5], partition=1))
+    assert isinstance(fault, TopologyError)
+    assert "has a partition 1 now, and had 1 partitions" in str(fault)
