@@ -14,6 +14,7 @@ Each round is stored before it runs. A batch that is run again is told the same 
 from __future__ import annotations
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -55,6 +56,14 @@ class Feeds(Protocol):
         """Persist high-waters, write requests and markers."""
 
 
+class Observer(Protocol):
+    """Is told how batches get on (`pipeline.progress`)."""
+
+    def round_done(self, stage: str, seconds: float, answers: Iterable[Answer]) -> None: ...
+    def spent(self, stage: str, seconds: float) -> None: ...
+    def batch_done(self, batch: int) -> None: ...
+
+
 class QueryEnding(Exception):
     """No batch begins any more."""
 
@@ -63,18 +72,26 @@ class BatchDriver:
     """The function of ``foreachBatch``: runs batches one after the other, each maybe more than once."""
 
     def __init__(
-        self, query: Query, ledger: Ledger, feeds: Feeds, look: Callable[[], object] = lambda: None
+        self,
+        query: Query,
+        ledger: Ledger,
+        feeds: Feeds,
+        look: Callable[[], object] = lambda: None,
+        observer: Observer | None = None,
     ) -> None:
+        """``look`` raises where the log is another one; it is called before each batch."""
         self._query = query
         self._ledger = ledger
         self._feeds = feeds
         self._look = look
+        self._observer = observer
         #: What ended the query, if it was a batch.
         self.failure: Exception | None = None
         self._unheard = True  # no partition has said how all of its ranges are
         self._exchanges: list[bytes] = []
         self._running = Lock()
         self._ending = Event()
+        self._last: int | None = None
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         """Run the batch. Raises what a task or the driver has met; the query ends with it.
@@ -89,11 +106,15 @@ class BatchDriver:
                 self.failure = failure
                 raise
 
-    def end(self, patience_s: float) -> None:
-        """Let no batch begin, and wait so long for the one that runs: one that is cut off is run again."""
+    def end(self, patience_s: float) -> int | None:
+        """Let no batch begin, and wait so long for the one that runs: one that is cut off is run again.
+
+        Returns the last batch that is done, for which Spark's own commit is still to come.
+        """
         self._ending.set()
         if self._running.acquire(timeout=patience_s):
             self._running.release()
+        return self._last
 
     def _run_batch(self, records: DataFrame, batch: int) -> None:
         self._patiently(self._look)
@@ -101,12 +122,20 @@ class BatchDriver:
         self._exchanges = []
         stepped, number = False, 0
         while (round_ := self._next(RoundId(batch, number), account, stepped=stepped)) is not None:
+            began = time.monotonic()
             round_, answers = self._answered(round_, records, account)
+            if self._observer is not None:
+                self._observer.round_done(_stage(round_), time.monotonic() - began, answers)
             account = self._after(round_, answers, account)
             stepped |= round_.records
             number += 1
+        began = time.monotonic()
         self._patiently(self._feeds.publish)
         self._ledger.close_batch(batch, account)
+        if self._observer is not None:
+            self._observer.spent("markers", time.monotonic() - began)
+            self._observer.batch_done(batch)
+        self._last = batch
 
     def _next(self, round_id: RoundId, account: Account, *, stepped: bool) -> Round | None:
         """The next round of the batch, as an earlier run of the batch was told it, or a new one."""
@@ -213,7 +242,9 @@ class BatchDriver:
         What its tasks say is of the attempt that succeeded, and of that alone.
         """
         session = records.sparkSession
-        session.sparkContext.setJobDescription(f"tidegate round {round_.id.name}")
+        session.sparkContext.setJobDescription(
+            f"tidegate: batch {round_.id.batch}, round {round_.id.number}, {_stage(round_)}"
+        )
         task: Callable[..., object]
         if round_.records:
             frame, task = records.selectExpr(*_RECORDS), run_partition
@@ -247,3 +278,13 @@ class BatchDriver:
             controls=max(controls, default=account.controls - 1) + 1,
             exchanges=account.exchanges | exchanges,
         )
+
+
+def _stage(round_: Round) -> str:
+    """What a round is about, in a word."""
+    if round_.records:
+        return "records"
+    told = round_.instructions.values()
+    if any(each.controls for each in told):
+        return "feeds"
+    return "exchanges" if any(each.exchanges for each in told) else "checkpoints"

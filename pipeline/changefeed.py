@@ -17,6 +17,7 @@ from typing import Final
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline.changefeed_query import ReadyQuery, changefeed_query
+from pipeline.progress import Metrics
 from pipeline.session import start_session
 from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedId
@@ -69,6 +70,7 @@ def run_changefeeds(
     ready: ReadyQuery,
     placement: Placement,
     started: Callable[[StreamingQuery], object] = lambda _: None,
+    metrics: Metrics | None = None,
 ) -> None:
     """Run the application's feeds until the query ends, or this process gets SIGINT or SIGTERM.
 
@@ -78,7 +80,7 @@ def run_changefeeds(
         f"tidegate {ready.options.app_id}", master=placement.master or None, jars=placement.jars
     )
     try:
-        with _asked_to_end() as asked, changefeed_query(session, ready) as query:
+        with _asked_to_end() as asked, changefeed_query(session, ready, metrics) as query:
             started(query)
             while not query.awaitTermination(_LOOK_S) and not asked.is_set():
                 pass

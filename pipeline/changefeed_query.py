@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -21,6 +21,7 @@ from pipeline.kafka_source import log_stream
 from pipeline.ledger import Ledger
 from pipeline.log_watch import Log, LogWatch
 from pipeline.partition_round import Query
+from pipeline.progress import Metrics, Progress
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.topic_admin import TopicAdmin
@@ -29,6 +30,18 @@ from tidegate.errors import QueryEnded
 from tidegate.processor.config import ProcessorConfig
 
 _LAST_BATCH_S: Final = 60.0
+_COMMIT_S: Final = 10.0
+#: What of Spark writes that a query ended, that a batch took longer than its interval, and that records are
+#: lost. Names have changed with Spark 4.1.
+_TOLD_OTHERWISE: Final = (
+    "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    "org.apache.spark.sql.execution.streaming.ProcessingTimeExecutor",
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
+    "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer",
+)
+#: What of Spark writes that it was interrupted, or that there was nothing to be interrupted.
+_TROUBLED_BY_ENDS: Final = ("org.apache.spark.scheduler.DAGScheduler", "org.apache.hadoop.util.Shell")
 _REPLICATION: Final = -1  # as the broker has it
 
 
@@ -83,17 +96,21 @@ def ready_query(options: QueryOptions) -> ReadyQuery:
 
 
 @contextmanager
-def changefeed_query(session: SparkSession, ready: ReadyQuery) -> Iterator[StreamingQuery]:
+def changefeed_query(
+    session: SparkSession, ready: ReadyQuery, metrics: Metrics | None = None
+) -> Iterator[StreamingQuery]:
     """The running query of an application's feeds; it is stopped at the end of the ``with``, behind the batch
     that runs then if that takes no longer than a minute.
     """
     options, topics, log, checkpoint = ready
-    _quiet_python()
+    _keep_traces_out(session)
     config = replace(options.config, log_id=log.id)
     query = Query(uuid.uuid4().hex, options.connection, topics.log, log.partitions, checkpoint.root, config)
     feeds = QueryFeeds(query, topics, options.output_partitions)
-    watch = LogWatch(_admin(options.connection), topics.log, log)
-    driver = BatchDriver(query, Ledger(checkpoint.filesystem, checkpoint.ours), feeds, watch.look)
+    admin = _admin(options.connection)
+    look = LogWatch(admin, topics.log, log).look
+    progress = Progress(metrics or Metrics(), lambda: _ends(admin, topics.log, log), feeds.high_waters)
+    driver = BatchDriver(query, Ledger(checkpoint.filesystem, checkpoint.ours), feeds, look, progress)
     try:
         writer = (
             log_stream(session, options.connection, topics.log, options.batch_records)
@@ -110,7 +127,9 @@ def changefeed_query(session: SparkSession, ready: ReadyQuery) -> Iterator[Strea
         except StreamingQueryException as ended:
             raise _why(driver, ended) from None
         finally:
-            driver.end(_LAST_BATCH_S)
+            last = driver.end(_LAST_BATCH_S)
+            checkpoint.wait_for_commit(last, _COMMIT_S)
+            _set_levels(session, _TROUBLED_BY_ENDS)
             running.stop()
     finally:
         feeds.close()
@@ -119,6 +138,11 @@ def changefeed_query(session: SparkSession, ready: ReadyQuery) -> Iterator[Strea
 def _admin(connection: KafkaConnection) -> TopicAdmin:
     client, patience_s = connection.open(AdminClient), connection.timeout_s
     return TopicAdmin(client, connection.bootstrap_servers, _REPLICATION, patience_s=patience_s)
+
+
+def _ends(admin: TopicAdmin, topic: str, log: Log) -> dict[int, int]:
+    ends = admin.ends([(topic, number) for number in range(log.partitions)])
+    return {number: end for (_, number), end in ends.items()}
 
 
 def _why(driver: BatchDriver, ended: StreamingQueryException) -> Exception:
@@ -131,6 +155,15 @@ def _why(driver: BatchDriver, ended: StreamingQueryException) -> Exception:
     )
 
 
-def _quiet_python() -> None:
-    """Py4J writes every exception of a batch with its traces; it is raised where the query is waited for."""
+def _keep_traces_out(session: SparkSession) -> None:
+    """What ends a batch is raised where the query is waited for, and what the log has lost is told by the
+    tasks; Spark and Py4J would write both first, with the traces of two languages.
+    """
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    _set_levels(session, _TOLD_OTHERWISE)
+
+
+def _set_levels(session: SparkSession, names: Iterable[str]) -> None:
+    java = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001
+    for name in names:
+        java.core.config.Configurator.setLevel(name, java.Level.OFF)

@@ -10,6 +10,7 @@ All of this is looked at before Spark starts, and nothing is changed while it is
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, dataclass, fields
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
@@ -22,6 +23,7 @@ from pipeline.state_files import BUILD_ANEW, StateFiles
 from tidegate.errors import SettingsError, StateError, TopologyError
 
 _VERSION: Final = 1
+_LOOK_AGAIN_S: Final = 0.1
 _NOTHING_DONE: Final = "Nothing was read or written."
 
 
@@ -89,6 +91,15 @@ class Checkpoint(NamedTuple):
                 f"The checkpoint directory {self.uri} cannot be written ({error}): let this user write "
                 "there, or name another one by --checkpoint."
             ) from None
+
+    def wait_for_commit(self, batch: int | None, patience_s: float) -> None:
+        """Return once Spark has committed the batch, or after that time: it is run once more then."""
+        given_up_at = time.monotonic() + patience_s
+        while batch is not None and time.monotonic() < given_up_at:
+            finished = _SparkHalf.of(self).finished
+            if finished is not None and finished >= batch:
+                return
+            time.sleep(_LOOK_AGAIN_S)
 
     @property
     def _query_path(self) -> str:

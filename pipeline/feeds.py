@@ -37,6 +37,7 @@ from tidegate.client.topic_admin import TopicAdmin
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record, TransactionalProducer, transactional
 from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
+from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import decode_report
 from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.decode import decode_key
@@ -125,6 +126,10 @@ class QueryFeeds:
                 continue
             if progress is not None:
                 self._jobs.view.apply(progress.key, progress.to_bytes())
+
+    def high_waters(self) -> dict[FeedId, ResolvedTimestamp | None]:
+        """Of the feeds that run, as they are persisted."""
+        return {feed_id: self._jobs.view[feed_id].high_water for feed_id in self._markers}
 
     def close(self) -> None:
         """Let go of the brokers and registries."""

@@ -52,6 +52,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.exchange_codec import decode_exchange, encode_exchange
 from tidegate.processor.framing import frame, schemas_of
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Offset
 from tidegate.raftlog.request import encode_request
 from tidegate.verify import TopicPartition
@@ -62,6 +63,7 @@ _ANSWER: Final = pa.schema([("partition", pa.int32()), ("kind", pa.string()), ("
 TASK_COLUMNS: Final = ("partition", "offset", "timestamp_ms", "key", "value")
 _RECORDS_AGAIN: Final = 10_000
 _FEW_CHANGES: Final = 1_000
+_STATUS_S: Final = 5.0
 _REGISTRY_S: Final = 30.0
 _REGISTRY_AGAIN_S: Final = 3.0
 #: Batches make and drop many small objects, none of them in cycles (as in app/worker.py).
@@ -74,8 +76,9 @@ class Answer(NamedTuple):
     """One thing that a partition has to say of a round. ``kind`` is one of:
 
     ``head`` (the name of its state's file), ``checkpoint``, ``exchange``, ``request`` (key, then value),
-    ``ack``, ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``next_offset`` in the log, and
-    ``seconds`` by stage, which another attempt has others of). Or it is all that the partition says:
+    ``ack``, ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``records`` that were read,
+    ``next_offset`` in the log, ``seconds`` by stage, which another attempt has others of, and every few
+    seconds ``status``: counts, by the names of their metrics). Or it is all that the partition says:
     ``fault`` (`pipeline.faults`), and nothing of the round is stored.
     """
 
@@ -116,6 +119,7 @@ class _Held:
     head: str
     processor: PartitionProcessor
     state: LoadedRows
+    status_at: float = 0.0
 
 
 #: By query and partition. A Python worker runs one task at a time.
@@ -143,7 +147,7 @@ class PartitionTask:
         self._changes: dict[tuple[StateTable, bytes], bytes | None] = {}
         self._answers: list[Answer] = []
         self._sinks: dict[str, RowProducer] = {}
-        self._rows = 0
+        self._rows = self._records = 0
         self.clock.lap("load")
 
     def tell(self, instructions: Instructions) -> None:
@@ -171,6 +175,7 @@ class PartitionTask:
 
     def step(self, records: list[LogRecord]) -> None:
         """Step T3, and what T4 begins with. What retention removed unread is a hole, as in the worker."""
+        self._records += len(records)
         expected = self._processor.next_offset or 0
         if records[-1].offset + 1 - expected == len(records):
             self._take(self._processor.step(records))
@@ -185,13 +190,21 @@ class PartitionTask:
         name = self._store()
         self._answer("head", name.encode())
         self.clock.lap("store")
-        figures = {
+        self._answer("figures", json.dumps(self._figures()).encode())
+        return self._answers
+
+    def _figures(self) -> dict[str, object]:
+        figures: dict[str, object] = {
             "rows": self._rows,
+            "records": self._records,
             "next_offset": self._processor.next_offset or 0,
             "seconds": self.clock.seconds,
         }
-        self._answer("figures", json.dumps(figures).encode())
-        return self._answers
+        news = any(answer.kind == "incident" for answer in self._answers)
+        if news or time.monotonic() >= self._held.status_at:  # it looks at every range
+            self._held.status_at = time.monotonic() + _STATUS_S
+            figures["status"] = _status(self._processor.status())
+        return figures
 
     def _step_over_gaps(self, records: list[LogRecord]) -> None:
         """Offsets that have no record may be a transaction's; below the log's start they may be lost."""
@@ -357,6 +370,18 @@ def _settle_process() -> None:
     """Once in a Python worker: what was imported stays, so the garbage collector need never look at it."""
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
+
+
+def _status(status: PartitionStatus) -> dict[str, int]:
+    return {
+        "ranges": status.ranges,
+        "open_transactions": status.open_transactions,
+        "tracked_intents": status.tracked_intents,
+        "parked_ranges": len(status.parked),
+        "quarantined_ranges": len(status.quarantined),
+        "backlog_entries": status.backlog_entries,
+        "closed_regressions": status.closed_regressions,
+    }
 
 
 def _require_partition(query: Query, partition: int) -> None:

@@ -53,6 +53,7 @@ def start_session(
         builder = builder.config("spark.jars.packages", connector())
     builder = builder.config("spark.sql.redaction.options.regex", _SECRETS)
     builder = builder.config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config("spark.sql.adaptive.enabled", "false")  # streams have it not, and say so
     for key, value in config.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from stack.places import CHECKOUT
 from tests.e2e.live_load import LiveLoad
+
+_LOOK_AGAIN_S: Final = 0.2
 
 
 class SparkProcess:
@@ -43,6 +45,23 @@ class SparkProcess:
         assert self._process.poll() is None, self.text
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def wait_until(self, true: Callable[[], bool], what: str, timeout_s: float = 240.0) -> None:
+        """Return once ``true``. ``AssertionError`` with its log when it ends before, or takes too long."""
+        deadline = time.monotonic() + timeout_s
+        while not true():
+            assert self.running, f"ended before {what}\n{self.text[-5_000:]}"
+            assert time.monotonic() < deadline, f"waited in vain for {what}\n{self.text[-5_000:]}"
+            time.sleep(_LOOK_AGAIN_S)
+
+    def wait(self, timeout_s: float = 240.0) -> int:
+        """Its exit status, once it has ended."""
+        return self._process.wait(timeout_s)
 
     def stop(self) -> int:
         """Ask it to end; returns its exit status."""

@@ -63,7 +63,9 @@ LAYERS: Final = {
     "agents": layer("app tables schemas library", "faust structlog"),
     "tables": layer("library", "faust rocksdict structlog"),
     "schemas": layer("library", "confluent_kafka"),
-    "pipeline": layer("schemas library", "pyspark pyarrow deltalake confluent_kafka"),
+    "pipeline": layer(
+        "schemas library", "pyspark pyarrow deltalake confluent_kafka prometheus_client structlog"
+    ),
     "sim": layer("library", "confluent_kafka"),
     # Its errors hang in the tree of tidegate/errors.py, which is of the foundation.
     "stack": layer(others="click confluent_kafka"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,6 +12,7 @@ from tidegate.cli.failure import Commands
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_load import load
 from tidegate.client.connection import KafkaConnection
+from tidegate.errors import SettingsError
 
 
 @click.group(cls=Commands)
@@ -44,6 +46,37 @@ def spark() -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A jar of Spark's Kafka connector; without any it is downloaded once.",
 )
+@click.option(
+    "--metrics-host",
+    envvar="TIDEGATE_METRICS_HOST",
+    default="127.0.0.1",
+    show_default=True,
+    show_envvar=True,
+    help="Address of /metrics; nothing there is protected.",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(1, 65_535),
+    help="Port of /metrics, for Prometheus; without it there are none.",
+)
+@click.option(
+    "--log-level",
+    envvar="TIDEGATE_LOG_LEVEL",
+    type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]),
+    default="INFO",
+    show_default=True,
+    show_envvar=True,
+    help="The least severe log line that is written.",
+)
+@click.option(
+    "--log-format",
+    envvar="TIDEGATE_LOG_FORMAT",
+    type=click.Choice(["console", "json"]),
+    default="console",
+    show_default=True,
+    show_envvar=True,
+    help="Log lines for people, or JSON.",
+)
 @app_id_option
 @kafka_options
 def changefeed(
@@ -58,6 +91,10 @@ def changefeed(
     available_now: bool,
     master: str,
     jars: tuple[Path, ...],
+    metrics_host: str,
+    metrics_port: int | None,
+    log_level: str,
+    log_format: str,
 ) -> None:
     """Run the feeds of an application, and first create that of a CREATE CHANGEFEED statement, if given.
 
@@ -80,11 +117,25 @@ def changefeed(
         interval_s=interval_s,
         available_now=available_now,
     )
+    service_module("pipeline.logs").configure_logs(log_level, as_json=log_format == "json")
     ready = query.ready_query(options)
     if statement is not None:
         click.echo(job.create_feed(ready, statement))
     connector = jars or _connector()
-    job.run_changefeeds(ready, job.Placement(master, connector))
+    metrics = _metrics(metrics_host, metrics_port)
+    job.run_changefeeds(ready, job.Placement(master, connector), metrics=metrics)
+
+
+def _metrics(host: str, port: int | None) -> Any:
+    metrics = service_module("pipeline.progress").Metrics()
+    if port is not None:
+        try:
+            metrics.serve(host, port)
+        except OSError as error:
+            raise SettingsError(
+                f"Metrics cannot be served at {host}:{port} ({error}): choose another --metrics-port."
+            ) from None
+    return metrics
 
 
 spark.add_command(load)
