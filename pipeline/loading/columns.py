@@ -13,21 +13,26 @@
 | ARRAY | a list of these |
 | GEOMETRY, GEOGRAPHY with Avro | binary: EWKB |
 | BIT with Avro | refused |
+| JSONB | string: JSON text, strings in quotes |
 | everything else | string: the text that a JSON feed has |
 
-A value without a form stops the load with a sentence; ``as_text`` loads its column as a string instead.
+A value without a form stops the load with a sentence; ``as_text`` loads its column, of a JSON feed, as a
+string instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
+from operator import index
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from tidegate.changefeed.datum_text import time_text
 from tidegate.changefeed.json_envelopes.key import OBJECT_KEYS
 from tidegate.changefeed.json_text import json_value
 from tidegate.changefeed.options import FeedOptions, Format, VirtualColumns
@@ -36,7 +41,8 @@ from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.sql_type import parse_sql_type, sql_type_text
 from tidegate.rows.types import Kind, SqlType
 
-Convert: TypeAlias = Callable[[Any], Any]
+#: What makes a record's value one of a column's type; ``None`` where it is one. Not asked for NULL.
+Convert: TypeAlias = Callable[[Any], Any] | None
 
 #: What stands in every table of changes beside the columns of its rows.
 BUCKET, WALL, LOGICAL = "_bucket", "_wall", "_logical"
@@ -58,6 +64,8 @@ _KEYS: Final = frozenset(
     | {Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.DECIMAL, Kind.PG_LSN}
 )
 _TEXT: Final = "text"
+_EPOCH: Final = datetime(1970, 1, 1)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +93,6 @@ class Columns:
     def schema(self, record_format: Format) -> pa.Schema:
         """The columns of a table of current rows."""
         return pa.schema([pa.field(column.name, _form(column, record_format)[0]) for column in self.columns])
-
-    def converters(self, record_format: Format) -> tuple[Convert, ...]:
-        """What makes a record's value one of the column's type, column by column; not asked for NULL."""
-        return tuple(_form(column, record_format)[1] for column in self.columns)
 
     def grown(self, others: Columns, table: str) -> Columns:
         """These columns and the new ones among ``others``. ``InputError`` for one whose type has changed."""
@@ -187,35 +191,57 @@ def rows_to_arrays(
     Raises ``RowError`` for a value that has no form.
     """
     at = {name: position for position, name in enumerate(columns.key)}
-    arrays = []
-    for column, convert in zip(columns.columns, columns.converters(record_format), strict=True):
-        position, name = at.get(column.name), column.name
-        values = [_value(position, name, key, row) for key, row in rows]
-        arrays.append(_array(column, convert, values, record_format))
-    return arrays
+    return [
+        _array(column, _values(column.name, at.get(column.name), rows), record_format)
+        for column in columns.columns
+    ]
 
 
-def _value(position: int | None, name: str, key: tuple[Any, ...], row: Mapping[str, Any] | None) -> Any:
-    if row is not None and name in row:
-        return row[name]
-    return None if position is None else key[position]
+def _values(
+    name: str, position: int | None, rows: Sequence[tuple[tuple[Any, ...], Mapping[str, Any] | None]]
+) -> list[Any]:
+    """A column's values: of a deletion that of its key, where the column is of the key."""
+    if position is None:
+        return [None if row is None else row.get(name) for _, row in rows]
+    return [key[position] if row is None else row.get(name, key[position]) for key, row in rows]
 
 
-def _array(column: LoadedColumn, convert: Convert, values: Sequence[Any], record_format: Format) -> pa.Array:
+def _array(column: LoadedColumn, values: Sequence[Any], record_format: Format) -> pa.Array:
+    form, convert = _form(column, record_format)
+    if convert is None:
+        return _converted(column, values, form)
     value: Any = None
+    converted = []
     try:
-        converted = []
         for value in values:
             converted.append(None if value is None else convert(value))
-        return pa.array(converted, _form(column, record_format)[0])
-    except (ValueError, TypeError, ArithmeticError, OverflowError, pa.ArrowException) as error:
-        raise RowError(
-            f"the column {column.name} of type {column.type} has the value {value!r}, which has no form in"
-            f" the table ({error}): begin a new load in another directory that loads it with --as-text"
-        ) from None
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise _formless(column, value, error) from None
+    return _converted(column, converted, form)
+
+
+def _converted(column: LoadedColumn, values: Sequence[Any], form: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, form)
+    except (pa.ArrowException, OverflowError) as error:  # it does not say which one of them
+        for value in values:
+            try:
+                pa.array([value], form)
+            except (pa.ArrowException, OverflowError):
+                raise _formless(column, value, error) from None
+        raise
+
+
+def _formless(column: LoadedColumn, value: Any, error: Exception) -> RowError:
+    return RowError(
+        f"the column {column.name} of type {column.type} has the value {value!r}, which has no form in the"
+        f" table ({error}): begin a new load in another directory that loads it with --as-text"
+    )
 
 
 def _form(column: LoadedColumn, record_format: Format) -> tuple[pa.DataType, Convert]:
+    if column.type == _TEXT and record_format is Format.AVRO:
+        raise UnsupportedTable("is to be loaded as text, which JSON feeds alone have of everything")
     if column.type == _TEXT:
         return pa.string(), _text
     return _form_of(_parsed(column.type), record_format)
@@ -234,11 +260,13 @@ def _form_of(sql_type: SqlType, record_format: Format) -> tuple[pa.DataType, Con
     match sql_type.kind:
         case Kind.ARRAY if sql_type.element is not None:
             item, convert = _form_of(sql_type.element, record_format)
-            return pa.list_(item), lambda values: [None if each is None else convert(each) for each in values]
+            return pa.list_(item), None if convert is None else partial(_items, convert)
         case Kind.DECIMAL if 0 < sql_type.width <= _MAX_DECIMAL_DIGITS:
             return pa.decimal128(sql_type.width, sql_type.scale), Decimal
         case Kind.GEOMETRY | Kind.GEOGRAPHY if record_format is Format.AVRO:
             return pa.binary(), bytes
+        case Kind.JSONB if record_format is Format.JSON:
+            return pa.string(), _json_text
         case Kind.BIT if record_format is Format.AVRO:
             raise UnsupportedTable(
                 f"is of type {sql_type_text(sql_type)}, which is loaded of JSON feeds alone"
@@ -246,12 +274,16 @@ def _form_of(sql_type: SqlType, record_format: Format) -> tuple[pa.DataType, Con
     return _FORMS.get(sql_type.kind, (pa.string(), _text))
 
 
+def _items(convert: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
+    return [None if each is None else convert(each) for each in values]
+
+
 def _text(value: Any) -> str:
-    """A value as a JSON feed prints it; strings without their quotes."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (bytes, date)):
-        return value.isoformat() if isinstance(value, date) else f"\\x{value.hex()}"
+    """A value as a JSON feed prints it; strings without their quotes. Avro's are texts already."""
+    return value if isinstance(value, str) else _json_text(value)
+
+
+def _json_text(value: Any) -> str:
     return json_value(_exact(value))
 
 
@@ -266,49 +298,59 @@ def _exact(value: Any) -> Any:
             return [_exact(each) for each in value]
         case dict():
             return {name: _exact(each) for name, each in value.items()}
-    return str(value)
-
-
-def _integer(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise TypeError("not an integer")
-
-
-def _boolean(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise TypeError("neither true nor false")
+    raise TypeError("not a value of JSON")
 
 
 def _binary(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
-    if not value.startswith("\\x"):
+    if not isinstance(value, str) or not value.startswith("\\x"):
         raise ValueError("bytes begin with \\x")
     return bytes.fromhex(value[2:])
 
 
 def _date(value: Any) -> date:
+    """A date: its text, or of Avro itself or its number of days, which a record has for all of its dates and
+    times where one of them is beyond Python's calendar."""
+    if isinstance(value, int):
+        return _EPOCH.date() + timedelta(days=value)
     return value if isinstance(value, date) else date.fromisoformat(value)
 
 
+def _time(value: Any) -> str:
+    """The text of a time of day; microseconds where Avro's record has numbers."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, time):
+        since = timedelta(hours=value.hour, minutes=value.minute, seconds=value.second)
+        value = since // _MICROSECOND + value.microsecond
+    return time_text(value)
+
+
 def _timestamp(value: Any) -> datetime:
-    """A timestamp without a zone; Avro's come in UTC."""
-    moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-    return moment.replace(tzinfo=None)
+    """A timestamp without a zone; Avro's come in UTC, or as numbers of microseconds."""
+    if isinstance(value, int):
+        return _EPOCH + value * _MICROSECOND
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    return datetime.fromisoformat(value)
 
 
 def _timestamptz(value: Any) -> datetime:
-    return _timestamp(value).replace(tzinfo=UTC)
+    """The same in UTC. Its text ends in ``Z``."""
+    if isinstance(value, int):
+        return _timestamp(value).replace(tzinfo=UTC)
+    return value if isinstance(value, datetime) else datetime.fromisoformat(value)
 
 
 _FORMS: Final[dict[Kind, tuple[pa.DataType, Convert]]] = {
-    Kind.BOOL: (pa.bool_(), _boolean),
-    Kind.INT: (pa.int64(), _integer),
+    Kind.BOOL: (pa.bool_(), None),
+    Kind.INT: (pa.int64(), index),  # pyarrow would cut a fraction off
+    Kind.STRING: (pa.string(), None),
     Kind.FLOAT: (pa.float64(), float),
     Kind.BYTES: (pa.binary(), _binary),
     Kind.DATE: (pa.date32(), _date),
+    Kind.TIME: (pa.string(), _time),
     Kind.TIMESTAMP: (pa.timestamp("us"), _timestamp),
     Kind.TIMESTAMPTZ: (pa.timestamp("us", "UTC"), _timestamptz),
 }

@@ -27,12 +27,13 @@ from pipeline.loading.buckets import BucketEnd
 from pipeline.loading.columns import DELETED, LOGICAL, META, OFFSET, PARTITION, WALL
 from pipeline.loading.data_files import changes_directory, changes_schema
 from pipeline.loading.manifest import DataFile, Head, LoadedTable, Manifest
-from tidegate.errors import StateError
+from tidegate.errors import InputError, StateError
 from tidegate.hlc import NANOS_PER_MS
 
 #: In the metadata of a commit: the bucket end up to which the table is closed by it.
 CLOSED: Final = "tidegate.closed"
 _MERGED_ROWS: Final = 1_000_000
+_NO_NAME: Final = frozenset(" ,;{}()\n\t=")
 _ORDER: Final = ((WALL, "ascending"), (LOGICAL, "ascending"))
 _META_OF_CURRENT: Final = tuple(field for field in META if field.name in (WALL, LOGICAL))
 
@@ -102,6 +103,7 @@ class DeltaFollowers:
         try:
             delta = DeltaTable(uri)
         except TableNotFoundError:
+            _require_names(uri, schema)
             return DeltaTable.create(uri, schema=Schema.from_arrow(schema))
         if _closed(delta, head) > head.closed:
             raise StateError(
@@ -112,8 +114,19 @@ class DeltaFollowers:
         known = {field.name for field in delta.schema().fields}
         new = [field for field in Schema.from_arrow(schema).fields if field.name not in known]
         if new:
+            _require_names(uri, schema)
             delta.alter.add_columns(new)
         return delta
+
+
+def _require_names(uri: str, schema: pa.Schema) -> None:
+    """Raises ``InputError`` for a name that readers of Delta tables take in no plain table."""
+    for name in schema.names:
+        if _NO_NAME & set(name):
+            raise InputError(
+                f"{uri} would have a column {name!r}, and names in Delta tables have neither spaces nor any"
+                " of ,;{}()=: rename it, or load without --delta into another directory."
+            )
 
 
 def newest_rows(changes: pa.Table, key: Sequence[str]) -> pa.Table:

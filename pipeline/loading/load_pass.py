@@ -146,17 +146,25 @@ class Loader:
         if head is None:
             head = self._begun()
             self._manifest.commit(head)
-        if head.buckets != self._buckets or head.delta != (self._delta is not None):
-            raise StateError(
-                f"The tables in {self._root} have buckets of {head.buckets.length_ns / 1e9:g} s, and are"
-                f" {'' if head.delta else 'not '}kept as Delta tables: load with the same options, or into"
-                " another directory."
-            )
+        self._require_options(head)
+        head = replace(head, delta=self._delta is not None)  # Delta tables may be asked for later on
         if self._delta is not None:
             self._delta.follow(head)
         self._remove(head)
         self._manifest.remove_pages(head)
         return head
+
+    def _require_options(self, head: Head) -> None:
+        if head.buckets != self._buckets:
+            raise StateError(
+                f"The tables in {self._root} have buckets of {head.buckets.length_ns / 1e9:g} s: load with"
+                " that length, or into another directory."
+            )
+        if head.delta and self._delta is None:
+            raise StateError(
+                f"The tables in {self._root} are kept as Delta tables too, which would be left behind: load"
+                " with --delta, or into another directory."
+            )
 
     def _begun(self) -> Head:
         sources = self._source.tables()
@@ -169,8 +177,7 @@ class Loader:
         )
         starts = [self._buckets.of(source.start) for source in sources]
         before = self._buckets.before(min(starts))
-        delta = self._delta is not None
-        return Head(uuid.uuid4().hex, self._buckets, max(starts), before, before, tables, delta)
+        return Head(uuid.uuid4().hex, self._buckets, max(starts), before, before, tables)
 
     def _run(
         self, head: Head, sources: Sequence[SourceTable], bounds: Mapping[TopicPartition, Bounds]

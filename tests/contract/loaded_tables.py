@@ -11,7 +11,7 @@ from typing import Any, Final
 from pipeline.loading.buckets import BucketEnd, Buckets
 from pipeline.loading.snapshots import Warehouse
 from sim.history import History
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows import Datum, TableCodec, TableDescriptor
 from tidegate.rows.catalog import Catalog
 from tidegate.rows.types import Kind
@@ -21,11 +21,15 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class TrueTable:
-    """A table as the store knows it: every version of it, and of its descriptor."""
+    """A table as the store knows it: every version of it, and of its descriptor.
+
+    ``scanned_at`` is the start of a feed that begins with a scan, which its rows tell as theirs.
+    """
 
     topic: str
     versions: Sequence[TableDescriptor]
     history: History
+    scanned_at: Timestamp = ZERO
 
     @property
     def columns(self) -> list[str]:
@@ -40,7 +44,9 @@ class TrueTable:
         found = []
         for version in self.history.as_of(at, self.versions[0].id).values():
             codec = catalog.at(version.table_id, version.timestamp)
-            found.append(self._row(codec, version.key, version.value) | _stamp(version.timestamp))
+            found.append(
+                self._row(codec, version.key, version.value) | _stamp(max(version.timestamp, self.scanned_at))
+            )
         return _sorted(found)
 
     def _row(self, codec: TableCodec, key: bytes, value: bytes) -> dict[str, Any]:

@@ -132,6 +132,11 @@ class LiveLoad:
         """The feed as it is now."""
         return self.jobs.feed(self._known_id)
 
+    @property
+    def feed_id(self) -> FeedId:
+        """The feed's id."""
+        return self._known_id
+
     def values_of(self, topic: str) -> list[bytes]:
         """The values of all records that a topic has now."""
         records = OutputTopics.now(self._connection, [topic]).records()

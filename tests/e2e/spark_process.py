@@ -17,17 +17,16 @@ from tests.e2e.live_load import LiveLoad
 _LOOK_AGAIN_S: Final = 0.2
 
 
-class SparkProcess:
-    """``tidegate spark changefeed`` for the application of a load, with its checkpoint in ``checkpoint``."""
+class SparkCommand:
+    """``tidegate spark`` with these arguments, for the application of a load; its log is in ``directory``."""
 
-    def __init__(self, load: LiveLoad, checkpoint: Path, options: Sequence[str] = ()) -> None:
-        command = [sys.executable, "-m", "tidegate.cli", "spark", "changefeed"]
-        command += ["--checkpoint", str(checkpoint), "--master", "local[2]", "--output-partitions", "3"]
-        self._log = checkpoint.parent / f"spark-{time.monotonic_ns()}.log"
+    def __init__(self, load: LiveLoad, directory: Path, arguments: Sequence[str]) -> None:
+        command = [sys.executable, "-m", "tidegate.cli", "spark", *arguments, "--master", "local[2]"]
+        self._log = directory / f"spark-{time.monotonic_ns()}.log"
         paths = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*command, *options],
+                command,
                 cwd=CHECKOUT,
                 env={**os.environ, **load.environment, "PYTHONPATH": paths},
                 stdout=log,
@@ -74,3 +73,19 @@ class SparkProcess:
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
             self.kill()
+
+
+class SparkProcess(SparkCommand):
+    """``tidegate spark changefeed`` for the application of a load, with its checkpoint in ``checkpoint``."""
+
+    def __init__(self, load: LiveLoad, checkpoint: Path, options: Sequence[str] = ()) -> None:
+        command = ["changefeed", "--checkpoint", str(checkpoint), "--output-partitions", "3", *options]
+        super().__init__(load, checkpoint.parent, command)
+
+
+class LoaderProcess(SparkCommand):
+    """``tidegate spark load --follow`` of the load's feed, into ``directory``."""
+
+    def __init__(self, load: LiveLoad, directory: Path) -> None:
+        command = ["load", "--feed", load.feed_id, "--to", str(directory), "--follow", "--interval", "1"]
+        super().__init__(load, directory.parent, [*command, "--bucket", "2s", "--delta"])

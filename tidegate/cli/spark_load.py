@@ -12,6 +12,7 @@ from tidegate.changefeed.feed import feed_id
 from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.service_tree import service_module
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.feed_rows import readable
 from tidegate.hlc import Timestamp
 
 
@@ -92,13 +93,18 @@ def load(
     )
     last = warehouse.run_load(options, master, follow=follow, heard=_say, waits=_say_wait)
     if last is not None:
-        click.echo(f"closed at {Timestamp(last.closed)}")
+        click.echo(_closed(last.closed))
+
+
+def _closed(bucket: int) -> str:
+    closed = Timestamp(bucket)
+    return f"closed at {closed} ({readable(closed)})"
 
 
 def _say(report: Any) -> None:
     if report.news:
         click.echo(
-            f"closed at {Timestamp(report.closed)}: {report.rows} rows in {report.files} files,"
+            f"{_closed(report.closed)}: {report.rows} rows in {report.files} files,"
             f" {report.repeats} repeats dropped"
         )
 

@@ -341,12 +341,32 @@ def test_a_second_loader_is_noticed_when_it_commits() -> None:
         assert Warehouse(root).closed == seconds(2)
 
 
-def test_other_options_on_the_same_directory_are_refused() -> None:
+def test_another_length_of_buckets_on_the_same_directory_is_refused() -> None:
     source = all_of(history_of({A0: [seconds(1)], A1: [seconds(1)], PETS: [seconds(1)]}))
     with directory() as root:
         plain_loader(root, source).run_pass()
-        with pytest.raises(StateError, match=r"buckets of 1 s, and are not kept as Delta"):
+        with pytest.raises(StateError, match="have buckets of 1 s"):
             Loader(source, run_here, root, Buckets(2 * 10**9)).run_pass()
+
+
+def test_delta_tables_can_be_asked_for_later_and_are_not_left_behind() -> None:
+    history = history_of(
+        {
+            A0: [account(IN_A0, 0.5), seconds(1), account(IN_A0, 1.5), seconds(2)],
+            A1: [seconds(2)],
+            PETS: [seconds(2)],
+        }
+    )
+    source = all_of(history)
+    source.ends[A0] = 2
+    with directory() as root:
+        plain_loader(root, source).run_pass()
+        Loader(source, run_here, root, BUCKETS, DeltaFollowers(root)).run_pass()
+        source.ends[A0] = 4
+        Loader(source, run_here, root, BUCKETS, DeltaFollowers(root)).run_pass()
+        check_delta(root, history)
+        with pytest.raises(StateError, match="would be left behind"):
+            plain_loader(root, source).run_pass()
 
 
 def test_a_column_that_is_added_later_is_added_to_the_tables() -> None:
