@@ -76,17 +76,7 @@ def follow_load(
     """Load what comes until ``ended`` is set, pass after pass. Of what is away ``waits`` is told, and it is
     tried again. Raises as ``Loader.run_pass`` otherwise.
     """
-    loading = loader(session, options)
-    while not ended.is_set():
-        try:
-            report = loading.run_pass()
-        except RetryError as error:
-            waits(error)
-        else:
-            heard(report)
-            if report.more:
-                continue
-        ended.wait(options.interval_s)
+    go_on(loader(session, options), options.interval_s, ended, heard, waits)
 
 
 def loader(session: SparkSession, options: LoadOptions) -> Loader:
@@ -120,6 +110,20 @@ def run_load(
         return None
     finally:
         session.stop()
+
+
+def go_on(loading: Loader, interval_s: float, ended: threading.Event, heard: Heard, waits: Waits) -> None:
+    """Pass after pass until ``ended``. Raises as ``Loader.run_pass``, but for what is away."""
+    while not ended.is_set():
+        try:
+            report = loading.run_pass()
+        except RetryError as error:
+            waits(error)
+        else:
+            heard(report)
+            if report.more:
+                continue
+        ended.wait(interval_s)
 
 
 def _to_now(loading: Loader, heard: Heard) -> PassReport:

@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 from pyarrow import fs
 
@@ -27,7 +27,7 @@ from pipeline.loading.buckets import BucketEnd
 from pipeline.loading.columns import DELETED, LOGICAL, META, OFFSET, PARTITION, WALL
 from pipeline.loading.data_files import changes_directory, changes_schema
 from pipeline.loading.manifest import DataFile, Head, LoadedTable, Manifest
-from tidegate.errors import InputError, StateError
+from tidegate.errors import InputError, RetryError, StateError
 from tidegate.hlc import NANOS_PER_MS
 
 #: In the metadata of a commit: the bucket end up to which the table is closed by it.
@@ -65,12 +65,26 @@ class DeltaFollowers:
         self._manifest = Manifest(filesystem, path)
 
     def follow(self, head: Head) -> None:
-        """Bring every table up to the head."""
+        """Bring every table up to the head.
+
+        Raises ``RetryError`` for one that cannot be read or written, ``StateError`` for one that is of a
+        later head, ``InputError`` for one that cannot be made.
+        """
         for table in head.tables:
-            self._at_step("W7 changes")
-            self._append(head, table)
-            self._at_step("W7 current")
-            self._merge(head, table)
+            try:
+                self._follow(head, table)
+            except DeltaError as error:
+                raise RetryError(
+                    f"The Delta tables of {table.topic} in {self._root} are not brought up to {head.closed}"
+                    f" ({error}). The buckets are in the manifest, and what is missing is made good before"
+                    " the next pass."
+                ) from None
+
+    def _follow(self, head: Head, table: LoadedTable) -> None:
+        self._at_step("W7 changes")
+        self._append(head, table)
+        self._at_step("W7 current")
+        self._merge(head, table)
 
     def _append(self, head: Head, table: LoadedTable) -> None:
         delta = self._opened(head, changes_directory(table.topic), changes_schema(table))
@@ -166,7 +180,6 @@ def _application(head: Head) -> str:
 def _properties(head: Head, closed: BucketEnd) -> CommitProperties:
     return CommitProperties(
         custom_metadata={CLOSED: str(closed)},
-        max_commit_retries=0,  # one loader writes; another one's commit between ours is not passed over
         app_transactions=[Transaction(_application(head), closed)],
     )
 

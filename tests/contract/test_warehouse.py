@@ -15,9 +15,12 @@ from pyspark.sql import SparkSession
 
 from examples.closed_join import closed_join
 from pipeline.loading.buckets import Buckets
+from pipeline.loading.columns import Columns, LoadedColumn
 from pipeline.loading.delta_tables import DeltaFollowers, closed_by_version
 from pipeline.loading.load_pass import Loader
-from pipeline.loading.load_source import FeedsSource
+from pipeline.loading.load_source import FeedsSource, KafkaReading
+from pipeline.loading.manifest import LoadedTable, Position
+from pipeline.loading.partition_task import PartitionTask
 from pipeline.loading.snapshots import Warehouse
 from pipeline.loading.spark_tasks import spark_tasks
 from pipeline.warehouse import LoadOptions, load_to_now
@@ -30,10 +33,12 @@ from tests.feeds import activation
 from tests.logs import BASE_NS, EVENTFUL_MIX, eventful_store, simulate
 from tidegate.changefeed.feed import FeedId, FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.options import Envelope, FeedOptions, Format
 from tidegate.client.connection import KafkaConnection
+from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
 from tidegate.processor.reference import Emitted
+from tidegate.verify import TopicPartition
 
 pytestmark = [pytest.mark.broker, pytest.mark.together]
 
@@ -215,3 +220,13 @@ def _check_join(session: SparkSession, root: str, tables: Sequence[TrueTable]) -
     expected = {row["id"] for row in items.rows(at)} & {row["id"] for row in accounts.rows(at)}
     assert {row["id"] for row in joined} == expected
     assert len(joined) == len(expected) > 0
+
+
+def test_a_task_whose_broker_is_away_is_a_sentence(spark_session: SparkSession, tmp_path: Path) -> None:
+    reading = KafkaReading(KafkaConnection("127.0.0.1:1", timeout_s=1), FeedOptions(updated=True))
+    columns = Columns(("id",), (LoadedColumn("id", "INT8"),))
+    table = LoadedTable("pets", "id of pets", 1, "1", Format.JSON, columns)
+    closed, place = _BUCKETS.of(_START), TopicPartition("pets", 0)
+    task = PartitionTask(reading, tmp_path.as_uri(), table, place, _BUCKETS, closed, Position(), end=1)
+    with pytest.raises(RetryError, match=r"tries: Kafka at 127\.0\.0\.1:1 gave no answer .*as they are\."):
+        spark_tasks(spark_session)([task])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +20,7 @@ from pipeline.loading.delta_tables import DeltaFollowers, closed_by_version
 from pipeline.loading.load_pass import Loader, PassReport, run_here
 from pipeline.loading.partition_task import PartitionAnswer, PartitionTask
 from pipeline.loading.snapshots import Warehouse
+from pipeline.warehouse import go_on
 from tests.unit.pipeline.feed_histories import (
     BUCKETS,
     COLUMNS,
@@ -409,3 +412,28 @@ def test_a_scan_that_has_succeeded_needs_no_marker() -> None:
         source.complete = True
         assert plain_loader(root, source, records=1).run_pass().closed == FIRST.wall
         assert as_rows(Warehouse(root).rows("accounts")) == {IN_A0: ("scan", START)}
+
+
+def test_a_load_that_goes_on_waits_for_what_is_away_and_brings_delta_tables_up() -> None:
+    history = history_of({A0: [account(IN_A0, 0.5), seconds(1)], A1: [seconds(1)], PETS: [seconds(1)]})
+    source, ended = all_of(history), threading.Event()
+    troubles: list[str] = []
+    reports: list[PassReport] = []
+    away = iter([True, False])
+
+    def step(name: str) -> None:
+        if name == "W7 merge" and next(away, False):
+            raise DeltaError("somebody else has committed")
+
+    def heard(report: PassReport) -> None:
+        reports.append(report)
+        ended.set()
+
+    with directory() as root:
+        loading = Loader(source, run_here, root, BUCKETS, DeltaFollowers(root, at_step=step))
+        go_on(loading, 0, ended, heard, lambda error: troubles.append(str(error)))
+        assert [report.closed for report in reports] == [seconds(1).wall]
+        assert len(troubles) == 1
+        assert "accounts" in troubles[0]
+        assert "made good before the next pass" in troubles[0]
+        check_delta(root, history)
