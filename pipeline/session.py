@@ -25,6 +25,11 @@ def connector() -> str:
     return f"{_CONNECTOR}:{pyspark.__version__}"
 
 
+def submitted() -> bool:
+    """Whether ``spark-submit`` runs this process: where Spark runs, and with which jars, is its to say."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def start_session(
     name: str,
     *,
@@ -32,15 +37,16 @@ def start_session(
     jars: Sequence[Path] | None = (),
     config: Mapping[str, str] = _NOTHING,
 ) -> SparkSession:
-    """A session with the Kafka connector: from ``jars``, or else resolved by its Maven coordinates; ``None``
-    for a session that needs none.
+    """A session with the Kafka connector: from ``jars``, or else resolved by its Maven coordinates, unless
+    ``spark-submit`` has been told of it; ``None`` for a session that needs none.
 
     Without ``master`` it is where ``spark-submit`` says, or on this machine. Python workers run the Python
     of this process unless ``PYSPARK_PYTHON`` names another.
 
     Raises ``SettingsError`` for a Java that will not do.
     """
-    require_java()
+    if not submitted():
+        require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     if master is not None:
@@ -49,7 +55,7 @@ def start_session(
             os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     if jars:
         builder = builder.config("spark.jars", ",".join(map(str, jars)))
-    elif jars is not None:
+    elif jars is not None and not submitted():
         builder = builder.config("spark.jars.packages", connector())
     builder = builder.config("spark.sql.redaction.options.regex", _SECRETS)
     builder = builder.config("spark.ui.showConsoleProgress", "false")

@@ -12,7 +12,7 @@ from tidegate.cli.failure import Commands
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_load import load
 from tidegate.client.connection import KafkaConnection
-from tidegate.errors import SettingsError
+from tidegate.errors import SettingsError, TidegateError
 
 
 @click.group(cls=Commands)
@@ -39,12 +39,12 @@ def spark() -> None:
 @click.option("--batch-records", default=0, help="At most so many records in a micro-batch; 0 for no limit.")
 @click.option("--interval", "interval_s", default=1.0, show_default=True, help="Seconds between batches.")
 @click.option("--available-now", is_flag=True, help="End with the last record that is there now.")
-@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+@click.option("--master", help="Where Spark runs: local[*] unless spark-submit says something else.")
 @click.option(
     "--jars",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A jar of Spark's Kafka connector; without any it is downloaded once.",
+    help="A jar of Spark's Kafka connector; without any it is downloaded once, or spark-submit's to name.",
 )
 @click.option(
     "--metrics-host",
@@ -89,7 +89,7 @@ def changefeed(
     batch_records: int,
     interval_s: float,
     available_now: bool,
-    master: str,
+    master: str | None,
     jars: tuple[Path, ...],
     metrics_host: str,
     metrics_port: int | None,
@@ -121,9 +121,11 @@ def changefeed(
     ready = query.ready_query(options)
     if statement is not None:
         click.echo(job.create_feed(ready, statement))
-    connector = jars or _connector()
-    metrics = _metrics(metrics_host, metrics_port)
-    job.run_changefeeds(ready, job.Placement(master, connector), metrics=metrics)
+    submitted = service_module("pipeline.session").submitted()
+    placement = job.Placement(
+        master or ("" if submitted else "local[*]"), jars or (() if submitted else _connector())
+    )
+    job.run_changefeeds(ready, placement, metrics=_metrics(metrics_host, metrics_port))
 
 
 def _metrics(host: str, port: int | None) -> Any:
@@ -143,5 +145,13 @@ spark.add_command(load)
 
 def _connector() -> tuple[Path, ...]:
     version: str = service_module("pyspark").__version__
-    found: tuple[Path, ...] = service_module("stack.spark_connector").spark_connector(version)
+    try:
+        found: tuple[Path, ...] = service_module("stack.spark_connector").spark_connector(version)
+    except TidegateError as failure:
+        cause = str(failure).partition("\n")[0].partition(" The end of its output:")[0]
+        raise SettingsError(
+            f"Spark's Kafka connector for PySpark {version} could not be downloaded: {cause} Or fetch its "
+            "four jars where there is a network, and name each by --jars: spark-sql-kafka-0-10_2.13 and "
+            f"spark-token-provider-kafka-0-10_2.13 of version {version}, kafka-clients and commons-pool2."
+        ) from None
     return found
