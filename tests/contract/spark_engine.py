@@ -35,10 +35,11 @@ class SparkEngine:
             run.create_topics()
             run.write_jobs()
             run.write_log()
-            self._query(run)
+            self.query(run)
             return run.read()
 
-    def _query(self, run: KafkaRun) -> None:
+    def query(self, run: KafkaRun) -> None:
+        """Run the query over what is there."""
         options = QueryOptions(
             run.connection,
             run.app_id,

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+import pipeline.partition_round
 from pipeline.faults import read_fault
 from pipeline.partition_round import TASK_COLUMNS, Answer, Query, run_partition, run_told
 from pipeline.rounds import Instructions, Round, RoundId
@@ -21,8 +22,16 @@ from stack.kafka import KafkaBroker
 from tests.e2e.topics import cut
 from tests.logs import Record, eventful_store, simulate
 from tests.unit.client.topics import create_topic
+from tidegate.changefeed.confluent import Schema
 from tidegate.client.connection import KafkaConnection
-from tidegate.errors import BrokerUnavailable, StateError, TidegateError, TopologyError
+from tidegate.errors import (
+    BrokerUnavailable,
+    FeedError,
+    RegistryAway,
+    StateError,
+    TidegateError,
+    TopologyError,
+)
 from tidegate.processor.config import ProcessorConfig
 
 _SEED: Final = 7
@@ -174,6 +183,22 @@ def test_a_state_that_is_gone_is_an_answer(tmp_path: Path, records: list[Record]
     fault = _fault(restarted.run(records[9:12]))
     assert isinstance(fault, StateError)
     assert "0000000001-00000.arrow is missing" in str(fault)
+
+
+def test_a_registry_that_is_away_is_asked_again_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pipeline.partition_round, "_REGISTRY_S", 0.5)
+    monkeypatch.setattr(pipeline.partition_round, "_REGISTRY_AGAIN_S", 0.0)
+    schema = Schema("rows-value", '"string"')
+    with pytest.raises(RegistryAway):
+        pipeline.partition_round._schema_ids(f"http://{_NOBODY}", [schema])
+    assert len(caplog.messages) > 1
+
+
+def test_a_registry_that_can_never_be_used_fails_the_feed() -> None:
+    with pytest.raises(FeedError):
+        pipeline.partition_round._schema_ids("ftp://registry", [Schema("rows-value", '"string"')])
 
 
 def test_a_partition_that_was_not_there_is_an_answer(tmp_path: Path, records: list[Record]) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import threading
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+import pipeline.row_producer
 from pipeline.row_producer import RowProducer
 from tidegate.errors import DeliveryError
 from tidegate.processor.batch import OutputRecord
@@ -53,3 +57,18 @@ def _deliver(broker: str, rows: Sequence[OutputRecord]) -> None:
     producer = RowProducer({"bootstrap.servers": broker})
     producer.send(rows)
     producer.acknowledge()
+
+
+def test_a_sink_that_does_not_answer_is_told_of_while_it_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pipeline.row_producer, "_TELL_AGAIN_S", 0.0)
+    producer = RowProducer({"bootstrap.servers": "127.0.0.1:1"})
+    producer.send(map(_row, range(3)))
+    waiting = threading.Thread(target=producer.acknowledge, daemon=True)  # it would wait for ever
+    waiting.start()
+    deadline = time.monotonic() + _WAIT_S
+    while not caplog.messages and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert waiting.is_alive()
+    assert re.match(r"3 rows wait for 127\.0\.0\.1:1 to acknowledge them.*: .*Connect", caplog.messages[0])

@@ -1,0 +1,38 @@
+"""What people are told to do about a checkpoint directory that is lost: to begin on a new one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stack.kafka import KafkaBroker
+from tests.contract.case import merged
+from tests.contract.catalogue import built
+from tests.contract.comparison import records_at, rows_by_key, unseen_rows_below_markers
+from tests.contract.kafka_run import KafkaRun
+from tests.contract.spark_engine import SparkEngine
+from tidegate.processor.reference import TopicPartition
+
+pytestmark = [pytest.mark.broker, pytest.mark.together]
+
+
+def test_a_query_on_a_new_directory_repeats_rows_and_breaks_no_promise(
+    spark_session: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    case = built("updates and deletions")
+    run = KafkaRun(broker.bootstrap, merged([case]), "", timeout_s=60)
+    run.create_topics()
+    run.write_jobs()
+    run.write_log()
+    for directory in ("first", "second"):
+        SparkEngine(spark_session, broker.bootstrap, tmp_path / directory).query(run)
+    output, expected = run.read(), case.reference.output
+    assert sum(map(len, output.values())) > sum(map(len, expected.values()))
+    assert rows_by_key(output) == rows_by_key(expected)
+    for feed in case.feeds:
+        for target in feed.targets:
+            for number in range(target.partitions):
+                records = records_at(feed, output, TopicPartition(target.topic, number))
+                assert unseen_rows_below_markers(feed, records) == []
