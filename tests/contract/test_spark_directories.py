@@ -28,9 +28,10 @@ def test_a_query_on_a_new_directory_repeats_rows_and_breaks_no_promise(
     run.write_log()
     for directory in ("first", "second"):
         SparkEngine(spark_session, broker.bootstrap, tmp_path / directory).query(run)
-    output, expected = run.read(), case.reference.output
-    assert sum(map(len, output.values())) > sum(map(len, expected.values()))
-    assert rows_by_key(output) == rows_by_key(expected)
+    output, expected = run.read(), rows_by_key(case.reference.output)
+    rows = [record for records in output.values() for record in records if record.key is not None]
+    assert len(rows) > sum(map(len, expected.values()))
+    assert rows_by_key(output) == expected
     for feed in case.feeds:
         for target in feed.targets:
             for number in range(target.partitions):

@@ -38,7 +38,11 @@ def spark() -> None:
 @click.option("--output-partitions", default=1, show_default=True, help="Of output topics that are created.")
 @click.option("--batch-records", default=0, help="At most so many records in a micro-batch; 0 for no limit.")
 @click.option("--interval", "interval_s", default=1.0, show_default=True, help="Seconds between batches.")
-@click.option("--available-now", is_flag=True, help="End with the last record that is there now.")
+@click.option(
+    "--available-now",
+    is_flag=True,
+    help="End with the last record that is there now; without new ones nothing begins.",
+)
 @click.option("--master", help="Where Spark runs: local[*] unless spark-submit says something else.")
 @click.option(
     "--jars",
