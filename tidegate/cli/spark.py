@@ -41,7 +41,7 @@ def spark() -> None:
 @click.option(
     "--available-now",
     is_flag=True,
-    help="End with the last record that is there now; without new ones nothing begins.",
+    help="End with the last record that is there now; no feed begins without new ones.",
 )
 @click.option("--master", help="Where Spark runs: local[*] unless spark-submit says something else.")
 @click.option(
