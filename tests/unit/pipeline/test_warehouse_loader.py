@@ -39,6 +39,8 @@ from tidegate.hlc import Timestamp
 from tidegate.verify import TopicPartition, TopicRecord
 
 FIRST = Timestamp(BUCKETS.of(START))
+#: Each is many files: 40 where others take 100.
+_EXAMPLES = settings().max_examples * 2 // 5
 
 
 class Crash(Exception):
@@ -171,7 +173,7 @@ def load_through_crashes(root: str, history: FeedHistory, draw: st.DataObject, *
     assert Warehouse(root).closed == Timestamp(expected)
 
 
-@settings(max_examples=60)
+@settings(max_examples=_EXAMPLES)
 @given(feed_histories(), st.data())
 def test_tables_are_those_of_the_history_at_every_closed_bucket_whatever_crashes(
     history: FeedHistory, draw: st.DataObject
@@ -183,7 +185,7 @@ def test_tables_are_those_of_the_history_at_every_closed_bucket_whatever_crashes
         check_no_leavings(root)
 
 
-@settings(max_examples=15)
+@settings(max_examples=_EXAMPLES // 5)
 @given(feed_histories(), st.data())
 def test_delta_tables_agree_with_the_manifest_whatever_crashes(
     history: FeedHistory, draw: st.DataObject
