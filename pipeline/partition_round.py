@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
@@ -31,7 +31,6 @@ from pipeline.rounds import Instructions, Round
 from pipeline.row_producer import RowProducer
 from pipeline.state_files import LoadedRows, StateFiles, apply_changes
 from pipeline.task_clock import TaskClock
-from schemas.registries import SchemaRegistries
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.control import read_control
 from tidegate.changefeed.feed import FeedId
@@ -56,6 +55,9 @@ from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Offset
 from tidegate.raftlog.request import encode_request
 from tidegate.verify import TopicPartition
+
+if TYPE_CHECKING:
+    from schemas.registries import SchemaRegistries
 
 ANSWER_SCHEMA: Final = "partition int, kind string, body binary"
 _ANSWER: Final = pa.schema([("partition", pa.int32()), ("kind", pa.string()), ("body", pa.binary())])
@@ -129,6 +131,9 @@ _producers: dict[str, RowProducer] = {}
 
 @cache
 def _registries() -> SchemaRegistries:
+    # Its HTTP client is half of what a Python worker would import, and few feeds have a registry.
+    from schemas.registries import SchemaRegistries
+
     return SchemaRegistries()
 
 

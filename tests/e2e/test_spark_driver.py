@@ -33,6 +33,7 @@ def test_a_driver_that_is_killed_loses_and_invents_nothing(
         broker.bootstrap, topic_prefix, tmp_path, seed=seed, store={"split_every_ms": 2_000}, rows_per_s=200
     ) as load:
         with SparkProcess(load, checkpoint) as driver:
+            driver.wait_until(lambda: "batches are durable" in driver.text, "the first batch")
             load.create_feed()
             driver.kill()
         for _ in range(kills - 1):
