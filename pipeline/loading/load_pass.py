@@ -15,7 +15,7 @@ Only W6 changes what is true. What W3 and W5 leave behind is named by no head; W
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -122,7 +122,7 @@ class Loader:
         bounds = self._source.bounds(sources)
         tables, answers = self._run(head, sources, bounds)
         self._at_step("W4")
-        closed = min(answer.closed for answer in answers)
+        closed = _bound(answers, {source.topic for source in sources if source.complete})
         more = any(answer.more for answer in answers)
         if closed <= head.closed:
             self._remove(head)
@@ -269,6 +269,13 @@ class Loader:
 def run_here(tasks: Sequence[PartitionTask]) -> list[PartitionAnswer]:
     """Run tasks in this process, one after the other."""
     return [load_partition(task) for task in tasks]
+
+
+def _bound(answers: Sequence[PartitionAnswer], complete: Set[str]) -> BucketEnd:
+    """The last bucket that every partition has closed. Topics on which nothing more will come hold back no
+    others."""
+    going_on = [answer.closed for answer in answers if answer.place.topic not in complete]
+    return min(going_on or [answer.closed for answer in answers])
 
 
 def _require_no_fault(answers: Iterable[PartitionAnswer]) -> None:

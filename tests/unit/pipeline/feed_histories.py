@@ -190,13 +190,15 @@ class HistorySource:
         self.lows = dict.fromkeys(history.places, 0)
         self.ids = {topic: f"id of {topic}" for topic in TOPICS}
         self.column_sets = dict.fromkeys(TOPICS, COLUMNS)
-        self.complete = False
+        self.complete: frozenset[str] = frozenset()
 
     def tables(self) -> list[SourceTable]:
         """See ``LoadSource``."""
         reading = ListReading(self.history)
         return [
-            SourceTable(topic, self.ids[topic], count, "1", Format.JSON, START, self.complete, reading)
+            SourceTable(
+                topic, self.ids[topic], count, "1", Format.JSON, START, topic in self.complete, reading
+            )
             for topic, count in sorted(TOPICS.items())
         ]
 

@@ -411,7 +411,7 @@ def test_a_scan_that_has_succeeded_needs_no_marker() -> None:
     source = all_of(history_of({A0: [scanned], A1: [], PETS: []}))
     with directory() as root:
         assert plain_loader(root, source).run_pass().news is False
-        source.complete = True
+        source.complete = frozenset(TOPICS)
         assert plain_loader(root, source, records=1).run_pass().closed == FIRST.wall
         assert as_rows(Warehouse(root).rows("accounts")) == {IN_A0: ("scan", START)}
 
@@ -439,3 +439,14 @@ def test_a_load_that_goes_on_waits_for_what_is_away_and_brings_delta_tables_up()
         assert "accounts" in troubles[0]
         assert "made good before the next pass" in troubles[0]
         check_delta(root, history)
+
+
+def test_a_scan_that_has_succeeded_holds_back_no_other_feed() -> None:
+    pet = Version("pets", 1, START, "scan")
+    source = all_of(history_of({A0: [account(IN_A0, 0.5), seconds(3)], A1: [seconds(3)], PETS: [pet]}))
+    with directory() as root:
+        assert plain_loader(root, source).run_pass().news is False
+        source.complete = frozenset({"pets"})
+        assert plain_loader(root, source).run_pass().closed == seconds(3).wall
+        assert as_rows(Warehouse(root).rows("pets")) == {1: ("scan", START)}
+        check_closed(root, source.history)
