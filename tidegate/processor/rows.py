@@ -6,6 +6,7 @@ Batch in, batch out: a columnar kernel may replace ``decode`` as long as it give
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, RowError
@@ -30,6 +31,8 @@ from tidegate.rows import (
 _HIGH_PREFIX: Final = b"h"
 _DESCRIPTOR_PREFIX: Final = b"d"
 _UNFIT_PREFIX: Final = b"u"
+#: Every snapshot repeats the descriptors of its tables: of 50,000 ranges they are decoded once.
+_decoded: Final = lru_cache(maxsize=256)(decode_descriptor)
 
 
 class _Unfit(NamedTuple):
@@ -102,7 +105,7 @@ class PartitionRows:
         """
         late = self.is_new(update) and self._was_read_without(update)
         try:
-            descriptor = decode_descriptor(update.descriptor)
+            descriptor = _decoded(update.descriptor)
             _require_agreement(update, descriptor)
             added = self.catalog.add(descriptor)
             if added:
@@ -241,7 +244,7 @@ class PartitionRows:
                 unfit = unpack(pb.UnfitTable, value, "a table that cannot be read")
                 self._unfit[int.from_bytes(key[1:], "big")] = _Unfit(unfit.version, unfit.reason)
             else:
-                self._versions += self.catalog.add(decode_descriptor(value))
+                self._versions += self.catalog.add(_decoded(value))
 
 
 def _previous(codec: TableCodec, version: Version) -> tuple[Datum, ...] | Unreadable | None:
