@@ -24,7 +24,7 @@ _CONFIG: Final[Mapping[str, Any]] = {
     "max.in.flight.requests.per.connection": 5,
     "delivery.report.only.error": True,  # a call for each row that went well would cost as much as the row
     "message.timeout.ms": 0,  # no expiry: it would reorder a key (docs/delivery.md#rows)
-    "linger.ms": 5,
+    "linger.ms": 100,  # nobody waits for a row before the end of the round, which does not wait for this
     "batch.size": 1_000_000,
     "batch.num.messages": 10_000,
     "queue.buffering.max.messages": 500_000,
