@@ -17,6 +17,7 @@ import pipeline.partition_round
 from pipeline.faults import read_fault
 from pipeline.partition_round import TASK_COLUMNS, Answer, Query, run_partition, run_told
 from pipeline.rounds import Instructions, Round, RoundId
+from pipeline.task_clock import STAGES
 from sim.workloads.bank import Bank, BankOptions
 from stack.kafka import KafkaBroker
 from tests.e2e.topics import cut
@@ -205,3 +206,12 @@ def test_a_partition_that_was_not_there_is_an_answer(tmp_path: Path, records: li
     fault = _fault(_tasks(_NOBODY, "raftlog", tmp_path).run(records[:5], partition=1))
     assert isinstance(fault, TopologyError)
     assert "has a partition 1 now, and had 1 partitions" in str(fault)
+
+
+def test_a_task_says_what_it_spent_its_time_on(records: list[Record], tmp_path: Path) -> None:
+    answers = _tasks(_NOBODY, "raftlog", tmp_path).run(records[:40])
+    (figures,) = [json.loads(answer.body) for answer in answers if answer.kind == "figures"]
+    seconds = figures["seconds"]
+    assert list(seconds) == list(STAGES)
+    assert min(seconds[stage] for stage in ("load", "read", "step", "store")) > 0
+    assert seconds["produce"] < seconds["step"]  # without a feed there are no rows

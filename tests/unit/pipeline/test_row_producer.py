@@ -33,7 +33,7 @@ def _row(number: int, partition: int = 0) -> OutputRecord:
 
 
 def test_acknowledged_rows_are_there_in_order_with_their_times_and_headers(broker: str) -> None:
-    producer = RowProducer({"bootstrap.servers": broker})
+    producer = RowProducer({"bootstrap.servers": broker, "log_level": 0})
     producer.send(map(_row, range(1_000)))
     producer.acknowledge()
     consumer = Consumer({"bootstrap.servers": broker, "group.id": "unused"})
@@ -54,7 +54,7 @@ def test_a_row_that_is_refused_is_named_though_no_others_are_told_of(broker: str
 
 
 def _deliver(broker: str, rows: Sequence[OutputRecord]) -> None:
-    producer = RowProducer({"bootstrap.servers": broker})
+    producer = RowProducer({"bootstrap.servers": broker, "log_level": 0})
     producer.send(rows)
     producer.acknowledge()
 

@@ -12,6 +12,7 @@ from tests.unit.processor.driving import Driven, active
 from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.control import Active, Failed, Register, Registered, Remove
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
+from tidegate.processor import rows
 from tidegate.processor.batch import StepResult
 from tidegate.rows import Column, Family, parse_sql_type
 from tidegate.spans import Span
@@ -172,3 +173,15 @@ def test_a_version_that_came_with_two_contents_takes_no_feed_though_one_of_them_
     driven.run(log.partitions[0], batch=1)
     driven = Driven.restored(driven.state)
     assert [type(ack) for ack in _register_anew(driven).acks] == [Failed, Failed]
+
+
+def test_a_version_that_every_snapshot_repeats_is_decoded_once() -> None:
+    update = update_of(replace(PLAIN.descriptor, name="of_many_ranges"))
+    before = rows._decoded.cache_info()
+    for _ in range(3):
+        partition = rows.PartitionRows()
+        for _ in range(5):
+            partition.learn(update)
+        assert len(partition) == 1
+    after = rows._decoded.cache_info()
+    assert (after.misses - before.misses, after.hits - before.hits) == (1, 14)
