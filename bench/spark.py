@@ -71,13 +71,15 @@ class SparkRate(NamedTuple):
 
 
 class SparkStage(NamedTuple):
-    """Where the time of the tasks goes, all of them together: two run at a time."""
+    """Where the time of the tasks goes, all of them together: two run at a time. ``cpu_us`` is processor time
+    for a row, the producers' own threads included."""
 
     log: str
     batches: int
     stage: str
     us_per_row: float
     percent: float
+    cpu_us: float
 
 
 class SparkOverhead(NamedTuple):
@@ -89,17 +91,18 @@ class SparkOverhead(NamedTuple):
 
 
 class SparkRanges(NamedTuple):
-    """Micro-batches with one heartbeat of every range: medians, seconds of all tasks together but for
-    ``batch_s``. ``load_s`` is what a query takes that begins with the state in files; ``state_mib`` what a
-    batch writes, ``checkpoint_mib`` what its tasks tell the driver."""
+    """Micro-batches with one heartbeat of every range, medians: ``batch_s`` from trigger to trigger,
+    ``feeds_s`` of the driver for their checkpoints, and processor time of all tasks together. ``load_cpu_s``
+    is that of a query which begins with the state in files; ``state_mib`` what a batch writes,
+    ``checkpoint_mib`` what its tasks tell the driver."""
 
     ranges: int
     batch_s: float
-    read_s: float
-    step_s: float
-    store_s: float
     feeds_s: float
-    load_s: float
+    read_cpu_s: float
+    step_cpu_s: float
+    store_cpu_s: float
+    load_cpu_s: float
     state_mib: float
     checkpoint_mib: float
 
@@ -260,8 +263,10 @@ def stages(passes: Passes) -> list[SparkStage]:
     runs = [run.changefeed for run in passes.runs]
     seconds = {stage: median(sum(b.tasks[stage] for b in run.batches) for run in runs) for stage in STAGES}
     whole = sum(seconds.values())
+    cpu = {stage: median(sum(b.cpu[stage] for b in run.batches) for run in runs) for stage in STAGES}
+    us = 1e6 / passes.rows
     return [
-        SparkStage(passes.log, passes.cut, stage, spent / passes.rows * 1e6, 100 * spent / whole)
+        SparkStage(passes.log, passes.cut, stage, spent * us, 100 * spent / whole, cpu[stage] * us)
         for stage, spent in seconds.items()
     ]
 
@@ -293,16 +298,16 @@ def range_costs(ranges: int, batches: Sequence[BatchTimes], again: Sequence[Batc
     """The table's row for batches of heartbeats, and those of a query that began with their state."""
 
     def stage(name: str) -> float:
-        return median(batch.tasks[name] for batch in batches)
+        return median(batch.cpu[name] for batch in batches)
 
     return SparkRanges(
         ranges,
         median(batch.whole for batch in batches),
+        median(batch.driver["feeds"] for batch in batches),
         stage("read"),
         stage("step"),
         stage("store"),
-        median(batch.driver["feeds"] for batch in batches),
-        again[0].tasks["load"],
+        again[0].cpu["load"],
         median(batch.state_bytes for batch in batches) / (1 << 20),
         median(batch.checkpoint_bytes for batch in batches) / (1 << 20),
     )

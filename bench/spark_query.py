@@ -111,13 +111,14 @@ class BatchTimes:
     """What one micro-batch took, in seconds.
 
     ``spark`` are Spark's own parts by its names, ``driver`` the driver's (``ledger``, ``feeds``,
-    ``markers``), ``tasks`` the stages of all tasks together (``pipeline.task_clock``), ``slowest`` the
-    longest task of each round, summed over the rounds.
+    ``markers``), ``tasks`` the stages of all tasks together (``pipeline.task_clock``), ``cpu`` their
+    processor time, ``slowest`` the longest task of each round, summed over the rounds.
     """
 
     spark: dict[str, float] = field(default_factory=dict)
     driver: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     tasks: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    cpu: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     slowest: float = 0.0
     rounds: int = 0
     rows: int = 0
@@ -170,6 +171,8 @@ class _Watch:
                 figures = loads(answer.body)
                 self.batch.rows += figures["rows"]
                 tasks.append(figures["seconds"])
+                for stage, spent in figures["cpu_s"].items():
+                    self.batch.cpu[stage] += spent
             elif answer.kind == "checkpoint":
                 self.batch.checkpoint_bytes += len(answer.body)
         for seconds in tasks:

@@ -79,9 +79,9 @@ class Answer(NamedTuple):
 
     ``head`` (the name of its state's file), ``checkpoint``, ``exchange``, ``request`` (key, then value),
     ``ack``, ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``records`` that were read,
-    ``next_offset`` in the log, ``seconds`` by stage, which another attempt has others of, and every few
-    seconds ``status``: counts, by the names of their metrics). Or it is all that the partition says:
-    ``fault`` (`pipeline.faults`), and nothing of the round is stored.
+    ``next_offset`` in the log, ``seconds`` and ``cpu_s`` by stage, which another attempt has others of, and
+    every few seconds ``status``: counts, by the names of their metrics). Or it is all that the partition
+    says: ``fault`` (`pipeline.faults`), and nothing of the round is stored.
     """
 
     partition: int
@@ -204,6 +204,7 @@ class PartitionTask:
             "records": self._records,
             "next_offset": self._processor.next_offset or 0,
             "seconds": self.clock.seconds,
+            "cpu_s": self.clock.cpu_s,
         }
         news = any(answer.kind == "incident" for answer in self._answers)
         if news or time.monotonic() >= self._held.status_at:  # it looks at every range

@@ -27,6 +27,7 @@ def _batch(whole: float = 1.0, rows: int = _ROWS) -> BatchTimes:
     batch.driver.update(ledger=0.02, feeds=0.03, markers=0.05)
     for stage in STAGES:
         batch.tasks[stage] = whole / 10
+        batch.cpu[stage] = whole / 100
     batch.tasks["step"] = whole / 2
     return batch
 
@@ -62,6 +63,7 @@ def test_the_stages_are_all_of_the_tasks_time() -> None:
     assert list(found) == list(STAGES)
     assert sum(stage.percent for stage in found.values()) == pytest.approx(100)
     assert found["step"].percent == pytest.approx(50)
+    assert found["step"].cpu_us == pytest.approx(40)
     assert found["step"].us_per_row == pytest.approx(4.0 / 2 / _ROWS * 1e6)  # of the median pass
 
 
@@ -75,9 +77,9 @@ def test_the_parts_of_a_batch_add_up_to_it() -> None:
 
 def test_a_batch_of_all_ranges_is_a_median_and_the_state_is_loaded_by_the_first() -> None:
     loading = _batch(3.0)
-    loading.tasks["load"] = 2.5
+    loading.cpu["load"] = 2.5
     found = range_costs(10, [_batch(1.0), _batch(2.0), _batch(9.0)], [loading, _batch(1.0)])
-    assert (found.batch_s, found.load_s, found.state_mib, found.checkpoint_mib) == (2.0, 2.5, 1.0, 0.5)
+    assert (found.batch_s, found.load_cpu_s, found.state_mib, found.checkpoint_mib) == (2.0, 2.5, 1.0, 0.5)
 
 
 def test_the_report_says_the_ratios_first() -> None:
