@@ -109,7 +109,13 @@ class QueryFeeds:
                 case "figures":
                     self._note_position(answer.partition, json.loads(answer.body)["next_offset"])
                 case "incident":
-                    _log.error("incident: %s", answer.body.decode())
+                    incident = json.loads(answer.body)
+                    _log.error(
+                        "log partition %d, offset %d: %s",
+                        incident["partition"],
+                        incident["offset"],
+                        incident["cause"],
+                    )
 
     def publish(self) -> None:
         """Write the requests to the source; persist each feed's high-water, and write its marker."""

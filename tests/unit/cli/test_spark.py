@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.cli.running import NOBODY, run
 from tidegate.cli.spark import _connector
 from tidegate.errors import SettingsError
+
+
+def test_without_a_broker_the_command_says_so_before_spark_starts(tmp_path: Path) -> None:
+    result = run("spark", "changefeed", "--checkpoint", str(tmp_path / "query"), *NOBODY)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("Kafka at 127.0.0.1:1 gave no answer within 0.3 s")
+    assert not (tmp_path / "query").exists()
 
 
 def test_a_connector_that_cannot_be_downloaded_may_be_named(
