@@ -7,6 +7,7 @@ The same as ``tidegate spark load``, whose options it takes. From Python: ``load
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -81,7 +82,13 @@ def follow_load(
 
 def loader(session: SparkSession, options: LoadOptions) -> Loader:
     """What loads by tasks of ``session``. Raises ``InputError`` where there are no such feeds."""
-    source = FeedsSource(
+    delta = DeltaFollowers(options.root) if options.delta else None
+    tasks = spark_tasks(session)
+    return Loader(_source(options), tasks, options.root, Buckets(options.bucket_ns), delta, options.records)
+
+
+def _source(options: LoadOptions) -> FeedsSource:
+    return FeedsSource(
         options.connection,
         options.app_id,
         Topics.of(options).log,
@@ -89,9 +96,6 @@ def loader(session: SparkSession, options: LoadOptions) -> Loader:
         options.topics,
         options.as_text,
     )
-    delta = DeltaFollowers(options.root) if options.delta else None
-    tasks = spark_tasks(session)
-    return Loader(source, tasks, options.root, Buckets(options.bucket_ns), delta, options.records)
 
 
 def run_load(
@@ -101,6 +105,7 @@ def run_load(
 
     Only the main thread may call it. Raises as ``Loader.run_pass``.
     """
+    _source(options).tables()  # what is refused is refused before Spark takes its time
     session = start_session(f"tidegate load {options.app_id}", master=master, jars=None)
     try:
         if not follow:
@@ -147,6 +152,6 @@ def _asked_to_end() -> Iterator[threading.Event]:
 
 
 if __name__ == "__main__":
-    from tidegate.cli.spark_load import load
+    from tidegate.cli.spark import spark
 
-    load()
+    spark(["load", *sys.argv[1:]])

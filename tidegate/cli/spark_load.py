@@ -49,7 +49,7 @@ from tidegate.hlc import Timestamp
     show_default=True,
     help="A task of a pass reads so many records of its partition, and to the next bucket's end; 0 for all.",
 )
-@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+@click.option("--master", help="Where Spark runs: local[*] unless spark-submit says something else.")
 @topic_prefix_option
 @app_id_option
 @kafka_options
@@ -66,7 +66,7 @@ def load(
     follow: bool,
     interval_s: float,
     batch_records: int,
-    master: str,
+    master: str | None,
 ) -> None:
     """Load output topics of feeds into tables in which only closed buckets are seen.
 
@@ -91,6 +91,8 @@ def load(
         records=batch_records,
         interval_s=interval_s,
     )
+    if master is None and not service_module("pipeline.session").submitted():
+        master = "local[*]"
     last = warehouse.run_load(options, master, follow=follow, heard=_say, waits=_say_wait)
     if last is not None:
         click.echo(_closed(last.closed))
