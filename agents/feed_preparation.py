@@ -37,7 +37,8 @@ async def prepared(
         prepare = partial(
             prepare_targets, definition, step.tables, sink.admin, runtime.settings.output_partitions
         )
-        targets = await asyncio.get_running_loop().run_in_executor(sink.threads, prepare)
+        threads = sink.threads
+        targets = step.targets or await asyncio.get_running_loop().run_in_executor(threads, prepare)
         return starting_state(definition, step, targets, cluster_id)
     except (FeedError, TopologyError, RegistryDenied) as error:
         return failed(definition, str(error))

@@ -24,7 +24,7 @@ from app.intake import Intake
 from app.marker_records import marker_records
 from app.report import FeedReport, OverlapReport
 from app.shell import Shell
-from tidegate.changefeed.feed import FeedId, FeedState
+from tidegate.changefeed.feed import Engine, FeedId, FeedState
 from tidegate.processor.checkpoint import decode_report
 from tidegate.processor.range_claims import Overlap
 
@@ -75,17 +75,20 @@ class FrontierPartition:
             return
         feed = self._app.follower.view[feed_id]
         publisher = self.publishers.get(feed_id)
-        live = feed.definition is not None and feed.status in _LIVE
+        here = feed.runs_on(Engine.WORKERS)
+        live = here and feed.status in _LIVE
         if publisher is not None and (not live or publisher.definition != feed.definition):
             self._leave(self._routes.end(feed_id))
             publisher = None
         if live and publisher is None:
             self._begin(feed_id)
-        elif not live and feed.status is not FeedState.PENDING:
+        elif not live and (feed.status is not FeedState.PENDING or (feed.defined and not here)):
             self._routes.forget(feed_id)
 
     def _is_unknown(self, feed_id: FeedId) -> bool:
-        return self._app.follower.view[feed_id].current_state is None
+        """Whether the feed may begin here, and nothing is known of it yet."""
+        feed = self._app.follower.view[feed_id]
+        return feed.current_state is None and (feed.defined is None or feed.runs_on(Engine.WORKERS))
 
     def _begin(self, feed_id: FeedId) -> None:
         feed = self._app.follower.view[feed_id]

@@ -26,8 +26,9 @@ from app.intake import Intake
 from app.shell import Shell
 from app.transaction import TransactionalProducer
 from tidegate.changefeed.control import Register, Removed, control_key, read_ack
-from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.feed import Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.registration import (
     Acknowledgements,
     Announce,
@@ -35,9 +36,13 @@ from tidegate.changefeed.registration import (
     Settled,
     Step,
     Store,
+    TakeOver,
+    epoch_before,
     failed,
+    leave,
     next_step,
 )
+from tidegate.changefeed.takeover import takeover
 from tidegate.client.output_topics import check_sink, check_topics, former_owner, wanted_topics
 from tidegate.client.transaction import Record
 from tidegate.errors import FeedError, RetryError, StateError
@@ -133,16 +138,25 @@ class JobsOwner:
         feed = self._app.follower.view[feed_id]
         if feed.definition is None:
             return
-        acks = self._acknowledgements(feed_id, feed.definition.epoch)
         try:
-            step = next_step(feed, acks.by_partition(), self._app.runtime.topology.partitions)
+            step = self._next_step(feed, feed.definition)
         except StateError as error:
             _log.error("a feed is stuck", feed=feed_id, cause=str(error))
             return
         await self._do(feed.definition, step)
 
+    def _next_step(self, feed: FeedView, definition: FeedDefinition) -> Step:
+        former = self._acknowledgements(definition.id, epoch_before(definition)).by_partition()
+        partitions = self._app.runtime.topology.partitions
+        if not feed.runs_on(Engine.WORKERS):
+            return leave(feed, former, partitions)
+        acks = self._acknowledgements(definition.id, definition.epoch).by_partition()
+        return next_step(feed, acks, partitions, former)
+
     async def _do(self, definition: FeedDefinition, step: Step) -> None:
         match step:
+            case TakeOver():
+                await self._take_over(definition)
             case Announce(message=Register()) | Prepare() if fault := self._fault(definition):
                 await self._store(failed(definition, fault))
             case Prepare() if self._sinks.cluster_of(definition) is None:
@@ -161,6 +175,24 @@ class JobsOwner:
                 await self._store(record)
             case Settled():
                 self._announced.pop(definition.id, None)
+
+    async def _take_over(self, definition: FeedDefinition) -> None:
+        """Steps H2 and H3 of docs/hand-over.md."""
+        app = self._app
+        fence = TransactionalProducer(
+            app.settings, f"{app.settings.app_id}-feed-{definition.id}", app.runtime.machine
+        )
+        await self._in_thread(fence.open)
+        await self._in_thread(fence.close)
+        if not await app.follower.read_to_end(self._closing):
+            return
+        feed = app.follower.view[definition.id]
+        if feed.defined == definition:  # else it was moved on, or taken over, meanwhile
+            taken = takeover(definition, feed.state, feed.progress, feed.takeover)
+            await self._commit([Record(app.topic_names.jobs, 0, taken.key, taken.to_bytes())])
+            _log.info("feed taken over", id=definition.id, high_water=str(taken.high_water))
+            await app.follower.read_to_end(self._closing)
+        self._look_at(definition.id)
 
     def _fault(self, definition: FeedDefinition) -> str:
         """Why the feed cannot be, or nothing.
@@ -211,8 +243,8 @@ class JobsOwner:
         return verdict
 
     def _live(self) -> list[FeedDefinition]:
-        feeds = (feed for _, feed in self._app.follower.view.feeds() if feed.status in _LIVE)
-        return [feed.definition for feed in feeds if feed.definition is not None]
+        feeds = (feed for _, feed in self._app.follower.view.feeds() if feed.runs_on(Engine.WORKERS))
+        return [feed.definition for feed in feeds if feed.definition is not None and feed.status in _LIVE]
 
     def _forgotten(self, definition: FeedDefinition) -> bool:
         acks = self._acknowledgements(definition.id, definition.epoch).by_partition()

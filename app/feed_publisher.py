@@ -37,7 +37,7 @@ from tidegate.changefeed.job_records import ProgressRecord, SpansRecord, StateRe
 from tidegate.changefeed.span_progress import SpanProgress
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import GivenUpError, Record
-from tidegate.errors import RetryError
+from tidegate.errors import DeliveryError, RetryError
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionReport
 from tidegate.spans import Span
@@ -151,18 +151,37 @@ class FeedPublisher:
         await self._in_thread(self._producer.close)
 
     async def _publish(self) -> None:
+        try:
+            await self._publish_epoch()
+        except DeliveryError as error:
+            await self._follower.read_to_end(self._closing)
+            if not self._is_overtaken:
+                raise
+            _log.info("the feed is another engine's", feed=self.definition.id, cause=str(error))
+
+    async def _publish_epoch(self) -> None:
         await self._in_thread(self._producer.open)
         if not await self._follower.read_to_end(self._closing):  # what the fenced predecessor persisted
             return
+        if self._is_overtaken:
+            return
         frontier = self._begin()
         preparing = guarded_task(self._prepare(), f"markers of {self.definition.id}")
-        while not self._closing.is_set():
-            self._news.clear()  # before looking: what comes meanwhile sets it again
-            await self._advance(frontier)
-            await self._wait(frontier)
-        preparing.cancel()
+        try:
+            while not self._closing.is_set():
+                self._news.clear()  # before looking: what comes meanwhile sets it again
+                await self._advance(frontier)
+                await self._wait(frontier)
+        finally:
+            preparing.cancel()
         if self._beside is not None:
             await self._beside
+
+    @property
+    def _is_overtaken(self) -> bool:
+        """Whether another engine has the feed: what it needs of this one is read, and nothing may follow."""
+        epoch = self._follower.view[self.definition.id].epoch
+        return epoch is not None and epoch > self.definition.epoch
 
     async def _prepare(self) -> None:
         """Beside the progress, which does not wait for it."""

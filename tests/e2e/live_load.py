@@ -29,6 +29,7 @@ from tidegate.verify import AuditOptions, AuditReport, ExpectedVersion, TopicRec
 PARTITIONS: Final = 3
 _ROWS_PER_S: Final = 1_000
 _LOOK_AGAIN_S: Final = 0.1
+_BEGINS_S: Final = 180.0  # Spark takes most of a minute to start on a machine that has much else to do
 
 
 class LiveLoad:
@@ -114,7 +115,7 @@ class LiveLoad:
 
     def follow_feed(self) -> None:
         """Wait until the feed runs, and follow its topics."""
-        view = self.jobs.wait(self._known_id, 60)
+        view = self.jobs.wait(self._known_id, _BEGINS_S)
         assert view.status is FeedState.RUNNING, view
         feed = FeedTopics.of(self._known_id, view)
         records = tail_topics(self._connection, feed.topics, TailFrom.BEGINNING, follow=True)

@@ -48,6 +48,13 @@ class FeedState(enum.Enum):
     """Stopped for good by a user (CockroachDB: canceled)."""
 
 
+class Engine(enum.Enum):
+    """Who runs a feed. It has one at a time, and is moved to the other by a new epoch (docs/hand-over.md)."""
+
+    WORKERS = "workers"
+    SPARK = "spark"
+
+
 #: Nothing more comes of a feed in one of these, and its topics are free once every log partition forgot it.
 ENDED: Final = frozenset({FeedState.SUCCEEDED, FeedState.FAILED, FeedState.DROPPED})
 
@@ -100,6 +107,7 @@ class FeedDefinition:
     tables: tuple[TableName, ...]
     options: FeedOptions
     created_ns: int
+    engine: Engine = Engine.WORKERS
 
     def to_json(self) -> dict[str, Any]:
         """The stored form."""
@@ -111,6 +119,7 @@ class FeedDefinition:
             "tables": [table.to_json() for table in self.tables],
             "options": self.options.to_json(),
             "created_ns": self.created_ns,
+            "engine": self.engine.value,
         }
 
     @classmethod
@@ -124,6 +133,7 @@ class FeedDefinition:
             tables=tuple(TableName.from_json(table) for table in stored["tables"]),
             options=FeedOptions.from_json(stored["options"]),
             created_ns=stored["created_ns"],
+            engine=Engine(stored.get("engine", Engine.WORKERS.value)),
         )
 
 

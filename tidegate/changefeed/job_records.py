@@ -10,6 +10,10 @@ overwrite another's news:
 | state | jobs agent | pending ... failed, the start, the resolved targets, the error or what it waits for |
 | progress | frontier agent | the high-water, and the log positions that belong to it |
 | spans | frontier agent | which spans are far above the high-water; its loss costs time only |
+| takeover | jobs agent | where a feed that was moved to this engine goes on (docs/hand-over.md) |
+
+What engines write is of one epoch of the feed, and from the second one on the key ends with ``/<epoch>``:
+an engine that a feed was moved away from may still write for a moment, and overwrites nothing of the next.
 
 The topic is compacted: the last record of a key counts, and a record without a value takes its part away.
 """
@@ -17,12 +21,20 @@ The topic is compacted: the last record of a key counts, and a record without a 
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed import stored_json
-from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedState, FeedTarget
+from tidegate.changefeed.feed import (
+    FIRST_EPOCH,
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+    FeedState,
+    FeedTarget,
+)
 from tidegate.changefeed.span_progress import SpanProgress
 from tidegate.errors import StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
@@ -37,9 +49,11 @@ class Part(enum.Enum):
     STATE = "state"
     PROGRESS = "progress"
     SPANS = "spans"
+    TAKEOVER = "takeover"
 
 
 _PARTS: Final = {part.value: part for part in Part}
+_KEY: Final = re.compile(rf"(?P<feed>[^/]+)/(?P<part>{'|'.join(_PARTS)})(?:/(?P<epoch>[1-9][0-9]*))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +112,7 @@ class StateRecord:
     @property
     def key(self) -> bytes:
         """The record's key."""
-        return record_key(self.feed_id, Part.STATE)
+        return record_key(self.feed_id, Part.STATE, self.epoch)
 
     def to_bytes(self) -> bytes:
         """The record's value."""
@@ -131,7 +145,7 @@ class ProgressRecord:
     @property
     def key(self) -> bytes:
         """The record's key."""
-        return record_key(self.feed_id, Part.PROGRESS)
+        return record_key(self.feed_id, Part.PROGRESS, self.epoch)
 
     def to_bytes(self) -> bytes:
         """The record's value."""
@@ -159,7 +173,7 @@ class SpansRecord:
     @property
     def key(self) -> bytes:
         """The record's key."""
-        return record_key(self.feed_id, Part.SPANS)
+        return record_key(self.feed_id, Part.SPANS, self.epoch)
 
     def to_bytes(self) -> bytes:
         """The record's value."""
@@ -171,28 +185,67 @@ class SpansRecord:
         return stored_json.dump(Part.SPANS.value, body)
 
 
-JobRecord: TypeAlias = DefinitionRecord | DropRecord | StateRecord | ProgressRecord | SpansRecord
+@dataclass(frozen=True, slots=True)
+class TakeoverRecord:
+    """What an epoch takes over from those before it, which ran on other engines.
+
+    Every row at or below ``high_water`` is on the feed's topics, acknowledged; ``None`` where nothing is
+    known to be. ``start`` and ``targets`` are those that the feed began with, on the cluster
+    ``sink_cluster``; without a start it has not begun yet.
+    """
+
+    feed_id: FeedId
+    epoch: FeedEpoch
+    start: Timestamp | None = None
+    high_water: ResolvedTimestamp | None = None
+    targets: tuple[FeedTarget, ...] = ()
+    sink_cluster: str = ""
+
+    @property
+    def key(self) -> bytes:
+        """The record's key."""
+        return record_key(self.feed_id, Part.TAKEOVER, self.epoch)
+
+    def to_bytes(self) -> bytes:
+        """The record's value."""
+        body = {
+            "feed_id": self.feed_id,
+            "epoch": self.epoch,
+            "start": None if self.start is None else self.start.decimal(),
+            "high_water": None if self.high_water is None else self.high_water.decimal(),
+            "targets": [target.to_json() for target in self.targets],
+            "sink_cluster": self.sink_cluster,
+        }
+        return stored_json.dump(Part.TAKEOVER.value, body)
 
 
-def record_key(feed_id: FeedId, part: Part) -> bytes:
-    """The key of one part of a feed."""
-    return f"{feed_id}/{part.value}".encode()
+JobRecord: TypeAlias = (
+    DefinitionRecord | DropRecord | StateRecord | ProgressRecord | SpansRecord | TakeoverRecord
+)
 
 
-def parse_key(key: bytes) -> tuple[FeedId, Part]:
-    """The feed and the part of a key. Raises ``StateError`` for any other text."""
-    feed_id, _, part = key.decode("utf-8", "replace").partition("/")
-    if not feed_id or part not in _PARTS:
+def record_key(feed_id: FeedId, part: Part, epoch: FeedEpoch = FIRST_EPOCH) -> bytes:
+    """The key of one part of a feed, in one of its epochs."""
+    suffix = f"/{epoch}" if epoch > FIRST_EPOCH else ""
+    return f"{feed_id}/{part.value}{suffix}".encode()
+
+
+def parse_key(key: bytes) -> tuple[FeedId, Part, FeedEpoch]:
+    """The feed, the part and the epoch of a key. Raises ``StateError`` for any other text."""
+    parsed = _KEY.fullmatch(key.decode("utf-8", "replace"))
+    if parsed is None:
         raise StateError(
-            f"a record of the jobs topic has the key {key!r}; this tidegate knows <feed id>/<part>, and the "
-            f"parts {', '.join(_PARTS)}: upgrade this process, or remove the record"
+            f"a record of the jobs topic has the key {key!r}; this tidegate knows <feed id>/<part> with an "
+            f"epoch behind it or none, and the parts {', '.join(_PARTS)}: upgrade this process, or remove "
+            "the record"
         )
-    return FeedId(feed_id), _PARTS[part]
+    epoch = FIRST_EPOCH if parsed["epoch"] is None else FeedEpoch(int(parsed["epoch"]))
+    return FeedId(parsed["feed"]), _PARTS[parsed["part"]], epoch
 
 
 def read_job_record(key: bytes, value: bytes) -> JobRecord:
     """Read one record of the jobs topic. Raises ``StateError``."""
-    _, part = parse_key(key)
+    part = parse_key(key)[1]
     return stored_json.load(value, {part.value: _READERS[part]}, f"the job record {key.decode()}")
 
 
@@ -243,6 +296,18 @@ def _read_spans(stored: dict[str, Any]) -> JobRecord:
     )
 
 
+def _read_takeover(stored: dict[str, Any]) -> JobRecord:
+    start, high_water = stored["start"], stored["high_water"]
+    return TakeoverRecord(
+        feed_id=FeedId(stored["feed_id"]),
+        epoch=FeedEpoch(stored["epoch"]),
+        start=None if start is None else parse_decimal(start),
+        high_water=None if high_water is None else ResolvedTimestamp(parse_decimal(high_water)),
+        targets=tuple(FeedTarget.from_json(target) for target in stored["targets"]),
+        sink_cluster=stored["sink_cluster"],
+    )
+
+
 def _read_span(start: str, end: str, at: str) -> SpanProgress:
     span = Span(bytes.fromhex(start), bytes.fromhex(end))
     span.validate()
@@ -255,4 +320,5 @@ _READERS: Final = {
     Part.STATE: _read_state,
     Part.PROGRESS: _read_progress,
     Part.SPANS: _read_spans,
+    Part.TAKEOVER: _read_takeover,
 }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
-from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.feed import Engine, FeedDefinition, FeedEpoch, FeedId, FeedState, FeedTarget
 from tidegate.changefeed.job_records import (
     DefinitionRecord,
     DropRecord,
@@ -15,22 +15,46 @@ from tidegate.changefeed.job_records import (
     ProgressRecord,
     SpansRecord,
     StateRecord,
+    TakeoverRecord,
     parse_key,
     read_job_record,
 )
 from tidegate.changefeed.span_progress import SpanProgress
+from tidegate.changefeed.takeover import resumed
 from tidegate.hlc import ResolvedTimestamp
+
+#: What engines write of one epoch of a feed.
+OfEpoch: TypeAlias = StateRecord | ProgressRecord | SpansRecord | TakeoverRecord
 
 
 @dataclass(frozen=True, slots=True)
 class FeedView:
-    """One feed as its records tell it. A part that nobody wrote yet is ``None``."""
+    """One feed as its records tell it. A part that nobody wrote yet is ``None``.
 
-    definition: FeedDefinition | None = None
+    Of parts that engines write, those of the latest epoch count.
+    """
+
+    defined: FeedDefinition | None = None
     drop: DropRecord | None = None
     state: StateRecord | None = None
     progress: ProgressRecord | None = None
     spans: SpansRecord | None = None
+    takeover: TakeoverRecord | None = None
+
+    @property
+    def definition(self) -> FeedDefinition | None:
+        """The definition that is in force: of a feed that was moved it says where that goes on."""
+        defined, taken = self.defined, self.current_takeover
+        return defined if defined is None or taken is None else resumed(defined, taken)
+
+    def runs_on(self, engine: Engine) -> bool:
+        """Whether the feed is this engine's: nobody else has anything to do for it."""
+        return self.defined is not None and self.defined.engine is engine
+
+    @property
+    def epoch(self) -> FeedEpoch | None:
+        """Of the definition."""
+        return None if self.defined is None else self.defined.epoch
 
     @property
     def status(self) -> FeedState:
@@ -43,23 +67,40 @@ class FeedView:
     @property
     def current_state(self) -> StateRecord | None:
         """The state record, when it is of the definition's epoch."""
-        if self.state is None or self.definition is None or self.state.epoch != self.definition.epoch:
+        if self.state is None or self.state.epoch != self.epoch:
             return None
         return self.state
 
     @property
     def high_water(self) -> ResolvedTimestamp | None:
-        """The persisted frontier, when it is of the definition's epoch."""
+        """The persisted frontier of the definition's epoch, or what that took over."""
         progress = self.progress
-        if progress is None or self.definition is None or progress.epoch != self.definition.epoch:
-            return None
+        if progress is None or progress.epoch != self.epoch:
+            return None if self.current_takeover is None else self.current_takeover.high_water
         return progress.high_water
+
+    @property
+    def current_takeover(self) -> TakeoverRecord | None:
+        """What the definition's epoch took over; ``None`` for a first one, and before it has."""
+        if self.takeover is None or self.takeover.epoch != self.epoch:
+            return None
+        return self.takeover
+
+    @property
+    def targets(self) -> tuple[FeedTarget, ...]:
+        """The targets that the feed has, whatever its epoch is doing; none before it has begun."""
+        state = self.current_state
+        if state is not None and state.targets:
+            return state.targets
+        if self.takeover is not None and self.takeover.targets:
+            return self.takeover.targets
+        return () if self.state is None else self.state.targets
 
     @property
     def ahead(self) -> tuple[SpanProgress, ...]:
         """The spans that are persisted above the high-water, when they are of the definition's epoch."""
         spans = self.spans
-        if spans is None or self.definition is None or spans.epoch != self.definition.epoch:
+        if spans is None or spans.epoch != self.epoch:
             return ()
         return spans.spans
 
@@ -75,9 +116,9 @@ class JobsView:
 
     def apply(self, key: bytes, value: bytes | None) -> FeedId:
         """Take in one record and return its feed. Raises ``StateError``; the view then stays as it was."""
-        feed_id, part = parse_key(key)
+        feed_id, part, epoch = parse_key(key)
         view = self[feed_id]
-        view = _without(view, part) if value is None else _with(view, read_job_record(key, value))
+        view = _without(view, part, epoch) if value is None else _with(view, read_job_record(key, value))
         if view == _NOTHING:
             self._feeds.pop(feed_id, None)
         else:
@@ -96,26 +137,38 @@ class JobsView:
 def _with(view: FeedView, record: JobRecord) -> FeedView:
     match record:
         case DefinitionRecord(definition):
-            return replace(view, definition=definition)
+            return replace(view, defined=definition)
         case DropRecord():
             return replace(view, drop=record)
         case StateRecord():
-            return replace(view, state=record)
+            return view if _is_old(record, view.state) else replace(view, state=record)
         case ProgressRecord():
-            return replace(view, progress=record)
+            return view if _is_old(record, view.progress) else replace(view, progress=record)
         case SpansRecord():
-            return replace(view, spans=record)
+            return view if _is_old(record, view.spans) else replace(view, spans=record)
+        case TakeoverRecord():
+            return view if _is_old(record, view.takeover) else replace(view, takeover=record)
 
 
-def _without(view: FeedView, part: Part) -> FeedView:
+def _is_old(record: OfEpoch, known: OfEpoch | None) -> bool:
+    return known is not None and record.epoch < known.epoch
+
+
+def _without(view: FeedView, part: Part, epoch: FeedEpoch) -> FeedView:
     match part:
         case Part.DEFINITION:
-            return replace(view, definition=None)
+            return replace(view, defined=None)
         case Part.DROP:
             return replace(view, drop=None)
         case Part.STATE:
-            return replace(view, state=None)
+            return view if _is_other(view.state, epoch) else replace(view, state=None)
         case Part.PROGRESS:
-            return replace(view, progress=None)
+            return view if _is_other(view.progress, epoch) else replace(view, progress=None)
         case Part.SPANS:
-            return replace(view, spans=None)
+            return view if _is_other(view.spans, epoch) else replace(view, spans=None)
+        case Part.TAKEOVER:
+            return view if _is_other(view.takeover, epoch) else replace(view, takeover=None)
+
+
+def _is_other(known: OfEpoch | None, epoch: FeedEpoch) -> bool:
+    return known is None or known.epoch != epoch

@@ -18,13 +18,17 @@ repeated and reordered acknowledgements change nothing that was decided.
 5. A feed that is an initial scan only has succeeded when its progress has come to S: ``Store`` that.
 
 A failure at any step is stored, and the partitions are told to forget the feed; so is a drop, and a success.
+
+A later epoch begins on an engine that the feed was moved to (docs/hand-over.md). ``TakeOver`` comes before
+step 1; then the partitions forget what they may have of earlier epochs. The engine that the feed was moved
+away from has its partitions forget it (``leave``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tidegate.changefeed.control import (
     Ack,
@@ -38,7 +42,16 @@ from tidegate.changefeed.control import (
     Remove,
     Removed,
 )
-from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedEpoch, FeedState, FeedTarget, TableName
+from tidegate.changefeed.feed import (
+    ENDED,
+    FIRST_EPOCH,
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+    FeedState,
+    FeedTarget,
+    TableName,
+)
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import InitialScan
@@ -61,12 +74,14 @@ class Announce:
 class Prepare:
     """Create the output topics, then store ``starting_state`` of this and the targets.
 
-    ``tables`` are the definition's, in its order; ``positions`` are log offsets by log partition.
+    ``tables`` are the definition's, in its order; ``positions`` are log offsets by log partition. A feed that
+    was taken over has ``targets`` already: it keeps them, and ``tables`` are none.
     """
 
     start: Timestamp
     tables: tuple[KnownTable, ...]
     positions: Mapping[int, int]
+    targets: tuple[FeedTarget, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +96,15 @@ class Settled:
     """Nothing to do until a new record or acknowledgement comes."""
 
 
-Step: TypeAlias = Announce | Prepare | Store | Settled
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Fence whoever ran the feed, read all that it has left, store ``takeover(...)``, and look again."""
+
+
+Step: TypeAlias = Announce | Prepare | Store | Settled | TakeOver
+#: What each log partition has answered last about one epoch of a feed.
+Answers: TypeAlias = Mapping[int, Ack]
+_NONE: Final[Answers] = {}
 
 
 class Acknowledgements:
@@ -124,27 +147,44 @@ def _rank(ack: Ack) -> int:
             return 3
 
 
-def next_step(feed: FeedView, acks: Mapping[int, Ack], partition_count: int) -> Step:
-    """What to do next about a feed, given the acknowledgements of its definition's epoch.
+def next_step(feed: FeedView, acks: Answers, partition_count: int, former: Answers = _NONE) -> Step:
+    """What to do next about a feed of this engine, given the acknowledgements of its definition's epoch.
 
-    Raises ``StateError`` for a stored state that no step can have left.
+    ``former`` are those of the epoch before. Raises ``StateError`` for a stored state that no step can have
+    left.
     """
     definition, stored = feed.definition, feed.current_state
     if definition is None:
         return Settled()
     if feed.drop is not None:
-        return _ending(definition, stored, FeedState.DROPPED, acks, partition_count)
+        return _ending(feed, definition, FeedState.DROPPED, acks, partition_count)
     if stored is not None and stored.state in ENDED:
-        return _ending(definition, stored, stored.state, acks, partition_count)
-    if _scan_was_all(definition, stored, feed.high_water):
-        return _ending(definition, stored, FeedState.SUCCEEDED, acks, partition_count)
+        return _ending(feed, definition, stored.state, acks, partition_count)
+    if _scan_was_all(feed, definition):
+        return _ending(feed, definition, FeedState.SUCCEEDED, acks, partition_count)
     failed = [ack for _, ack in sorted(acks.items()) if isinstance(ack, Failed)]
     if failed:
         reason = f"log partition {failed[0].partition}: {failed[0].reason}"
-        return _ending(definition, stored, FeedState.FAILED, acks, partition_count, reason)
+        return _ending(feed, definition, FeedState.FAILED, acks, partition_count, reason)
     if stored is None or stored.state is FeedState.PENDING:
-        return _before_start(definition, acks, partition_count)
+        return _before_start(feed, definition, acks, partition_count, former)
     return _after_start(definition, stored, acks, partition_count)
+
+
+def leave(feed: FeedView, acks: Answers, partition_count: int) -> Announce | Settled:
+    """What to do about a feed that is another engine's now.
+
+    ``acks`` are of the epoch before its own, for what is told and answered about that one is the other's. Of
+    a feed in its first epoch nobody has heard here.
+    """
+    if feed.defined is None or feed.defined.epoch == FIRST_EPOCH:
+        return Settled()
+    return _forget(feed.defined.id, epoch_before(feed.defined), acks, range(partition_count))
+
+
+def epoch_before(definition: FeedDefinition) -> FeedEpoch:
+    """The epoch that the definition's follows; 0 before the first."""
+    return FeedEpoch(definition.epoch - 1)
 
 
 def starting_state(
@@ -167,21 +207,33 @@ def failed(definition: FeedDefinition, reason: str) -> StateRecord:
     return StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=reason)
 
 
-def _before_start(definition: FeedDefinition, acks: Mapping[int, Ack], partition_count: int) -> Step:
+def _before_start(
+    feed: FeedView, definition: FeedDefinition, acks: Answers, partition_count: int, former: Answers
+) -> Step:
+    if definition.epoch > FIRST_EPOCH:
+        if feed.current_takeover is None:
+            return TakeOver()
+        step = _forget(definition.id, epoch_before(definition), former, range(partition_count))
+        if isinstance(step, Announce):
+            return step
     registered = {number: ack for number, ack in acks.items() if isinstance(ack, Registered)}
     missing = tuple(number for number in range(partition_count) if number not in registered)
     if missing:
         return Announce(Register(definition), missing)
+    cursor = definition.options.cursor
+    prepare = Prepare(
+        start=max(ack.highest for ack in registered.values()) if cursor is None else cursor,
+        tables=(),
+        positions={number: registered[number].position for number in range(partition_count)},
+        targets=feed.targets,
+    )
+    if prepare.targets:
+        return prepare
     known = _known_ids(registered.values())
     fault = _table_fault(definition, known)
     if fault:
-        return Store(StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=fault))
-    cursor = definition.options.cursor
-    return Prepare(
-        start=max(ack.highest for ack in registered.values()) if cursor is None else cursor,
-        tables=tuple(KnownTable(table, min(known[table])) for table in definition.tables),
-        positions={number: registered[number].position for number in range(partition_count)},
-    )
+        return Store(failed(definition, fault))
+    return replace(prepare, tables=tuple(KnownTable(table, min(known[table])) for table in definition.tables))
 
 
 def _known_ids(answers: Iterable[Registered]) -> dict[TableName, set[int]]:
@@ -211,7 +263,7 @@ def _table_fault(definition: FeedDefinition, known: Mapping[TableName, set[int]]
 
 
 def _after_start(
-    definition: FeedDefinition, stored: StateRecord, acks: Mapping[int, Ack], partition_count: int
+    definition: FeedDefinition, stored: StateRecord, acks: Answers, partition_count: int
 ) -> Step:
     if stored.start is None:
         raise StateError(
@@ -226,20 +278,19 @@ def _after_start(
     return Settled()
 
 
-def _scan_was_all(
-    definition: FeedDefinition, stored: StateRecord | None, high_water: Timestamp | None
-) -> bool:
+def _scan_was_all(feed: FeedView, definition: FeedDefinition) -> bool:
     """Whether the feed is a scan that is done. A partition that fails after that takes nothing from it."""
-    if definition.options.initial_scan is not InitialScan.ONLY or stored is None or stored.start is None:
+    begun = feed.current_state or feed.current_takeover
+    if definition.options.initial_scan is not InitialScan.ONLY or begun is None or begun.start is None:
         return False
-    return high_water is not None and high_water >= stored.start
+    return feed.high_water is not None and feed.high_water >= begun.start
 
 
 def _ending(
+    feed: FeedView,
     definition: FeedDefinition,
-    stored: StateRecord | None,
     state: FeedState,
-    acks: Mapping[int, Ack],
+    acks: Answers,
     partition_count: int,
     error: str = "",
 ) -> Step:
@@ -248,12 +299,19 @@ def _ending(
     Once it had targets each partition may know of it, whatever is left of the answers; its topics are free
     for another feed when all have answered.
     """
+    stored = feed.current_state
     known = stored or StateRecord(definition.id, definition.epoch, state)
     if known.state is FeedState.PENDING:
         known = replace(known, error="")  # what it waited for is no reason of its end
-    record = replace(known, state=state, error=error or known.error)
+    record = replace(known, state=state, targets=feed.targets, error=error or known.error)
     if record != stored:
         return Store(record)
-    asked = range(partition_count) if record.targets else sorted(acks)
+    return _forget(
+        definition.id, definition.epoch, acks, range(partition_count) if record.targets else sorted(acks)
+    )
+
+
+def _forget(feed_id: FeedId, epoch: FeedEpoch, acks: Answers, asked: Iterable[int]) -> Announce | Settled:
+    """Have these partitions forget the feed up to and with the epoch, unless they have answered that."""
     holding = tuple(number for number in asked if not isinstance(acks.get(number), Removed))
-    return Announce(Remove(definition.id, definition.epoch), holding) if holding else Settled()
+    return Announce(Remove(feed_id, epoch), holding) if holding else Settled()

@@ -18,6 +18,7 @@ from tidegate.changefeed.control import (
 )
 from tidegate.changefeed.feed import (
     FIRST_EPOCH,
+    Engine,
     FeedDefinition,
     FeedEpoch,
     FeedId,
@@ -32,6 +33,7 @@ from tidegate.changefeed.job_records import (
     ProgressRecord,
     SpansRecord,
     StateRecord,
+    TakeoverRecord,
 )
 from tidegate.changefeed.options import Envelope, FeedOptions, Format, InitialScan, VirtualColumns
 from tidegate.hlc import MAX_LOGICAL, ResolvedTimestamp, Timestamp
@@ -90,6 +92,7 @@ definitions = st.builds(
     tables=st.lists(table_names, max_size=3).map(tuple),
     options=options,
     created_ns=st.integers(0, 2**62),
+    engine=st.sampled_from(Engine),
 )
 spans = st.builds(Span, st.binary(max_size=4), st.binary(max_size=4))
 targets = st.lists(
@@ -117,6 +120,15 @@ job_records: st.SearchStrategy[JobRecord] = st.one_of(
         st.text(),
     ),
     st.builds(ProgressRecord, feed_ids, epochs, timestamps.map(ResolvedTimestamp), positions),
+    st.builds(
+        TakeoverRecord,
+        feed_ids,
+        epochs,
+        st.none() | timestamps,
+        st.none() | timestamps.map(ResolvedTimestamp),
+        targets,
+        st.text(),
+    ),
     st.builds(
         SpansRecord,
         feed_ids,

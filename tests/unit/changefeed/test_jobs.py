@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.changefeed.feeds import DEFINITION, FEED, TARGET, job_records
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.job_records import (
     DefinitionRecord,
     DropRecord,
@@ -18,6 +18,7 @@ from tidegate.changefeed.job_records import (
     ProgressRecord,
     SpansRecord,
     StateRecord,
+    TakeoverRecord,
     read_job_record,
 )
 from tidegate.changefeed.jobs import FeedView, JobsView
@@ -34,6 +35,66 @@ GOLDEN = [
     (
         DefinitionRecord(DEFINITION),
         b"0001-orders/definition",
+        b'{"v":4,"kind":"definition","definition":{"id":"0001-orders","epoch":1,'
+        b'"description":"CREATE CHANGEFEED FOR TABLE orders INTO '
+        b"'kafka://k:9092?sasl_password=redacted'\","
+        b'"sink_uri":"kafka://k:9092?sasl_password=hush","tables":[["defaultdb","public","orders"]],'
+        b'"options":{"format":"json","envelope":"wrapped","updated":true,"mvcc_timestamp":false,'
+        b'"resolved_interval_ns":10000000000,"topic_prefix":"","diff":false,"key_in_value":false,'
+        b'"topic_in_value":false,"full_table_name":false,"key_column":"","unordered":false,'
+        b'"headers_json_column_name":"","connect_schema":false,"resolved_topic":"","avro_schema_prefix":"",'
+        b'"confluent_schema_registry":"","virtual_columns":"omitted",'
+        b'"encode_json_value_null_as_object":false,"extra_headers":"",'
+        b'"enriched_properties":"","initial_scan":"no","cursor":null},"created_ns":1700000000000000000,"engine":"workers"}}',
+    ),
+    (
+        DropRecord(FEED, 12),
+        b"0001-orders/drop",
+        b'{"v":4,"kind":"drop","feed_id":"0001-orders","requested_ns":12}',
+    ),
+    (
+        replace(STATE, start=None, targets=(), positions={}, sink_cluster="q1Sh-9_ISia_zwGINzRvyQ"),
+        b"0001-orders/state",
+        b'{"v":4,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":null,'
+        b'"targets":[],"positions":{},"error":"","sink_cluster":"q1Sh-9_ISia_zwGINzRvyQ"}',
+    ),
+    (
+        STATE,
+        b"0001-orders/state",
+        b'{"v":4,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":"7.0000000001",'
+        b'"targets":[{"table":["defaultdb","public","orders"],"table_id":104,"topic":"orders",'
+        b'"partitions":3,"spans":[["f0","f1"]]}],"positions":{"0":3,"1":5},"error":""}',
+    ),
+    (
+        PROGRESS,
+        b"0001-orders/progress",
+        b'{"v":4,"kind":"progress","feed_id":"0001-orders","epoch":1,"high_water":"9.0000000000",'
+        b'"positions":{"0":4,"1":6}}',
+    ),
+    (
+        SPANS,
+        b"0001-orders/spans",
+        b'{"v":4,"kind":"spans","feed_id":"0001-orders","epoch":1,"spans":[["f0","f089","12.0000000000"]]}',
+    ),
+    (
+        TakeoverRecord(FEED, FeedEpoch(3), Timestamp(7), ResolvedTimestamp(Timestamp(9)), (TARGET,), "q1Sh"),
+        b"0001-orders/takeover/3",
+        b'{"v":4,"kind":"takeover","feed_id":"0001-orders","epoch":3,"start":"7.0000000000",'
+        b'"high_water":"9.0000000000","targets":[{"table":["defaultdb","public","orders"],"table_id":104,'
+        b'"topic":"orders","partitions":3,"spans":[["f0","f1"]]}],"sink_cluster":"q1Sh"}',
+    ),
+    (
+        replace(PROGRESS, epoch=FeedEpoch(12)),
+        b"0001-orders/progress/12",
+        b'{"v":4,"kind":"progress","feed_id":"0001-orders","epoch":12,"high_water":"9.0000000000",'
+        b'"positions":{"0":4,"1":6}}',
+    ),
+]
+#: The same as versions 3 and 2 wrote what has changed since, and version 1 all of it.
+OLD_GOLDEN = [
+    (
+        DefinitionRecord(DEFINITION),
+        b"0001-orders/definition",
         b'{"v":3,"kind":"definition","definition":{"id":"0001-orders","epoch":1,'
         b'"description":"CREATE CHANGEFEED FOR TABLE orders INTO '
         b"'kafka://k:9092?sasl_password=redacted'\","
@@ -46,38 +107,6 @@ GOLDEN = [
         b'"encode_json_value_null_as_object":false,"extra_headers":"",'
         b'"enriched_properties":"","initial_scan":"no","cursor":null},"created_ns":1700000000000000000}}',
     ),
-    (
-        DropRecord(FEED, 12),
-        b"0001-orders/drop",
-        b'{"v":3,"kind":"drop","feed_id":"0001-orders","requested_ns":12}',
-    ),
-    (
-        replace(STATE, start=None, targets=(), positions={}, sink_cluster="q1Sh-9_ISia_zwGINzRvyQ"),
-        b"0001-orders/state",
-        b'{"v":3,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":null,'
-        b'"targets":[],"positions":{},"error":"","sink_cluster":"q1Sh-9_ISia_zwGINzRvyQ"}',
-    ),
-    (
-        STATE,
-        b"0001-orders/state",
-        b'{"v":3,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":"7.0000000001",'
-        b'"targets":[{"table":["defaultdb","public","orders"],"table_id":104,"topic":"orders",'
-        b'"partitions":3,"spans":[["f0","f1"]]}],"positions":{"0":3,"1":5},"error":""}',
-    ),
-    (
-        PROGRESS,
-        b"0001-orders/progress",
-        b'{"v":3,"kind":"progress","feed_id":"0001-orders","epoch":1,"high_water":"9.0000000000",'
-        b'"positions":{"0":4,"1":6}}',
-    ),
-    (
-        SPANS,
-        b"0001-orders/spans",
-        b'{"v":3,"kind":"spans","feed_id":"0001-orders","epoch":1,"spans":[["f0","f089","12.0000000000"]]}',
-    ),
-]
-#: The same as version 2 wrote what has changed since, and version 1 all of it.
-OLD_GOLDEN = [
     (
         DefinitionRecord(DEFINITION),
         b"0001-orders/definition",
@@ -157,9 +186,9 @@ def test_a_value_that_is_no_record_of_its_key_is_refused(value: bytes) -> None:
         read_job_record(PROGRESS.key, value)
 
 
-@pytest.mark.parametrize("key", [b"", b"/state", b"0001", b"0001/wishes", b"\xff/state/x"])
+@pytest.mark.parametrize("key", [b"", b"/state", b"0001", b"0001/wishes", b"\xff/state/x", b"1/state/0"])
 def test_a_key_without_a_known_part_is_refused(key: bytes) -> None:
-    with pytest.raises(StateError, match="definition, drop, state, progress, spans"):
+    with pytest.raises(StateError, match="definition, drop, state, progress, spans, takeover"):
         JobsView().apply(key, b"{}")
 
 
@@ -185,6 +214,15 @@ def test_state_and_progress_of_another_epoch_do_not_count() -> None:
     view = folded(DefinitionRecord(DEFINITION), old_state, old_progress)[FEED]
     assert (view.status, view.current_state, view.high_water) == (FeedState.PENDING, None, None)
     assert folded(DefinitionRecord(DEFINITION), PROGRESS)[FEED].high_water == Timestamp(9)
+
+
+def test_what_a_former_engine_still_writes_takes_nothing_from_the_next_epoch() -> None:
+    moved = DefinitionRecord(replace(DEFINITION, epoch=FeedEpoch(2), engine=Engine.SPARK))
+    state, progress = replace(STATE, epoch=FeedEpoch(2)), replace(PROGRESS, epoch=FeedEpoch(2))
+    for former in (STATE, PROGRESS, SPANS):
+        view = folded(DefinitionRecord(DEFINITION), moved, state, progress, former)[FEED]
+        assert (view.status, view.high_water) == (FeedState.RUNNING, Timestamp(9))
+        assert view.runs_on(Engine.SPARK)
 
 
 def test_spans_of_another_epoch_do_not_count() -> None:
@@ -222,7 +260,7 @@ def test_a_record_without_value_takes_its_part_away_and_the_last_one_the_feed() 
     view = folded(DefinitionRecord(DEFINITION), DropRecord(FEED, 1), STATE, PROGRESS)
     for part in (b"drop", b"state", b"progress"):
         view.apply(FEED.encode() + b"/" + part, None)
-    assert view[FEED] == FeedView(definition=DEFINITION)
+    assert view[FEED] == FeedView(defined=DEFINITION)
     view.apply(FEED.encode() + b"/definition", None)
     assert list(view.feeds()) == []
 

@@ -40,13 +40,15 @@ from tidegate.changefeed.registration import (
     Settled,
     Step,
     Store,
+    TakeOver,
     next_step,
     starting_state,
 )
+from tidegate.changefeed.takeover import takeover
 from tidegate.errors import StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 
-PENDING = FeedView(definition=DEFINITION)
+PENDING = FeedView(defined=DEFINITION)
 SCAN_ONLY = replace(DEFINITION, options=replace(DEFINITION.options, initial_scan=InitialScan.ONLY))
 KNOWN = (KnownTable(ORDERS, 104),)
 
@@ -75,7 +77,7 @@ def test_the_start_is_the_highest_timestamp_that_any_partition_had_applied() -> 
 def test_the_start_is_the_cursor_below_and_above_what_partitions_had_applied(cursor: Timestamp) -> None:
     definition = replace(DEFINITION, options=replace(DEFINITION.options, cursor=cursor))
     acks = by_partition(registered(0, 5, 10), registered(1, 9, 20))
-    step = next_step(FeedView(definition=definition), acks, 2)
+    step = next_step(FeedView(defined=definition), acks, 2)
     assert step == Prepare(cursor, KNOWN, {0: 10, 1: 20})
 
 
@@ -83,11 +85,11 @@ def test_a_scan_reads_its_tables_as_of_the_highest_timestamp_that_was_applied_un
     None
 ):
     acks = by_partition(registered(0, 5), registered(1, 9))
-    step = next_step(FeedView(definition=SCAN_ONLY), acks, 2)
+    step = next_step(FeedView(defined=SCAN_ONLY), acks, 2)
     assert isinstance(step, Prepare)
     assert step.start == Timestamp(9)
     past = replace(SCAN_ONLY, options=replace(SCAN_ONLY.options, cursor=Timestamp(2)))
-    step = next_step(FeedView(definition=past), acks, 2)
+    step = next_step(FeedView(defined=past), acks, 2)
     assert isinstance(step, Prepare)
     assert step.start == Timestamp(2)
 
@@ -193,7 +195,7 @@ def test_a_drop_counts_before_a_success_and_after_it(state: FeedState) -> None:
 
 def test_a_feed_that_goes_on_after_its_scan_does_not_succeed() -> None:
     options = replace(DEFINITION.options, initial_scan=InitialScan.YES)
-    feed = replace(_scanning(Timestamp(99)), definition=replace(DEFINITION, options=options))
+    feed = replace(_scanning(Timestamp(99)), defined=replace(DEFINITION, options=options))
     assert next_step(feed, ACTIVE, 2) == Settled()
 
 
@@ -264,11 +266,19 @@ def test_without_a_definition_there_is_nothing_to_do() -> None:
     assert next_step(FeedView(drop=DropRecord(FEED, 1)), {}, 2) == Settled()
 
 
-def test_a_new_epoch_starts_over() -> None:
-    old = StateRecord(FEED, FIRST_EPOCH, FeedState.RUNNING, Timestamp(9))
+def test_a_new_epoch_takes_over_and_is_registered_where_the_former_one_is_forgotten() -> None:
+    old = StateRecord(FEED, FIRST_EPOCH, FeedState.RUNNING, Timestamp(9), (TARGET,))
     second = replace(DEFINITION, epoch=FeedEpoch(2))
-    step = next_step(FeedView(definition=second, state=old), {}, 1)
-    assert step == Announce(Register(second), (0,))
+    feed = FeedView(defined=second, state=old)
+    assert next_step(feed, {}, 2) == TakeOver()
+    feed = replace(feed, takeover=takeover(second, old, None, None))
+    former = by_partition(Removed(FEED, FIRST_EPOCH, 1))
+    assert next_step(feed, {}, 2, former) == Announce(Remove(FEED, FIRST_EPOCH), (0,))
+    former = by_partition(*(Removed(FEED, FIRST_EPOCH, number) for number in range(2)))
+    resumed = replace(second, options=replace(second.options, cursor=Timestamp(9)))
+    assert next_step(feed, {}, 2, former) == Announce(Register(resumed), (0, 1))
+    answers = {number: Registered(FEED, FeedEpoch(2), number, 7, Timestamp(99), ()) for number in range(2)}
+    assert next_step(feed, answers, 2, former) == Prepare(Timestamp(9), (), {0: 7, 1: 7}, (TARGET,))
 
 
 def test_a_started_state_without_a_start_is_refused() -> None:
@@ -503,6 +513,6 @@ def test_a_feed_of_several_tables_resolves_them_in_the_order_of_the_definition()
     items = TableName("items")
     definition = replace(DEFINITION, tables=(ORDERS, items))
     tables = (KnownTable(items, 105), KnownTable(ORDERS, 104))
-    step = next_step(FeedView(definition=definition), by_partition(registered(0, 1, tables=tables)), 1)
+    step = next_step(FeedView(defined=definition), by_partition(registered(0, 1, tables=tables)), 1)
     assert isinstance(step, Prepare)
     assert [known.table for known in step.tables] == [ORDERS, items]

@@ -1,0 +1,316 @@
+"""A feed that moves between engines: nothing is left out, and no high-water falls (docs/hand-over.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.changefeed.feeds import DEFINITION, FEED, ORDERS, TARGET
+from tidegate.changefeed.control import Ack, Activate, Active, KnownTable, Register, Registered, Removed
+from tidegate.changefeed.feed import Engine, FeedDefinition, FeedEpoch, FeedState
+from tidegate.changefeed.job_records import (
+    DefinitionRecord,
+    DropRecord,
+    JobRecord,
+    ProgressRecord,
+    StateRecord,
+)
+from tidegate.changefeed.jobs import FeedView, JobsView
+from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.registration import (
+    Acknowledgements,
+    Announce,
+    Prepare,
+    Settled,
+    Store,
+    TakeOver,
+    epoch_before,
+    leave,
+    next_step,
+    starting_state,
+)
+from tidegate.changefeed.takeover import takeover
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+
+_PARTITIONS = 2
+_MOVED = FeedEpoch(2)
+_EVENTS = ["turn", "turn", "look", "advance", "advance", "crash", "move"]
+
+
+def view(records: Sequence[JobRecord]) -> FeedView:
+    jobs = JobsView()
+    for record in records:
+        jobs.apply(record.key, record.to_bytes())
+    return jobs[FEED]
+
+
+@dataclass
+class World:
+    """What is durable: the jobs topic, and who may write as the feed's producer."""
+
+    definition: FeedDefinition
+    jobs: list[JobRecord] = field(default_factory=list)
+    fence: int = 0
+    applied: int = 10
+
+    def __post_init__(self) -> None:
+        self.jobs.append(DefinitionRecord(self.definition))
+
+    def move(self) -> None:
+        """A client moves the feed to the other engine, once it has begun."""
+        feed = view(self.jobs)
+        defined = feed.defined
+        if defined is None or not feed.targets:
+            return
+        other = Engine.SPARK if defined.engine is Engine.WORKERS else Engine.WORKERS
+        moved = replace(defined, epoch=FeedEpoch(defined.epoch + 1), engine=other)
+        self.jobs.append(DefinitionRecord(moved))
+
+
+@dataclass(repr=False)
+class OneEngine:
+    """One engine: an agent that decides, partitions that answer, and a frontier that writes progress.
+
+    ``agent`` and ``frontier`` are what is under way, one step each time that somebody goes on with them; both
+    may be lost. ``jobs`` is what this engine has read of the jobs topic.
+    """
+
+    world: World
+    engine: Engine
+    seen: int = 0
+    jobs: JobsView = field(default_factory=JobsView)
+    acks: dict[FeedEpoch, Acknowledgements] = field(default_factory=dict)
+    held: FeedEpoch | None = None  # the epoch that the partitions have
+    start: Timestamp | None = None  # of the epoch that is active there
+    agent: Iterator[None] | None = None
+    frontier: Iterator[None] | None = None
+
+    def view(self) -> FeedView:
+        return self.jobs[FEED]
+
+    def read_to_end(self) -> None:
+        for record in self.world.jobs[self.seen :]:
+            self.jobs.apply(record.key, record.to_bytes())
+        self.seen = len(self.world.jobs)
+
+    def of(self, epoch: FeedEpoch) -> Acknowledgements:
+        return self.acks.setdefault(epoch, Acknowledgements(epoch))
+
+    def look(self) -> None:
+        """Go on with the decision that is under way, or begin one."""
+        self.agent = self.agent or self.decide()
+        if next(self.agent, "done") == "done":
+            self.agent = None
+
+    def turn(self, looks: int) -> None:
+        """Read what there is, and go on; what the other engine does meanwhile comes too late."""
+        for _ in range(looks):
+            self.read_to_end()
+            self.look()
+
+    def decide(self) -> Iterator[None]:
+        feed = self.view()
+        definition = feed.definition
+        if definition is None:
+            return
+        former = self.of(epoch_before(definition)).by_partition()
+        if not feed.runs_on(self.engine):
+            self.obey(leave(feed, former, _PARTITIONS))
+            return
+        step = next_step(feed, self.of(definition.epoch).by_partition(), _PARTITIONS, former)
+        if isinstance(step, TakeOver):
+            self.world.fence += 1
+            yield
+            self.read_to_end()
+            yield
+            feed = self.view()
+            if feed.defined == definition:
+                self.world.jobs.append(takeover(definition, feed.state, feed.progress, feed.takeover))
+        elif isinstance(step, Prepare):
+            yield
+            self.world.jobs.append(starting_state(definition, step, step.targets or (TARGET,)))
+        elif isinstance(step, Store):
+            yield
+            self.world.jobs.append(step.record)
+        else:
+            self.obey(step)
+
+    def obey(self, step: object) -> None:
+        """The partitions answer at once; that messages are lost and repeated is tried elsewhere."""
+        if not isinstance(step, Announce):
+            return
+        for number in step.partitions:
+            ack = self.answer(step, number)
+            self.of(ack.epoch).add(ack)
+
+    def answer(self, step: Announce, number: int) -> Ack:
+        match step.message:
+            case Register(definition):
+                assert self.held in (None, definition.epoch), "a former epoch is still here"
+                self.held = max(definition.epoch, self.held or definition.epoch)
+                high = Timestamp(self.world.applied)
+                known = (KnownTable(ORDERS, TARGET.table_id),)
+                return Registered(FEED, definition.epoch, number, 7, high, known)
+            case Activate(definition, start, _):
+                self.held, self.start = definition.epoch, start
+                return Active(FEED, definition.epoch, number)
+            case message:
+                if self.held is not None and self.held <= message.epoch:
+                    self.held = self.start = None
+                return Removed(FEED, message.epoch, number)
+
+    def advance(self, high: int) -> None:
+        """Go on with the frontier of the feed, or begin it; what it persists next is ``high`` at least."""
+        self.high = high
+        self.frontier = self.frontier or self.publish()
+        if next(self.frontier, "done") == "done":
+            self.frontier = None
+
+    def publish(self) -> Iterator[None]:
+        feed = self.view()
+        live = feed.status in (FeedState.STARTING, FeedState.RUNNING)
+        if not (live and feed.runs_on(self.engine)):
+            return
+        state = feed.current_state
+        assert state is not None
+        assert state.start is not None
+        self.world.fence += 1
+        mine = self.world.fence
+        yield
+        self.read_to_end()
+        yield
+        feed = self.view()
+        if feed.epoch != state.epoch:
+            return
+        persisted = feed.high_water or state.start
+        while self.world.fence == mine:
+            persisted = max(persisted, Timestamp(self.high))
+            progress = ProgressRecord(FEED, state.epoch, ResolvedTimestamp(persisted), {})
+            self.world.jobs.append(progress)
+            yield
+
+
+def highs(world: World) -> list[Timestamp]:
+    return [record.high_water for record in world.jobs if isinstance(record, ProgressRecord)]
+
+
+@given(st.data(), st.sampled_from([InitialScan.NO, InitialScan.YES]))
+def test_what_an_epoch_leaves_out_was_told_complete_and_no_high_water_falls(
+    data: st.DataObject, scan: InitialScan
+) -> None:
+    world = World(replace(DEFINITION, options=replace(DEFINITION.options, initial_scan=scan)))
+    engines = [OneEngine(world, engine) for engine in Engine]
+    for _ in range(data.draw(st.integers(0, 40), label="events")):
+        one = engines[data.draw(st.integers(0, 1), label="engine")]
+        match data.draw(st.sampled_from(_EVENTS)):
+            case "turn":
+                one.turn(data.draw(st.integers(1, 8), label="looks"))
+            case "look":
+                one.look()
+            case "advance":
+                world.applied += data.draw(st.integers(0, 3), label="passed")
+                one.advance(world.applied)
+            case "crash":
+                one.agent = one.frontier = None
+                one.read_to_end()
+            case "move":
+                world.move()
+    for one in [*engines, *engines]:
+        one.turn(20)
+    feed = view(world.jobs)
+    assert feed.status is FeedState.RUNNING
+    assert highs(world) == sorted(highs(world))
+    started = {
+        record.epoch: record for record in world.jobs if isinstance(record, StateRecord) and record.start
+    }
+    begun = min(started)
+    for epoch, state in started.items():
+        before = world.jobs[: world.jobs.index(state)]
+        told = [r.high_water for r in before if isinstance(r, ProgressRecord) and r.epoch < epoch]
+        assert state.start == max(told, default=started[begun].start)
+        assert state.targets == (TARGET,)
+    owner = next(one for one in engines if feed.runs_on(one.engine))
+    other = next(one for one in engines if one is not owner)
+    assert (owner.held, other.held) == (feed.epoch, None)
+    assert feed.definition is not None
+    done = [r for r in world.jobs if isinstance(r, ProgressRecord) and r.epoch < feed.definition.epoch]
+    assert feed.definition.options.initial_scan is (InitialScan.NO if done else scan)
+
+
+def moved(*records: JobRecord, scan: InitialScan = InitialScan.NO) -> FeedView:
+    """A feed that began on the workers and was moved, before anybody took it over."""
+    first = replace(DEFINITION, options=replace(DEFINITION.options, initial_scan=scan))
+    second = replace(first, epoch=_MOVED, engine=Engine.SPARK)
+    return view([DefinitionRecord(first), *records, DefinitionRecord(second)])
+
+
+def taken_over(feed: FeedView) -> FeedView:
+    assert feed.definition is not None
+    return replace(feed, takeover=takeover(feed.definition, feed.state, feed.progress, feed.takeover))
+
+
+_STATE = StateRecord(FEED, DEFINITION.epoch, FeedState.RUNNING, Timestamp(9), (TARGET,), sink_cluster="q1")
+_PROGRESS = ProgressRecord(FEED, DEFINITION.epoch, ResolvedTimestamp(Timestamp(20)), {})
+
+
+def test_a_feed_goes_on_above_its_high_water() -> None:
+    feed = taken_over(moved(_STATE, _PROGRESS, scan=InitialScan.YES))
+    assert feed.definition is not None
+    assert (feed.definition.options.cursor, feed.definition.options.initial_scan) == (
+        Timestamp(20),
+        InitialScan.NO,
+    )
+    assert feed.high_water == Timestamp(20)
+
+
+def test_a_feed_whose_scan_was_not_done_scans_again_at_the_same_timestamp() -> None:
+    feed = taken_over(moved(_STATE, scan=InitialScan.YES))
+    assert feed.definition is not None
+    assert (feed.definition.options.cursor, feed.definition.options.initial_scan) == (
+        Timestamp(9),
+        InitialScan.YES,
+    )
+    assert feed.high_water is None
+
+
+def test_a_feed_that_had_not_begun_begins_where_it_comes_to() -> None:
+    feed = taken_over(moved())
+    assert feed.definition is not None
+    assert feed.definition.options == DEFINITION.options
+
+
+def test_an_epoch_that_never_began_hands_on_what_it_took_over() -> None:
+    """Its own records say less than those that are older: it waits for a registry, say."""
+    waiting = StateRecord(FEED, _MOVED, FeedState.PENDING, error="waiting for its schema registry")
+    first, second = moved(_STATE, _PROGRESS), taken_over(moved(_STATE, _PROGRESS)).takeover
+    third = replace(DEFINITION, epoch=FeedEpoch(3))
+    assert first.progress is not None
+    for progress in (first.progress, None):
+        taken = takeover(third, waiting, progress, second)
+        assert (taken.start, taken.high_water) == (Timestamp(9), Timestamp(20))
+        assert (taken.targets, taken.sink_cluster) == ((TARGET,), "q1")
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_scan_that_was_all_and_is_done_succeeds_wherever_it_is(ended: bool) -> None:
+    done = replace(_PROGRESS, high_water=ResolvedTimestamp(Timestamp(9)))
+    feed = moved(_STATE, done, scan=InitialScan.ONLY)
+    assert next_step(feed, {}, 1) == TakeOver()
+    step = next_step(taken_over(feed), {}, 1)
+    assert isinstance(step, Store)
+    assert (step.record.state, step.record.targets) == (FeedState.SUCCEEDED, (TARGET,))
+    if ended:
+        former = {0: Removed(FEED, DEFINITION.epoch, 0)}
+        assert leave(replace(feed, state=step.record), former, 1) == Settled()
+
+
+def test_a_feed_that_is_dropped_while_it_moves_keeps_its_topics_until_it_is_forgotten() -> None:
+    feed = moved(_STATE, _PROGRESS, DropRecord(FEED, 1))
+    assert feed.targets == (TARGET,)
+    step = next_step(feed, {}, 2)
+    assert isinstance(step, Store)
+    assert (step.record.state, step.record.targets) == (FeedState.DROPPED, (TARGET,))
