@@ -20,7 +20,7 @@ from pipeline.changefeed_query import ReadyQuery, changefeed_query
 from pipeline.progress import Metrics
 from pipeline.session import start_session
 from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedId
+from tidegate.changefeed.feed import ENDED, Engine, FeedDefinition, FeedId
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.jobs import Jobs
 from tidegate.client.output_topics import check_topics, wanted_topics
@@ -45,11 +45,16 @@ def create_feed(ready: ReadyQuery, statement: str) -> FeedId:
     So a command may be run again as it is. Raises ``StatementError``, for a changed definition as well.
     """
     now_ns = time.time_ns()
-    definition = define_feed(statement, new_feed_id(now_ns), now_ns).definition
+    definition = replace(define_feed(statement, new_feed_id(now_ns), now_ns).definition, engine=Engine.SPARK)
     jobs = Jobs(ready.options.connection, ready.options.app_id)
     view = jobs.view()
     for feed_id, feed in view.feeds():
-        if feed.status not in ENDED and _asks_for_the_same(feed.definition, definition):
+        if feed.status not in ENDED and _asks_for_the_same(feed.defined, definition):
+            if not feed.runs_on(Engine.SPARK):
+                raise StatementError(
+                    f"Nothing was created: feed {feed_id} is the same, and workers run it. Have Spark go on "
+                    f"with it: `tidegate feed move {feed_id} --to spark`."
+                )
             return feed_id
     try:
         check_topics(definition, wanted_topics(definition), view, set())
@@ -63,7 +68,11 @@ def create_feed(ready: ReadyQuery, statement: str) -> FeedId:
 
 
 def _asks_for_the_same(one: FeedDefinition | None, other: FeedDefinition) -> bool:
-    return one is not None and replace(one, id=other.id, created_ns=other.created_ns) == other
+    """Whoever runs it, and in whatever epoch."""
+    if one is None:
+        return False
+    other = replace(other, epoch=one.epoch, engine=one.engine)
+    return replace(one, id=other.id, created_ns=other.created_ns) == other
 
 
 def run_changefeeds(

@@ -24,8 +24,9 @@ from tidegate.processor.checkpoint import PartitionReport
 class FeedMarkers:
     """The frontier of one epoch of one feed, made durable and told to its consumers.
 
-    ``producer`` writes progress to ``jobs`` and markers; ``ends`` asks the cluster of the feed's topics, and
-    ``schema_id`` its registry.
+    ``producer`` writes progress to ``jobs``, ``sink`` markers: the same, unless the feed's topics are on
+    another cluster, which is ``cluster``. ``schema_id`` asks the feed's registry. Both producers are open,
+    and ``feed`` is what the jobs topic told after that.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class FeedMarkers:
         feed: FeedView,
         jobs: str,
         producer: TransactionalProducer,
+        sink: TransactionalProducer,
         cluster: Cluster,
         schema_id: Callable[[str, Schema], int],
     ) -> None:
@@ -43,6 +45,8 @@ class FeedMarkers:
         self._state: StateRecord = feed.current_state
         self._jobs = jobs
         self._producer = producer
+        self._sink = sink
+        self._proved = sink is producer  # else who was fenced at home meanwhile has to learn it first (M2b)
         self._cluster = cluster
         self._schema_id = schema_id
         self._persisted = feed.high_water
@@ -74,27 +78,32 @@ class FeedMarkers:
 
     def publish(self) -> ProgressRecord | None:
         """Steps M2 and M3; returns the progress where there is some. Raises ``DeliveryError`` when fenced."""
-        progress = self._persist()
+        marker = self._frontier.due_marker()
+        marks = marker is not None or self._owed is not None
+        progress = self._persist(again=marks and not self._proved)
+        self._proved |= marks
         if self._owed is not None:
             self._mark(self._owed)
             self._owed = None
-        marker = self._frontier.due_marker()
         if marker is not None:
             self._mark(marker)
             self._frontier.marked(marker)
         return progress
 
     def close(self) -> None:
-        """Let go of the producer."""
+        """Let go of the producers."""
         self._producer.close()
+        if self._sink is not self._producer:
+            self._sink.close()
 
     @property
     def _marks(self) -> bool:
         return self._definition.options.resolved_interval_ns is not None
 
-    def _persist(self) -> ProgressRecord | None:
+    def _persist(self, *, again: bool) -> ProgressRecord | None:
         frontier = self._frontier
-        if frontier.high_water <= (frontier.begin if self._persisted is None else self._persisted):
+        known = frontier.begin if self._persisted is None else self._persisted
+        if frontier.high_water <= known and not again:
             return None
         for partition, offset in frontier.positions.items():
             self._read_up_to[partition] = max(offset + 1, self._read_up_to.get(partition, 0))
@@ -107,7 +116,7 @@ class FeedMarkers:
 
     def _mark(self, marker: ResolvedTimestamp) -> None:
         aside = self._definition.options.resolved_topic
-        self._producer.commit(self._aside(aside, marker) if aside else self._among_rows(marker))
+        self._sink.commit(self._aside(aside, marker) if aside else self._among_rows(marker))
 
     def _among_rows(self, marker: ResolvedTimestamp) -> Sequence[Record]:
         records = []

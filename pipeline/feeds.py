@@ -5,37 +5,45 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-
-from pipeline.feed_markers import FeedMarkers
+from pipeline.jobs_topic import JobsTopic
 from pipeline.partition_round import Answer, Query
+from pipeline.query_markers import QueryMarkers
+from pipeline.sinks import Sinks
 from schemas.registries import SchemaRegistries
 from tidegate.changefeed.confluent import Schema
-from tidegate.changefeed.control import ControlMessage, Register, read_ack
+from tidegate.changefeed.control import Ack, ControlMessage, Register, Removed, ack_key, read_ack
 from tidegate.changefeed.encoder import marker_schemas
-from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedState
-from tidegate.changefeed.job_records import JobRecord, StateRecord
+from tidegate.changefeed.feed import ENDED, Engine, FeedDefinition, FeedEpoch, FeedId
+from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.registration import (
     Acknowledgements,
     Announce,
     Prepare,
+    Step,
     Store,
+    TakeOver,
+    epoch_before,
     failed,
+    leave,
     next_step,
     starting_state,
 )
-from tidegate.changefeed.sink import parse_sink_uri
+from tidegate.changefeed.takeover import takeover
 from tidegate.client.cluster import Cluster
-from tidegate.client.jobs import JobsReading
-from tidegate.client.output_topics import check_sink, check_topics, prepare_targets, wanted_topics
-from tidegate.client.reader import PartitionReader
-from tidegate.client.topic_admin import TopicAdmin
+from tidegate.client.control_acks import read_acks
+from tidegate.client.output_topics import (
+    check_sink,
+    check_topics,
+    former_owner,
+    prepare_targets,
+    wanted_topics,
+)
 from tidegate.client.topics import Topics
-from tidegate.client.transaction import Record, TransactionalProducer, transactional
+from tidegate.client.transaction import Record
 from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import decode_report
@@ -44,18 +52,14 @@ from tidegate.raftlog.decode import decode_key
 from tidegate.raftlog.encode import partition_of
 from tidegate.verify import TopicPartition
 
-_LIMIT_BYTES: Final = 1_000_000
-_REPLICATION: Final = -1  # as the broker has it
 _PATIENCE_S: Final = 15.0
 _KEY_BYTES: Final = 8
-
-_MARKED: Final = (FeedState.STARTING, FeedState.RUNNING)
 
 _log = logging.getLogger("tidegate.spark")
 
 
 class QueryFeeds:
-    """All feeds of an application. Topics that are created for them have ``output_partitions``.
+    """The feeds of an application that run on Spark. Topics that are created have ``output_partitions``.
 
     A new feed is registered once every partition is where the log ended when the query began: it starts at
     the present then, with the tables' descriptors known.
@@ -67,43 +71,39 @@ class QueryFeeds:
         self._query = query
         self._topics = topics
         self._output_partitions = output_partitions
-        place = TopicPartition(topics.jobs, 0)
-        cluster = Cluster(query.connection)
-        bounds = cluster.bounds([place])[place]
-        self._reader = PartitionReader(query.connection, {place: bounds.low})
-        self._jobs = JobsReading(self._reader, bounds.end)
         self._registries = SchemaRegistries()
+        self._sinks = Sinks(query.connection, _PATIENCE_S)
+        self._jobs = JobsTopic(query.connection, topics, self._sinks.admin(query.connection))
+        self._markers = QueryMarkers(
+            query.connection, topics.app_id, self._jobs, self._sinks, self._schema_id
+        )
         self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
         self._claims = RangeClaims()
-        self._markers: dict[FeedId, FeedMarkers] = {}
         self._requests: list[bytes] = []
+        self._forgotten: list[Removed] = []  # what workers have to know of feeds that have ended
         #: Where the log ended when the query began, for partitions that have not come there.
-        self._present = _ends(cluster, query)
-        self._writer = self._producer(f"{topics.app_id}-spark-jobs")
-        self._writer.open()
+        self._present = _ends(query)
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
         """What partitions are to be told of feeds that begin or end; stores what is due meanwhile.
 
-        Raises ``StateError`` for a stored state that no step can have left, ``BrokerUnavailable``.
+        Raises ``StateError`` for a stored state that no step can have left, ``RetryError`` for who is away.
         """
-        self._read()
-        found = []
-        for feed_id, _ in list(self._jobs.view.feeds()):
-            step = self._advance(feed_id)
-            if step is not None:
-                found.append((step.message, step.partitions))
-        return found
+        self._jobs.read()
+        feed_ids = [feed_id for feed_id, _ in self._jobs.view.feeds()]
+        self._markers.begin(feed_ids)
+        steps = [self._advance(feed_id) for feed_id in feed_ids]
+        return [(step.message, step.partitions) for step in steps if step is not None]
 
     def take(self, answers: Iterable[Answer]) -> None:
         """Note what a round that is done has to say: its rows are acknowledged."""
         for answer in answers:
             match answer.kind:
                 case "ack":
-                    ack = read_ack(answer.body)
-                    self._acknowledgements(ack.feed_id, ack.epoch).add(ack)
+                    self._note(read_ack(answer.body))
                 case "checkpoint":
-                    self._apply(answer.body)
+                    (report,) = self._claims.count([decode_report(answer.body)])
+                    self._markers.apply(report)
                 case "request":
                     self._requests.append(answer.body)
                 case "figures":
@@ -118,20 +118,16 @@ class QueryFeeds:
                     )
 
     def publish(self) -> None:
-        """Write the requests to the source; persist each feed's high-water, and write its marker."""
-        if self._requests:
-            self._writer.commit([self._request(body) for body in self._requests])
-            self._requests = []
-        for feed_id, markers in list(self._markers.items()):
-            try:
-                progress = markers.publish()
-            except FeedError as error:
-                definition = self._jobs.view[feed_id].definition
-                if definition is not None:
-                    self._store(failed(definition, str(error)))
-                continue
-            if progress is not None:
-                self._jobs.view.apply(progress.key, progress.to_bytes())
+        """Write the requests to the source, and which feeds partitions have forgotten; persist each feed's
+        high-water, and write its marker.
+        """
+        records = [self._request(body) for body in self._requests]
+        acks = self._topics.control_acks
+        records += [Record(acks, 0, ack_key(ack), ack.to_bytes()) for ack in self._forgotten]
+        if records:
+            self._jobs.commit(records)
+            self._requests, self._forgotten = [], []
+        self._markers.publish()
 
     def high_waters(self) -> dict[FeedId, ResolvedTimestamp | None]:
         """Of the feeds that run, as they are persisted."""
@@ -139,16 +135,9 @@ class QueryFeeds:
 
     def close(self) -> None:
         """Let go of the brokers and registries."""
-        for markers in self._markers.values():
-            markers.close()
-        self._writer.close()
-        self._reader.close()
+        self._markers.close()
+        self._jobs.close()
         self._registries.close()
-
-    def _read(self) -> None:
-        self._jobs.poll(0)
-        while not self._jobs.complete:
-            self._jobs.poll()
 
     def _advance(self, feed_id: FeedId) -> Announce | None:
         """Go on with one feed until somebody has to be told, or there is nothing to do."""
@@ -156,21 +145,41 @@ class QueryFeeds:
             feed = self._jobs.view[feed_id]
             if feed.definition is None:
                 return None
-            self._follow(feed_id, feed)
-            acks = self._acknowledgements(feed_id, feed.definition.epoch).by_partition()
-            match next_step(feed, acks, self._query.partitions):
+            match self._step(feed, feed.definition):
+                case TakeOver():
+                    self._take_over(feed.definition)
                 case Store(record):
-                    self._store(record)
+                    self._jobs.store(record)
                 case Announce(message=Register()) | Prepare() if fault := self._fault(feed.definition):
-                    self._store(failed(feed.definition, fault))
+                    self._jobs.store(failed(feed.definition, fault))
+                case Announce(message=Register()) | Prepare() if self._former_owner(feed.definition):
+                    return None
                 case Prepare() as prepare:
-                    self._store(self._prepared(feed.definition, prepare))
+                    self._jobs.store(self._prepared(feed.definition, prepare))
                 case Announce(message=Register()) if self._present:
                     return None
                 case Announce() as announce:
                     return announce
                 case _:
                     return None
+            self._markers.begin([feed_id])
+
+    def _step(self, feed: FeedView, definition: FeedDefinition) -> Step:
+        former = self._acknowledgements(definition.id, epoch_before(definition)).by_partition()
+        if not feed.runs_on(Engine.SPARK):
+            return leave(feed, former, self._query.partitions)
+        acks = self._acknowledgements(definition.id, definition.epoch).by_partition()
+        return next_step(feed, acks, self._query.partitions, former)
+
+    def _take_over(self, definition: FeedDefinition) -> None:
+        """Steps H2 and H3 of docs/hand-over.md."""
+        self._markers.fence(definition)
+        self._jobs.read_to_end()
+        feed = self._jobs.view[definition.id]
+        if feed.defined == definition:  # else it was moved on meanwhile
+            taken = takeover(definition, feed.state, feed.progress, feed.takeover)
+            self._jobs.store(taken)
+            _log.info("feed %s is taken over at %s", definition.id, taken.high_water or taken.start)
 
     def _fault(self, definition: FeedDefinition) -> str:
         """Why the feed cannot be, or nothing."""
@@ -178,20 +187,38 @@ class QueryFeeds:
         internal = {spec.name for spec in topics.specs(1, 1)} | {topics.log}
         try:
             check_sink(definition)
-            check_topics(definition, wanted_topics(definition), self._jobs.view, internal)
+            cluster = self._sinks.cluster_of(definition)
+            wanted, shares = wanted_topics(definition), partial(self._sinks.share, cluster)
+            check_topics(definition, wanted, self._jobs.view, set() if cluster else internal, shares)
         except FeedError as error:
             return str(error)
         return ""
 
+    def _former_owner(self, definition: FeedDefinition) -> FeedId | None:
+        """The feed that must be gone from every partition before this one may have its topics."""
+        topics, cluster = wanted_topics(definition), self._sinks.cluster_of(definition)
+        shares = partial(self._sinks.share, cluster)
+        return former_owner(definition, topics, self._jobs.view, self._is_forgotten, shares)
+
+    def _is_forgotten(self, definition: FeedDefinition) -> bool:
+        """Whether no partition has a feed that has ended, whoever ran it."""
+        acks = self._acknowledgements(definition.id, definition.epoch)
+        if definition.engine is not Engine.SPARK:
+            for ack in read_acks(self._query.connection, self._topics.control_acks):
+                if ack.feed_id == definition.id:
+                    acks.add(ack)
+        known = acks.by_partition()
+        return all(isinstance(known.get(number), Removed) for number in range(self._query.partitions))
+
     def _prepared(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
         """The state in which the feed starts, its topics created; or in which it has failed."""
-        connection = self._query.connection.to(parse_sink_uri(definition.sink_uri).hosts)
-        client = connection.open(AdminClient)
-        admin = TopicAdmin(client, connection.bootstrap_servers, _REPLICATION, patience_s=_PATIENCE_S)
         try:
             self._register_markers(definition)
-            targets = prepare_targets(definition, prepare.tables, admin, self._output_partitions)
-            return starting_state(definition, prepare, targets)
+            admin = self._sinks.admin(self._sinks.connection(definition))
+            targets = prepare.targets or prepare_targets(
+                definition, prepare.tables, admin, self._output_partitions
+            )
+            return starting_state(definition, prepare, targets, self._sinks.cluster_of(definition))
         except (FeedError, TopologyError, RetryError, StatementError) as error:
             return failed(definition, str(error))
 
@@ -200,30 +227,16 @@ class QueryFeeds:
         for schema in marker_schemas(definition):
             self._schema_id(definition.options.confluent_schema_registry, schema)
 
-    def _follow(self, feed_id: FeedId, feed: FeedView) -> None:
-        """Have markers of a feed that has a start: before the first checkpoint that names it comes."""
-        known, definition = self._markers.get(feed_id), feed.definition
-        assert definition is not None
-        if known is not None and (known.epoch != definition.epoch or feed.status not in _MARKED):
-            self._markers.pop(feed_id).close()
-            known = None
-        if known is None and feed.status in _MARKED:
-            producer = self._producer(f"{self._topics.app_id}-feed-{feed_id}")
-            producer.open()
-            cluster = Cluster(self._query.connection.to(parse_sink_uri(definition.sink_uri).hosts))
-            jobs = self._topics.jobs
-            self._markers[feed_id] = FeedMarkers(feed, jobs, producer, cluster, self._schema_id)
+    def _note(self, ack: Ack) -> None:
+        self._acknowledgements(ack.feed_id, ack.epoch).add(ack)
+        feed = self._jobs.view[ack.feed_id]
+        ended = feed.runs_on(Engine.SPARK) and feed.status in ENDED and feed.epoch == ack.epoch
+        if ended and isinstance(ack, Removed):
+            self._forgotten.append(ack)
 
     def _note_position(self, partition: int, next_offset: int) -> None:
         if next_offset >= self._present.get(partition, next_offset + 1):
             del self._present[partition]
-
-    def _apply(self, checkpoint: bytes) -> None:
-        (report,) = self._claims.count([decode_report(checkpoint)])
-        for active in report.feeds:
-            markers = self._markers.get(active.feed_id)
-            if markers is not None and markers.epoch == active.epoch:
-                markers.apply(report)
 
     def _acknowledgements(self, feed_id: FeedId, epoch: FeedEpoch) -> Acknowledgements:
         return self._acks.setdefault((feed_id, epoch), Acknowledgements(epoch))
@@ -237,17 +250,8 @@ class QueryFeeds:
     def _schema_id(self, url: str, schema: Schema) -> int:
         return self._registries.of(url).id_of(schema)
 
-    def _store(self, record: JobRecord) -> None:
-        value = record.to_bytes()
-        self._writer.commit([Record(self._topics.jobs, 0, record.key, value)])
-        self._jobs.view.apply(record.key, value)
 
-    def _producer(self, transactional_id: str) -> TransactionalProducer:
-        config = transactional(transactional_id, _LIMIT_BYTES)
-        producer = self._query.connection.open(Producer, config)
-        return TransactionalProducer(producer, transactional_id, _LIMIT_BYTES)
-
-
-def _ends(cluster: Cluster, query: Query) -> dict[int, int]:
-    bounds = cluster.bounds(TopicPartition(query.log, number) for number in range(query.partitions))
+def _ends(query: Query) -> dict[int, int]:
+    places = [TopicPartition(query.log, number) for number in range(query.partitions)]
+    bounds = Cluster(query.connection).bounds(places)
     return {place.partition: bound.end for place, bound in bounds.items() if bound.end > bound.low}

@@ -15,7 +15,7 @@ from tests.contract.engine import Output, Task
 from tests.contract.kafka_run import KafkaRun
 from tests.e2e.worker_process import WorkerProcess
 from tests.registry_server import RegistryServer
-from tidegate.changefeed.feed import FeedState
+from tidegate.changefeed.feed import Engine, FeedState
 from tidegate.client.jobs import Jobs
 
 _START_S: Final = 150.0
@@ -33,7 +33,7 @@ class FaustWorker:
     def run(self, task: Task) -> Output:
         """See ``Engine``. ``AssertionError`` with the worker's log when it ends or does not get on."""
         with RegistryServer() as registry:
-            run = KafkaRun(self._bootstrap, task, registry.url, timeout_s=_START_S)
+            run = KafkaRun(self._bootstrap, task, registry.url, Engine.WORKERS, timeout_s=_START_S)
             return _Working(run, self._directory / run.app_id).output()
 
 

@@ -19,7 +19,7 @@ from tests.contract.case import topics_of
 from tests.contract.comparison import markers, records_at
 from tests.contract.engine import Output, Task
 from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import FeedState
+from tidegate.changefeed.feed import Engine, FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, StateRecord
 from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder, marker_partitions, offset_marker_value
 from tidegate.client.connection import KafkaConnection
@@ -31,13 +31,16 @@ from tidegate.verify import TopicRecord
 class KafkaRun:
     """One task on the broker at ``bootstrap``, with topics and an application id of its own."""
 
-    def __init__(self, bootstrap: str, task: Task, registry_url: str, *, timeout_s: float) -> None:
+    def __init__(
+        self, bootstrap: str, task: Task, registry_url: str, engine: Engine, *, timeout_s: float
+    ) -> None:
         self.bootstrap = bootstrap
         self.task = task
         self.prefix = f"contract-{uuid.uuid4().hex[:8]}-"
         self.app_id = f"{self.prefix}app"
         self.connection = KafkaConnection(bootstrap, timeout_s=timeout_s)
         self._registry_url = registry_url
+        self._engine = engine
         #: The task's feeds, with topics of this run.
         self.feeds = tuple(self._placed(feed) for feed in task.feeds)
 
@@ -52,7 +55,9 @@ class KafkaRun:
             options = replace(options, resolved_topic=self.prefix + options.resolved_topic)
         return replace(
             feed,
-            definition=replace(feed.definition, sink_uri=f"kafka://{self.bootstrap}", options=options),
+            definition=replace(
+                feed.definition, sink_uri=f"kafka://{self.bootstrap}", options=options, engine=self._engine
+            ),
             targets=tuple(replace(target, topic=self.prefix + target.topic) for target in feed.targets),
         )
 

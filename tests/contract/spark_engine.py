@@ -14,6 +14,7 @@ from pipeline.changefeed_query import QueryOptions, changefeed_query, ready_quer
 from tests.contract.engine import Output, Task
 from tests.contract.kafka_run import KafkaRun
 from tests.registry_server import RegistryServer
+from tidegate.changefeed.feed import Engine
 
 _ANSWER_S: Final = 60.0
 _FINISH_S: Final = 240
@@ -31,7 +32,7 @@ class SparkEngine:
     def run(self, task: Task) -> Output:
         """See ``Engine``. Raises what the query ended with."""
         with RegistryServer() as registry:
-            run = KafkaRun(self._bootstrap, task, registry.url, timeout_s=_ANSWER_S)
+            run = KafkaRun(self._bootstrap, task, registry.url, Engine.SPARK, timeout_s=_ANSWER_S)
             run.create_topics()
             run.write_jobs()
             run.write_log()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ from examples.demo.children import Child
 from sim.history import History
 from tests.e2e.worker_process import FAUST, WorkerProcess
 from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedId, FeedState
+from tidegate.changefeed.feed import Engine, FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import expected_versions, read_catalog
@@ -97,12 +98,14 @@ class LiveLoad:
             "TIDEGATE_TOPIC_PREFIX": self.prefix,
         }
 
-    def create_feed(self, options: str = "updated, resolved, initial_scan='no'") -> None:
+    def create_feed(
+        self, options: str = "updated, resolved, initial_scan='no'", engine: Engine = Engine.WORKERS
+    ) -> None:
         """Create a feed on both tables, wait until it runs, and follow its topics."""
-        self.define_feed(options)
+        self.define_feed(options, engine)
         self.follow_feed()
 
-    def define_feed(self, options: str) -> None:
+    def define_feed(self, options: str, engine: Engine = Engine.WORKERS) -> None:
         """Ask for a feed on both tables."""
         now_ns = time.time_ns()
         statement = (
@@ -110,7 +113,7 @@ class LiveLoad:
             f"{self._connection.bootstrap_servers}?topic_prefix={self.prefix}' WITH {options}"
         )
         definition = define_feed(statement, new_feed_id(now_ns), now_ns).definition
-        self.jobs.create(definition)
+        self.jobs.create(replace(definition, engine=engine))
         self._feed_id = definition.id
 
     def follow_feed(self) -> None:
@@ -127,6 +130,16 @@ class LiveLoad:
         if self._jobs is None:
             self._jobs = Jobs(self._connection, self.app_id, appear_s=60)
         return self._jobs
+
+    def ask_for_move(self, engine: Engine) -> None:
+        """Have the engine go on with the feed as soon as it is there."""
+        self.jobs.move(self._known_id, engine)
+
+    def move_feed(self, engine: Engine) -> None:
+        """Have the engine go on with the feed, and wait until it does."""
+        self.ask_for_move(engine)
+        view = self.jobs.wait(self._known_id, _BEGINS_S)
+        assert view.status is FeedState.RUNNING, view
 
     @property
     def feed(self) -> FeedView:

@@ -11,19 +11,20 @@ import pytest
 from stack.kafka import KafkaBroker
 from tests.e2e.live_load import live_load
 from tests.e2e.spark_process import SparkProcess
+from tidegate.changefeed.feed import Engine
 from tidegate.verify import Verdict
 
 pytestmark = pytest.mark.broker
 
 #: As long as a driver takes to start, to run some batches, and to be amid the next.
 _LIVES_S = (10.0, 25.0)
+_KILLS = 5
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.soak)])
+@pytest.mark.soak  # once is in test_hand_over.py
+@pytest.mark.timeout(900)
 def test_a_driver_that_is_killed_loses_and_invents_nothing(
-    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, kills: int
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:
     seed = 41
     print("seed", seed)
@@ -34,9 +35,9 @@ def test_a_driver_that_is_killed_loses_and_invents_nothing(
     ) as load:
         with SparkProcess(load, checkpoint) as driver:
             driver.wait_until(lambda: "batches are durable" in driver.text, "the first batch")
-            load.create_feed()
+            load.create_feed(engine=Engine.SPARK)
             driver.kill()
-        for _ in range(kills - 1):
+        for _ in range(_KILLS - 1):
             with SparkProcess(load, checkpoint) as driver:
                 time.sleep(rng.uniform(*_LIVES_S))
                 driver.kill()

@@ -87,14 +87,16 @@ class FeedView:
         return self.takeover
 
     @property
+    def beginning(self) -> StateRecord | TakeoverRecord | None:
+        """Where the feed began, in whatever epoch: the record that has its start; ``None`` before that."""
+        if self.takeover is not None and self.takeover.start is not None:
+            return self.takeover
+        return None if self.state is None or self.state.start is None else self.state
+
+    @property
     def targets(self) -> tuple[FeedTarget, ...]:
-        """The targets that the feed has, whatever its epoch is doing; none before it has begun."""
-        state = self.current_state
-        if state is not None and state.targets:
-            return state.targets
-        if self.takeover is not None and self.takeover.targets:
-            return self.takeover.targets
-        return () if self.state is None else self.state.targets
+        """The targets that the feed has since it began; none before."""
+        return () if self.beginning is None else self.beginning.targets
 
     @property
     def ahead(self) -> tuple[SpanProgress, ...]:

@@ -1,15 +1,16 @@
-"""``tidegate feed``: create, list, show and drop feeds."""
+"""``tidegate feed``: create, list, show, move and drop feeds."""
 
 from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import Any, Final
 
 import click
 
 from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedState, feed_id
+from tidegate.changefeed.feed import Engine, FeedId, FeedState, feed_id
 from tidegate.cli.connecting import app_id_option, kafka_options
 from tidegate.cli.failure import Commands, show_failure
 from tidegate.cli.tables import print_fields, print_table
@@ -22,6 +23,7 @@ from tidegate.client.jobs import Jobs
 _COLUMNS: Final = (
     ("ID", "job_id"),
     ("STATUS", "status"),
+    ("ENGINE", "engine"),
     ("HIGH WATER", "high_water_timestamp"),
     ("HIGH WATER (UTC)", "readable_high_water_timestamptz"),
     ("TABLES", "full_table_names"),
@@ -30,24 +32,37 @@ _COLUMNS: Final = (
     ("ERROR", "error"),
 )
 
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
+_ENGINES: Final = click.Choice([engine.value for engine in Engine])
 
-
-@click.group(cls=Commands)
-def feed() -> None:
-    """Create, list, show and drop feeds."""
-
-
-@feed.command()
-@click.argument("statement")
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it runs or has ended.")
-@click.option(
+_wait_option = click.option(
+    "--wait/--no-wait", default=True, show_default=True, help="Wait until it runs or has ended."
+)
+_wait_seconds_option = click.option(
     "--wait-seconds",
     type=click.FloatRange(min=0),
     default=60.0,
     show_default=True,
     help="How long to wait at most: for a first worker, and then for the feed.",
 )
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
+
+
+@click.group(cls=Commands)
+def feed() -> None:
+    """Create, list, show, move and drop feeds."""
+
+
+@feed.command()
+@click.argument("statement")
+@click.option(
+    "--engine",
+    type=_ENGINES,
+    default=Engine.WORKERS.value,
+    show_default=True,
+    help="Who runs it: workers, or the application's Spark query.",
+)
+@_wait_option
+@_wait_seconds_option
 @app_id_option
 @kafka_options
 @click.pass_context
@@ -56,6 +71,7 @@ def create(
     connection: KafkaConnection,
     app_id: str,
     statement: str,
+    engine: str,
     wait: bool,
     wait_seconds: float,
 ) -> None:
@@ -76,11 +92,15 @@ def create(
     jobs = Jobs(
         connection, app_id, appear_s=wait_seconds if wait else 0.0, waits=lambda: _say_waiting(app_id)
     )
-    jobs.create(defined.definition)
+    jobs.create(replace(defined.definition, engine=Engine(engine)))
     click.echo(defined.definition.id)
-    if not wait:
-        return
-    view = jobs.wait(defined.definition.id, wait_seconds)
+    if wait:
+        _wait_for(ctx, jobs, defined.definition.id, wait_seconds)
+
+
+def _wait_for(ctx: click.Context, jobs: Jobs, id_: FeedId, wait_seconds: float) -> None:
+    """Until the feed runs or has ended; the exit status is 1 for a feed that has, without success."""
+    view = jobs.wait(id_, wait_seconds)
     if view.status is FeedState.SUCCEEDED:
         click.echo("The feed has succeeded.", err=True)
         return
@@ -122,6 +142,34 @@ def show(connection: KafkaConnection, app_id: str, feed_name: str, as_json: bool
         click.echo(json.dumps(row, indent=2))
     else:
         print_fields((name, _cell(value)) for name, value in row.items())
+
+
+@feed.command()
+@click.argument("feed_name", metavar="ID")
+@click.option("--to", "engine", type=_ENGINES, required=True, help="Who runs it from now on.")
+@_wait_option
+@_wait_seconds_option
+@app_id_option
+@kafka_options
+@click.pass_context
+def move(
+    ctx: click.Context,
+    connection: KafkaConnection,
+    app_id: str,
+    feed_name: str,
+    engine: str,
+    wait: bool,
+    wait_seconds: float,
+) -> None:
+    """Have another engine go on with a feed, above the last marker, with nothing left out.
+
+    The engine that has it may be away for good. The other one goes on as soon as it runs.
+    """
+    id_, jobs = feed_id(feed_name), Jobs(connection, app_id)
+    jobs.move(id_, Engine(engine))
+    click.echo(f"Feed {id_} goes on on {engine}.", err=True)
+    if wait:
+        _wait_for(ctx, jobs, id_, wait_seconds)
 
 
 @feed.command()

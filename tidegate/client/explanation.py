@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tidegate.changefeed.feed import FeedState
+from tidegate.changefeed.feed import Engine, FeedState
 from tidegate.client.evidence import Evidence, FrontierEvidence
 from tidegate.client.feed_findings import markers, no_frontier, not_running
 from tidegate.client.finding import SEVERAL, Cause, Finding, Keys
@@ -78,6 +78,8 @@ def explain(evidence: Evidence) -> Explanation:
 def _findings(evidence: Evidence, keys: Keys) -> list[Finding]:
     if evidence.feed.status not in (FeedState.RUNNING, FeedState.STARTING):
         return not_running(evidence)
+    if evidence.feed.runs_on(Engine.SPARK):
+        return [no_frontier(evidence)]
     frontier, lags = evidence.workers.frontier, lag_findings(evidence)
     if frontier is None:
         return [no_frontier(evidence), *lags, *silent_workers(evidence)]

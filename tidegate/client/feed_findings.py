@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tidegate.changefeed.feed import FeedState
+from tidegate.changefeed.feed import Engine, FeedState
 from tidegate.client.evidence import Evidence, FrontierEvidence
 from tidegate.client.finding import Cause, Finding, duration
 from tidegate.client.partition_findings import absent_partitions, troubles
@@ -25,6 +25,9 @@ def not_running(evidence: Evidence) -> list[Finding]:
         return [Finding(Cause.FEED, done, facts)]
     if status is FeedState.DROPPED:
         return [Finding(Cause.FEED, "The feed was dropped: no marker comes any more.", facts)]
+    if evidence.feed.runs_on(Engine.SPARK):
+        waits = reason or "the application's Spark query has to take it up (`tidegate spark changefeed`)"
+        return [Finding(Cause.FEED, f"The feed is {status.value} on Spark: {waits}", facts)]
     waits = reason or "every log partition has to take it up, so each of them needs a worker that runs"
     pending = Finding(Cause.FEED, f"The feed is {status.value} and has no rows yet: {waits}", facts)
     return [pending, *troubles(evidence, evidence.workers.partitions), *absent_partitions(evidence)]
@@ -32,6 +35,9 @@ def not_running(evidence: Evidence) -> list[Finding]:
 
 def no_frontier(evidence: Evidence) -> Finding:
     """Of a feed whose frontier nobody told of."""
+    if evidence.feed.runs_on(Engine.SPARK):
+        told = "The feed runs on Spark, and workers know nothing of it: look at the log of its query."
+        return Finding(Cause.FEED, told, {"engine": Engine.SPARK.value})
     place = evidence.frontier_place
     facts: dict[str, Any] = {} if place is None else {"topic": place.topic, "partition": place.partition}
     owner = None if place is None else evidence.owner(place)

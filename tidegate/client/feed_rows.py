@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from tidegate.changefeed.feed import FeedId, FeedState
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions, InitialScan
 from tidegate.changefeed.sink import parse_sink_uri
@@ -19,12 +19,13 @@ from tidegate.hlc import NANOS_PER_SECOND, Timestamp
 def feed_row(feed_id: FeedId, feed: FeedView) -> dict[str, Any]:
     """The columns of one feed, as values that ``json.dumps`` takes; unknown ones are ``None`` or empty."""
     definition, state, high_water = feed.definition, feed.current_state, feed.high_water
-    start = None if state is None else state.start
+    start = None if feed.beginning is None else feed.beginning.start
     return {
         "job_id": feed_id,
         "description": None if definition is None else definition.description,
         "status": feed.status.value,
         "running_status": running_status(feed),
+        "engine": None if definition is None else definition.engine.value,
         "created": None if definition is None else readable(Timestamp(definition.created_ns)),
         "start_timestamp": None if start is None else start.decimal(),
         "high_water_timestamp": None if high_water is None else high_water.decimal(),
@@ -32,14 +33,19 @@ def feed_row(feed_id: FeedId, feed: FeedView) -> dict[str, Any]:
         "error": "" if state is None else state.error,
         "sink_uri": None if definition is None else redacted_sink(definition.sink_uri),
         "full_table_names": [] if definition is None else [str(table) for table in definition.tables],
-        "topics": [] if state is None else [target.topic for target in state.targets],
+        "topics": [target.topic for target in feed.targets],
         "format": None if definition is None else definition.options.format.value,
         "envelope": None if definition is None else definition.options.envelope.value,
     }
 
 
 def running_status(feed: FeedView) -> str:
-    """What a running feed does first, as long as its past keeps it from having a high-water; else nothing."""
+    """What a running feed does first, as long as its past keeps it from having a high-water; else nothing.
+
+    Of a pending one: whether it ran before, on another engine.
+    """
+    if feed.status is FeedState.PENDING and feed.defined is not None and feed.defined.epoch > FIRST_EPOCH:
+        return f"moving to {feed.defined.engine.value}"
     if feed.status is not FeedState.RUNNING or feed.definition is None or feed.high_water is not None:
         return ""
     options = feed.definition.options

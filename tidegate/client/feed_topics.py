@@ -37,13 +37,13 @@ class FeedTopics:
 
     @classmethod
     def of(cls, feed_id: FeedId, feed: FeedView) -> FeedTopics:
-        """``InputError`` for a feed that has not started."""
-        state = feed.current_state
-        if feed.definition is None or state is None or state.start is None:
+        """As it was asked for, wherever it was moved to. ``InputError`` for a feed that has not started."""
+        began = feed.beginning
+        if feed.defined is None or began is None or began.start is None:
             raise InputError(f"Feed {feed_id} is {feed.status.value} and {_why_no_topics(feed)}")
         succeeded = feed.status is FeedState.SUCCEEDED
-        sink = sink_servers(feed.definition.sink_uri) if state.sink_cluster else ()
-        return cls(feed.definition.options, state.start, state.targets, succeeded, sink)
+        sink = sink_servers(feed.defined.sink_uri) if began.sink_cluster else ()
+        return cls(feed.defined.options, began.start, began.targets, succeeded, sink)
 
     def connection(self, workers: KafkaConnection) -> KafkaConnection:
         """How to reach its topics, with the security of the connection to the workers' cluster."""

@@ -5,19 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
-from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedId, FeedState
+from confluent_kafka import Producer
+
+from tidegate.changefeed.feed import ENDED, Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, DropRecord
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import POLL_S, PartitionReader
+from tidegate.client.transaction import Record, TransactionalProducer, transactional
 from tidegate.client.writer import write_record
-from tidegate.errors import InputError, RetryError
+from tidegate.errors import DeliveryError, InputError, RetryError
 from tidegate.verify import TopicPartition
 
 _APPEARED_EVERY_S: Final = 0.5  # how often a topic that is waited for is looked for
+
+_LIMIT_BYTES: Final = 1_000_000
+_WAITS_FOR: Final = {
+    Engine.WORKERS: "it goes on as soon as workers serve every log partition.",
+    Engine.SPARK: "it goes on as soon as the application's Spark query runs (`tidegate spark changefeed`).",
+}
 
 #: A new feed is in one of these once it is known what became of it.
 SETTLED: Final = frozenset({FeedState.RUNNING}) | ENDED
@@ -77,6 +87,30 @@ class Jobs:
         record = DropRecord(feed_id, requested_ns=time.time_ns())
         write_record(self._connection, self._place, record.key, record.to_bytes())
 
+    def move(self, feed_id: FeedId, engine: Engine) -> None:
+        """Ask for the feed to go on on another engine (step H1 of docs/hand-over.md); returns when that is
+        durable. ``wait`` tells when it does.
+
+        Raises ``InputError`` for a feed that cannot be moved, or that somebody else moves at the same time.
+        """
+        self.feed(feed_id)
+        transactional_id = f"{self._place.topic}-move-{feed_id}"
+        config = transactional(transactional_id, _LIMIT_BYTES)
+        producer = TransactionalProducer(
+            self._connection.open(Producer, config), transactional_id, _LIMIT_BYTES
+        )
+        try:
+            producer.open()  # who reads the feed after this writes alone
+            record = DefinitionRecord(_moved(feed_id, self.feed(feed_id), engine))
+            producer.commit([Record(*self._place, record.key, record.to_bytes())])
+        except DeliveryError as error:
+            raise InputError(
+                f"Somebody else moves feed {feed_id}, and this came too late: nothing was asked for. Look "
+                f"where it is with `tidegate feed show {feed_id}` ({error})."
+            ) from None
+        finally:
+            producer.close()
+
     def view(self) -> JobsView:
         """All feeds as they are now."""
         return self._read(self._connection.timeout_s)
@@ -94,7 +128,7 @@ class Jobs:
         feed = view[feed_id]
         if feed.status not in SETTLED:
             waits_for = "" if feed.current_state is None else feed.current_state.error
-            cause = waits_for or "it goes on as soon as workers serve every log partition."
+            cause = waits_for or _WAITS_FOR[feed.defined.engine if feed.defined else Engine.WORKERS]
             raise RetryError(
                 f"Feed {feed_id} is still {feed.status.value} after {timeout_s:g} s; {cause} Look again with"
                 f" `tidegate feed show {feed_id}`."
@@ -130,8 +164,24 @@ class Jobs:
             yield JobsReading(reader, bounds.end)
 
 
+def _moved(feed_id: FeedId, feed: FeedView, engine: Engine) -> FeedDefinition:
+    """The next epoch's definition. ``InputError`` for a feed that cannot be moved."""
+    defined = feed.defined
+    assert defined is not None
+    if feed.status in ENDED:
+        raise InputError(f"Feed {feed_id} has {feed.status.value}: there is nothing to move.")
+    if defined.engine is engine:
+        raise InputError(f"Feed {feed_id} runs on {engine.value} already.")
+    if not feed.targets:
+        raise InputError(
+            f"Feed {feed_id} has not begun yet, so nothing of it can be moved: drop it, and create it with "
+            f"--engine {engine.value}."
+        )
+    return replace(defined, epoch=FeedEpoch(defined.epoch + 1), engine=engine)
+
+
 class JobsReading:
-    """The jobs topic from its beginning on, folded into ``view``.
+    """The jobs topic from its beginning on, folded into ``view``. ``reader`` reads nothing else.
 
     ``end`` is where it ended when the reading began. The view is ``complete`` once all that stood before it
     was read; until then it shows history: a feed that was dropped and created anew, say.
@@ -158,6 +208,16 @@ class JobsReading:
             self.complete |= record.offset + 1 >= self._end
         # The last offset may have no record; but a reader finds an end only where nothing came for a moment.
         self.complete |= self._reader.at_end
+
+    def read_to(self, end: int, timeout_s: float) -> bool:
+        """Whether all that stands below ``end`` is in the view, at the latest after ``timeout_s``.
+
+        Where ``end`` is that of an uncommitted reader, transactions that were open then must end before.
+        """
+        last = time.monotonic() + timeout_s
+        while max(self._reader.positions.values()) < end and time.monotonic() < last:
+            self.poll()
+        return max(self._reader.positions.values()) >= end
 
 
 class FeedWatch:

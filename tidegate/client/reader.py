@@ -29,6 +29,8 @@ class PartitionReader:
         self.last_error = ""
         self._connection = connection
         self._unfinished = set(starts)
+        #: Where reading goes on. What stands below was read, or is no record.
+        self.positions = dict(starts)
         self._silent_s = 0.0
         self._consumer = connection.open(
             Consumer,
@@ -59,8 +61,10 @@ class PartitionReader:
             place = TopicPartition(message.topic(), message.partition())
             if self._is_end(message):
                 self._unfinished.discard(place)
+                self.positions[place] = max(self.positions[place], message.offset())
             else:
                 self._unfinished.add(place)
+                self.positions[place] = message.offset() + 1
                 records.append(_record(message))
         return records
 

@@ -92,16 +92,36 @@ def test_without_an_application_other_commands_wait_for_nobody(
     assert "start one with `tidegate worker`" in result.stderr
 
 
+def test_a_feed_that_is_moved_says_where_to_and_who_has_to_run(
+    broker: KafkaBroker, kafka: tuple[str, ...]
+) -> None:
+    tell(broker.bootstrap, kafka[-1], DefinitionRecord(definition()), running(), progress())
+    result = run("feed", "move", ID, "--to", "spark", "--wait-seconds", "0.5", *kafka)
+    assert f"Feed {ID} goes on on spark." in result.stderr
+    assert (
+        "is still pending after 0.5 s; it goes on as soon as the application's Spark query" in result.stderr
+    )
+    (shown,) = json.loads(run("feed", "list", "--json", *kafka).stdout)
+    assert (shown["status"], shown["running_status"], shown["engine"]) == (
+        "pending",
+        "moving to spark",
+        "spark",
+    )
+    again = run("feed", "move", ID, "--to", "spark", *kafka)
+    assert (again.exit_code, f"Feed {ID} runs on spark already." in again.stderr) == (1, True)
+
+
 def test_list_shows_each_feed_on_a_line(broker: KafkaBroker, kafka: tuple[str, ...]) -> None:
     other = FeedId("1zzzzzzzz-0000000")
     tell(broker.bootstrap, kafka[-1], DefinitionRecord(definition()), running(), progress())
     tell(broker.bootstrap, kafka[-1], DefinitionRecord(definition(other)), failed("no such table", other))
     lines = run("feed", "list", *kafka).stdout.splitlines()
-    titles = "ID STATUS HIGH WATER HIGH WATER (UTC) TABLES TOPICS SINK ERROR"
+    titles = "ID STATUS ENGINE HIGH WATER HIGH WATER (UTC) TABLES TOPICS SINK ERROR"
     assert " ".join(lines[0].split()) == titles
     assert lines[1].split() == [
         ID,
         "running",
+        "workers",
         "3000000000007.0000000000",
         "1970-01-01",
         "00:50:00.000000+00:00",

@@ -10,7 +10,7 @@ import pytest
 from stack.kafka import KafkaBroker
 from tests.unit.client.feeds import ID, definition, failed, progress, running, succeeded, tell
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
@@ -91,6 +91,60 @@ def test_a_dropped_feed_is_shown_as_dropped_at_once(broker: KafkaBroker, app_id:
     tell(broker.bootstrap, app_id, running())
     jobs.drop(ID)
     assert jobs.feed(ID).status is FeedState.DROPPED
+
+
+def test_a_feed_is_moved_by_a_new_epoch(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:
+    jobs.create(definition())
+    tell(broker.bootstrap, app_id, running(), progress())
+    jobs.move(ID, Engine.SPARK)
+    moved = jobs.feed(ID)
+    assert moved.defined == replace(definition(), epoch=FeedEpoch(2), engine=Engine.SPARK)
+    assert moved.status is FeedState.PENDING
+    jobs.move(ID, Engine.WORKERS)  # nobody has taken it over yet
+    assert jobs.feed(ID).defined == replace(definition(), epoch=FeedEpoch(3))
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        (None, "has not begun yet, so nothing of it can be moved"),
+        (failed("no such table"), "has failed: there is nothing to move"),
+        (succeeded(), "has succeeded: there is nothing to move"),
+        (running(), "runs on workers already"),
+    ],
+)
+def test_what_cannot_be_moved_is_refused(
+    broker: KafkaBroker, app_id: str, jobs: Jobs, state: StateRecord | None, sentence: str
+) -> None:
+    jobs.create(definition())
+    if state is not None:
+        tell(broker.bootstrap, app_id, state)
+    engine = Engine.WORKERS if state == running() else Engine.SPARK
+    with pytest.raises(InputError, match=sentence):
+        jobs.move(ID, engine)
+    assert jobs.feed(ID).epoch == FIRST_EPOCH
+
+
+def test_of_two_who_move_a_feed_at_a_time_one_is_too_late(
+    broker: KafkaBroker, app_id: str, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one comes between the reading of the feed and the writing of its next epoch."""
+    jobs.create(definition())
+    tell(broker.bootstrap, app_id, running(), progress())
+    read = Jobs.feed
+    faster = iter(
+        [lambda: None, lambda: Jobs(KafkaConnection(broker.bootstrap), app_id).move(ID, Engine.SPARK)]
+    )
+
+    def read_and_dawdle(self: Jobs, feed_id: FeedId) -> FeedView:
+        feed = read(self, feed_id)
+        next(faster, lambda: None)()
+        return feed
+
+    monkeypatch.setattr(Jobs, "feed", read_and_dawdle)
+    with pytest.raises(InputError, match="Somebody else moves feed"):
+        jobs.move(ID, Engine.SPARK)
+    assert read(jobs, ID).epoch == FeedEpoch(2)
 
 
 def test_a_watch_says_nothing_amid_the_history(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:

@@ -1,0 +1,137 @@
+"""The markers of all feeds that a query runs: who begins them, who is fenced by whom, and when they end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from pipeline.feed_markers import FeedMarkers
+from pipeline.jobs_topic import JobsTopic, open_producer
+from pipeline.sinks import Sinks
+from tidegate.changefeed.confluent import Schema
+from tidegate.changefeed.feed import Engine, FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.registration import failed
+from tidegate.client.cluster import Cluster
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.transaction import TransactionalProducer
+from tidegate.errors import DeliveryError, FeedError
+from tidegate.processor.checkpoint import PartitionReport
+
+_MARKED: Final = (FeedState.STARTING, FeedState.RUNNING)
+
+_log = logging.getLogger("tidegate.spark")
+
+
+class _Opened(NamedTuple):
+    """A feed's producers, of progress and of markers: one and the same where both are on one cluster."""
+
+    home: TransactionalProducer
+    sink: TransactionalProducer
+
+    def close(self) -> None:
+        self.home.close()
+        if self.sink is not self.home:
+            self.sink.close()
+
+
+class QueryMarkers:
+    """The markers of the feeds in ``jobs`` that are this engine's. ``schema_id`` asks a schema registry."""
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        app_id: str,
+        jobs: JobsTopic,
+        sinks: Sinks,
+        schema_id: Callable[[str, Schema], int],
+    ) -> None:
+        self._connection = connection
+        self._app_id = app_id
+        self._jobs = jobs
+        self._sinks = sinks
+        self._schema_id = schema_id
+        self._markers: dict[FeedId, FeedMarkers] = {}
+
+    def begin(self, feed_ids: Iterable[FeedId]) -> None:
+        """Step M0, for those of the feeds that have a start: before a checkpoint that names them comes.
+
+        Markers of feeds that are gone, or another engine's, or in another epoch, are let go of. Raises
+        ``RetryError`` as ``JobsTopic.read_to_end`` does.
+        """
+        for feed_id, markers in list(self._markers.items()):
+            feed = self._jobs.view[feed_id]
+            if markers.epoch != feed.epoch or not _marks(feed):
+                self._markers.pop(feed_id).close()
+        opened: dict[FeedId, _Opened] = {}
+        for feed_id in feed_ids:
+            feed = self._jobs.view[feed_id]
+            if feed_id not in self._markers and feed.definition is not None and _marks(feed):
+                opened[feed_id] = self._open(feed, feed.definition)
+        if opened:
+            self._begin(opened)
+
+    def fence(self, definition: FeedDefinition) -> None:
+        """Shut out whoever has run the feed (step H2 of docs/hand-over.md)."""
+        open_producer(self._connection, self._id(definition)).close()
+
+    def apply(self, report: PartitionReport) -> None:
+        """Step M1. The rows that the report tells of are acknowledged."""
+        for active in report.feeds:
+            markers = self._markers.get(active.feed_id)
+            if markers is not None and markers.epoch == active.epoch:
+                markers.apply(report)
+
+    def publish(self) -> None:
+        """Steps M2 and M3. A feed that another engine has taken over is let go of.
+
+        Raises ``DeliveryError`` where another query runs these feeds.
+        """
+        for feed_id, markers in list(self._markers.items()):
+            try:
+                progress = markers.publish()
+            except FeedError as error:
+                definition = self._jobs.view[feed_id].definition
+                if definition is not None:
+                    self._jobs.store(failed(definition, str(error)))
+            except DeliveryError as error:
+                self._jobs.read_to_end()
+                if self._jobs.view[feed_id].epoch == markers.epoch:
+                    raise
+                _log.info("feed %s is another engine's: %s", feed_id, error)
+                self._markers.pop(feed_id).close()
+            else:
+                if progress is not None:
+                    self._jobs.view.apply(progress.key, progress.to_bytes())
+
+    def close(self) -> None:
+        """Let go of the brokers."""
+        for markers in self._markers.values():
+            markers.close()
+
+    def _begin(self, opened: Mapping[FeedId, _Opened]) -> None:
+        """Once all are open: what a fenced predecessor left open would hide what another has persisted."""
+        self._jobs.read_to_end()
+        for feed_id, producers in opened.items():
+            feed = self._jobs.view[feed_id]
+            if feed.definition is None or not _marks(feed):
+                producers.close()
+                continue
+            cluster = Cluster(self._sinks.connection(feed.definition))
+            self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, *producers, cluster, self._schema_id)
+
+    def _open(self, feed: FeedView, definition: FeedDefinition) -> _Opened:
+        home = open_producer(self._connection, self._id(definition))
+        state = feed.current_state
+        if state is None or not state.sink_cluster:
+            return _Opened(home, home)
+        return _Opened(home, open_producer(self._sinks.connection(definition), self._id(definition)))
+
+    def _id(self, definition: FeedDefinition) -> str:
+        """The transactional id: the same for every engine, so that the next one fences whoever was before."""
+        return f"{self._app_id}-feed-{definition.id}"
+
+
+def _marks(feed: FeedView) -> bool:
+    return feed.runs_on(Engine.SPARK) and feed.status in _MARKED

@@ -1,0 +1,82 @@
+"""A live feed that goes from workers to Spark and back, under load, with splits (docs/hand-over.md)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from stack.kafka import KafkaBroker
+from tests.e2e.live_load import LiveLoad, live_load
+from tests.e2e.spark_process import SparkProcess
+from tidegate.changefeed.feed import Engine, FeedState
+from tidegate.hlc import Timestamp
+from tidegate.verify import Verdict
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+_SEED: Final = 17
+_SPLITS: Final[Mapping[str, int]] = {"split_every_ms": 2_000}
+
+
+def loaded(broker: KafkaBroker, prefix: str, directory: Path) -> AbstractContextManager[LiveLoad]:
+    print("seed", _SEED)
+    return live_load(broker.bootstrap, prefix, directory, seed=_SEED, store=_SPLITS, rows_per_s=200)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("rounds", [1, pytest.param(4, marks=pytest.mark.soak)])
+def test_a_feed_that_moves_to_spark_and_back_loses_and_invents_nothing(
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, rounds: int
+) -> None:
+    """Each time the driver dies while it has the feed."""
+    checkpoint = tmp_path / "checkpoint"
+    with loaded(broker, topic_prefix, tmp_path) as load:
+        worker = load.start_worker("w0")
+        load.create_feed()
+        for _ in range(rounds):
+            with SparkProcess(load, checkpoint) as driver:
+                load.move_feed(Engine.SPARK)
+                driver.kill()
+            with SparkProcess(load, checkpoint) as driver:
+                passes(load, "a marker by Spark")
+                load.move_feed(Engine.WORKERS)
+                passes(load, "a marker by the worker")
+                assert driver.stop() == 0, driver.text[-5_000:]
+                assert "Traceback" not in driver.text
+        report = load.finish()
+        assert report.verdict is Verdict.PASSED, str(report)
+        assert report.counts.markers > 0
+        assert worker.stop() == 0, worker.text
+
+
+def test_a_worker_lets_go_of_a_feed_and_takes_it_back(
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path
+) -> None:
+    """Nobody has it meanwhile."""
+    with loaded(broker, topic_prefix, tmp_path) as load:
+        worker = load.start_worker("w0")
+        load.create_feed("updated, resolved, initial_scan='yes'")
+        load.ask_for_move(Engine.SPARK)
+        worker.wait_until(lambda: not worker.ask("/status")["feeds"], "the worker to let go of the feed")
+        assert load.feed.status is FeedState.PENDING
+        load.move_feed(Engine.WORKERS)
+        passes(load, "a marker in the third epoch")
+        report = load.finish()
+        assert report.verdict is Verdict.PASSED, str(report)
+        assert worker.stop() == 0, worker.text
+
+
+def passes(load: LiveLoad, what: str) -> None:
+    """Wait until a marker is above the present."""
+    load.wait_until(partial(_is_past, load, Timestamp(time.time_ns())), what)
+
+
+def _is_past(load: LiveLoad, moment: Timestamp) -> bool:
+    high_water = load.feed.high_water
+    return high_water is not None and high_water > moment
