@@ -131,7 +131,7 @@ class QueryFeeds:
 
     def high_waters(self) -> dict[FeedId, ResolvedTimestamp | None]:
         """Of the feeds that run, as they are persisted."""
-        return {feed_id: self._jobs.view[feed_id].high_water for feed_id in self._markers}
+        return {feed_id: self._jobs.view[feed_id].high_water for feed_id in self._markers.feeds()}
 
     def close(self) -> None:
         """Let go of the brokers and registries."""

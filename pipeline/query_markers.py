@@ -72,6 +72,10 @@ class QueryMarkers:
         if opened:
             self._begin(opened)
 
+    def feeds(self) -> tuple[FeedId, ...]:
+        """Those that have markers."""
+        return tuple(self._markers)
+
     def fence(self, definition: FeedDefinition) -> None:
         """Shut out whoever has run the feed (step H2 of docs/hand-over.md)."""
         open_producer(self._connection, self._id(definition)).close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -132,13 +133,12 @@ def test_of_two_who_move_a_feed_at_a_time_one_is_too_late(
     jobs.create(definition())
     tell(broker.bootstrap, app_id, running(), progress())
     read = Jobs.feed
-    faster = iter(
-        [lambda: None, lambda: Jobs(KafkaConnection(broker.bootstrap), app_id).move(ID, Engine.SPARK)]
-    )
+    other = Jobs(KafkaConnection(broker.bootstrap), app_id)
+    faster: Iterator[Callable[[], object]] = iter([int, lambda: other.move(ID, Engine.SPARK)])
 
     def read_and_dawdle(self: Jobs, feed_id: FeedId) -> FeedView:
         feed = read(self, feed_id)
-        next(faster, lambda: None)()
+        next(faster, int)()
         return feed
 
     monkeypatch.setattr(Jobs, "feed", read_and_dawdle)
