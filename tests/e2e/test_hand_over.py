@@ -21,7 +21,7 @@ from tidegate.verify import Verdict
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 _SEED: Final = 17
-_SPLITS: Final[Mapping[str, int]] = {"split_every_ms": 2_000}
+_SPLITS: Final[Mapping[str, int]] = {"split_every_ms": 5_000}
 
 
 def loaded(broker: KafkaBroker, prefix: str, directory: Path) -> AbstractContextManager[LiveLoad]:
