@@ -222,7 +222,9 @@ class JobsOwner:
 
         Once a partition may have heard of it the feed goes on: what holds the partitions must not wait.
         """
-        if definition.id in self._announced or len(step.partitions) < self._app.runtime.topology.partitions:
+        last, _ = self._announced.get(definition.id, (None, 0.0))
+        announced = last is not None and last.message == step.message
+        if announced or len(step.partitions) < self._app.runtime.topology.partitions:
             return False
         verdict = self._verdict(definition)
         if isinstance(verdict, Refused):

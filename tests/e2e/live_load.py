@@ -30,6 +30,7 @@ from tidegate.verify import AuditOptions, AuditReport, ExpectedVersion, TopicRec
 PARTITIONS: Final = 3
 _ROWS_PER_S: Final = 1_000
 _LOOK_AGAIN_S: Final = 0.1
+_COMES_S: Final = 120.0
 _BEGINS_S: Final = 180.0  # Spark takes most of a minute to start on a machine that has much else to do
 
 
@@ -218,11 +219,11 @@ class LiveLoad:
         assert self._feed_id is not None
         return self._feed_id
 
-    def wait_until(self, true: Callable[[], bool], what: str) -> None:
+    def wait_until(self, true: Callable[[], bool], what: str, timeout_s: float = _COMES_S) -> None:
         """Return once ``true``; ``AssertionError`` with what workers said when that takes too long."""
-        self._wait_until(true, what)
+        self._wait_until(true, what, timeout_s)
 
-    def _wait_until(self, true: Any, what: str, timeout_s: float = 120.0) -> None:
+    def _wait_until(self, true: Any, what: str, timeout_s: float = _COMES_S) -> None:
         begun = time.monotonic()
         deadline = begun + timeout_s
         while not true():

@@ -21,6 +21,7 @@ from tidegate.verify import Verdict
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 _SEED: Final = 17
+_PASSES_S: Final = 300.0  # as for `LiveLoad.create_feed`, and Spark has to catch up
 _SPLITS: Final[Mapping[str, int]] = {"split_every_ms": 5_000}
 
 
@@ -74,7 +75,7 @@ def test_a_worker_lets_go_of_a_feed_and_takes_it_back(
 
 def passes(load: LiveLoad, what: str) -> None:
     """Wait until a marker is above the present."""
-    load.wait_until(partial(_is_past, load, Timestamp(time.time_ns())), what)
+    load.wait_until(partial(_is_past, load, Timestamp(time.time_ns())), what, _PASSES_S)
 
 
 def _is_past(load: LiveLoad, moment: Timestamp) -> bool:
