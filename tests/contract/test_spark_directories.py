@@ -13,6 +13,7 @@ from tests.contract.catalogue import built
 from tests.contract.comparison import records_at, rows_by_key, unseen_rows_below_markers
 from tests.contract.kafka_run import KafkaRun
 from tests.contract.spark_engine import SparkEngine
+from tidegate.changefeed.feed import Engine
 from tidegate.processor.reference import TopicPartition
 
 pytestmark = [pytest.mark.broker, pytest.mark.together]
@@ -22,7 +23,7 @@ def test_a_query_on_a_new_directory_repeats_rows_and_breaks_no_promise(
     spark_session: SparkSession, broker: KafkaBroker, tmp_path: Path
 ) -> None:
     case = built("updates and deletions")
-    run = KafkaRun(broker.bootstrap, merged([case]), "", timeout_s=60)
+    run = KafkaRun(broker.bootstrap, merged([case]), "", Engine.SPARK, timeout_s=60)
     run.create_topics()
     run.write_jobs()
     run.write_log()
