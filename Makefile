@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations 40 --duratio
 unexport PYTHONDONTWRITEBYTECODE
 SOURCES := tidegate app agents tables schemas pipeline sim stack tests bench examples
 
-.PHONY: help setup demo demo-connect demo-chaos test unit soak lint format types proto bench stack-up stack-down ci clean
+.PHONY: help setup demo demo-connect demo-chaos demo-spark test unit soak lint format types proto bench stack-up stack-down ci clean
 
 help: ## list the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ demo-connect: setup ## flights into PostgreSQL by Kafka Connect, compared and au
 
 demo-chaos: setup ## splits, merges, killed workers, a broker that restarts, audited
 	$(BIN)/python -m examples.demo.chaos $(DEMO)
+
+demo-spark: setup ## flights through Spark into Delta tables, compared, audited and plotted
+	$(BIN)/python -m examples.demo.spark $(DEMO)
 
 test: setup ## the test suite, real-broker tests included, but for what `make soak` runs
 	$(PYTEST) -m 'not soak'

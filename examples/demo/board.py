@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 
 from tidegate.changefeed.record import MarkerRecord, RecordDecoder
 from tidegate.client.tail import line_of
@@ -18,6 +18,16 @@ from tidegate.verify import TopicPartition, TopicRecord
 _SHOWN_ROWS: Final = 6
 _SHOWN_MARKERS: Final = 3
 _RATE_WINDOW_S: Final = 5.0
+_SAMPLE_S: Final = 1.0
+
+
+class Sample(NamedTuple):
+    """What the board had ``at_s`` seconds after its first sample: rows so far, and how far markers were
+    behind the clock, seconds."""
+
+    at_s: float
+    rows: int
+    lag_s: float | None
 
 
 @dataclass(slots=True)
@@ -39,6 +49,8 @@ class Board:
     markers: int = 0
     last_rows: deque[str] = field(default_factory=lambda: deque(maxlen=_SHOWN_ROWS))
     last_markers: deque[str] = field(default_factory=lambda: deque(maxlen=_SHOWN_MARKERS))
+    samples: list[Sample] = field(default_factory=list)
+    _sampled_from: float = 0.0
     _marked: dict[TopicPartition, Timestamp] = field(default_factory=dict)
     _counted: deque[tuple[float, int]] = field(default_factory=deque)
 
@@ -79,6 +91,15 @@ class Board:
         """How far that is behind the present, seconds; ``None`` before the first marker."""
         resolved = self.resolved
         return None if resolved == ZERO else time.time() - resolved.wall / NANOS_PER_SECOND
+
+    def sample(self) -> None:
+        """Note how it stands, unless that was done less than a second ago."""
+        now = time.monotonic()
+        if not self.samples:
+            self._sampled_from = now
+        at_s = now - self._sampled_from
+        if not self.samples or at_s - self.samples[-1].at_s >= _SAMPLE_S:
+            self.samples.append(Sample(at_s, self.rows, self.lag_s))
 
     def rows_per_second(self) -> float:
         """Over the last seconds, counted from one call to the next."""

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
@@ -20,7 +20,7 @@ from examples.demo.children import Child
 from examples.demo.screen import Screen, lag_text
 from sim.history import History
 from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedId, FeedState
+from tidegate.changefeed.feed import Engine, FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
@@ -38,6 +38,7 @@ _CATCH_UP_TIMEOUT_S: Final = 120.0
 _PUSH_AGE_MS: Final = 1_000  # ten times as eager as usual, so that a short demo shows pushes at work
 _SESSION_TIMEOUT_MS: Final = 6_000  # others take over what a killed worker had after so long
 _LOOK_EVERY_S: Final = 0.25
+_SPARK: Final = ("--master", "local[2]", "--output-partitions", "4")
 
 
 def run_to_exit(work: Callable[[str, Path], int], runs: Path = RUNS) -> NoReturn:
@@ -80,10 +81,17 @@ class Demo:
     statement: str
     workers: Sequence[str] = ("worker",)
     store: Mapping[str, int] = field(default_factory=dict)
+    engine: Engine = Engine.WORKERS
 
     def data(self, worker: str) -> Path:
         """Where a worker keeps its copy of the state."""
         return self.directory / f"{worker}-data"
+
+    def command(self, worker: str) -> list[str]:
+        """The module that runs the feeds, with its arguments."""
+        if self.engine is Engine.WORKERS:
+            return ["faust", "-A", "app.main", "worker"]
+        return ["tidegate.cli", "spark", "changefeed", *_SPARK, "--checkpoint", str(self.data(worker))]
 
     def environment(self, worker: str) -> dict[str, str]:
         """What a worker is told."""
@@ -115,7 +123,7 @@ class Workers:
         """Start a worker, or start it again."""
         self._running[name] = Child(
             name,
-            ["faust", "-A", "app.main", "worker"],
+            self._demo.command(name),
             self._demo.directory / f"{name}.log",
             environment=self._demo.environment(name),
         )
@@ -178,7 +186,7 @@ def show(
     records = tail_topics(KafkaConnection(demo.bootstrap), topics.all_topics, TailFrom.BEGINNING, follow=True)
     in_background(board.follow_topics, records, topics.decoders())
     with Screen(board, demo.options.seconds, partial(_range_lag, demo)) as screen:
-        _watch(demo, screen, store, workers, disturbances)
+        _watch(demo, board, screen, store, workers, disturbances)
         marker_lag_s = board.lag_s
         _catch_up(demo, board, screen, store, workers)
     workers.stop()
@@ -222,7 +230,7 @@ def _create_feed(demo: Demo, workers: Workers) -> tuple[FeedId, FeedView]:
     jobs = Jobs(KafkaConnection(demo.bootstrap), demo.name, appear_s=_START_TIMEOUT_S)
     now_ns = time.time_ns()
     definition = define_feed(demo.statement, new_feed_id(now_ns), now_ns).definition
-    jobs.create(definition)
+    jobs.create(replace(definition, engine=demo.engine))
     feed = jobs.wait(definition.id, _FEED_TIMEOUT_S)
     workers.require_running()
     if feed.status is not FeedState.RUNNING:
@@ -233,7 +241,12 @@ def _create_feed(demo: Demo, workers: Workers) -> tuple[FeedId, FeedView]:
 
 
 def _watch(
-    demo: Demo, screen: Screen, store: Child, workers: Workers, disturbances: Sequence[Disturbance]
+    demo: Demo,
+    board: Board,
+    screen: Screen,
+    store: Child,
+    workers: Workers,
+    disturbances: Sequence[Disturbance],
 ) -> None:
     """Show the board for the demo's time, and disturb it when that is due.
 
@@ -246,6 +259,7 @@ def _watch(
             due.pop(0).act(workers)
         store.require_running()
         workers.require_running()
+        board.sample()
         screen.refresh("running")
         time.sleep(_LOOK_EVERY_S)
 
@@ -264,6 +278,7 @@ def _catch_up(demo: Demo, board: Board, screen: Screen, store: Child, workers: W
     last = max(version.timestamp for version in History.load(demo.history))
     for _ in within(_CATCH_UP_TIMEOUT_S, f"no marker reached {last}"):
         workers.require_running()
+        board.sample()
         screen.refresh("the feed catches up")
         if board.resolved >= last:
             break

@@ -1,0 +1,97 @@
+"""``make demo-spark``: flights through the Spark engine into Delta tables.
+
+A broker is started, a simulated range store replays the flights of 2013 into it, a Spark query turns its log
+into a changefeed, and the loader makes tables of that. They are compared with what the store had at each
+closed bucket, the topics are audited, and a page with a plot says how it went.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import click
+
+from examples.demo.children import Child
+from examples.demo.run import Demo, Options, Shown, audit, run_to_exit, show
+from examples.demo.spark_page import Loaded, write_page
+from pipeline.loading.buckets import BucketEnd, Buckets
+from pipeline.loading.snapshots import Warehouse
+from sim.history import History
+from sim.nycflights import fetch_archive
+from stack.kafka import KafkaBroker
+from tidegate.changefeed.feed import Engine
+from tidegate.hlc import NANOS_PER_SECOND, Timestamp
+
+_BUCKET_S: Final = 5
+_BUCKETS: Final = Buckets(_BUCKET_S * NANOS_PER_SECOND)
+
+
+@click.command()
+@click.option("--seconds", default=60.0, show_default=True, help="How long the store runs.")
+@click.option("--rate", default=500.0, show_default=True, help="Rows that it writes per second.")
+@click.option("--seed", default=1, show_default=True, help="Decides everything but the times.")
+@click.option("--partitions", default=4, show_default=True, help="Partitions of the log.")
+def main(seconds: float, rate: float, seed: int, partitions: int) -> None:
+    """Real flights through Spark into Delta tables, compared, audited and plotted."""
+    run_to_exit(partial(_run, Options(seconds, rate, seed, partitions, keep=False)))
+
+
+def _run(options: Options, name: str, directory: Path) -> int:
+    fetch_archive()
+    with ExitStack() as stack:
+        bootstrap = stack.enter_context(closing(KafkaBroker().start())).bootstrap
+        statement = (
+            f"CREATE CHANGEFEED FOR TABLE flights, weather INTO 'kafka://{bootstrap}"
+            f"?topic_prefix={name}_board_' WITH updated, mvcc_timestamp, resolved, initial_scan='yes'"
+        )
+        demo = Demo(options, bootstrap, name, directory, statement, ("spark",), engine=Engine.SPARK)
+        click.echo(f"Kafka is up at {bootstrap}; logs and state are in {directory}")
+        shown = show(demo, stack)
+        tables = _load(demo, shown)
+        status = audit(demo, shown)
+        page = write_page(directory, shown.board.samples, tables, passed=status == 0)
+        click.echo(f"{page} shows rows a minute, and how far markers were behind.")
+        return max(status, *(min(table.differing, 1) for table in tables))
+
+
+def _load(demo: Demo, shown: Shown) -> list[Loaded]:
+    """Load the feed's topics, and compare them with the store's history at each closed bucket."""
+    click.echo("The loader makes Delta tables of the topics:")
+    directory = demo.directory / "warehouse"
+    command = ["tidegate.cli", "spark", "load", "--feed", shown.feed_id, "--to", str(directory), "--delta"]
+    command += ["--bucket", f"{_BUCKET_S}s", "--master", "local[2]"]
+    Child("loader", command, demo.directory / "loader.log", environment=demo.environment("loader")).wait()
+    house, history = Warehouse(directory.absolute().as_uri()), History.load(demo.history)
+    tables = []
+    for target in shown.feed.targets:
+        table = _compared(house, target.topic, target.table_id, history, shown)
+        tables.append(table)
+        click.echo(
+            f"{target.topic} has {table.rows:,} rows at {house.closed}; at {table.buckets} closed buckets "
+            f"{table.differing:,} versions differ from the store's."
+        )
+    return tables
+
+
+def _compared(house: Warehouse, topic: str, table_id: int, history: History, shown: Shown) -> Loaded:
+    """Rows by the times of their versions, which no two of a table have in common with the same key."""
+    scanned = shown.feed.beginning.start if shown.feed.beginning is not None else None
+    differing, buckets, rows = 0, 0, 0
+    for bucket in range(house.first.wall, house.closed.wall + 1, _BUCKETS.length_ns):
+        at = Timestamp(BucketEnd(bucket))
+        stored = history.as_of(at, table_id).values()
+        expected = Counter(max(version.timestamp, scanned or version.timestamp) for version in stored)
+        loaded = house.rows(topic, at)
+        times = zip(loaded.column("_wall").to_pylist(), loaded.column("_logical").to_pylist(), strict=True)
+        found = Counter(Timestamp(*time) for time in times)
+        differing += ((expected - found) + (found - expected)).total()
+        buckets, rows = buckets + 1, loaded.num_rows
+    return Loaded(topic, rows, buckets, differing)
+
+
+if __name__ == "__main__":
+    main()
