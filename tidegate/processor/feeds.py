@@ -16,6 +16,9 @@ from tidegate.processor.partition_feed import FeedStatus, PartitionFeed, feed_ro
 from tidegate.processor.rows import Starts
 from tidegate.processor.waiting import Reach
 from tidegate.raftlog.entry import Offset
+from tidegate.rangefeed.gap import Gap, amended
+from tidegate.rangefeed.handoff import Claim, Exchange
+from tidegate.rows.table_key import watched_parts
 from tidegate.spans import Span
 
 
@@ -93,6 +96,22 @@ class PartitionFeeds:
     def missing(self, span: Span, below: Timestamp) -> Sequence[PartitionFeed]:
         """The active feeds that want rows of the span from below a timestamp."""
         return [feed for feed in self.active if feed.start < below and feed.watches(span)]
+
+    def tell_failures(self, message: Exchange) -> Exchange:
+        """What goes to another partition, saying of feeds that have failed here that nothing was emitted.
+
+        They may be active there until all have heard of it: a checkpoint that names one of them would be
+        for rows that this partition left out.
+        """
+        failed = [feed for feed in self._feeds.values() if feed.status is FeedStatus.FAILED]
+        if not failed or isinstance(message, Claim) or message.span is None or message.lags is None:
+            return message
+        lags = message.lags
+        for feed in failed:
+            complete_to = None if feed.begins_with_scan else feed.start
+            lost = tuple(Gap(part, complete_to) for part in watched_parts(message.span, feed.spans))
+            lags = amended(lags, feed.id, lost) if lost else lags
+        return message._replace(lags=lags)
 
     # ---- what comes of them ----
 

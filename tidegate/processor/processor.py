@@ -206,6 +206,7 @@ class PartitionProcessor:
         result.unframed.pop(feed_id, None)
         _withdraw(feed_id, result)
         self._feeds.fail(feed_id, error)
+        result.exchanges = [self._feeds.tell_failures(each) for each in result.exchanges]
         result.changes += self._state.freeze()
         result.acks += self._feeds.take_acks()
         result.incidents += self._feeds.take_incidents(self._state.position.offset)
@@ -285,7 +286,9 @@ class PartitionProcessor:
         if checkpoint.ranges or checkpoint.ended:
             result.checkpoint = checkpoint
         result.changes = self._state.freeze()
-        result.exchanges = self._ranges.parking.exchanges.take_out()
+        result.exchanges = [
+            self._feeds.tell_failures(each) for each in self._ranges.parking.exchanges.take_out()
+        ]
         result.acks = self._feeds.take_acks()
         result.incidents += self._ranges.quarantines.take_out() + self._feeds.take_incidents(position.offset)
         result.offset = None if position.offset == NOWHERE else position.offset

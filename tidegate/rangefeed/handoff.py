@@ -29,8 +29,8 @@ class HandOff(NamedTuple):
     """The answer. ``resolved`` is what the parent had promised for ``span``, the keys that it had then.
 
     A hand-off that is not ``complete`` comes out of a hole: above ``resolved`` rows may be missing, and the
-    child has to scan for them. ``lags`` says what feeds lacked; a feed that can lag and that it does not name
-    was not active there. ``None``: nobody knows.
+    child has to scan for them. ``lags`` says what feeds lacked, those included that have failed there; a feed
+    that can lag and that it does not name was not active there. ``None``: nobody knows.
     """
 
     claim: Claim
