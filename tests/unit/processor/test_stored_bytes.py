@@ -47,7 +47,11 @@ GOLDEN: Final = Path(__file__).parent / "golden" / "stored.tsv"
 GOLDEN_V1: Final = GOLDEN.with_name("stored_v1.tsv")
 #: The same records before feeds could start in the past or with a scan.
 GOLDEN_V2: Final = GOLDEN.with_name("stored_v2.tsv")
-_OLDER: Final = pytest.mark.parametrize("file", [GOLDEN_V1, GOLDEN_V2], ids=["version 1", "version 2"])
+#: The same records before feeds could have another engine.
+GOLDEN_V3: Final = GOLDEN.with_name("stored_v3.tsv")
+_OLDER: Final = pytest.mark.parametrize(
+    "file", [GOLDEN_V1, GOLDEN_V2, GOLDEN_V3], ids=["version 1", "version 2", "version 3"]
+)
 _FEED: Final = activation([PLAIN.descriptor, OTHER.descriptor])
 _ID: Final = FeedId(_FEED.feed_id)
 _LOG: Final = eventful_log()
