@@ -85,8 +85,10 @@ class PartitionReader:
                 if record.offset >= end - 1:
                     self._leave(place, open_ends)
             # A transaction's control record is never delivered: the last offset may have no record.
+            # And a leader that has only begun may tell of an end below one that was told before.
             for place in [place for place in open_ends if place not in self._unfinished]:
-                self._leave(place, open_ends)
+                if self.positions[place] >= open_ends[place]:
+                    self._leave(place, open_ends)
             if self._silent_s > self._connection.timeout_s:
                 raise self._connection.away("reading records", self.last_error)
 
