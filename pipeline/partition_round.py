@@ -27,7 +27,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from pipeline.faults import fault_to_bytes
-from pipeline.rounds import Instructions, Round
+from pipeline.rounds import Instructions, Round, RoundId
 from pipeline.row_producer import RowProducer
 from pipeline.state_files import LoadedRows, StateFiles, apply_changes
 from pipeline.task_clock import TaskClock
@@ -241,7 +241,10 @@ class PartitionTask:
         state = self._files.load(head)
         rows = ((table, key, value) for (table, key), value in state.rows.items())
         processor = PartitionProcessor.restore(self._partition, query.partitions, query.config, rows)
-        self._files.remove_before(state.base)
+        if (
+            state.base < RoundId(self._round.id.batch, 0).name
+        ):  # else the batch may begin again from older files
+            self._files.remove_before(state.base)
         return _Held(head, processor, state)
 
     def _go_on(self) -> None:

@@ -12,11 +12,13 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from pyarrow import fs
 
 import pipeline.partition_round
 from pipeline.faults import read_fault
 from pipeline.partition_round import TASK_COLUMNS, Answer, Query, run_partition, run_told
 from pipeline.rounds import Instructions, Round, RoundId
+from pipeline.state_files import StateFiles
 from pipeline.task_clock import STAGES
 from sim.workloads.bank import Bank, BankOptions
 from stack.kafka import KafkaBroker
@@ -55,6 +57,12 @@ class Tasks:
         self.query = query
         self.head = head
         self._number = 0
+        self._of_batch = 0
+
+    def in_one_batch(self) -> None:
+        """The next round is one more of the same batch, on another Python worker."""
+        self._of_batch += 1
+        self.query = replace(self.query, id=f"{self.query.id}, another")
 
     def run(self, records: Iterable[Record], partition: int = 0) -> list[Answer]:
         """A round of records."""
@@ -80,8 +88,9 @@ class Tasks:
 
     @property
     def _next(self) -> RoundId:
-        self._number += 1
-        return RoundId(self._number, 0)
+        self._number += not self._of_batch
+        number, self._of_batch = self._of_batch, 0
+        return RoundId(self._number, number)
 
     def _round(self, task: Callable[..., Iterator[pa.RecordBatch]], round_: Round) -> list[Answer]:
         answers = [
@@ -200,6 +209,22 @@ def test_a_registry_that_is_away_is_asked_again_for_a_while(
 def test_a_registry_that_can_never_be_used_fails_the_feed() -> None:
     with pytest.raises(FeedError):
         pipeline.partition_round._schema_ids("ftp://registry", [Schema("rows-value", '"string"')])
+
+
+def test_the_state_of_the_batch_before_stays_until_the_batch_is_done(
+    tmp_path: Path, records: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that dies before the account of the batch is stored begins it again from there."""
+    monkeypatch.setattr(pipeline.partition_round, "_FEW_CHANGES", 0)  # files hold all rows often
+    tasks = _tasks(_NOBODY, "raftlog", tmp_path)
+    tasks.run(records[:10])
+    for start in range(10, 60, 10):
+        account = tasks.head
+        tasks.run(records[start : start + 10])
+        tasks.in_one_batch()
+        tasks.tell({0: Instructions()})
+        filesystem, root = fs.FileSystem.from_uri(tasks.query.root)
+        assert StateFiles(filesystem, root, 0).load(account).rows
 
 
 def test_a_partition_that_was_not_there_is_an_answer(tmp_path: Path, records: list[Record]) -> None:
