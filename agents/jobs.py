@@ -187,7 +187,7 @@ class JobsOwner:
         if not await app.follower.read_to_end(self._closing):
             return
         feed = app.follower.view[definition.id]
-        if feed.defined == definition:  # else it was moved on, or taken over, meanwhile
+        if feed.defined == definition and feed.current_takeover is None:  # else it was moved on meanwhile
             taken = takeover(definition, feed.state, feed.progress, feed.takeover)
             await self._commit([Record(app.topic_names.jobs, 0, taken.key, taken.to_bytes())])
             _log.info("feed taken over", id=definition.id, high_water=str(taken.high_water))

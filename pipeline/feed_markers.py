@@ -6,7 +6,8 @@ fences whoever ran it before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from tidegate.changefeed.confluent import Schema, frame_prefix
 from tidegate.changefeed.encoder import compile_marker
@@ -15,18 +16,21 @@ from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.job_records import ProgressRecord, StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.resolved_topic import marker_partitions, offset_marker_value, topics_with
-from tidegate.client.cluster import Cluster, partitions_of
 from tidegate.client.transaction import Record, TransactionalProducer
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionReport
+
+#: Where partitions, (topic, number), end for an uncommitted reader. Raises ``RetryError``.
+Ends: TypeAlias = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int], int]]
 
 
 class FeedMarkers:
     """The frontier of one epoch of one feed, made durable and told to its consumers.
 
     ``producer`` writes progress to ``jobs``, ``sink`` markers: the same, unless the feed's topics are on
-    another cluster, which is ``cluster``. ``schema_id`` asks the feed's registry. Both producers are open,
-    and ``feed`` is what the jobs topic told after that.
+    another cluster; ``ends`` asks that one where partitions end, transactions that are open included.
+    ``schema_id`` asks the feed's registry. Both producers are open, and ``feed`` is what the jobs topic told
+    after that.
     """
 
     def __init__(
@@ -35,7 +39,7 @@ class FeedMarkers:
         jobs: str,
         producer: TransactionalProducer,
         sink: TransactionalProducer,
-        cluster: Cluster,
+        ends: Ends,
         schema_id: Callable[[str, Schema], int],
     ) -> None:
         assert feed.definition is not None
@@ -47,7 +51,7 @@ class FeedMarkers:
         self._producer = producer
         self._sink = sink
         self._proved = sink is producer  # else who was fenced at home meanwhile has to learn it first (M2b)
-        self._cluster = cluster
+        self._ends = ends
         self._schema_id = schema_id
         self._persisted = feed.high_water
         self._read_up_to = dict(feed.current_state.positions)
@@ -132,8 +136,9 @@ class FeedMarkers:
 
     def _aside(self, topic: str, marker: ResolvedTimestamp) -> Sequence[Record]:
         targets = self._state.targets
-        bounds = self._cluster.bounds(partitions_of({target.topic: target.partitions for target in targets}))
-        ends = {(place.topic, place.partition): bound.end for place, bound in bounds.items()}
+        ends = self._ends(
+            [(target.topic, number) for target in targets for number in range(target.partitions)]
+        )
         records = []
         for number in range(marker_partitions(targets)):
             offsets = {each: ends[each, number] for each in topics_with(number, targets)}

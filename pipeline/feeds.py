@@ -16,7 +16,7 @@ from schemas.registries import SchemaRegistries
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.control import Ack, ControlMessage, Register, Removed, ack_key, read_ack
 from tidegate.changefeed.encoder import marker_schemas
-from tidegate.changefeed.feed import ENDED, Engine, FeedDefinition, FeedEpoch, FeedId
+from tidegate.changefeed.feed import ENDED, FIRST_EPOCH, Engine, FeedDefinition, FeedEpoch, FeedId
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.registration import (
@@ -176,7 +176,7 @@ class QueryFeeds:
         self._markers.fence(definition)
         self._jobs.read_to_end()
         feed = self._jobs.view[definition.id]
-        if feed.defined == definition:  # else it was moved on meanwhile
+        if feed.defined == definition and feed.current_takeover is None:  # else it was moved on meanwhile
             taken = takeover(definition, feed.state, feed.progress, feed.takeover)
             self._jobs.store(taken)
             _log.info("feed %s is taken over at %s", definition.id, taken.high_water or taken.start)
@@ -219,7 +219,11 @@ class QueryFeeds:
                 definition, prepare.tables, admin, self._output_partitions
             )
             return starting_state(definition, prepare, targets, self._sinks.cluster_of(definition))
-        except (FeedError, TopologyError, RetryError, StatementError) as error:
+        except RetryError as error:
+            if definition.epoch > FIRST_EPOCH:  # it ran elsewhere, and can wait
+                raise
+            return failed(definition, str(error))
+        except (FeedError, TopologyError, StatementError) as error:
             return failed(definition, str(error))
 
     def _register_markers(self, definition: FeedDefinition) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from pipeline.feed_markers import FeedMarkers
@@ -12,8 +13,6 @@ from pipeline.sinks import Sinks
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.feed import Engine, FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.registration import failed
-from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.transaction import TransactionalProducer
 from tidegate.errors import DeliveryError, FeedError
@@ -96,9 +95,9 @@ class QueryMarkers:
             try:
                 progress = markers.publish()
             except FeedError as error:
-                definition = self._jobs.view[feed_id].definition
-                if definition is not None:
-                    self._jobs.store(failed(definition, str(error)))
+                state = self._jobs.view[feed_id].current_state
+                if state is not None:
+                    self._jobs.store(replace(state, state=FeedState.FAILED, error=str(error)))
             except DeliveryError as error:
                 self._jobs.read_to_end()
                 if self._jobs.view[feed_id].epoch == markers.epoch:
@@ -122,8 +121,8 @@ class QueryMarkers:
             if feed.definition is None or not _marks(feed):
                 producers.close()
                 continue
-            cluster = Cluster(self._sinks.connection(feed.definition))
-            self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, *producers, cluster, self._schema_id)
+            ends = self._sinks.admin(self._sinks.connection(feed.definition)).ends
+            self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, *producers, ends, self._schema_id)
 
     def _open(self, feed: FeedView, definition: FeedDefinition) -> _Opened:
         home = open_producer(self._connection, self._id(definition))

@@ -175,9 +175,12 @@ def leave(feed: FeedView, acks: Answers, partition_count: int) -> Announce | Set
     """What to do about a feed that is another engine's now.
 
     ``acks`` are of the epoch before its own, for what is told and answered about that one is the other's. Of
-    a feed in its first epoch nobody has heard here.
+    a feed in its first epoch nobody has heard here. Before another one has taken it over its high-water may
+    still be persisted here: no partition may leave rows out until then.
     """
     if feed.defined is None or feed.defined.epoch == FIRST_EPOCH:
+        return Settled()
+    if feed.current_takeover is None and feed.status not in ENDED:
         return Settled()
     return _forget(feed.defined.id, epoch_before(feed.defined), acks, range(partition_count))
 
@@ -303,11 +306,13 @@ def _ending(
     known = stored or StateRecord(definition.id, definition.epoch, state)
     if known.state is FeedState.PENDING:
         known = replace(known, error="")  # what it waited for is no reason of its end
-    record = replace(known, state=state, targets=feed.targets, error=error or known.error)
+    targets = feed.targets or known.targets
+    record = replace(known, state=state, targets=targets, error=error or known.error)
     if record != stored:
         return Store(record)
+    everybody = bool(record.targets) or definition.epoch > FIRST_EPOCH
     return _forget(
-        definition.id, definition.epoch, acks, range(partition_count) if record.targets else sorted(acks)
+        definition.id, definition.epoch, acks, range(partition_count) if everybody else sorted(acks)
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from tidegate.changefeed.control import KnownTable
-from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedId, FeedState, FeedTarget
+from tidegate.changefeed.feed import ENDED, FIRST_EPOCH, FeedDefinition, FeedId, FeedState, FeedTarget
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.resolved_topic import marker_partitions, resolved_topic_fault
 from tidegate.changefeed.sink import parse_sink_uri, require_shared_connection
@@ -53,6 +53,11 @@ def check_topics(
     seen: set[str] = set()
     taken = _taken(definition.id, jobs, shares)
     for topic in topics:
+        if topic in taken and jobs[taken[topic]].status in ENDED:
+            raise FeedError(
+                f"feed {taken[topic]} wrote to the topic {topic} and was moved between engines: one that "
+                f"comes back late may still write rows of it; choose another {_named_by(definition, topic)}"
+            )
         if topic in taken:
             raise FeedError(
                 f"feed {taken[topic]} writes to the topic {topic} already or will soon, and an output topic "
@@ -177,7 +182,7 @@ def _taken(feed_id: FeedId, jobs: JobsView, shares: Shares) -> dict[str, FeedId]
     for other_id, other in jobs.feeds():
         if other_id == feed_id or other.definition is None or not shares(other):
             continue
-        if other.status in _LIVE:
+        if other.status in _LIVE or other.definition.epoch > FIRST_EPOCH:
             taken |= dict.fromkeys(_prepared_topics(other), other_id)
         elif other.status is FeedState.PENDING and other_id < feed_id:
             taken |= dict.fromkeys(wanted_topics(other.definition), other_id)
@@ -186,6 +191,6 @@ def _taken(feed_id: FeedId, jobs: JobsView, shares: Shares) -> dict[str, FeedId]
 
 def _prepared_topics(feed: FeedView) -> set[str]:
     """The topics that the feed has got; none before its targets are stored."""
-    if feed.definition is None or feed.current_state is None or not feed.current_state.targets:
+    if feed.definition is None or not feed.targets:
         return set()
-    return {target.topic for target in feed.current_state.targets} | set(_marker_topics(feed.definition))
+    return {target.topic for target in feed.targets} | set(_marker_topics(feed.definition))

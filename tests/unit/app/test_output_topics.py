@@ -13,7 +13,15 @@ from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.control import KnownTable
-from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState, FeedTarget, TableName
+from tidegate.changefeed.feed import (
+    Engine,
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+    FeedState,
+    FeedTarget,
+    TableName,
+)
 from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, StateRecord
 from tidegate.changefeed.jobs import JobsView
 from tidegate.changefeed.options import FeedOptions
@@ -211,3 +219,15 @@ def test_compaction_is_refused_where_markers_are_and_taken_where_they_are_not(pr
     compacted = prepared.create("compacted", 2, cleanup_policy="compact")
     with pytest.raises(FeedError, match=f"resolved_topic {compacted} has cleanup.policy=compact"):
         prepared.targets(resolved_topic=compacted)
+
+
+def test_topics_of_a_feed_that_was_moved_are_not_given_to_another() -> None:
+    """Its former engine may be away, and come back with rows of it."""
+    heir = activation([HandTable.of(104, "plain").descriptor], feed_id="heir").definition
+    view = view_of_other()
+    moved = DefinitionRecord(replace(_OTHER.definition, epoch=FeedEpoch(2), engine=Engine.SPARK))
+    for record in (moved, DropRecord(_OTHER.definition.id, 0)):
+        view.apply(record.key, record.to_bytes())
+    assert former_owner(heir, ["plain"], view, lambda _: False) == "other"
+    with pytest.raises(FeedError, match="feed other wrote to the topic plain and was moved between engines"):
+        check_topics(heir, ["plain"], view, set())

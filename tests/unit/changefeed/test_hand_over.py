@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.changefeed.feeds import DEFINITION, FEED, ORDERS, TARGET
-from tidegate.changefeed.control import Ack, Activate, Active, KnownTable, Register, Registered, Removed
+from tidegate.changefeed.control import (
+    Ack,
+    Activate,
+    Active,
+    KnownTable,
+    Register,
+    Registered,
+    Remove,
+    Removed,
+)
 from tidegate.changefeed.feed import Engine, FeedDefinition, FeedEpoch, FeedState
 from tidegate.changefeed.job_records import (
     DefinitionRecord,
@@ -306,6 +315,26 @@ def test_a_scan_that_was_all_and_is_done_succeeds_wherever_it_is(ended: bool) ->
     if ended:
         former = {0: Removed(FEED, DEFINITION.epoch, 0)}
         assert leave(replace(feed, state=step.record), former, 1) == Settled()
+
+
+def test_no_partition_forgets_a_feed_that_nobody_has_taken_over() -> None:
+    """Its high-water may still rise until then, by checkpoints of the others."""
+    feed = moved(_STATE, _PROGRESS)
+    assert leave(feed, {}, 2) == Settled()
+    assert leave(taken_over(feed), {}, 2) == Announce(Remove(FEED, DEFINITION.epoch), (0, 1))
+
+
+def test_a_feed_that_came_back_and_was_dropped_before_anybody_looked_is_forgotten_everywhere() -> None:
+    away = DefinitionRecord(replace(DEFINITION, epoch=_MOVED, engine=Engine.SPARK))
+    back = DefinitionRecord(replace(DEFINITION, epoch=FeedEpoch(3)))
+    records: list[JobRecord] = [DefinitionRecord(DEFINITION), _STATE, _PROGRESS, away, back]
+    records.append(DropRecord(FEED, 1))
+    step = next_step(view(records), {}, 2)
+    while isinstance(step, Store):
+        assert step.record.targets == (TARGET,)
+        records.append(step.record)
+        step = next_step(view(records), {}, 2)
+    assert step == Announce(Remove(FEED, FeedEpoch(3)), (0, 1))
 
 
 def test_a_feed_that_is_dropped_while_it_moves_keeps_its_topics_until_it_is_forgotten() -> None:
