@@ -27,8 +27,11 @@ from tidegate.client.connection import KafkaConnection
 from tidegate.client.topic_admin import TopicAdmin
 from tidegate.client.topics import Topics
 from tidegate.errors import QueryEnded
+from tidegate.processor.catch_ups import CatchUpLimits
 from tidegate.processor.config import ProcessorConfig
 
+#: More catch-up scans under way in a partition than a worker has, for an answer takes a batch or two.
+_CATCH_UP: Final = CatchUpLimits(scans=64)
 _LAST_BATCH_S: Final = 60.0
 _COMMIT_S: Final = 10.0
 #: What of Spark writes that a query ended, that a batch took longer than its interval, and that records are
@@ -63,7 +66,7 @@ class QueryOptions:
     batch_records: int = 0
     interval_s: float = 1.0
     available_now: bool = False
-    config: ProcessorConfig = field(default_factory=ProcessorConfig)
+    config: ProcessorConfig = field(default_factory=lambda: ProcessorConfig(catch_up=_CATCH_UP))
 
 
 class ReadyQuery(NamedTuple):
