@@ -21,15 +21,19 @@ class Sinks:
         self._connection = connection
         self._patience_s = patience_s
         self._ids: dict[str, str] = {}
+        self._admins: dict[str, TopicAdmin] = {}
 
     def connection(self, definition: FeedDefinition) -> KafkaConnection:
         """To the cluster of the feed's sink."""
         return self._connection.to(parse_sink_uri(definition.sink_uri).hosts)
 
     def admin(self, connection: KafkaConnection) -> TopicAdmin:
-        """A client for the topics of a cluster."""
+        """A client for the topics of a cluster, one for all feeds that write there."""
         servers, patience_s = connection.bootstrap_servers, self._patience_s
-        return TopicAdmin(connection.open(AdminClient), servers, _REPLICATION, patience_s=patience_s)
+        if servers not in self._admins:
+            client = connection.open(AdminClient)
+            self._admins[servers] = TopicAdmin(client, servers, _REPLICATION, patience_s=patience_s)
+        return self._admins[servers]
 
     def cluster_of(self, definition: FeedDefinition) -> str:
         """The id of the cluster that the feed writes to; empty for the query's own.

@@ -81,7 +81,6 @@ class Topics:
         return [
             *self.shared_specs(partitions),
             TopicSpec(self.control, partitions, _COMPACT),
-            TopicSpec(self.control_acks, 1, _COMPACT),
             TopicSpec(self.hand_offs, partitions, _COMPACT),
             TopicSpec(self.checkpoints, checkpoint_partitions, _deleted_after(_CHECKPOINTS_KEPT_MS)),
             *(TopicSpec(changelog, partitions, _COMPACT) for changelog in self.changelogs().values()),
@@ -92,6 +91,7 @@ class Topics:
         return [
             TopicSpec(self.requests, partitions, _deleted_after(_REQUESTS_KEPT_MS)),
             TopicSpec(self.jobs, 1, _COMPACT),
+            TopicSpec(self.control_acks, 1, _COMPACT),
         ]
 
 
