@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +20,10 @@ _CALL_S: Final = 5.0  # one attempt of a call that is repeated
 _BACKOFF_S: Final = 0.5
 _FENCED: Final = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH)  # noqa: SLF001 - its name
 _ATTEMPTS_MAX: Final = 5  # of a whole transaction that the coordinator asked to abort
+
+#: librdkafka's client aborts before it closes, which who is fenced may not: of one kind of fencing it warns,
+#: of the other it raises.
+warnings.filterwarnings("ignore", "Producer abort_transaction failed during close", RuntimeWarning)
 
 _log = logging.getLogger("tidegate.transaction")
 
@@ -94,7 +99,10 @@ class TransactionalProducer:
 
     def close(self) -> None:
         """Give the connections back; an open transaction is left for the next writer to abort."""
-        self._producer.close()
+        try:
+            self._producer.close()
+        except KafkaException as failure:
+            _log.debug("a transaction of %s was not aborted: %s", self._id, failure.args[0].str())
 
     def _write(self, records: Iterable[Record]) -> dict[tuple[str, int], int]:
         ends: dict[tuple[str, int], int] = {}
