@@ -19,6 +19,8 @@ _LEADER_IS_MOVING: Final = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,  # a new topic that this broker has not heard of yet
+        KafkaError.UNKNOWN_LEADER_EPOCH,  # a broker that knows less of the partition than we do
+        KafkaError.FENCED_LEADER_EPOCH,  # we know less than the broker
     }
 )
 

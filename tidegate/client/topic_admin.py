@@ -27,6 +27,8 @@ _PASSING: Final = frozenset(
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.NOT_CONTROLLER,
         KafkaError.REQUEST_TIMED_OUT,
     }

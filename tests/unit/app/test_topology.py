@@ -89,6 +89,7 @@ def test_a_refusal_is_a_sentence_with_the_question_and_the_brokers_words() -> No
     [
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.NOT_CONTROLLER,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError._UNKNOWN_PARTITION,
