@@ -12,7 +12,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from json import loads
 from operator import sub
 from pathlib import Path
@@ -39,8 +39,9 @@ from pipeline.session import start_session
 from stack.places import CHECKOUT
 from stack.spark_connector import spark_connector
 from tidegate.changefeed.control import Activate, ControlMessage
-from tidegate.changefeed.feed import FeedState
-from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
+from tidegate.changefeed.feed import Engine
+from tidegate.changefeed.job_records import DefinitionRecord
+from tidegate.changefeed.registration import Prepare, starting_state
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.topics import Topics
 from tidegate.errors import RetryError
@@ -285,15 +286,9 @@ class SparkFeed:
 
     def _write_jobs(self, feed: Activate, partitions: int) -> None:
         """The feed as it is between the storing of its start and the first word of a partition."""
-        definition = feed.definition
-        state = StateRecord(
-            definition.id,
-            definition.epoch,
-            FeedState.STARTING,
-            start=feed.start,
-            targets=feed.targets,
-            positions=dict.fromkeys(range(partitions), 0),
-        )
+        definition = replace(feed.definition, engine=Engine.SPARK)
+        prepared = Prepare(feed.start, (), dict.fromkeys(range(partitions), 0))
+        state = starting_state(definition, prepared, feed.targets)
         producer = self._options.connection.open(Producer)
         for record in (DefinitionRecord(definition), state):
             producer.produce(Topics.of(self._options).jobs, record.to_bytes(), record.key, 0)

@@ -15,6 +15,7 @@ from stack.ports import choose_port
 from tests.e2e.live_load import live_load
 from tests.e2e.spark_process import SparkProcess
 from tests.e2e.topics import cut
+from tidegate.changefeed.feed import Engine
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.verify import TopicPartition as Place
@@ -34,7 +35,7 @@ def test_a_query_lives_with_holes_and_ends_with_a_sentence(
     with live_load(broker.bootstrap, topic_prefix, tmp_path, seed=43, rows_per_s=200) as load:
         with SparkProcess(load, checkpoint) as driver:
             driver.wait_until(lambda: "batches are durable" in driver.text, "the first batch")
-            load.create_feed()
+            load.create_feed(engine=Engine.SPARK)
             assert driver.stop() == 0, driver.text[-5_000:]
             assert not _TRACE.search(driver.text), driver.text[-5_000:]
         load.end_store()
