@@ -5,11 +5,8 @@ The same as ``tidegate spark changefeed``, whose options it takes.
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -19,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pipeline.changefeed_query import ReadyQuery, changefeed_query
 from pipeline.progress import Metrics
 from pipeline.session import start_session
+from pipeline.signals import asked_to_end
 from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.feed import ENDED, Engine, FeedDefinition, FeedId
 from tidegate.client.feed_ids import new_feed_id
@@ -26,7 +24,6 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.output_topics import check_topics, wanted_topics
 from tidegate.errors import FeedError, StatementError
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _LOOK_S: Final = 1
 
 
@@ -89,24 +86,12 @@ def run_changefeeds(
         f"tidegate {ready.options.app_id}", master=placement.master or None, jars=placement.jars
     )
     try:
-        with _asked_to_end() as asked, changefeed_query(session, ready, metrics) as query:
+        with asked_to_end() as asked, changefeed_query(session, ready, metrics) as query:
             started(query)
             while not query.awaitTermination(_LOOK_S) and not asked.is_set():
                 pass
     finally:
         session.stop()
-
-
-@contextmanager
-def _asked_to_end() -> Iterator[threading.Event]:
-    """Set by the signals. Spark's own handler of SIGINT would speak to Java amid another call."""
-    asked = threading.Event()
-    before = {number: signal.signal(number, lambda *_: asked.set()) for number in _SIGNALS}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,11 @@ The same as ``tidegate spark load``, whose options it takes. From Python: ``load
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
@@ -22,13 +20,12 @@ from pipeline.loading.load_pass import Loader, PassReport
 from pipeline.loading.load_source import FeedsSource
 from pipeline.loading.spark_tasks import spark_tasks
 from pipeline.session import start_session
+from pipeline.signals import asked_to_end
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.topics import Topics
 from tidegate.errors import RetryError
 from tidegate.hlc import NANOS_PER_SECOND
-
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +107,7 @@ def run_load(
     try:
         if not follow:
             return load_to_now(session, options, heard)
-        with _asked_to_end() as ended:
+        with asked_to_end() as ended:
             follow_load(session, options, ended, heard, waits)
         return None
     finally:
@@ -137,18 +134,6 @@ def _to_now(loading: Loader, heard: Heard) -> PassReport:
         heard(report)
         if not report.more:
             return report
-
-
-@contextmanager
-def _asked_to_end() -> Iterator[threading.Event]:
-    """Set by the signals: the pass that runs is finished."""
-    asked = threading.Event()
-    before = {number: signal.signal(number, lambda *_: asked.set()) for number in _SIGNALS}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":
