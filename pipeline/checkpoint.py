@@ -20,6 +20,7 @@ from pyarrow import fs
 
 from pipeline.ledger import Ledger
 from pipeline.state_files import BUILD_ANEW, StateFiles
+from pipeline.whole_files import TORN, read_whole, write_whole
 from tidegate.errors import SettingsError, StateError, TopologyError
 
 _VERSION: Final = 1
@@ -82,10 +83,7 @@ class Checkpoint(NamedTuple):
         body = {"version": _VERSION, **asdict(identity)}
         try:
             self.filesystem.create_dir(self.ours)
-            torn = f"{self._query_path}.torn"
-            with self.filesystem.open_output_stream(torn) as stream:
-                stream.write(json.dumps(body, sort_keys=True).encode())
-            self.filesystem.move(torn, self._query_path)
+            write_whole(self.filesystem, self._query_path, json.dumps(body, sort_keys=True).encode())
         except OSError as error:
             raise SettingsError(
                 f"The checkpoint directory {self.uri} cannot be written ({error}): let this user write "
@@ -107,20 +105,17 @@ class Checkpoint(NamedTuple):
 
     def _identity(self) -> QueryIdentity | None:
         try:
-            with self.filesystem.open_input_stream(self._query_path) as stream:
-                stored = bytes(stream.read())
-        except FileNotFoundError:
-            return None
+            stored = read_whole(self.filesystem, self._query_path)
         except OSError as error:
             raise SettingsError(
                 f"The checkpoint directory {self.uri} cannot be read ({error}): let this user read it, or "
                 "name another one by --checkpoint."
             ) from None
-        return _read_identity(stored, self._query_path)
+        return None if stored is None else _read_identity(stored, self._query_path)
 
     def _require_unused(self, spark: _SparkHalf) -> None:
         left = self.filesystem.get_file_info(fs.FileSelector(self.ours, allow_not_found=True))
-        ours = [info.base_name for info in left if not info.base_name.endswith(".torn")]
+        ours = [info.base_name for info in left if not info.base_name.endswith(TORN)]
         if spark.begun is not None and not ours:
             raise StateError(
                 f"The checkpoint directory {self.uri} has Spark's half (spark/) and not tidegate's "

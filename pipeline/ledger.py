@@ -16,6 +16,7 @@ from pyarrow import fs
 
 from pipeline.rounds import Round, RoundId, read_round
 from pipeline.state_files import BUILD_ANEW
+from pipeline.whole_files import read_whole, write_whole
 from tidegate.errors import StateError
 
 _VERSION: Final = 1
@@ -50,7 +51,7 @@ class Ledger:
         if batch < 0:
             return Account()
         path = self._batch_path(batch)
-        stored = self._read(path)
+        stored = read_whole(self._filesystem, path)
         if stored is None:
             raise StateError(
                 f"{path} is missing: what tidegate keeps in the checkpoint directory is not of the same time "
@@ -67,18 +68,18 @@ class Ledger:
             "controls": account.controls,
             "exchanges": {str(partition): count for partition, count in sorted(account.exchanges.items())},
         }
-        self._write(self._batch_path(batch), json.dumps(body, sort_keys=True).encode())
+        write_whole(self._filesystem, self._batch_path(batch), json.dumps(body, sort_keys=True).encode())
         self._forget(batch - _KEPT_BATCHES)
 
     def told(self, round_id: RoundId) -> Round | None:
         """What the round was told by an earlier run of its batch."""
         path = self._round_path(round_id)
-        stored = self._read(path)
+        stored = read_whole(self._filesystem, path)
         return None if stored is None else read_round(stored, path)
 
     def tell(self, round_: Round) -> None:
         """Store what a round is told."""
-        self._write(self._round_path(round_.id), round_.to_bytes())
+        write_whole(self._filesystem, self._round_path(round_.id), round_.to_bytes())
 
     def _forget(self, batch: int) -> None:
         oldest = RoundId(batch + 1, 0).name
@@ -92,19 +93,6 @@ class Ledger:
 
     def _batch_path(self, batch: int) -> str:
         return f"{self._batches}/{batch:010d}.json"
-
-    def _read(self, path: str) -> bytes | None:
-        try:
-            with self._filesystem.open_input_stream(path) as stream:
-                return bytes(stream.read())
-        except FileNotFoundError:
-            return None
-
-    def _write(self, path: str, content: bytes) -> None:
-        torn = f"{path}.torn"  # there is one driver
-        with self._filesystem.open_output_stream(torn) as stream:
-            stream.write(content)
-        self._filesystem.move(torn, path)
 
 
 def _account(stored: bytes, path: str) -> Account:

@@ -21,6 +21,7 @@ from pyarrow import fs
 
 from pipeline.loading.buckets import NO_BUCKET, BucketEnd, Buckets, day_of
 from pipeline.loading.columns import Columns, LoadedColumn
+from pipeline.whole_files import read_whole, write_whole
 from tidegate.changefeed.options import Format
 from tidegate.errors import StateError
 from tidegate.hlc import ZERO, Timestamp, parse_decimal
@@ -116,7 +117,7 @@ class Manifest:
 
     def head(self) -> Head | None:
         """The newest commit; ``None`` where there is none. Raises ``StateError`` for one that is torn."""
-        content = self._read(self._head)
+        content = read_whole(self.filesystem, self._head)
         return None if content is None else _loaded(content, self._head, _head_from)
 
     def files(
@@ -173,7 +174,7 @@ class Manifest:
 
     def _page(self, name: str) -> list[DataFile]:
         path = f"{self._pages}/{name}.json"
-        content = self._read(path)
+        content = read_whole(self.filesystem, path)
         if content is None:
             raise StateError(
                 f"{path} is missing, which the newest commit names: put it back, or begin a new load in"
@@ -181,18 +182,8 @@ class Manifest:
             )
         return _loaded(content, path, _files_from)
 
-    def _read(self, path: str) -> bytes | None:
-        try:
-            with self.filesystem.open_input_stream(path) as stream:
-                return bytes(stream.read())
-        except FileNotFoundError:
-            return None
-
     def _write(self, path: str, body: Mapping[str, Any]) -> None:
-        torn = f"{path}.torn"  # there is one loader
-        with self.filesystem.open_output_stream(torn) as stream:
-            stream.write(json.dumps(body, sort_keys=True, indent=1).encode())
-        self.filesystem.move(torn, path)
+        write_whole(self.filesystem, path, json.dumps(body, sort_keys=True, indent=1).encode())
 
 
 def advanced(
