@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from confluent_kafka.admin import AdminClient
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -24,7 +23,7 @@ from pipeline.partition_round import Query
 from pipeline.progress import Metrics, Progress
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
-from tidegate.client.topic_admin import TopicAdmin
+from tidegate.client.topic_admin import TopicAdmin, open_admin
 from tidegate.client.topics import Topics
 from tidegate.errors import QueryEnded
 from tidegate.processor.catch_ups import CatchUpLimits
@@ -45,7 +44,6 @@ _TOLD_OTHERWISE: Final = (
 )
 #: What of Spark writes that it was interrupted, or that there was nothing to be interrupted.
 _TROUBLED_BY_ENDS: Final = ("org.apache.spark.scheduler.DAGScheduler", "org.apache.hadoop.util.Shell")
-_REPLICATION: Final = -1  # as the broker has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ def ready_query(options: QueryOptions) -> ReadyQuery:
     topics, connection = Topics.of(options), options.connection
     checkpoint = checkpoint_at(options.checkpoint)
     partitions = Cluster(connection).partition_counts([topics.log])[topics.log]
-    admin = _admin(connection)
+    admin = open_admin(connection, connection.timeout_s)
     log = Log(partitions, admin.ids([topics.log])[topics.log])
     jobs_id = admin.ids([topics.jobs])[topics.jobs] if admin.partitions(topics.jobs) else ""
     identity = QueryIdentity(options.app_id, topics.log, log.id, log.partitions, jobs_id)
@@ -110,7 +108,7 @@ def changefeed_query(
     config = replace(options.config, log_id=log.id)
     query = Query(uuid.uuid4().hex, options.connection, topics.log, log.partitions, checkpoint.root, config)
     feeds = QueryFeeds(query, topics, options.output_partitions)
-    admin = _admin(options.connection)
+    admin = open_admin(options.connection, options.connection.timeout_s)
     look = LogWatch(admin, topics.log, log).look
     progress = Progress(metrics or Metrics(), lambda: _ends(admin, topics.log, log), feeds.high_waters)
     driver = BatchDriver(query, Ledger(checkpoint.filesystem, checkpoint.ours), feeds, look, progress)
@@ -136,11 +134,6 @@ def changefeed_query(
             running.stop()
     finally:
         feeds.close()
-
-
-def _admin(connection: KafkaConnection) -> TopicAdmin:
-    client, patience_s = connection.open(AdminClient), connection.timeout_s
-    return TopicAdmin(client, connection.bootstrap_servers, _REPLICATION, patience_s=patience_s)
 
 
 def _ends(admin: TopicAdmin, topic: str, log: Log) -> dict[int, int]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from confluent_kafka.admin import AdminClient
-
 from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.sink import parse_sink_uri
 from tidegate.client.connection import KafkaConnection
-from tidegate.client.topic_admin import TopicAdmin
+from tidegate.client.topic_admin import TopicAdmin, open_admin
 from tidegate.errors import FeedError, StatementError
-
-_REPLICATION = -1  # as the broker has it
 
 
 class Sinks:
@@ -29,10 +25,9 @@ class Sinks:
 
     def admin(self, connection: KafkaConnection) -> TopicAdmin:
         """A client for the topics of a cluster, one for all feeds that write there."""
-        servers, patience_s = connection.bootstrap_servers, self._patience_s
+        servers = connection.bootstrap_servers
         if servers not in self._admins:
-            client = connection.open(AdminClient)
-            self._admins[servers] = TopicAdmin(client, servers, _REPLICATION, patience_s=patience_s)
+            self._admins[servers] = open_admin(connection, self._patience_s)
         return self._admins[servers]
 
     def cluster_of(self, definition: FeedDefinition) -> str:

@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka.admin import AdminClient
-
 from pipeline.loading.columns import Columns, columns_of
 from pipeline.loading.load_pass import SourceTable
 from tidegate.changefeed.feed import FeedId
@@ -19,7 +17,7 @@ from tidegate.client.expectations import read_catalog
 from tidegate.client.feed_topics import FeedTopics, row_decoder
 from tidegate.client.jobs import Jobs
 from tidegate.client.reader import PartitionReader
-from tidegate.client.topic_admin import TopicAdmin
+from tidegate.client.topic_admin import open_admin
 from tidegate.errors import InputError
 from tidegate.verify import TopicPartition, TopicRecord
 
@@ -130,10 +128,7 @@ class FeedsSource:
         if not targets:
             return
         connection = feed.connection(self._connection)
-        admin = TopicAdmin(
-            connection.open(AdminClient), connection.bootstrap_servers, -1, patience_s=connection.timeout_s
-        )
-        ids = admin.ids([target.topic for target in targets])
+        ids = open_admin(connection, connection.timeout_s).ids([target.topic for target in targets])
         counts = Cluster(connection).partition_counts([target.topic for target in targets])
         complete = feed.succeeded and feed.options.initial_scan is InitialScan.ONLY
         for target in targets:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
+from tidegate.client.connection import KafkaConnection
 from tidegate.errors import RetryError, TopologyError
 
 _REQUEST_S: Final = 10.0
@@ -19,6 +20,7 @@ _ENDS_S: Final = 5.0  # asked again soon, and a feed that closes waits for the a
 _BACKOFF_FIRST_S: Final = 0.5
 _BACKOFF_MAX_S: Final = 10.0
 _LOOK_AGAIN_S: Final = 0.1
+_BROKERS_DEFAULT: Final = -1
 
 #: Answers that pass by themselves, if they pass: a broker that has not heard of a new topic or of its new
 #: leader, a controller that moves. What still says so after ``_PASSING_S`` is refused.
@@ -227,6 +229,16 @@ class TopicAdmin:
 
     def _metadata(self) -> object:
         return self._admin.list_topics(timeout=_REQUEST_S)
+
+
+def open_admin(connection: KafkaConnection, patience_s: float) -> TopicAdmin:
+    """For the connection's cluster, waiting so long for a broker that is away.
+
+    Topics that it creates have as many copies as the brokers give by default. Raises ``SettingsError`` as
+    ``KafkaConnection.open`` does.
+    """
+    client, servers = connection.open(AdminClient), connection.bootstrap_servers
+    return TopicAdmin(client, servers, _BROKERS_DEFAULT, patience_s=patience_s)
 
 
 def insist(
