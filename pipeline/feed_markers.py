@@ -7,7 +7,7 @@ fences whoever ran it before.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tidegate.changefeed.confluent import Schema, frame_prefix
 from tidegate.changefeed.encoder import compile_marker
@@ -24,21 +24,32 @@ from tidegate.processor.checkpoint import PartitionReport
 Ends: TypeAlias = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int], int]]
 
 
+class FeedProducers(NamedTuple):
+    """A feed's producers, of progress and of markers: one and the same where both are on one cluster."""
+
+    home: TransactionalProducer
+    sink: TransactionalProducer
+
+    def close(self) -> None:
+        """Let go of the brokers."""
+        self.home.close()
+        if self.sink is not self.home:
+            self.sink.close()
+
+
 class FeedMarkers:
     """The frontier of one epoch of one feed, made durable and told to its consumers.
 
-    ``producer`` writes progress to ``jobs``, ``sink`` markers: the same, unless the feed's topics are on
-    another cluster; ``ends`` asks that one where partitions end, transactions that are open included.
-    ``schema_id`` asks the feed's registry. Both producers are open, and ``feed`` is what the jobs topic told
-    after that.
+    ``producers`` write progress to ``jobs``, and markers; ``ends`` asks the cluster of the feed's topics
+    where partitions end, transactions that are open included. ``schema_id`` asks the feed's registry. Both
+    producers are open, and ``feed`` is what the jobs topic told after that.
     """
 
     def __init__(
         self,
         feed: FeedView,
         jobs: str,
-        producer: TransactionalProducer,
-        sink: TransactionalProducer,
+        producers: FeedProducers,
         ends: Ends,
         schema_id: Callable[[str, Schema], int],
     ) -> None:
@@ -48,9 +59,9 @@ class FeedMarkers:
         self._definition: FeedDefinition = feed.definition
         self._state: StateRecord = feed.current_state
         self._jobs = jobs
-        self._producer = producer
-        self._sink = sink
-        self._proved = sink is producer  # else who was fenced at home meanwhile has to learn it first (M2b)
+        self._producers = producers
+        #: Else who was fenced at home meanwhile has to learn it first (M2b).
+        self._proved = producers.sink is producers.home
         self._ends = ends
         self._schema_id = schema_id
         self._persisted = feed.high_water
@@ -96,9 +107,7 @@ class FeedMarkers:
 
     def close(self) -> None:
         """Let go of the producers."""
-        self._producer.close()
-        if self._sink is not self._producer:
-            self._sink.close()
+        self._producers.close()
 
     @property
     def _marks(self) -> bool:
@@ -114,13 +123,13 @@ class FeedMarkers:
         high_water = ResolvedTimestamp(frontier.high_water)
         definition = self._definition
         progress = ProgressRecord(definition.id, definition.epoch, high_water, dict(self._read_up_to))
-        self._producer.commit([Record(self._jobs, 0, progress.key, progress.to_bytes())])
+        self._producers.home.commit([Record(self._jobs, 0, progress.key, progress.to_bytes())])
         self._persisted = high_water
         return progress
 
     def _mark(self, marker: ResolvedTimestamp) -> None:
         aside = self._definition.options.resolved_topic
-        self._sink.commit(self._aside(aside, marker) if aside else self._among_rows(marker))
+        self._producers.sink.commit(self._aside(aside, marker) if aside else self._among_rows(marker))
 
     def _among_rows(self, marker: ResolvedTimestamp) -> Sequence[Record]:
         records = []

@@ -5,34 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
-from pipeline.feed_markers import FeedMarkers
+from pipeline.feed_markers import FeedMarkers, FeedProducers
 from pipeline.jobs_topic import JobsTopic, open_producer
 from pipeline.sinks import Sinks
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.feed import Engine, FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
-from tidegate.client.transaction import TransactionalProducer
 from tidegate.errors import DeliveryError, FeedError
 from tidegate.processor.checkpoint import PartitionReport
 
 _MARKED: Final = (FeedState.STARTING, FeedState.RUNNING)
 
 _log = logging.getLogger("tidegate.spark")
-
-
-class _Opened(NamedTuple):
-    """A feed's producers, of progress and of markers: one and the same where both are on one cluster."""
-
-    home: TransactionalProducer
-    sink: TransactionalProducer
-
-    def close(self) -> None:
-        self.home.close()
-        if self.sink is not self.home:
-            self.sink.close()
 
 
 class QueryMarkers:
@@ -63,7 +50,7 @@ class QueryMarkers:
             feed = self._jobs.view[feed_id]
             if markers.epoch != feed.epoch or not _marks(feed):
                 self._markers.pop(feed_id).close()
-        opened: dict[FeedId, _Opened] = {}
+        opened: dict[FeedId, FeedProducers] = {}
         for feed_id in feed_ids:
             feed = self._jobs.view[feed_id]
             if feed_id not in self._markers and feed.definition is not None and _marks(feed):
@@ -113,7 +100,7 @@ class QueryMarkers:
         for markers in self._markers.values():
             markers.close()
 
-    def _begin(self, opened: Mapping[FeedId, _Opened]) -> None:
+    def _begin(self, opened: Mapping[FeedId, FeedProducers]) -> None:
         """Once all are open: what a fenced predecessor left open would hide what another has persisted."""
         self._jobs.read_to_end()
         for feed_id, producers in opened.items():
@@ -122,14 +109,14 @@ class QueryMarkers:
                 producers.close()
                 continue
             ends = self._sinks.admin(self._sinks.connection(feed.definition)).ends
-            self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, *producers, ends, self._schema_id)
+            self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, producers, ends, self._schema_id)
 
-    def _open(self, feed: FeedView, definition: FeedDefinition) -> _Opened:
+    def _open(self, feed: FeedView, definition: FeedDefinition) -> FeedProducers:
         home = open_producer(self._connection, self._id(definition))
         state = feed.current_state
         if state is None or not state.sink_cluster:
-            return _Opened(home, home)
-        return _Opened(home, open_producer(self._sinks.connection(definition), self._id(definition)))
+            return FeedProducers(home, home)
+        return FeedProducers(home, open_producer(self._sinks.connection(definition), self._id(definition)))
 
     def _id(self, definition: FeedDefinition) -> str:
         """The transactional id: the same for every engine, so that the next one fences whoever was before."""
