@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from faust.types import TP
@@ -24,11 +24,9 @@ from app.intake import Intake
 from app.marker_records import marker_records
 from app.report import FeedReport, OverlapReport
 from app.shell import Shell
-from tidegate.changefeed.feed import Engine, FeedId, FeedState
+from tidegate.changefeed.feed import LIVE, Engine, FeedId, FeedState
 from tidegate.processor.checkpoint import decode_report
 from tidegate.processor.range_claims import Overlap
-
-_LIVE: Final = (FeedState.STARTING, FeedState.RUNNING)
 
 _log = structlog.get_logger("tidegate.frontier")
 
@@ -76,7 +74,7 @@ class FrontierPartition:
         feed = self._app.follower.view[feed_id]
         publisher = self.publishers.get(feed_id)
         here = feed.runs_on(Engine.WORKERS)
-        live = here and feed.status in _LIVE
+        live = here and feed.status in LIVE
         if publisher is not None and (not live or publisher.definition != feed.definition):
             self._leave(self._routes.end(feed_id))
             publisher = None

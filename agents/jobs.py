@@ -26,7 +26,7 @@ from app.intake import Intake
 from app.shell import Shell
 from app.transaction import TransactionalProducer
 from tidegate.changefeed.control import Register, Removed, control_key, read_ack
-from tidegate.changefeed.feed import Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.feed import LIVE, Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.registration import (
@@ -48,7 +48,6 @@ from tidegate.client.transaction import Record
 from tidegate.errors import FeedError, RetryError, StateError
 
 _ANSWER_S: Final = 5.0  # an announcement without an answer is repeated after this time
-_LIVE: Final = (FeedState.STARTING, FeedState.RUNNING)
 
 _log = structlog.get_logger("tidegate.jobs")
 ResultT = TypeVar("ResultT")
@@ -246,7 +245,7 @@ class JobsOwner:
 
     def _live(self) -> list[FeedDefinition]:
         feeds = (feed for _, feed in self._app.follower.view.feeds() if feed.runs_on(Engine.WORKERS))
-        return [feed.definition for feed in feeds if feed.definition is not None and feed.status in _LIVE]
+        return [feed.definition for feed in feeds if feed.definition is not None and feed.status in LIVE]
 
     def _forgotten(self, definition: FeedDefinition) -> bool:
         acks = self._acknowledgements(definition.id, definition.epoch).by_partition()

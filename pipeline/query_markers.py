@@ -5,19 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
 
 from pipeline.feed_markers import FeedMarkers, FeedProducers
 from pipeline.jobs_topic import JobsTopic, open_producer
 from pipeline.sinks import Sinks
 from tidegate.changefeed.confluent import Schema
-from tidegate.changefeed.feed import Engine, FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.feed import LIVE, Engine, FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
 from tidegate.errors import DeliveryError, FeedError
 from tidegate.processor.checkpoint import PartitionReport
-
-_MARKED: Final = (FeedState.STARTING, FeedState.RUNNING)
 
 _log = logging.getLogger("tidegate.spark")
 
@@ -124,4 +121,4 @@ class QueryMarkers:
 
 
 def _marks(feed: FeedView) -> bool:
-    return feed.runs_on(Engine.SPARK) and feed.status in _MARKED
+    return feed.runs_on(Engine.SPARK) and feed.status in LIVE

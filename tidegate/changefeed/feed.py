@@ -57,6 +57,8 @@ class Engine(enum.Enum):
 
 #: Nothing more comes of a feed in one of these, and its topics are free once every log partition forgot it.
 ENDED: Final = frozenset({FeedState.SUCCEEDED, FeedState.FAILED, FeedState.DROPPED})
+#: Rows and markers may come of a feed in one of these: its start and its targets are stored.
+LIVE: Final = frozenset({FeedState.STARTING, FeedState.RUNNING})
 
 
 class TableName(NamedTuple):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tidegate.changefeed.feed import Engine, FeedState
+from tidegate.changefeed.feed import LIVE, Engine
 from tidegate.client.evidence import Evidence, FrontierEvidence
 from tidegate.client.feed_findings import markers, no_frontier, not_running
 from tidegate.client.finding import SEVERAL, Cause, Finding, Keys
@@ -76,7 +76,7 @@ def explain(evidence: Evidence) -> Explanation:
 
 
 def _findings(evidence: Evidence, keys: Keys) -> list[Finding]:
-    if evidence.feed.status not in (FeedState.RUNNING, FeedState.STARTING):
+    if evidence.feed.status not in LIVE:
         return not_running(evidence)
     if evidence.feed.runs_on(Engine.SPARK):
         return [no_frontier(evidence)]

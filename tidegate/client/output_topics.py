@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from tidegate.changefeed.control import KnownTable
-from tidegate.changefeed.feed import ENDED, FIRST_EPOCH, FeedDefinition, FeedId, FeedState, FeedTarget
+from tidegate.changefeed.feed import ENDED, FIRST_EPOCH, LIVE, FeedDefinition, FeedId, FeedState, FeedTarget
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.resolved_topic import marker_partitions, resolved_topic_fault
 from tidegate.changefeed.sink import parse_sink_uri, require_shared_connection
@@ -18,7 +18,6 @@ from tidegate.spans import Span
 
 #: Record times are commit timestamps, which may lie far back: time must not delete what is just written.
 _CREATED_WITH: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
-_LIVE: Final = (FeedState.STARTING, FeedState.RUNNING)
 
 #: Whether the topics of another feed are on the same cluster.
 Shares: TypeAlias = Callable[[FeedView], bool]
@@ -182,7 +181,7 @@ def _taken(feed_id: FeedId, jobs: JobsView, shares: Shares) -> dict[str, FeedId]
     for other_id, other in jobs.feeds():
         if other_id == feed_id or other.definition is None or not shares(other):
             continue
-        if other.status in _LIVE or other.definition.epoch > FIRST_EPOCH:
+        if other.status in LIVE or other.definition.epoch > FIRST_EPOCH:
             taken |= dict.fromkeys(_prepared_topics(other), other_id)
         elif other.status is FeedState.PENDING and other_id < feed_id:
             taken |= dict.fromkeys(wanted_topics(other.definition), other_id)
