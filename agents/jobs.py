@@ -199,14 +199,14 @@ class JobsOwner:
         Asked before any partition has to wait for it; and again before its topics are its own for good,
         since a feed that was defined earlier may have come to sight later.
         """
-        names, app = self._app.topic_names, self._app
-        internal = {spec.name for spec in names.specs(1, 1)} | {names.log}
+        app = self._app
         try:
             check_sink(definition)
             cluster, topics = self._sinks.cluster_of(definition), wanted_topics(definition)
             if cluster is not None:  # else it is asked before the feed is announced, or prepared
                 shares = self._sinks.share_topics(definition)
-                check_topics(definition, topics, app.follower.view, set() if cluster else internal, shares)
+                internal = set() if cluster else app.topic_names.internal
+                check_topics(definition, topics, app.follower.view, internal, shares)
         except FeedError as error:
             return str(error)
         return ""

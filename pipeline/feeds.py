@@ -183,13 +183,12 @@ class QueryFeeds:
 
     def _fault(self, definition: FeedDefinition) -> str:
         """Why the feed cannot be, or nothing."""
-        topics = self._topics
-        internal = {spec.name for spec in topics.specs(1, 1)} | {topics.log}
         try:
             check_sink(definition)
             cluster = self._sinks.cluster_of(definition)
             wanted, shares = wanted_topics(definition), partial(self._sinks.share, cluster)
-            check_topics(definition, wanted, self._jobs.view, set() if cluster else internal, shares)
+            internal = set() if cluster else self._topics.internal
+            check_topics(definition, wanted, self._jobs.view, internal, shares)
         except FeedError as error:
             return str(error)
         return ""

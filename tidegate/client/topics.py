@@ -76,6 +76,11 @@ class Topics:
         """The changelog of each table of partition state."""
         return {table: f"{self.app_id}-{table.value}-changelog" for table in StateTable}
 
+    @property
+    def internal(self) -> set[str]:
+        """The log, and every topic that the worker creates: no feed may write to one of them."""
+        return {self.log, *(spec.name for spec in self.specs(1, 1))}
+
     def specs(self, partitions: int, checkpoint_partitions: int) -> list[TopicSpec]:
         """Every topic that the worker creates, for a log of ``partitions`` partitions."""
         return [
