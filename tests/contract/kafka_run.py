@@ -19,8 +19,9 @@ from tests.contract.case import topics_of
 from tests.contract.comparison import markers, records_at
 from tests.contract.engine import Output, Task
 from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import Engine, FeedState
-from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, StateRecord
+from tidegate.changefeed.feed import Engine
+from tidegate.changefeed.job_records import DefinitionRecord, JobRecord
+from tidegate.changefeed.registration import Prepare, starting_state
 from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder, marker_partitions, offset_marker_value
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
@@ -79,19 +80,11 @@ class KafkaRun:
     def write_jobs(self) -> None:
         """The feeds, about to be activated."""
         records: list[JobRecord] = []
+        positions = dict.fromkeys(range(len(self.task.log)), 0)
         for feed in self.feeds:
-            definition = feed.definition
-            records.append(DefinitionRecord(definition))
-            records.append(
-                StateRecord(
-                    definition.id,
-                    definition.epoch,
-                    FeedState.STARTING,
-                    start=feed.start,
-                    targets=feed.targets,
-                    positions=dict.fromkeys(range(len(self.task.log)), 0),
-                )
-            )
+            prepared = Prepare(feed.start, (), positions)
+            records.append(DefinitionRecord(feed.definition))
+            records.append(starting_state(feed.definition, prepared, feed.targets))
         producer = self._producer()
         for record in records:
             producer.produce(f"{self.app_id}-jobs", record.to_bytes(), record.key, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -32,8 +33,9 @@ from tests.contract.loaded_tables import TrueTable, every_closed_bucket, loaded_
 from tests.feeds import activation
 from tests.logs import BASE_NS, EVENTFUL_MIX, eventful_store, simulate
 from tidegate.changefeed.feed import FeedId, FeedState
-from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
+from tidegate.changefeed.job_records import DefinitionRecord
 from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.registration import Prepare, starting_state
 from tidegate.client.connection import KafkaConnection
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
@@ -131,16 +133,9 @@ class StoredFeeds:
         for future in admin.create_topics(topics).values():
             future.result(30)
         for feed in self.feeds:
-            definition = feed.definition
-            state = StateRecord(
-                definition.id,
-                definition.epoch,
-                FeedState.RUNNING,
-                start=feed.start,
-                targets=feed.targets,
-                positions={},
-            )
-            for record in (DefinitionRecord(definition), state):
+            starting = starting_state(feed.definition, Prepare(feed.start, (), {}), feed.targets)
+            running = replace(starting, state=FeedState.RUNNING)
+            for record in (DefinitionRecord(feed.definition), running):
                 self._producer.produce(f"{self.app_id}-jobs", record.to_bytes(), record.key, 0)
         for log in self.logs:
             for entry in log.partitions[0]:
