@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from tidegate.cli.connecting import app_id_option, kafka_options
+from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.failure import Commands
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_load import load
+from tidegate.cli.spark_place import directory_uri, master_option, spark_master
 from tidegate.client.connection import KafkaConnection
 from tidegate.errors import SettingsError, TidegateError
 
@@ -28,13 +29,7 @@ def spark() -> None:
     metavar="DIRECTORY",
     help="Where Spark and all executors keep what is durable: a path, or the URI of a file system.",
 )
-@click.option(
-    "--topic-prefix",
-    envvar="TIDEGATE_TOPIC_PREFIX",
-    default="",
-    show_envvar=True,
-    help="What the names of the log and requests topics begin with.",
-)
+@topic_prefix_option
 @click.option("--output-partitions", default=1, show_default=True, help="Of output topics that are created.")
 @click.option("--batch-records", default=0, help="At most so many records in a micro-batch; 0 for no limit.")
 @click.option("--interval", "interval_s", default=1.0, show_default=True, help="Seconds between batches.")
@@ -43,7 +38,7 @@ def spark() -> None:
     is_flag=True,
     help="End with the last record that is there now; no feed begins without new ones.",
 )
-@click.option("--master", help="Where Spark runs: local[*] unless spark-submit says something else.")
+@master_option
 @click.option(
     "--jars",
     multiple=True,
@@ -110,12 +105,11 @@ def changefeed(
     """
     job = service_module("pipeline.changefeed")
     query = service_module("pipeline.changefeed_query")
-    uri = checkpoint if "://" in checkpoint else Path(checkpoint).absolute().as_uri()
     options = query.QueryOptions(
         connection,
         app_id,
         topic_prefix,
-        uri,
+        directory_uri(checkpoint),
         output_partitions=output_partitions,
         batch_records=batch_records,
         interval_s=interval_s,
@@ -126,9 +120,7 @@ def changefeed(
     if statement is not None:
         click.echo(job.create_feed(ready, statement))
     submitted = service_module("pipeline.session").submitted()
-    placement = job.Placement(
-        master or ("" if submitted else "local[*]"), jars or (() if submitted else _connector())
-    )
+    placement = job.Placement(spark_master(master or None) or "", jars or (() if submitted else _connector()))
     job.run_changefeeds(ready, placement, metrics=_metrics(metrics_host, metrics_port))
 
 

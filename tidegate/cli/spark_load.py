@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ from tidegate.changefeed.duration import parse_duration
 from tidegate.changefeed.feed import feed_id
 from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.service_tree import service_module
+from tidegate.cli.spark_place import directory_uri, master_option, spark_master
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_rows import readable
 from tidegate.hlc import Timestamp
@@ -49,7 +49,7 @@ from tidegate.hlc import Timestamp
     show_default=True,
     help="A task of a pass reads so many records of its partition, and to the next bucket's end; 0 for all.",
 )
-@click.option("--master", help="Where Spark runs: local[*] unless spark-submit says something else.")
+@master_option
 @topic_prefix_option
 @app_id_option
 @kafka_options
@@ -83,7 +83,7 @@ def load(
         app_id,
         topic_prefix,
         tuple(map(feed_id, feed_names)),
-        directory if "://" in directory else Path(directory).absolute().as_uri(),
+        directory_uri(directory),
         topics=topics,
         bucket_ns=bucket_ns,
         delta=delta,
@@ -91,9 +91,7 @@ def load(
         records=batch_records,
         interval_s=interval_s,
     )
-    if master is None and not service_module("pipeline.session").submitted():
-        master = "local[*]"
-    last = warehouse.run_load(options, master, follow=follow, heard=_say, waits=_say_wait)
+    last = warehouse.run_load(options, spark_master(master), follow=follow, heard=_say, waits=_say_wait)
     if last is not None:
         click.echo(_closed(last.closed))
 
