@@ -32,6 +32,7 @@ from app.settings import Settings
 from app.sinks import SinkCluster
 from app.transaction import TransactionalProducer
 from tidegate.changefeed.feed import FeedDefinition
+from tidegate.changefeed.feed_progress import FeedProgress
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.job_records import ProgressRecord, SpansRecord, StateRecord
 from tidegate.changefeed.span_progress import SpanProgress
@@ -66,7 +67,6 @@ class FeedPublisher:
         """``sink`` is where the feed writes, ``None`` for the worker's own cluster."""
         assert state.start is not None
         self.definition = definition
-        self._state = state
         self._start = state.start
         self._follower = follower
         self._markers = markers
@@ -86,7 +86,7 @@ class FeedPublisher:
         self._closing = asyncio.Event()
         self._persisted: ResolvedTimestamp | None = None
         self._persist_due = 0.0
-        self._read_up_to = dict(state.positions)  # by log partition, as it is persisted
+        self._progress = FeedProgress(definition, state)
         self._ahead: tuple[SpanProgress, ...] = ()  # as it is persisted
         self._ahead_due = 0.0
         self._moved = False  # since what is ahead was looked at
@@ -193,18 +193,7 @@ class FeedPublisher:
         """The frontier as the last owner left it, and what came meanwhile."""
         left = self._follower.view[self.definition.id]
         self._persisted, self._ahead = left.high_water, left.ahead
-        if left.progress is not None and left.high_water is not None:
-            self._read_up_to.update(left.progress.positions)
-        spans = [span for target in self._state.targets for span in target.spans]
-        options = self.definition.options
-        self.frontier = FeedFrontier(
-            spans,
-            self._start,
-            options.resolved_interval_ns,
-            self._persisted,
-            self._ahead,
-            options.initial_scan,
-        )
+        self.frontier = self._progress.begin(left)
         self._owed = self._persisted if self._marks and self.frontier.marker is not None else None
         _log.info("frontier begins", feed=self.definition.id, high_water=str(self.frontier.high_water))
         self._ahead_due = self._now() + _SPANS_S
@@ -296,7 +285,7 @@ class FeedPublisher:
         records: list[ProgressRecord | SpansRecord] = []
         ahead = self._ahead
         if high_water is not None:
-            records.append(self._progress(frontier, high_water))
+            records.append(self._progress.record(frontier, high_water))
         if self._moved and self._now() >= self._ahead_due:
             self._moved, self._ahead_due = False, self._now() + _SPANS_S
             ahead = frontier.ahead()
@@ -308,12 +297,6 @@ class FeedPublisher:
         if high_water is not None:
             self._persisted = high_water
             self._persist_due = self._now() + _PROGRESS_S
-
-    def _progress(self, frontier: FeedFrontier, high_water: ResolvedTimestamp) -> ProgressRecord:
-        for partition, offset in frontier.positions.items():
-            self._read_up_to[partition] = max(offset + 1, self._read_up_to.get(partition, 0))
-        positions = dict(self._read_up_to)
-        return ProgressRecord(self.definition.id, self.definition.epoch, high_water, positions)
 
     async def _mark(self, marker: ResolvedTimestamp) -> bool:
         """Step M3. Returns whether the marker is written: not when what it needs cannot be had now."""

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from tidegate.changefeed.confluent import Schema, frame_prefix
 from tidegate.changefeed.encoder import compile_marker
 from tidegate.changefeed.feed import FeedDefinition
-from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.changefeed.feed_progress import FeedProgress
 from tidegate.changefeed.job_records import ProgressRecord, StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.resolved_topic import marker_partitions, offset_marker_value, topics_with
@@ -55,7 +55,6 @@ class FeedMarkers:
     ) -> None:
         assert feed.definition is not None
         assert feed.current_state is not None
-        assert feed.current_state.start is not None
         self._definition: FeedDefinition = feed.definition
         self._state: StateRecord = feed.current_state
         self._jobs = jobs
@@ -65,18 +64,8 @@ class FeedMarkers:
         self._ends = ends
         self._schema_id = schema_id
         self._persisted = feed.high_water
-        self._read_up_to = dict(feed.current_state.positions)
-        if feed.progress is not None and feed.high_water is not None:
-            self._read_up_to.update(feed.progress.positions)
-        options = feed.definition.options
-        self._frontier = FeedFrontier(
-            [span for target in feed.current_state.targets for span in target.spans],
-            feed.current_state.start,
-            options.resolved_interval_ns,
-            feed.high_water,
-            feed.ahead,
-            options.initial_scan,
-        )
+        self._progress = FeedProgress(feed.definition, feed.current_state)
+        self._frontier = self._progress.begin(feed)
         #: Persisted by an earlier owner, and maybe not written.
         self._owed = feed.high_water if self._marks and self._frontier.marker is not None else None
 
@@ -118,13 +107,9 @@ class FeedMarkers:
         known = frontier.begin if self._persisted is None else self._persisted
         if frontier.high_water <= known and not again:
             return None
-        for partition, offset in frontier.positions.items():
-            self._read_up_to[partition] = max(offset + 1, self._read_up_to.get(partition, 0))
-        high_water = ResolvedTimestamp(frontier.high_water)
-        definition = self._definition
-        progress = ProgressRecord(definition.id, definition.epoch, high_water, dict(self._read_up_to))
+        progress = self._progress.record(frontier, ResolvedTimestamp(frontier.high_water))
         self._producers.home.commit([Record(self._jobs, 0, progress.key, progress.to_bytes())])
-        self._persisted = high_water
+        self._persisted = progress.high_water
         return progress
 
     def _mark(self, marker: ResolvedTimestamp) -> None:
