@@ -21,13 +21,12 @@ from app.ending import end_process
 from app.machine import REAL, Machine
 from app.metrics import SINK_TROUBLES
 from app.settings import Settings
+from tidegate.client.row_delivery import ROW_DELIVERY
 from tidegate.client.transaction import Record, is_fatal, refused
 from tidegate.errors import DeliveryError
 from tidegate.processor.batch import OutputRecord
 
 _POLL_S: Final = 0.05
-_QUEUE_RECORDS: Final = 500_000
-_QUEUE_KIB: Final = 512 << 10
 _CLOSE_S: Final = 5.0
 _TELL_AGAIN_S: Final = 10.0
 
@@ -97,20 +96,12 @@ class Sink:
     def __init__(self, settings: Settings, machine: Machine = REAL) -> None:
         self._limit = settings.max_record_bytes
         self._producer = machine.producer(
-            librdkafka_config(settings)
-            | {
-                "enable.idempotence": True,
-                "enable.gapless.guarantee": True,
-                "acks": "all",
-                "max.in.flight.requests.per.connection": 5,
-                "message.timeout.ms": 0,  # no expiry: it would reorder a key (docs/delivery.md#rows)
+            {
+                **librdkafka_config(settings),
+                **ROW_DELIVERY,
                 "linger.ms": settings.linger_ms,
-                "batch.size": 1_000_000,
-                "batch.num.messages": 10_000,
                 "compression.type": settings.compression,
                 "message.max.bytes": settings.max_record_bytes,
-                "queue.buffering.max.messages": _QUEUE_RECORDS,
-                "queue.buffering.max.kbytes": _QUEUE_KIB,
                 "error_cb": _Troubles(settings.bootstrap_servers),
             }
         )

@@ -12,23 +12,16 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from tidegate.client.row_delivery import ROW_DELIVERY
 from tidegate.errors import DeliveryError
 from tidegate.processor.batch import OutputRecord
 
 _POLL_S: Final = 0.5
 _TELL_AGAIN_S: Final = 10.0
 _CONFIG: Final[Mapping[str, Any]] = {
-    "enable.idempotence": True,
-    "enable.gapless.guarantee": True,
-    "acks": "all",
-    "max.in.flight.requests.per.connection": 5,
+    **ROW_DELIVERY,
     "delivery.report.only.error": True,  # a call for each row that went well would cost as much as the row
-    "message.timeout.ms": 0,  # no expiry: it would reorder a key (docs/delivery.md#rows)
     "linger.ms": 100,  # nobody waits for a row before the end of the round, which does not wait for this
-    "batch.size": 1_000_000,
-    "batch.num.messages": 10_000,
-    "queue.buffering.max.messages": 500_000,
-    "queue.buffering.max.kbytes": 512 << 10,
 }
 
 _log = logging.getLogger("tidegate.spark")
