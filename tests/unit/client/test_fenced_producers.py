@@ -30,7 +30,6 @@ class Meanwhile(list[Record]):
         self._happens()
 
 
-@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("delivered", [False, True], ids=["before its records", "before its commit"])
 def test_who_is_fenced_says_so_and_can_be_closed(
     broker: KafkaBroker, topic_prefix: str, delivered: bool
