@@ -6,19 +6,19 @@ The same as ``tidegate spark changefeed``, whose options it takes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline.changefeed_query import ReadyQuery, changefeed_query
 from pipeline.progress import Metrics
-from pipeline.session import start_session
+from pipeline.session import Placement, start_session
 from pipeline.signals import asked_to_end
 from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import ENDED, Engine, FeedDefinition, FeedId
+from tidegate.changefeed.feed import ENDED, LASTING, Engine, FeedDefinition, FeedId
+from tidegate.changefeed.jobs import FeedView
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.jobs import Jobs
 from tidegate.client.output_topics import check_topics, wanted_topics
@@ -27,32 +27,26 @@ from tidegate.errors import FeedError, StatementError
 _LOOK_S: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where Spark runs: ``master`` as Spark names it, empty for what ``spark-submit`` says; and the
-    connector's ``jars``, empty to have Spark resolve it."""
+def create_feed(
+    jobs: Jobs,
+    statement: str,
+    engine: Engine = Engine.SPARK,
+    require: Callable[[FeedDefinition], object] = lambda _: None,
+) -> FeedId:
+    """Define a feed, which the engine takes up; or find the one that this statement has defined before.
 
-    master: str = ""
-    jars: Sequence[Path] = ()
-
-
-def create_feed(ready: ReadyQuery, statement: str) -> FeedId:
-    """Define a feed, which the query takes up; or find the one that this statement has defined before.
-
-    So a command may be run again as it is. Raises ``StatementError``, for a changed definition as well.
+    So a command may be run again as it is. Raises ``StatementError``, for a changed definition as well, and
+    what ``require`` raises.
     """
     now_ns = time.time_ns()
-    definition = replace(define_feed(statement, new_feed_id(now_ns), now_ns).definition, engine=Engine.SPARK)
-    jobs = Jobs(ready.options.connection, ready.options.app_id)
+    definition = replace(define_feed(statement, new_feed_id(now_ns), now_ns).definition, engine=engine)
+    require(definition)
     view = jobs.view()
     for feed_id, feed in view.feeds():
         if feed.status not in ENDED and _asks_for_the_same(feed.defined, definition):
-            if not feed.runs_on(Engine.SPARK):
-                raise StatementError(
-                    f"Nothing was created: feed {feed_id} is the same, and workers run it. Have Spark go on "
-                    f"with it: `tidegate feed move {feed_id} --to spark`."
-                )
-            return feed_id
+            if feed.runs_on(engine):
+                return feed_id
+            raise StatementError(_elsewhere(feed_id, feed, engine))
     try:
         check_topics(definition, wanted_topics(definition), view, set())
     except FeedError as error:
@@ -62,6 +56,14 @@ def create_feed(ready: ReadyQuery, statement: str) -> FeedId:
         ) from None
     jobs.create(definition)
     return definition.id
+
+
+def _elsewhere(feed_id: FeedId, feed: FeedView, engine: Engine) -> str:
+    runs_on = "" if feed.defined is None else feed.defined.engine.value
+    same = f"Nothing was created: feed {feed_id} is the same, and runs on {runs_on}."
+    if engine not in LASTING:
+        return same
+    return f"{same} Have it go on here: `tidegate feed move {feed_id} --to {engine.value}`."
 
 
 def _asks_for_the_same(one: FeedDefinition | None, other: FeedDefinition) -> bool:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Final
 
 from pipeline.jobs_topic import JobsTopic
 from pipeline.partition_round import Answer, Query
+from pipeline.preparation import Preparation
 from pipeline.query_markers import QueryMarkers
 from pipeline.sinks import Sinks
-from schemas.registries import SchemaRegistries
-from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.control import Ack, ControlMessage, Register, Removed, ack_key, read_ack
-from tidegate.changefeed.encoder import marker_schemas
-from tidegate.changefeed.feed import ENDED, FIRST_EPOCH, Engine, FeedDefinition, FeedEpoch, FeedId
-from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.feed import ENDED, Engine, FeedDefinition, FeedEpoch, FeedId
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.registration import (
     Acknowledgements,
@@ -30,21 +26,12 @@ from tidegate.changefeed.registration import (
     failed,
     leave,
     next_step,
-    starting_state,
 )
 from tidegate.changefeed.takeover import takeover
 from tidegate.client.cluster import Cluster
 from tidegate.client.control_acks import read_acks
-from tidegate.client.output_topics import (
-    check_sink,
-    check_topics,
-    former_owner,
-    prepare_targets,
-    wanted_topics,
-)
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record
-from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import decode_report
 from tidegate.processor.range_claims import RangeClaims
@@ -70,12 +57,11 @@ class QueryFeeds:
     def __init__(self, query: Query, topics: Topics, output_partitions: int) -> None:
         self._query = query
         self._topics = topics
-        self._output_partitions = output_partitions
-        self._registries = SchemaRegistries()
-        self._sinks = Sinks(query.connection, _PATIENCE_S)
-        self._jobs = JobsTopic(query.connection, topics, self._sinks.admin(query.connection))
+        sinks = Sinks(query.connection, _PATIENCE_S)
+        self._jobs = JobsTopic(query.connection, topics, sinks.admin(query.connection))
+        self._preparation = Preparation(topics, self._jobs, sinks, output_partitions, self._is_forgotten)
         self._markers = QueryMarkers(
-            query.connection, topics.app_id, self._jobs, self._sinks, self._schema_id
+            query.connection, topics.app_id, self._jobs, sinks, self._preparation.schema_id
         )
         self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
         self._claims = RangeClaims()
@@ -137,10 +123,11 @@ class QueryFeeds:
         """Let go of the brokers and registries."""
         self._markers.close()
         self._jobs.close()
-        self._registries.close()
+        self._preparation.close()
 
     def _advance(self, feed_id: FeedId) -> Announce | None:
         """Go on with one feed until somebody has to be told, or there is nothing to do."""
+        preparation = self._preparation
         while True:
             feed = self._jobs.view[feed_id]
             if feed.definition is None:
@@ -150,12 +137,12 @@ class QueryFeeds:
                     self._take_over(feed.definition)
                 case Store(record):
                     self._jobs.store(record)
-                case Announce(message=Register()) | Prepare() if fault := self._fault(feed.definition):
+                case Announce(message=Register()) | Prepare() if fault := preparation.fault(feed.definition):
                     self._jobs.store(failed(feed.definition, fault))
-                case Announce(message=Register()) | Prepare() if self._former_owner(feed.definition):
+                case Announce(message=Register()) | Prepare() if preparation.former_owner(feed.definition):
                     return None
                 case Prepare() as prepare:
-                    self._jobs.store(self._prepared(feed.definition, prepare))
+                    self._jobs.store(preparation.prepared(feed.definition, prepare))
                 case Announce(message=Register()) if self._present:
                     return None
                 case Announce() as announce:
@@ -181,24 +168,6 @@ class QueryFeeds:
             self._jobs.store(taken)
             _log.info("feed %s is taken over at %s", definition.id, taken.high_water or taken.start)
 
-    def _fault(self, definition: FeedDefinition) -> str:
-        """Why the feed cannot be, or nothing."""
-        try:
-            check_sink(definition)
-            cluster = self._sinks.cluster_of(definition)
-            wanted, shares = wanted_topics(definition), partial(self._sinks.share, cluster)
-            internal = set() if cluster else self._topics.internal
-            check_topics(definition, wanted, self._jobs.view, internal, shares)
-        except FeedError as error:
-            return str(error)
-        return ""
-
-    def _former_owner(self, definition: FeedDefinition) -> FeedId | None:
-        """The feed that must be gone from every partition before this one may have its topics."""
-        topics, cluster = wanted_topics(definition), self._sinks.cluster_of(definition)
-        shares = partial(self._sinks.share, cluster)
-        return former_owner(definition, topics, self._jobs.view, self._is_forgotten, shares)
-
     def _is_forgotten(self, definition: FeedDefinition) -> bool:
         """Whether no partition has a feed that has ended, whoever ran it."""
         acks = self._acknowledgements(definition.id, definition.epoch)
@@ -208,27 +177,6 @@ class QueryFeeds:
                     acks.add(ack)
         known = acks.by_partition()
         return all(isinstance(known.get(number), Removed) for number in range(self._query.partitions))
-
-    def _prepared(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
-        """The state in which the feed starts, its topics created; or in which it has failed."""
-        try:
-            self._register_markers(definition)
-            admin = self._sinks.admin(self._sinks.connection(definition))
-            targets = prepare.targets or prepare_targets(
-                definition, prepare.tables, admin, self._output_partitions
-            )
-            return starting_state(definition, prepare, targets, self._sinks.cluster_of(definition))
-        except RetryError as error:
-            if definition.epoch > FIRST_EPOCH:  # it ran elsewhere, and can wait
-                raise
-            return failed(definition, str(error))
-        except (FeedError, TopologyError, StatementError) as error:
-            return failed(definition, str(error))
-
-    def _register_markers(self, definition: FeedDefinition) -> None:
-        """What the registry refuses is known before the feed runs."""
-        for schema in marker_schemas(definition):
-            self._schema_id(definition.options.confluent_schema_registry, schema)
 
     def _note(self, ack: Ack) -> None:
         self._acknowledgements(ack.feed_id, ack.epoch).add(ack)
@@ -249,9 +197,6 @@ class QueryFeeds:
         range_id = decode_key(key)
         assert range_id is not None
         return Record(self._topics.requests, partition_of(range_id, self._query.partitions), key, value)
-
-    def _schema_id(self, url: str, schema: Schema) -> int:
-        return self._registries.of(url).id_of(schema)
 
 
 def _ends(query: Query) -> dict[int, int]:

@@ -24,21 +24,25 @@ from tidegate.client.transaction import (
 from tidegate.errors import RetryError
 from tidegate.verify import TopicPartition
 
+#: The one query of an application.
+QUERY: Final = "spark-jobs"
 _LIMIT_BYTES: Final = 1_000_000
 _OTHERS_S: Final = 15.0
 
 
 class JobsTopic:
-    """The application's feeds. ``writer`` shuts an earlier query of the application out."""
+    """The application's feeds. What writes shuts out whoever wrote by the same name, ``writer``."""
 
-    def __init__(self, connection: KafkaConnection, topics: Topics, admin: TopicAdmin) -> None:
+    def __init__(
+        self, connection: KafkaConnection, topics: Topics, admin: TopicAdmin, writer: str = QUERY
+    ) -> None:
         place = TopicPartition(topics.jobs, 0)
         bounds = Cluster(connection).bounds([place])[place]
         self.name = topics.jobs
         self._admin = admin
         self._reader = PartitionReader(connection, {place: bounds.low})
         self._reading = JobsReading(self._reader, bounds.end)
-        self.writer = open_producer(connection, f"{topics.app_id}-spark-jobs")
+        self.writer = open_producer(connection, f"{topics.app_id}-{writer}")
 
     @property
     def view(self) -> JobsView:

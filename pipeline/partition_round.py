@@ -13,34 +13,31 @@ the same records: it produces exact copies, stores the same rows, and gives the 
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
-from zipimport import zipimporter
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
 
 from pipeline.faults import fault_to_bytes
+from pipeline.python_worker import settle_process
+from pipeline.registry_ids import schema_ids
 from pipeline.rounds import Instructions, Round, RoundId
 from pipeline.row_producer import RowProducer
 from pipeline.state_files import LoadedRows, StateFiles, apply_changes
 from pipeline.task_clock import TaskClock
-from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.control import read_control
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.sink import parse_sink_uri
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
-from tidegate.errors import FeedError, RetryError, StatementError, TidegateError, TopologyError
+from tidegate.errors import FeedError, TidegateError, TopologyError
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
@@ -58,9 +55,6 @@ from tidegate.raftlog.entry import Offset
 from tidegate.raftlog.request import encode_request
 from tidegate.verify import TopicPartition
 
-if TYPE_CHECKING:
-    from schemas.registries import SchemaRegistries
-
 ANSWER_SCHEMA: Final = "partition int, kind string, body binary"
 _ANSWER: Final = pa.schema([("partition", pa.int32()), ("kind", pa.string()), ("body", pa.binary())])
 #: Records of the log as a task is given them.
@@ -68,10 +62,6 @@ TASK_COLUMNS: Final = ("partition", "offset", "timestamp_ms", "key", "value")
 _RECORDS_AGAIN: Final = 10_000
 _FEW_CHANGES: Final = 1_000
 _STATUS_S: Final = 5.0
-_REGISTRY_S: Final = 30.0
-_REGISTRY_AGAIN_S: Final = 3.0
-#: Batches make and drop many small objects, none of them in cycles (as in app/worker.py).
-_GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 _log = logging.getLogger("tidegate.spark")
 
@@ -96,7 +86,8 @@ class Query:
     """What all rounds of a query have in common; it travels to the tasks, secrets of ``connection`` included.
 
     ``id`` is of this run of the query: what Python workers hold is not for another. ``root`` is the directory
-    of its state, a path or URI.
+    of its state, a path or URI. ``whole_checkpoints_only`` for who does not look at how far partitions are
+    before the end: a batch of a whole log would have many.
     """
 
     id: str
@@ -105,6 +96,7 @@ class Query:
     partitions: int
     root: str
     config: ProcessorConfig
+    whole_checkpoints_only: bool = False
 
 
 class LogEntryRecord(NamedTuple):
@@ -129,14 +121,6 @@ class _Held:
 #: By query and partition. A Python worker runs one task at a time.
 _held: dict[tuple[str, int], _Held] = {}
 _producers: dict[str, RowProducer] = {}
-
-
-@cache
-def _registries() -> SchemaRegistries:
-    # Its HTTP client is half of what a Python worker would import, and few feeds have a registry.
-    from schemas.registries import SchemaRegistries
-
-    return SchemaRegistries()
 
 
 class PartitionTask:
@@ -264,7 +248,7 @@ class PartitionTask:
         self.clock.lap("produce")
         for table, key, value in result.changes:
             self._changes[table, key] = value
-        if result.checkpoint is not None:
+        if result.checkpoint is not None and not self._query.whole_checkpoints_only:
             self._answer("checkpoint", encode_checkpoint(result.checkpoint))
         for message in result.exchanges:
             self._answer("exchange", encode_exchange(message)[1])
@@ -281,7 +265,7 @@ class PartitionTask:
         rows = result.unframed.pop(feed_id)
         url = self._processor.definition_of(feed_id).options.confluent_schema_registry
         try:
-            ids = _schema_ids(url, schemas_of(rows))
+            ids = schema_ids(url, schemas_of(rows))
         except FeedError as refusal:
             self._processor.refuse(feed_id, refusal, result)
         else:
@@ -362,7 +346,7 @@ def _answers(
     """All of the task. A fault is an answer too: Spark would only try the same again, at once."""
     try:
         _require_partition(query, partition)
-        _settle_process()
+        settle_process()
         task = PartitionTask(query, round_, partition, heads.get(partition, ""), clock)
         task.tell(round_.instructions.get(partition, Instructions()))
         for each in records:
@@ -374,25 +358,6 @@ def _answers(
             pass
         answers = [Answer(partition, "fault", fault_to_bytes(fault))]
     return pa.RecordBatch.from_pylist([answer._asdict() for answer in answers], _ANSWER)
-
-
-@cache
-def _settle_process() -> None:
-    """Once in a Python worker: what was imported stays, so the garbage collector need never look at it.
-
-    And archives stay as they are. Spark has Python forget before every task what it knows of its path, and
-    for PySpark's archive and Spark's jars that is to read their tables of contents again, once for each
-    package in them: a quarter of a second of processor time.
-    """
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
-    for finder in sys.path_importer_cache.values():
-        if isinstance(finder, zipimporter):
-            finder.invalidate_caches = _forget_nothing  # type: ignore[method-assign]
-
-
-def _forget_nothing() -> None:
-    """In place of reading an archive again."""
 
 
 def _status(status: PartitionStatus) -> dict[str, int]:
@@ -415,25 +380,6 @@ def _require_partition(query: Query, partition: int) -> None:
             "application. Nothing of the batch is acknowledged. Start another application on a new "
             "checkpoint directory."
         )
-
-
-def _schema_ids(url: str, schemas: Iterable[Schema]) -> Mapping[Schema, int]:
-    """The ids, asked for again for a while: rows before them would be written twice by another run.
-
-    Raises ``FeedError`` for schemas and registries that can never be used, ``RetryError``.
-    """
-    given_up_at = time.monotonic() + _REGISTRY_S
-    while True:
-        try:
-            registry = _registries().of(url)
-            return {schema: registry.id_of(schema) for schema in schemas}
-        except StatementError as error:
-            raise FeedError(str(error)) from None
-        except RetryError as away:
-            if time.monotonic() > given_up_at:
-                raise
-            _log.warning("%s", away)
-            time.sleep(_REGISTRY_AGAIN_S)
 
 
 def _read_again(query: Query, partition: int, offsets: range) -> Iterator[list[LogRecord]]:

@@ -20,7 +20,7 @@ _log = logging.getLogger("tidegate.spark")
 
 
 class QueryMarkers:
-    """The markers of the feeds in ``jobs`` that are this engine's. ``schema_id`` asks a schema registry."""
+    """The markers of the feeds in ``jobs`` that are the engine's. ``schema_id`` asks a schema registry."""
 
     def __init__(
         self,
@@ -29,7 +29,9 @@ class QueryMarkers:
         jobs: JobsTopic,
         sinks: Sinks,
         schema_id: Callable[[str, Schema], int],
+        engine: Engine = Engine.SPARK,
     ) -> None:
+        self._engine = engine
         self._connection = connection
         self._app_id = app_id
         self._jobs = jobs
@@ -45,12 +47,12 @@ class QueryMarkers:
         """
         for feed_id, markers in list(self._markers.items()):
             feed = self._jobs.view[feed_id]
-            if markers.epoch != feed.epoch or not _marks(feed):
+            if markers.epoch != feed.epoch or not self._marks(feed):
                 self._markers.pop(feed_id).close()
         opened: dict[FeedId, FeedProducers] = {}
         for feed_id in feed_ids:
             feed = self._jobs.view[feed_id]
-            if feed_id not in self._markers and feed.definition is not None and _marks(feed):
+            if feed_id not in self._markers and feed.definition is not None and self._marks(feed):
                 opened[feed_id] = self._open(feed, feed.definition)
         if opened:
             self._begin(opened)
@@ -102,7 +104,7 @@ class QueryMarkers:
         self._jobs.read_to_end()
         for feed_id, producers in opened.items():
             feed = self._jobs.view[feed_id]
-            if feed.definition is None or not _marks(feed):
+            if feed.definition is None or not self._marks(feed):
                 producers.close()
                 continue
             ends = self._sinks.admin(self._sinks.connection(feed.definition)).ends
@@ -119,6 +121,5 @@ class QueryMarkers:
         """The transactional id: the same for every engine, so that the next one fences whoever was before."""
         return f"{self._app_id}-feed-{definition.id}"
 
-
-def _marks(feed: FeedView) -> bool:
-    return feed.runs_on(Engine.SPARK) and feed.status in LIVE
+    def _marks(self, feed: FeedView) -> bool:
+        return feed.runs_on(self._engine) and feed.status in LIVE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,15 @@ _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _SECRETS: Final = "(?i)url|password|jaas|keystore"
 _LOOPBACK: Final = "127.0.0.1"
 _NOTHING: Final[Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where Spark runs: ``master`` as Spark names it, empty for what ``spark-submit`` says; and the
+    connector's ``jars``, empty to have Spark resolve it."""
+
+    master: str = ""
+    jars: Sequence[Path] = ()
 
 
 def connector() -> str:

@@ -49,10 +49,16 @@ class FeedState(enum.Enum):
 
 
 class Engine(enum.Enum):
-    """Who runs a feed. It has one at a time, and is moved to the other by a new epoch (docs/hand-over.md)."""
+    """Who runs a feed. It has one at a time, and is moved to another by a new epoch (docs/hand-over.md)."""
 
     WORKERS = "workers"
     SPARK = "spark"
+    BACKFILL = "backfill"
+    """A batch job, which brings the feed to a moment and moves it to one of the others (docs/backfill.md)."""
+
+
+#: Those that run a feed for good.
+LASTING: Final = (Engine.WORKERS, Engine.SPARK)
 
 
 #: Nothing more comes of a feed in one of these, and its topics are free once every log partition forgot it.

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import Engine, FeedId, FeedState, feed_id
+from tidegate.changefeed.feed import LASTING, Engine, FeedId, FeedState, feed_id
 from tidegate.cli.connecting import app_id_option, kafka_options
 from tidegate.cli.failure import Commands, show_failure
 from tidegate.cli.tables import print_fields, print_table
@@ -32,7 +32,7 @@ _COLUMNS: Final = (
     ("ERROR", "error"),
 )
 
-_ENGINES: Final = click.Choice([engine.value for engine in Engine])
+_ENGINES: Final = click.Choice([engine.value for engine in LASTING])
 
 _wait_option = click.option(
     "--wait/--no-wait", default=True, show_default=True, help="Wait until it runs or has ended."

@@ -10,10 +10,12 @@ import click
 from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.failure import Commands
 from tidegate.cli.service_tree import service_module
+from tidegate.cli.spark_backfill import backfill
 from tidegate.cli.spark_load import load
-from tidegate.cli.spark_place import directory_uri, master_option, spark_master
+from tidegate.cli.spark_place import directory_uri, jars_option, master_option, placement
 from tidegate.client.connection import KafkaConnection
-from tidegate.errors import SettingsError, TidegateError
+from tidegate.client.jobs import Jobs
+from tidegate.errors import SettingsError
 
 
 @click.group(cls=Commands)
@@ -39,12 +41,7 @@ def spark() -> None:
     help="End with the last record that is there now; no feed begins without new ones.",
 )
 @master_option
-@click.option(
-    "--jars",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A jar of Spark's Kafka connector; without any it is downloaded once, or spark-submit's to name.",
-)
+@jars_option
 @click.option(
     "--metrics-host",
     envvar="TIDEGATE_METRICS_HOST",
@@ -118,10 +115,8 @@ def changefeed(
     service_module("pipeline.logs").configure_logs(log_level, as_json=log_format == "json")
     ready = query.ready_query(options)
     if statement is not None:
-        click.echo(job.create_feed(ready, statement))
-    submitted = service_module("pipeline.session").submitted()
-    placement = job.Placement(spark_master(master or None) or "", jars or (() if submitted else _connector()))
-    job.run_changefeeds(ready, placement, metrics=_metrics(metrics_host, metrics_port))
+        click.echo(job.create_feed(Jobs(connection, app_id), statement))
+    job.run_changefeeds(ready, placement(master, jars), metrics=_metrics(metrics_host, metrics_port))
 
 
 def _metrics(host: str, port: int | None) -> Any:
@@ -137,17 +132,4 @@ def _metrics(host: str, port: int | None) -> Any:
 
 
 spark.add_command(load)
-
-
-def _connector() -> tuple[Path, ...]:
-    version: str = service_module("pyspark").__version__
-    try:
-        found: tuple[Path, ...] = service_module("stack.spark_connector").spark_connector(version)
-    except TidegateError as failure:
-        cause = str(failure).partition("\n")[0].partition(" The end of its output:")[0]
-        raise SettingsError(
-            f"Spark's Kafka connector for PySpark {version} could not be downloaded: {cause} Or fetch its "
-            "four jars where there is a network, and name each by --jars: spark-sql-kafka-0-10_2.13 and "
-            f"spark-token-provider-kafka-0-10_2.13 of version {version}, kafka-clients and commons-pool2."
-        ) from None
-    return found
+spark.add_command(backfill)

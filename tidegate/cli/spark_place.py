@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tidegate.cli.service_tree import service_module
+from tidegate.errors import SettingsError, TidegateError
 
 master_option = click.option(
     "--master", help="Where Spark runs: local[*] unless spark-submit says something else."
+)
+jars_option = click.option(
+    "--jars",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A jar of Spark's Kafka connector; without any it is downloaded once, or spark-submit's to name.",
 )
 
 
@@ -23,6 +31,31 @@ def spark_master(master: str | None) -> str | None:
     return master
 
 
+def placement(master: str | None, jars: tuple[Path, ...]) -> Any:
+    """Where a job that reads Kafka by Spark runs, and with which jars (``pipeline.session.Placement``).
+
+    Raises ``SettingsError`` for a connector that cannot be had.
+    """
+    session = service_module("pipeline.session")
+    return session.Placement(
+        spark_master(master or None) or "", jars or (() if session.submitted() else _connector())
+    )
+
+
 def directory_uri(directory: str) -> str:
     """The URI of a directory that is given by one, or by a path."""
     return directory if "://" in directory else Path(directory).absolute().as_uri()
+
+
+def _connector() -> tuple[Path, ...]:
+    version: str = service_module("pyspark").__version__
+    try:
+        found: tuple[Path, ...] = service_module("stack.spark_connector").spark_connector(version)
+    except TidegateError as failure:
+        cause = str(failure).partition("\n")[0].partition(" The end of its output:")[0]
+        raise SettingsError(
+            f"Spark's Kafka connector for PySpark {version} could not be downloaded: {cause} Or fetch its "
+            "four jars where there is a network, and name each by --jars: spark-sql-kafka-0-10_2.13 and "
+            f"spark-token-provider-kafka-0-10_2.13 of version {version}, kafka-clients and commons-pool2."
+        ) from None
+    return found

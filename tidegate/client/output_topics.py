@@ -6,15 +6,23 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from tidegate.changefeed.control import KnownTable
-from tidegate.changefeed.feed import ENDED, FIRST_EPOCH, LIVE, FeedDefinition, FeedId, FeedState, FeedTarget
+from tidegate.changefeed.feed import (
+    ENDED,
+    FIRST_EPOCH,
+    LIVE,
+    Engine,
+    FeedDefinition,
+    FeedId,
+    FeedState,
+    FeedTarget,
+)
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.resolved_topic import marker_partitions, resolved_topic_fault
 from tidegate.changefeed.sink import parse_sink_uri, require_shared_connection
 from tidegate.changefeed.table_topics import table_topic
 from tidegate.client.topic_admin import TopicAdmin, TopicSpec
 from tidegate.errors import FeedError, StatementError
-from tidegate.rows.keyside.integers import encode_uvarint_asc
-from tidegate.spans import Span
+from tidegate.rows.table_key import table_span
 
 #: Record times are commit timestamps, which may lie far back: time must not delete what is just written.
 _CREATED_WITH: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
@@ -54,8 +62,9 @@ def check_topics(
     for topic in topics:
         if topic in taken and jobs[taken[topic]].status in ENDED:
             raise FeedError(
-                f"feed {taken[topic]} wrote to the topic {topic} and was moved between engines: one that "
-                f"comes back late may still write rows of it; choose another {_named_by(definition, topic)}"
+                f"feed {taken[topic]} wrote to the topic {topic} and was moved between engines, or is of a "
+                "backfill: one that comes back late may still write rows of it; choose another "
+                f"{_named_by(definition, topic)}"
             )
         if topic in taken:
             raise FeedError(
@@ -141,7 +150,7 @@ def _prepare(definition: FeedDefinition, known: KnownTable, admin: TopicAdmin, p
     if found is not None and "compact" in admin.config(topic).get("cleanup.policy", ""):
         _refuse_compaction(definition, topic)
     partitions = spec.partitions if found is None else found
-    return FeedTarget(known.table, known.table_id, topic, partitions, (_table_span(known.table_id),))
+    return FeedTarget(known.table, known.table_id, topic, partitions, (table_span(known.table_id),))
 
 
 def _refuse_compaction(definition: FeedDefinition, topic: str) -> None:
@@ -171,17 +180,13 @@ def _prepare_resolved_topic(topic: str, targets: Sequence[FeedTarget], admin: To
         )
 
 
-def _table_span(table_id: int) -> Span:
-    """Every index of the table: which of them holds the rows is the descriptor's to say, and may change."""
-    return Span(encode_uvarint_asc(table_id), encode_uvarint_asc(table_id + 1))
-
-
 def _taken(feed_id: FeedId, jobs: JobsView, shares: Shares) -> dict[str, FeedId]:
     taken: dict[str, FeedId] = {}
     for other_id, other in jobs.feeds():
         if other_id == feed_id or other.definition is None or not shares(other):
             continue
-        if other.status in LIVE or other.definition.epoch > FIRST_EPOCH:
+        outlives = other.definition.epoch > FIRST_EPOCH or other.runs_on(Engine.BACKFILL)
+        if other.status in LIVE or (outlives and other.targets):
             taken |= dict.fromkeys(_prepared_topics(other), other_id)
         elif other.status is FeedState.PENDING and other_id < feed_id:
             taken |= dict.fromkeys(wanted_topics(other.definition), other_id)

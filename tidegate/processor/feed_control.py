@@ -54,7 +54,7 @@ def _register(
     if known is not None and known.epoch >= message.definition.epoch:
         feeds.answer(known)
         return
-    tables = _known_tables(message.definition.tables, rows.catalog)
+    tables = known_tables(message.definition.tables, rows.catalog)
     answer = Registered(
         message.feed_id,
         message.definition.epoch,
@@ -64,7 +64,7 @@ def _register(
         tuple(KnownTable(name, table.id) for name, table in tables),
     )
     feed = PartitionFeed(message, answer)
-    reason = _unsupported(tables, rows, message.definition.options)
+    reason = unsupported(tables, rows, message.definition.options)
     if reason:
         feed.fail(reason)
     feeds.answer(feed)
@@ -109,7 +109,7 @@ def _passed_rows(feed: PartitionFeed, start: Timestamp) -> FeedError | None:
     )
 
 
-def _known_tables(names: Iterable[TableName], catalog: Catalog) -> list[tuple[TableName, TableDescriptor]]:
+def known_tables(names: Iterable[TableName], catalog: Catalog) -> list[tuple[TableName, TableDescriptor]]:
     """The tables that have a descriptor here: of several versions the newest, unless it says dropped."""
     newest: dict[int, TableDescriptor] = {}
     for descriptor in catalog.descriptors():
@@ -118,7 +118,7 @@ def _known_tables(names: Iterable[TableName], catalog: Catalog) -> list[tuple[Ta
     return [(name, by_name[name]) for name in names if name in by_name]
 
 
-def _unsupported(
+def unsupported(
     tables: Iterable[tuple[TableName, TableDescriptor]], rows: PartitionRows, options: FeedOptions
 ) -> str:
     """Why rows of the newest versions of the tables could not be read or written; empty when they can."""

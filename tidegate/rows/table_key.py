@@ -51,6 +51,11 @@ def table_id_of(key: bytes) -> int:
     return table_id
 
 
+def table_span(table_id: int) -> Span:
+    """All keys of a table, tenant prefix left out: which index holds the rows is its descriptor's to say."""
+    return Span(encode_uvarint_asc(table_id), encode_uvarint_asc(table_id + 1))
+
+
 def index_prefix(table_id: int, index_id: int) -> bytes:
     """What all keys of an index begin with, tenant prefix left out."""
     return encode_uvarint_asc(table_id) + encode_uvarint_asc(index_id)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.running import NOBODY, run
-from tidegate.cli.spark import _connector
+from tidegate.cli.spark_place import _connector
 from tidegate.errors import SettingsError
 
 

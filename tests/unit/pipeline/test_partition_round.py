@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from pyarrow import fs
 
 import pipeline.partition_round
+import pipeline.registry_ids
 from pipeline.faults import read_fault
 from pipeline.partition_round import TASK_COLUMNS, Answer, Query, run_partition, run_told
 from pipeline.rounds import Instructions, Round, RoundId
@@ -198,17 +199,17 @@ def test_a_state_that_is_gone_is_an_answer(tmp_path: Path, records: list[Record]
 def test_a_registry_that_is_away_is_asked_again_for_a_while(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pipeline.partition_round, "_REGISTRY_S", 0.5)
-    monkeypatch.setattr(pipeline.partition_round, "_REGISTRY_AGAIN_S", 0.0)
+    monkeypatch.setattr(pipeline.registry_ids, "_REGISTRY_S", 0.5)
+    monkeypatch.setattr(pipeline.registry_ids, "_REGISTRY_AGAIN_S", 0.0)
     schema = Schema("rows-value", '"string"')
     with pytest.raises(RegistryAway):
-        pipeline.partition_round._schema_ids(f"http://{_NOBODY}", [schema])
+        pipeline.registry_ids.schema_ids(f"http://{_NOBODY}", [schema])
     assert len(caplog.messages) > 1
 
 
 def test_a_registry_that_can_never_be_used_fails_the_feed() -> None:
     with pytest.raises(FeedError):
-        pipeline.partition_round._schema_ids("ftp://registry", [Schema("rows-value", '"string"')])
+        pipeline.registry_ids.schema_ids("ftp://registry", [Schema("rows-value", '"string"')])
 
 
 def test_the_state_of_the_batch_before_stays_until_the_batch_is_done(

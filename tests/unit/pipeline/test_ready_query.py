@@ -70,13 +70,13 @@ def test_a_log_that_was_made_anew_is_refused(options: QueryOptions) -> None:
 
 
 def test_a_statement_that_is_given_again_goes_on_with_its_feed(options: QueryOptions) -> None:
-    ready = ready_query(options)
-    statement = f"CREATE CHANGEFEED FOR TABLE a INTO 'kafka://{options.connection.bootstrap_servers}'"
-    feed_id = create_feed(ready, statement)
-    assert create_feed(ready, statement) == feed_id
+    ready_query(options)
     jobs = Jobs(options.connection, options.app_id)
+    statement = f"CREATE CHANGEFEED FOR TABLE a INTO 'kafka://{options.connection.bootstrap_servers}'"
+    feed_id = create_feed(jobs, statement)
+    assert create_feed(jobs, statement) == feed_id
     assert [each for each, _ in jobs.view().feeds()] == [feed_id]
     with pytest.raises(StatementError, match=rf"^Nothing was created: feed {feed_id} writes to the topic a "):
-        create_feed(ready, f"{statement} WITH updated")
+        create_feed(jobs, f"{statement} WITH updated")
     jobs.drop(feed_id)
-    assert create_feed(ready, f"{statement} WITH updated") != feed_id
+    assert create_feed(jobs, f"{statement} WITH updated") != feed_id

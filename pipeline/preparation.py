@@ -1,0 +1,92 @@
+"""What a feed needs before it may start: topics that are its own, and schemas that its registry takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from pipeline.jobs_topic import JobsTopic
+from pipeline.sinks import Sinks
+from schemas.registries import SchemaRegistries
+from tidegate.changefeed.confluent import Schema
+from tidegate.changefeed.encoder import marker_schemas
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId
+from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.registration import Prepare, failed, starting_state
+from tidegate.client.output_topics import (
+    check_sink,
+    check_topics,
+    former_owner,
+    prepare_targets,
+    wanted_topics,
+)
+from tidegate.client.topics import Topics
+from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
+
+
+class Preparation:
+    """Of the feeds in ``jobs``. Topics that are created have ``output_partitions``; ``is_forgotten`` tells
+    whether no log partition has a feed that has ended. Close it.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        jobs: JobsTopic,
+        sinks: Sinks,
+        output_partitions: int,
+        is_forgotten: Callable[[FeedDefinition], bool],
+    ) -> None:
+        self._topics = topics
+        self._jobs = jobs
+        self._sinks = sinks
+        self._output_partitions = output_partitions
+        self._is_forgotten = is_forgotten
+        self._registries = SchemaRegistries()
+
+    def fault(self, definition: FeedDefinition) -> str:
+        """Why the feed cannot be, or nothing."""
+        try:
+            check_sink(definition)
+            cluster = self._sinks.cluster_of(definition)
+            wanted, shares = wanted_topics(definition), partial(self._sinks.share, cluster)
+            internal = set() if cluster else self._topics.internal
+            check_topics(definition, wanted, self._jobs.view, internal, shares)
+        except FeedError as error:
+            return str(error)
+        return ""
+
+    def former_owner(self, definition: FeedDefinition) -> FeedId | None:
+        """The feed that must be gone from every partition before this one may have its topics."""
+        topics, cluster = wanted_topics(definition), self._sinks.cluster_of(definition)
+        shares = partial(self._sinks.share, cluster)
+        return former_owner(definition, topics, self._jobs.view, self._is_forgotten, shares)
+
+    def prepared(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
+        """The state in which the feed starts, its topics created; or in which it has failed."""
+        try:
+            self._register_markers(definition)
+            admin = self._sinks.admin(self._sinks.connection(definition))
+            targets = prepare.targets or prepare_targets(
+                definition, prepare.tables, admin, self._output_partitions
+            )
+            return starting_state(definition, prepare, targets, self._sinks.cluster_of(definition))
+        except RetryError as error:
+            if definition.epoch > FIRST_EPOCH:  # it ran elsewhere, and can wait
+                raise
+            return failed(definition, str(error))
+        except (FeedError, TopologyError, StatementError) as error:
+            return failed(definition, str(error))
+
+    def schema_id(self, url: str, schema: Schema) -> int:
+        """The id of a schema in the registry at ``url``, which is asked once."""
+        return self._registries.of(url).id_of(schema)
+
+    def close(self) -> None:
+        """Let go of the registries."""
+        self._registries.close()
+
+    def _register_markers(self, definition: FeedDefinition) -> None:
+        """What the registry refuses is known before the feed runs."""
+        for schema in marker_schemas(definition):
+            self.schema_id(definition.options.confluent_schema_registry, schema)
