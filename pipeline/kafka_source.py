@@ -1,11 +1,14 @@
-"""The log as a stream of Spark's Kafka source, which speaks to Kafka by the Java client."""
+"""The log by Spark's Kafka source, as a stream or as it stands, which speaks to Kafka by the Java client."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.client.cluster import Bounds
 from tidegate.client.connection import KafkaConnection
 
 _LOGIN = "org.apache.kafka.common.security.{module} required username={name} password={word};"
@@ -13,18 +16,33 @@ _LOGIN = "org.apache.kafka.common.security.{module} required username={name} pas
 
 def log_stream(session: SparkSession, connection: KafkaConnection, log: str, batch_records: int) -> DataFrame:
     """The log from its first record, committed records only; at most ``batch_records`` a batch, 0 for all."""
-    reader = (
-        session.readStream.format("kafka")
-        .option("subscribe", log)
-        .option("startingOffsets", "earliest")
-        .option("failOnDataLoss", "false")  # what is lost is noticed by the tasks, as a hole
-        .option("kafka.isolation.level", "read_committed")
+    reader = session.readStream.format("kafka").options(
+        startingOffsets="earliest", **_options(connection, log)
     )
-    for name, value in java_config(connection).items():
-        reader = reader.option(f"kafka.{name}", value)
     if batch_records:
         reader = reader.option("maxOffsetsPerTrigger", batch_records)
     return reader.load()
+
+
+def log_slice(
+    session: SparkSession, connection: KafkaConnection, log: str, bounds: Mapping[int, Bounds]
+) -> DataFrame:
+    """The committed records of these partitions of the log, each between two offsets, as one partition."""
+    first = {str(partition): each.low for partition, each in bounds.items()}
+    end = {str(partition): each.end for partition, each in bounds.items()}
+    reader = session.read.format("kafka").options(**_options(connection, log))
+    return reader.options(
+        startingOffsets=json.dumps({log: first}), endingOffsets=json.dumps({log: end})
+    ).load()
+
+
+def _options(connection: KafkaConnection, log: str) -> dict[str, str]:
+    options = {
+        "subscribe": log,
+        "failOnDataLoss": "false",  # what is lost is noticed by the tasks, as a hole
+        "kafka.isolation.level": "read_committed",
+    }
+    return options | {f"kafka.{name}": value for name, value in java_config(connection).items()}
 
 
 def java_config(connection: KafkaConnection) -> dict[str, str]:

@@ -109,13 +109,20 @@ class LiveLoad:
     def define_feed(self, options: str, engine: Engine = Engine.WORKERS) -> None:
         """Ask for a feed on both tables."""
         now_ns = time.time_ns()
-        statement = (
+        definition = define_feed(self.statement(options), new_feed_id(now_ns), now_ns).definition
+        self.jobs.create(replace(definition, engine=engine))
+        self._feed_id = definition.id
+
+    def statement(self, options: str) -> str:
+        """What asks for a feed on both tables."""
+        return (
             f"CREATE CHANGEFEED FOR TABLE flights, weather INTO 'kafka://"
             f"{self._connection.bootstrap_servers}?topic_prefix={self.prefix}' WITH {options}"
         )
-        definition = define_feed(statement, new_feed_id(now_ns), now_ns).definition
-        self.jobs.create(replace(definition, engine=engine))
-        self._feed_id = definition.id
+
+    def find_feed(self) -> None:
+        """Take the only feed for the load's own, which somebody else has asked for."""
+        ((self._feed_id, _),) = self.jobs.view().feeds()
 
     def follow_feed(self) -> None:
         """Wait until the feed runs, and follow its topics."""

@@ -83,6 +83,14 @@ class SparkProcess(SparkCommand):
         super().__init__(load, checkpoint.parent, command)
 
 
+class BackfillProcess(SparkCommand):
+    """``tidegate spark backfill`` of a feed with these options; workers go on with it."""
+
+    def __init__(self, load: LiveLoad, directory: Path, options: str) -> None:
+        command = ["backfill", "--work", str(directory), "--output-partitions", "3"]
+        super().__init__(load, directory.parent, [*command, load.statement(options)])
+
+
 class LoaderProcess(SparkCommand):
     """``tidegate spark load --follow`` of the load's feed, into ``directory``."""
 

@@ -78,7 +78,7 @@ def explain(evidence: Evidence) -> Explanation:
 def _findings(evidence: Evidence, keys: Keys) -> list[Finding]:
     if evidence.feed.status not in LIVE:
         return not_running(evidence)
-    if evidence.feed.runs_on(Engine.SPARK):
+    if not evidence.feed.runs_on(Engine.WORKERS):
         return [no_frontier(evidence)]
     frontier, lags = evidence.workers.frontier, lag_findings(evidence)
     if frontier is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidegate.changefeed.feed import Engine, FeedState
@@ -25,6 +25,8 @@ def not_running(evidence: Evidence) -> list[Finding]:
         return [Finding(Cause.FEED, done, facts)]
     if status is FeedState.DROPPED:
         return [Finding(Cause.FEED, "The feed was dropped: no marker comes any more.", facts)]
+    if evidence.feed.runs_on(Engine.BACKFILL):
+        return [_backfilled(status.value, facts)]
     if evidence.feed.runs_on(Engine.SPARK):
         waits = reason or "the application's Spark query has to take it up (`tidegate spark changefeed`)"
         return [Finding(Cause.FEED, f"The feed is {status.value} on Spark: {waits}", facts)]
@@ -33,8 +35,18 @@ def not_running(evidence: Evidence) -> list[Finding]:
     return [pending, *troubles(evidence, evidence.workers.partitions), *absent_partitions(evidence)]
 
 
+def _backfilled(status: str, facts: Mapping[str, Any]) -> Finding:
+    told = (
+        f"The feed is {status} in a backfill, which writes no marker before its end. Where none runs, start "
+        "it again with the same statement (`tidegate spark backfill`)."
+    )
+    return Finding(Cause.FEED, told, facts)
+
+
 def no_frontier(evidence: Evidence) -> Finding:
     """Of a feed whose frontier nobody told of."""
+    if evidence.feed.runs_on(Engine.BACKFILL):
+        return _backfilled(evidence.feed.status.value, {"engine": Engine.BACKFILL.value})
     if evidence.feed.runs_on(Engine.SPARK):
         told = "The feed runs on Spark, and workers know nothing of it: look at the log of its query."
         return Finding(Cause.FEED, told, {"engine": Engine.SPARK.value})

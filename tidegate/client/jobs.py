@@ -27,6 +27,7 @@ _LIMIT_BYTES: Final = 1_000_000
 _WAITS_FOR: Final = {
     Engine.WORKERS: "it goes on as soon as workers serve every log partition.",
     Engine.SPARK: "it goes on as soon as the application's Spark query runs (`tidegate spark changefeed`).",
+    Engine.BACKFILL: "it goes on when `tidegate spark backfill` is run again with the same statement.",
 }
 
 #: A new feed is in one of these once it is known what became of it.

@@ -231,3 +231,16 @@ def test_topics_of_a_feed_that_was_moved_are_not_given_to_another() -> None:
     assert former_owner(heir, ["plain"], view, lambda _: False) == "other"
     with pytest.raises(FeedError, match="feed other wrote to the topic plain and was moved between engines"):
         check_topics(heir, ["plain"], view, set())
+
+
+def test_topics_of_a_feed_that_ended_in_a_backfill_are_not_given_to_another() -> None:
+    """Nobody has a job that was cut off from its driver tell that it is over."""
+    heir = activation([HandTable.of(104, "plain").descriptor], feed_id="heir").definition
+    view = view_of_other()
+    job = DefinitionRecord(replace(_OTHER.definition, engine=Engine.BACKFILL))
+    for record in (job, DropRecord(_OTHER.definition.id, 0)):
+        view.apply(record.key, record.to_bytes())
+    with pytest.raises(
+        FeedError, match="feed other wrote to the topic plain and was moved between engines, or"
+    ):
+        check_topics(heir, ["plain"], view, set())

@@ -1,0 +1,365 @@
+"""``spark-submit pipeline/backfill.py``: a feed's past from the log itself, as a Spark job.
+
+The same as ``tidegate spark backfill``, whose options it takes. The steps F1 to F6 are those of
+docs/backfill.md.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.backfilling.newest_rows import ScanAt, write_scan
+from pipeline.backfilling.one_feed import OneFeed, run_over, watching
+from pipeline.changefeed import create_feed
+from pipeline.jobs_topic import JobsTopic
+from pipeline.kafka_source import log_slice
+from pipeline.partition_round import Query
+from pipeline.preparation import Preparation
+from pipeline.query_markers import QueryMarkers
+from pipeline.session import Placement, start_session
+from pipeline.sinks import Sinks
+from tidegate.changefeed.control import Activate, KnownTable, Removed
+from tidegate.changefeed.feed import (
+    Engine,
+    FeedDefinition,
+    FeedId,
+    FeedState,
+)
+from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.registration import Prepare, failed
+from tidegate.client.cluster import Bounds, Cluster
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.control_acks import read_acks
+from tidegate.client.jobs import Jobs
+from tidegate.client.topics import Topics
+from tidegate.errors import DescriptorConflict, EncodingError, FeedError, InputError, StatementError
+from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
+from tidegate.processor.checkpoint import PartitionReport
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.feed_control import known_tables, unsupported
+from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.rows import PartitionRows
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.encode import encode_key
+from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate
+from tidegate.verify import TopicPartition
+
+_PATIENCE_S: Final = 15.0
+#: Few keys go to few tasks.
+_SPARK_CONFIG: Final = {"spark.sql.adaptive.enabled": "true"}
+#: Nobody reads the answers to what a backfill asks the store.
+_CONFIG: Final = ProcessorConfig(push=PushPolicy(enabled=False))
+
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillOptions:
+    """What a backfill is made of.
+
+    ``work`` is the URI of a directory that Spark and every executor reach; nothing of it is needed
+    afterwards. ``then`` is the engine that goes on with the feed. Topics that are created have
+    ``output_partitions``.
+    """
+
+    connection: KafkaConnection
+    app_id: str
+    topic_prefix: str
+    work: str
+    then: Engine = Engine.WORKERS
+    output_partitions: int = 1
+
+
+class _Log(NamedTuple):
+    """The log as it stands, and the descriptors that it has."""
+
+    records: DataFrame
+    bounds: Mapping[int, Bounds]
+    descriptors: tuple[DescriptorUpdate, ...]
+
+
+def define_backfill(options: BackfillOptions, statement: str) -> FeedId:
+    """Step F1: the feed of the statement, defined now or by an earlier run.
+
+    Raises ``StatementError``, also for a feed that begins at the present.
+    """
+    topics = Topics.of(options)
+    partitions = Cluster(options.connection).partition_counts([topics.log])[topics.log]
+    sinks = Sinks(options.connection, options.connection.timeout_s)
+    sinks.admin(options.connection).ensure(topics.shared_specs(partitions))
+    jobs = Jobs(options.connection, options.app_id)
+    return create_feed(jobs, statement, Engine.BACKFILL, _require_past)
+
+
+def run_backfill(options: BackfillOptions, feed_id: FeedId, placement: Placement, say: Say) -> None:
+    """Steps F2 to F6, in a session of its own. ``say`` is told how it gets on.
+
+    Raises ``InputError`` where the log holds too little, ``FeedError`` for a feed that has failed,
+    ``DeliveryError``, ``RetryError``; run it again after the last two.
+    """
+    name = f"tidegate backfill {feed_id}"
+    session = start_session(name, master=placement.master or None, jars=placement.jars, config=_SPARK_CONFIG)
+    try:
+        with Backfill(session, options, feed_id, say) as backfill:
+            backfill.run()
+    finally:
+        session.stop()
+
+
+class Backfill:
+    """The backfill of one feed; for a ``with``. The feed is defined."""
+
+    def __init__(self, session: SparkSession, options: BackfillOptions, feed_id: FeedId, say: Say) -> None:
+        connection, self._topics = options.connection, Topics.of(options)
+        self._session = session
+        self._options = options
+        self._say = say
+        self._feed_id = feed_id
+        self._sinks = Sinks(connection, _PATIENCE_S)
+        admin = self._sinks.admin(connection)
+        self._jobs = JobsTopic(connection, self._topics, admin, f"backfill-{feed_id}")
+        self._partitions = Cluster(connection).partition_counts([self._topics.log])[self._topics.log]
+        self._preparation = Preparation(
+            self._topics, self._jobs, self._sinks, options.output_partitions, self._is_forgotten
+        )
+        self._markers = QueryMarkers(
+            connection,
+            options.app_id,
+            self._jobs,
+            self._sinks,
+            self._preparation.schema_id,
+            Engine.BACKFILL,
+        )
+
+    def __enter__(self) -> Backfill:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._markers.close()
+        self._jobs.close()
+        self._preparation.close()
+
+    def run(self) -> None:
+        """Steps F2 to F6."""
+        self._jobs.read_to_end()
+        definition = self._feed.definition
+        assert definition is not None
+        try:
+            reports = self._write(definition)
+        except FeedError as error:
+            self._fail(definition, str(error))
+        self._persist(definition, reports)
+        if definition.options.initial_scan is InitialScan.ONLY:
+            state = self._feed.current_state
+            assert state is not None
+            self._jobs.store(replace(state, state=FeedState.SUCCEEDED))
+            self._say(f"Feed {self._feed_id} has succeeded.")
+            return
+        Jobs(self._options.connection, self._options.app_id).move(self._feed_id, self._options.then)
+        self._say(f"Feed {self._feed_id} goes on on {self._options.then.value}.")
+
+    @property
+    def _feed(self) -> FeedView:
+        return self._jobs.view[self._feed_id]
+
+    def _write(self, definition: FeedDefinition) -> Sequence[PartitionReport]:
+        """Steps F2 to F4; returns how far the rows that are acknowledged are complete."""
+        state = self._feed.current_state
+        if state is None:
+            self._require_topics(definition)
+        scans = definition.options.initial_scan is not InitialScan.NO
+        log = self._log(None if state is None or not scans else state.positions)
+        tables = self._tables(definition, log.descriptors)
+        write = self._write_scan if scans else self._write_all
+        return write(definition, log, tables)
+
+    def _write_scan(
+        self, definition: FeedDefinition, log: _Log, tables: Sequence[KnownTable]
+    ) -> Sequence[PartitionReport]:
+        survey = self._run_over(log, watching(definition, tables))
+        complete, state = survey.complete_to(ZERO), self._feed.current_state
+        start = definition.options.cursor if state is None else state.start
+        self._require_complete(survey, complete, start)
+        start = start or complete
+        if state is None:
+            state = self._begin(definition, start, tables, log)
+        self._say(
+            f"The log is complete up to {complete}, in {survey.records} records; the scan is at {start}."
+        )
+        scan = ScanAt(
+            self._options.connection, definition, state.targets, start, log.descriptors, self._partitions
+        )
+        rows = write_scan(log.records, scan)
+        self._say(f"{rows} rows are written.")
+        return [_up_to(report, start) for report in survey.reports]
+
+    def _write_all(
+        self, definition: FeedDefinition, log: _Log, tables: Sequence[KnownTable]
+    ) -> Sequence[PartitionReport]:
+        start, state = definition.options.cursor, self._feed.current_state
+        assert start is not None
+        if state is None:
+            state = self._begin(definition, start, tables, log)
+        feed = self._run_over(log, Activate(definition, start, state.targets))
+        complete = feed.complete_to(start)
+        written = f"{feed.rows} rows are written, of {feed.records} records;"
+        if complete > start:
+            self._say(f"{written} they are complete up to {complete}.")
+        else:
+            self._say(
+                f"{written} they are not complete. {_lack(feed)} The feed goes on at its cursor, by scans of"
+                " the store."
+            )
+        return feed.reports
+
+    def _begin(
+        self, definition: FeedDefinition, start: Timestamp, tables: Sequence[KnownTable], log: _Log
+    ) -> StateRecord:
+        """Step F3. Raises ``FeedError`` for topics that cannot be had."""
+        ends = {partition: each.end for partition, each in log.bounds.items()}
+        state = self._preparation.prepared(definition, Prepare(start, tuple(tables), ends))
+        if state.state is FeedState.FAILED:
+            raise FeedError(state.error)
+        state = replace(state, state=FeedState.RUNNING)
+        self._jobs.store(state)
+        return state
+
+    def _persist(self, definition: FeedDefinition, reports: Iterable[PartitionReport]) -> None:
+        """Step F5."""
+        self._markers.begin([definition.id])
+        for report in reports:
+            self._markers.apply(report)
+        self._markers.publish()
+
+    def _fail(self, definition: FeedDefinition, reason: str) -> None:
+        state = self._feed.current_state
+        ended = failed(definition, reason)
+        if state is not None:
+            ended = replace(state, state=FeedState.FAILED, error=reason)
+        self._jobs.store(ended)
+        raise InputError(f"Feed {definition.id} has failed: {reason}")
+
+    def _log(self, ends: Mapping[int, int] | None) -> _Log:
+        """Step F2: to the ``ends`` of an earlier run, or all that stands there now."""
+        topic, connection = self._topics.log, self._options.connection
+        places = [TopicPartition(topic, number) for number in range(self._partitions)]
+        now = {place.partition: each for place, each in Cluster(connection).bounds(places).items()}
+        bounds = now if ends is None else {number: Bounds(now[number].low, ends[number]) for number in now}
+        if all(each.low >= each.end for each in bounds.values()):
+            raise InputError(f"The log {topic} is empty: there is no past to take from it.")
+        records = log_slice(self._session, connection, topic, bounds)
+        broadcasts = records.where(f"key = X'{encode_key(BROADCAST).hex()}'")
+        values = [bytes(row.value) for row in broadcasts.select("value").distinct().collect()]
+        updates = (decode_entry(encode_key(BROADCAST), value) for value in values)
+        return _Log(
+            records, bounds, tuple(update for update in updates if isinstance(update, DescriptorUpdate))
+        )
+
+    def _tables(
+        self, definition: FeedDefinition, descriptors: Iterable[DescriptorUpdate]
+    ) -> Sequence[KnownTable]:
+        """The feed's tables by their descriptors. Raises ``FeedError``."""
+        rows = PartitionRows()
+        for update in sorted(descriptors, key=lambda update: (update.table_id, update.version)):
+            try:
+                rows.learn(update)
+            except (DescriptorConflict, EncodingError):
+                continue  # the table is unfit, which is told below of those that are wanted
+        known = known_tables(definition.tables, rows.catalog)
+        missing = [str(name) for name in definition.tables if name not in dict(known)]
+        if missing:
+            raise FeedError(f"the log has no descriptor of {', '.join(missing)}: check the name")
+        reason = unsupported(known, rows, definition.options)
+        if reason:
+            raise FeedError(reason)
+        return [KnownTable(name, table.id) for name, table in known]
+
+    def _run_over(self, log: _Log, activation: Activate) -> OneFeed:
+        """Raises ``FeedError`` with what a partition says of a feed that it has failed."""
+        run = uuid.uuid4().hex
+        query = Query(
+            run,
+            self._options.connection,
+            self._topics.log,
+            self._partitions,
+            f"{self._options.work}/{run}",
+            _CONFIG,
+            whole_checkpoints_only=True,
+        )
+        feed = run_over(log.records, query, activation)
+        if feed.failure:
+            raise FeedError(feed.failure)
+        return feed
+
+    def _require_topics(self, definition: FeedDefinition) -> None:
+        """Raises ``FeedError``, and ``InputError`` for topics whose former feed is not gone yet."""
+        if fault := self._preparation.fault(definition):
+            raise FeedError(fault)
+        if former := self._preparation.former_owner(definition):
+            raise InputError(
+                f"Feed {former}, which has ended, is still known to some log partition: its topics are not "
+                "free yet. Run this again when the engine that had it has heard of that."
+            )
+
+    def _is_forgotten(self, definition: FeedDefinition) -> bool:
+        acks = read_acks(self._options.connection, self._topics.control_acks)
+        removed = {
+            ack.partition
+            for ack in acks
+            if ack.feed_id == definition.id and ack.epoch == definition.epoch and isinstance(ack, Removed)
+        }
+        return definition.engine is Engine.BACKFILL or len(removed) == self._partitions
+
+    def _require_complete(self, survey: OneFeed, complete: Timestamp, start: Timestamp | None) -> None:
+        """Raises ``InputError`` for a log that is not complete up to ``start``."""
+        if complete > ZERO and (start is None or start <= complete):
+            return
+        if complete > ZERO:
+            raise InputError(
+                f"The log is complete up to {complete} only, and the scan is at {start}. Run this again when "
+                "more has come; or retention has removed what an earlier run has read, and the feed has to "
+                "be created anew."
+            )
+        raise InputError(
+            f"The log does not hold all versions of {', '.join(map(str, survey.tables))}. {_lack(survey)} "
+            "Nothing was written. Drop the feed, and create it with `tidegate feed create`: the store scans "
+            "its tables then."
+        )
+
+
+def _require_past(definition: FeedDefinition) -> None:
+    """Raises ``StatementError`` for a feed that has none."""
+    options = definition.options
+    if options.cursor is None and options.initial_scan is InitialScan.NO:
+        raise StatementError(
+            "A feed without cursor and without initial scan begins at the present, and has no past to "
+            "backfill: give it one of them, or create it with `tidegate feed create`."
+        )
+
+
+def _up_to(report: PartitionReport, start: Timestamp) -> PartitionReport:
+    """The report of who has only the rows of a scan at ``start``."""
+    limit = ResolvedTimestamp(start)
+    return replace(report, resolved=[min(each, limit) for each in report.resolved])
+
+
+def _lack(feed: OneFeed) -> str:
+    """What a log is short of, in a sentence."""
+    if feed.lacking:
+        scan = min(feed.lacking, key=lambda scan: scan.range_id)
+        return f"Range {scan.range_id} had versions up to {scan.upto} when its part of the log began."
+    return "Some of their keys are in no range that is whole; see the lines above."
+
+
+if __name__ == "__main__":
+    from tidegate.cli.spark import spark
+
+    spark(["backfill", *sys.argv[1:]])

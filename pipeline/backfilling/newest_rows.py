@@ -1,0 +1,225 @@
+"""What a scan at a moment S would find, from the log: of each key the newest version at or below S (step F4).
+
+Tasks of the first half find versions in the log's records; Spark brings those of a key together; tasks of the
+second half encode and write a row of each key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from pipeline.faults import fault_to_bytes, read_fault
+from pipeline.python_worker import settle_process
+from pipeline.registry_ids import schema_ids
+from pipeline.row_producer import RowProducer
+from tidegate.changefeed.feed import FeedDefinition, FeedTarget
+from tidegate.changefeed.sink import parse_sink_uri
+from tidegate.client.connection import KafkaConnection
+from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry, TidegateError
+from tidegate.hlc import Timestamp
+from tidegate.processor.batch import OutputRecord
+from tidegate.processor.committed import scanned_version
+from tidegate.processor.emitter import Destination, Emission, Emitter
+from tidegate.processor.framing import frame, schemas_of
+from tidegate.processor.rows import PartitionRows
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.encode import partition_of
+from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate, Entry, KeyValue, RangeId
+from tidegate.raftlog.versions import deletions_shown, versions_shown
+from tidegate.rangefeed.version import Version
+from tidegate.rows import table_id_of
+from tidegate.rows.table_key import watched_parts
+from tidegate.spans import Span
+
+#: A version, or why there can be no scan.
+_Found: TypeAlias = tuple[bytes, int, int, bytes, int, str | None]
+_FOUND: Final = "key binary, wall long, logical int, value binary, range_id long, fault string"
+_FOUND_SCHEMA: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("wall", pa.int64()),
+        ("logical", pa.int32()),
+        ("value", pa.binary()),
+        ("range_id", pa.int64()),
+        ("fault", pa.string()),
+    ]
+)
+_ANSWER: Final = "rows long, fault binary"
+_ANSWER_SCHEMA: Final = pa.schema([("rows", pa.int64()), ("fault", pa.binary())])
+
+
+@dataclass(frozen=True, slots=True)
+class ScanAt:
+    """A feed's initial scan at ``start``; it travels to the tasks, secrets of ``connection`` included.
+
+    ``descriptors`` are all that the log has, a log of so many ``partitions``.
+    """
+
+    connection: KafkaConnection
+    definition: FeedDefinition
+    targets: tuple[FeedTarget, ...]
+    start: Timestamp
+    descriptors: tuple[DescriptorUpdate, ...]
+    partitions: int
+
+    @property
+    def table_ids(self) -> frozenset[int]:
+        """The tables that it shows."""
+        return frozenset(target.table_id for target in self.targets)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Their keys, tenant prefix left out."""
+        return tuple(span for target in self.targets for span in target.spans)
+
+
+def write_scan(records: DataFrame, scan: ScanAt) -> int:
+    """Write the rows of a scan of a log that is complete up to its start; returns how many.
+
+    They are acknowledged then. Raises ``FeedError`` for a row that cannot be written, and for a log that
+    hides versions; ``DeliveryError``, ``RetryError``.
+    """
+    columns = records.select("partition", "offset", "key", "value")
+    found = columns.mapInArrow(partial(find_versions, scan), _FOUND)
+    newest = sql.max(sql.struct("wall", "logical", "value", "range_id", "fault")).alias("newest")
+    of_keys = found.groupBy("key").agg(newest).select("key", "newest.*")
+    answers = of_keys.mapInArrow(partial(write_rows, scan), _ANSWER).collect()
+    for _, fault in answers:
+        if fault is not None:
+            raise read_fault(bytes(fault))
+    return sum(rows for rows, _ in answers)
+
+
+def find_versions(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The versions of the scan's tables that records of the log show, at or below its start.
+
+    What cannot be read, or stands where it does not belong, is a hole of its range, and that is complete to
+    below it.
+    """
+    settle_process()
+    wanted, start, watched = scan.table_ids, scan.start, scan.spans
+    for batch in batches:
+        found: list[_Found] = []
+        for offset, entry in _entries(scan.partitions, batch):
+            range_id = _range_of(entry)
+            for key, timestamp, value, _, _ in versions_shown(entry):
+                if timestamp <= start and _table_of(key) in wanted:
+                    found.append((key, timestamp.wall, timestamp.logical, value, range_id, None))
+            for deletion in deletions_shown(entry):
+                span = Span(deletion.start, deletion.end)
+                if deletion.timestamp <= start and any(watched_parts(span, watched)):
+                    found.append((b"", 0, 0, b"", range_id, _hidden(range_id, offset, deletion.timestamp)))
+        columns = [list(column) for column in zip(*found, strict=True)] or [[]] * len(_FOUND_SCHEMA)
+        yield pa.record_batch(columns, schema=_FOUND_SCHEMA)
+
+
+def write_rows(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write a row for each key whose newest version is no deletion, and wait for the acknowledgements."""
+    settle_process()
+    count, fault = 0, None
+    try:
+        count = _write(scan, map(_newest, batches))
+    except TidegateError as error:
+        fault = fault_to_bytes(error)
+        for _ in batches:  # Spark wants its records to be read
+            pass
+    yield pa.record_batch([[count], [fault]], schema=_ANSWER_SCHEMA)
+
+
+def _write(scan: ScanAt, found: Iterable[list[Version]]) -> int:
+    rows: ScannedRows | None = None
+    producer: RowProducer | None = None
+    count = 0
+    for versions in filter(None, found):
+        if rows is None or producer is None:
+            servers = parse_sink_uri(scan.definition.sink_uri).hosts
+            rows, producer = ScannedRows(scan), RowProducer(scan.connection.to(servers).config())
+        records = rows.of(versions)
+        producer.send(records)
+        count += len(records)
+    if producer is not None:
+        producer.acknowledge()
+    return count
+
+
+class ScannedRows:
+    """Versions that a scan found into the records that a processor makes of them."""
+
+    def __init__(self, scan: ScanAt) -> None:
+        self._scan = scan
+        self._rows = PartitionRows()
+        for update in sorted(scan.descriptors, key=lambda update: (update.table_id, update.version)):
+            try:
+                self._rows.learn(update)
+            except (DescriptorConflict, EncodingError) as error:
+                if update.table_id in scan.table_ids:
+                    raise FeedError(str(error)) from None
+        destinations = {
+            target.table_id: Destination(target.topic, target.partitions) for target in scan.targets
+        }
+        self._emitter = Emitter(scan.definition.options, scan.start, destinations)
+
+    def of(self, versions: list[Version]) -> list[OutputRecord]:
+        """Their records, in order. Raises ``FeedError`` for a row that cannot be read or written."""
+        scan = self._scan
+        decoded = self._rows.decode(versions, scan.table_ids, scanned_at=scan.start)
+        into = Emission([], [])
+        error = self._emitter.emit(versions, decoded, into, scanned=True)
+        if error is not None:
+            raise FeedError(str(error))
+        if into.unframed:
+            url = scan.definition.options.confluent_schema_registry
+            return frame(into.unframed, schema_ids(url, schemas_of(into.unframed)))
+        return into.records
+
+
+def _entries(partitions: int, batch: pa.RecordBatch) -> Iterator[tuple[int, Entry]]:
+    """Offset and entry of the records that can be read and are in their place."""
+    columns = (batch.column(name).to_pylist() for name in ("partition", "offset", "key", "value"))
+    for partition, offset, key, value in zip(*columns, strict=True):
+        try:
+            entry = decode_entry(key, value)
+        except MalformedEntry:
+            continue
+        if not isinstance(entry, DescriptorUpdate) and partition_of(entry.range_id, partitions) == partition:
+            yield offset, entry
+
+
+def _newest(batch: pa.RecordBatch) -> list[Version]:
+    versions = []
+    names = ("key", "wall", "logical", "value", "range_id", "fault")
+    for key, wall, logical, value, range_id, fault in zip(
+        *(batch.column(name).to_pylist() for name in names), strict=True
+    ):
+        if fault is not None:
+            raise FeedError(fault)
+        if value:
+            at = Timestamp(wall, logical)
+            versions.append(scanned_version(RangeId(range_id), KeyValue(key, at, value)))
+    return versions
+
+
+def _range_of(entry: Entry) -> RangeId:
+    return BROADCAST if isinstance(entry, DescriptorUpdate) else entry.range_id
+
+
+def _table_of(key: bytes) -> int | None:
+    try:
+        return table_id_of(key)
+    except EncodingError:
+        return None
+
+
+def _hidden(range_id: RangeId, offset: int, timestamp: Timestamp) -> str:
+    return (
+        f"range {range_id} deleted a span of keys at {timestamp} (offset {offset} of its log partition), and "
+        "the log does not say which versions that hides: create the feed without a backfill, so that the "
+        "store scans its tables"
+    )

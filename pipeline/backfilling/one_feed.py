@@ -1,0 +1,121 @@
+"""One feed over a log as it stands: the processors' rounds of one batch that is all of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from pyarrow import fs
+from pyspark.sql import DataFrame
+
+from pipeline.batch_driver import BatchDriver
+from pipeline.ledger import Ledger
+from pipeline.partition_round import Answer, Query
+from tidegate.changefeed.control import Activate, ControlMessage, Failed, KnownTable, read_ack
+from tidegate.changefeed.feed import FeedDefinition, FeedTarget
+from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.changefeed.options import InitialScan
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.checkpoint import PartitionReport, decode_report
+from tidegate.processor.range_claims import RangeClaims
+from tidegate.raftlog.request import Scan, decode_request
+from tidegate.rows.table_key import table_span
+
+#: A table that there is none of: what watches its keys is given no row.
+_NO_TABLE: Final = 0
+_KEY_BYTES: Final = 8  # of a range id, before the request
+
+_log = logging.getLogger("tidegate.spark")
+
+
+class OneFeed:
+    """A feed that is active from the first record on, and what becomes of it (`pipeline.batch_driver.Feeds`).
+
+    ``lacking`` are the scans that would bring what the log lacks of it; nobody is asked. ``failure`` is why a
+    partition has failed it, or empty.
+    """
+
+    def __init__(self, activation: Activate, partitions: int) -> None:
+        self.reports: list[PartitionReport] = []
+        self.lacking: list[Scan] = []
+        self.failure = ""
+        self.rows = self.records = 0
+        self.tables = tuple(target.table for target in activation.targets)
+        self._activation = activation
+        self._untold: Sequence[int] = range(partitions)
+        self._claims = RangeClaims()
+
+    def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
+        """The feed, once."""
+        untold, self._untold = self._untold, ()
+        return [(self._activation, untold)] if untold else ()
+
+    def take(self, answers: Iterable[Answer]) -> None:
+        """Note how far partitions are, and why they have failed the feed."""
+        for answer in answers:
+            match answer.kind:
+                case "ack":
+                    self._note_failure(answer.body)
+                case "checkpoint":
+                    self.reports += self._claims.count([decode_report(answer.body)])
+                case "request":
+                    self._note_lacking(answer.body[_KEY_BYTES:])
+                case "incident":
+                    incident = json.loads(answer.body)
+                    place = f"log partition {incident['partition']}, offset {incident['offset']}"
+                    _log.error("%s: %s", place, incident["cause"])
+                case "figures":
+                    figures = json.loads(answer.body)
+                    self.rows += figures["rows"]
+                    self.records += figures["records"]
+
+    def publish(self) -> None:
+        """Nothing of this is told to anybody."""
+
+    def complete_to(self, start: Timestamp) -> Timestamp:
+        """How far the log is complete above ``start``, for all keys that the feed watches; or ``start``."""
+        frontier = FeedFrontier(
+            [span for target in self._activation.targets for span in target.spans], start, None
+        )
+        for report in self.reports:
+            if any(active.feed_id == self._activation.feed_id for active in report.feeds):
+                frontier.apply_columns(
+                    report.partition, report.offset, report.starts, report.ends, report.resolved
+                )
+        return frontier.high_water
+
+    def _note_failure(self, body: bytes) -> None:
+        ack = read_ack(body)
+        if isinstance(ack, Failed) and not self.failure:
+            self.failure = f"log partition {ack.partition}: {ack.reason}"
+
+    def _note_lacking(self, body: bytes) -> None:
+        request = decode_request(body)
+        if isinstance(request, Scan):
+            self.lacking.append(request)
+
+
+def watching(definition: FeedDefinition, tables: Sequence[KnownTable]) -> Activate:
+    """The feed as one that lacks whatever was written to the tables' keys since ever, and is given no row."""
+    options = replace(definition.options, cursor=ZERO, initial_scan=InitialScan.NO)
+    targets = tuple(
+        FeedTarget(known.table, _NO_TABLE, "", 1, (table_span(known.table_id),)) for known in tables
+    )
+    return Activate(replace(definition, options=options), ZERO, targets)
+
+
+def run_over(records: DataFrame, query: Query, activation: Activate) -> OneFeed:
+    """Run the feed over the records, which are the log from its beginning; its rows are acknowledged then.
+
+    State goes to a directory of this run, ``query.root``, which is removed. Raises what a task has met.
+    """
+    filesystem, root = fs.FileSystem.from_uri(query.root)
+    feed = OneFeed(activation, query.partitions)
+    try:
+        BatchDriver(query, Ledger(filesystem, root), feed)(records, 0)
+    finally:
+        filesystem.delete_dir(root)
+    return feed

@@ -1,0 +1,139 @@
+"""A backfill by Spark of logs that hold enough, and of logs that do not (docs/backfill.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.backfill import Backfill, BackfillOptions, define_backfill
+from sim.workloads.random import RandomOptions, RandomTransactions
+from stack.kafka import KafkaBroker
+from tests.contract.comparison import rows_by_key
+from tests.contract.engine import Task
+from tests.contract.kafka_run import KafkaRun
+from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
+from tests.unit.client.topics import delete_before
+from tidegate.changefeed.feed import Engine, FeedState
+from tidegate.changefeed.jobs import FeedView
+from tidegate.client.expectations import expected_versions
+from tidegate.client.jobs import Jobs
+from tidegate.client.output import OutputTopics
+from tidegate.errors import InputError, StatementError
+from tidegate.processor.reference import Emitted, TopicPartition
+from tidegate.rows import Catalog
+
+pytestmark = [pytest.mark.broker, pytest.mark.together]
+
+_SEED = 11
+
+
+class Past:
+    """A simulated store's log on the broker, and backfills of it."""
+
+    def __init__(self, session: SparkSession, bootstrap: str, directory: Path) -> None:
+        print("seed", _SEED)
+        self.log = _simulated(_SEED)
+        self._session = session
+        self.run = KafkaRun(bootstrap, Task(self.log.partitions, (), {}), "", Engine.BACKFILL, timeout_s=60)
+        self.run.create_topics()
+        self.run.write_log()
+        self.options = BackfillOptions(
+            self.run.connection, self.run.app_id, self.run.prefix, directory.as_uri(), output_partitions=2
+        )
+        self.jobs = Jobs(self.run.connection, self.run.app_id)
+        self.said: list[str] = []
+
+    def backfill(self, options: str, table: str = "") -> FeedView:
+        """Run a backfill of a feed on the first table, or another; returns the feed as it leaves it."""
+        feed_id = define_backfill(self.options, self.statement(options, table))
+        try:
+            with Backfill(self._session, self.options, feed_id, self.said.append) as job:
+                job.run()
+        finally:
+            self.feed = self.jobs.feed(feed_id)
+        return self.feed
+
+    def statement(self, options: str, table: str = "") -> str:
+        sink = f"kafka://{self.run.bootstrap}?topic_prefix={self.run.prefix}"
+        return f"CREATE CHANGEFEED FOR TABLE {table or self.log.tables[0].name} INTO '{sink}' WITH {options}"
+
+    def output(self) -> dict[TopicPartition, list[Emitted]]:
+        """What stands on the feed's topics."""
+        found: dict[TopicPartition, list[Emitted]] = {}
+        topics = [target.topic for target in self.feed.targets]
+        for record in OutputTopics.now(self.run.connection, topics).records():
+            emitted = Emitted(record.key, record.value, record.timestamp_ms, ())
+            found.setdefault(TopicPartition(record.topic, record.partition), []).append(emitted)
+        return found
+
+
+@pytest.fixture(scope="module")
+def past(spark_session: SparkSession, broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Past:
+    return Past(spark_session, broker.bootstrap, tmp_path_factory.mktemp("backfill"))
+
+
+def test_a_scan_that_is_all_of_a_feed_shows_what_the_store_had_at_its_start(past: Past) -> None:
+    feed = past.backfill("initial_scan='only'")
+    assert feed.status is FeedState.SUCCEEDED
+    assert feed.definition is not None
+    assert feed.current_state is not None
+    start = feed.current_state.start
+    assert feed.high_water == start
+    catalog = Catalog()
+    for table in past.log.tables:
+        catalog.add(table)
+    topics = {target.table_id: target.topic for target in feed.targets}
+    expected = expected_versions(past.log.history, catalog, feed.definition.options, topics, start=start)
+    shown = {(key.key, each.value) for key, rows in rows_by_key(past.output()).items() for each in rows}
+    assert shown == {(each.key, each.value) for each in expected if each.scanned_at is not None}
+    assert shown, "the store is empty"
+
+
+def test_a_feed_that_begins_at_the_present_has_no_past(past: Past) -> None:
+    with pytest.raises(StatementError, match="begins at the present, and has no past to backfill"):
+        define_backfill(past.options, past.statement("updated, initial_scan='no'"))
+
+
+def test_a_table_that_the_log_does_not_know_fails_the_feed(past: Past) -> None:
+    with pytest.raises(InputError, match="has failed: the log has no descriptor of defaultdb"):
+        past.backfill("initial_scan='only'", "nowhere")
+    assert past.feed.status is FeedState.FAILED
+
+
+def test_a_log_that_retention_has_shortened_is_refused(past: Past) -> None:
+    """Above a cursor what it holds is of use all the same. Comes last: what is gone is gone."""
+    log = past.options.topic_prefix + "raftlog"
+    for partition, records in enumerate(past.log.partitions):
+        delete_before(past.run.bootstrap, log, partition, len(records) // 2)
+    with _prefixed(past, "late-"):
+        with pytest.raises(InputError, match=r"does not hold all versions .* Range \d+ had versions up to"):
+            past.backfill("initial_scan='yes', updated")
+        assert past.feed.status is FeedState.PENDING
+    with _prefixed(past, "cursor-"):
+        first = min(version.timestamp for version in past.log.history)
+        past.backfill(f"cursor='{first.decimal()}', updated, resolved")
+        assert any("they are not complete. Range" in said for said in past.said)
+        assert past.feed.runs_on(Engine.WORKERS)
+        assert past.feed.high_water is None, "nobody says that it is complete"
+
+
+@contextmanager
+def _prefixed(past: Past, more: str) -> Iterator[None]:
+    """Feeds have topics of their own meanwhile."""
+    before = past.run.prefix
+    past.run.prefix = before + more
+    try:
+        yield
+    finally:
+        past.run.prefix = before
+
+
+def _simulated(seed: int) -> SimulatedLog:
+    workload = RandomTransactions(RandomOptions(tables=2, ranges=3, keys=30, outcomes=EVENTFUL_MIX), seed)
+    store = replace(eventful_store(3), split_every_ms=400, merge_every_ms=500)
+    return simulate(workload, store, seed=seed, transactions=120)

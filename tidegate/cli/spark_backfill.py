@@ -1,0 +1,66 @@
+"""``tidegate spark backfill``: a feed's past from the log itself, by Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tidegate.changefeed.feed import LASTING, Engine
+from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.service_tree import service_module
+from tidegate.cli.spark_place import directory_uri, jars_option, master_option, placement
+from tidegate.client.connection import KafkaConnection
+
+
+@click.command()
+@click.argument("statement")
+@click.option(
+    "--work",
+    required=True,
+    metavar="DIRECTORY",
+    help="Room for the job: a path that all executors reach, or the URI of a file system.",
+)
+@click.option(
+    "--then",
+    "then",
+    type=click.Choice([engine.value for engine in LASTING]),
+    default=Engine.WORKERS.value,
+    show_default=True,
+    help="Who goes on with the feed.",
+)
+@click.option("--output-partitions", default=1, show_default=True, help="Of output topics that are created.")
+@master_option
+@jars_option
+@topic_prefix_option
+@app_id_option
+@kafka_options
+def backfill(
+    connection: KafkaConnection,
+    app_id: str,
+    topic_prefix: str,
+    statement: str,
+    work: str,
+    then: str,
+    output_partitions: int,
+    master: str | None,
+    jars: tuple[Path, ...],
+) -> None:
+    """Create a feed, and write its past to its topics from the log: its initial scan, or what is above its
+    cursor. Then workers or the Spark query go on with it.
+
+    The store is not asked for anything. Where the log does not reach back far enough the command says so. It
+    may be killed at any time, and run again as it is.
+
+    \b
+    tidegate spark backfill --work /var/tmp/tidegate "CREATE CHANGEFEED FOR TABLE flights
+        INTO 'kafka://127.0.0.1:9092' WITH updated, resolved='10s', initial_scan='yes'"
+    """
+    job = service_module("pipeline.backfill")
+    service_module("pipeline.logs").configure_logs("WARNING", as_json=False)
+    options = job.BackfillOptions(
+        connection, app_id, topic_prefix, directory_uri(work), Engine(then), output_partitions
+    )
+    feed_id = job.define_backfill(options, statement)
+    click.echo(feed_id)
+    job.run_backfill(options, feed_id, placement(master, jars), click.echo)

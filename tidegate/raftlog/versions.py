@@ -1,0 +1,36 @@
+"""What an entry of the log shows of the store's versions, whatever state its range is in.
+
+Every op that commits, and every row of a scan, is a version that the store has. So the versions of keys up to
+a moment can be gathered from a log in any order, and in parallel, once a processor has found that the log is
+complete up to there (docs/backfill.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tidegate.raftlog.entry import Command, CommitIntent, DeleteRange, Entry, KeyValue, ScanChunk, WriteValue
+
+_COMMITTING: Final = (WriteValue, CommitIntent)
+
+
+def versions_shown(entry: Entry) -> Iterator[KeyValue]:
+    """The versions that the entry commits, without what they replaced, or that it holds for a scan.
+
+    An op whose value the log does not hold shows none: it is a hole of its range.
+    """
+    if isinstance(entry, Command):
+        for op in entry.ops or ():
+            if isinstance(op, _COMMITTING) and op.value is not None:
+                yield KeyValue(op.key, op.timestamp, op.value, None, op.omit_in_rangefeeds)
+    elif isinstance(entry, ScanChunk):
+        yield from entry.rows
+
+
+def deletions_shown(entry: Entry) -> Iterator[DeleteRange]:
+    """The range tombstones that the entry writes: they hide versions of keys that they do not name."""
+    if isinstance(entry, Command):
+        for op in entry.ops or ():
+            if isinstance(op, DeleteRange):
+                yield op
