@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.backfill import SparkBackfill
 from bench.catch_up import CatchUpBeside, CatchUpCosts, CatchUpSpeed
 from bench.durability import CommitTime
 from bench.endtoend import Throughput
@@ -171,6 +172,7 @@ def _print_spark(console: Console, costs: SparkCosts) -> None:
     console.print(
         _table("Spark, a micro-batch of a handful of records", SparkOverhead._fields, costs.overhead)
     )
+    console.print(_table("Spark, backfills of a whole log", SparkBackfill._fields, costs.backfills))
     title = "Spark, micro-batches with a heartbeat of every range"
     console.print(_table(title, SparkRanges._fields, costs.ranges))
 

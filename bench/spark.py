@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
+from bench.backfill import SparkBackfill, backfills
 from bench.spark_query import BatchTimes, Run, SparkFeed, bench_session, copy_topic
 from bench.store import BenchStore
 from bench.topics import BenchTopics
@@ -116,6 +117,7 @@ class SparkCosts:
     stages: list[SparkStage] = field(default_factory=list)
     overhead: list[SparkOverhead] = field(default_factory=list)
     ranges: list[SparkRanges] = field(default_factory=list)
+    backfills: list[SparkBackfill] = field(default_factory=list)
 
 
 class Pass(NamedTuple):
@@ -175,6 +177,12 @@ class _Bench:
         batch = -(-self._topics.size([source]) // cut)
         return copy_topic(self._session, self._topics.bootstrap, source, target, self._directory, batch)
 
+    def backfills(self, rows: int) -> list[SparkBackfill]:
+        """Of a log whose rows have a record each."""
+        log, prefix = single_rows_log(rows, _PARTITIONS, self._seed), self._prefix()
+        self._fill(prefix, log.records)
+        return backfills(self._session, self._topics, prefix, log, self._directory)
+
     # ---- micro-batches ----
 
     def overhead(self, batches: int) -> list[SparkOverhead]:
@@ -222,6 +230,7 @@ def spark_costs(topics: BenchTopics, directory: Path, sizes: SparkSizes, seed: i
             costs.ratios += ratios(passes)
             costs.rates += rates(passes)
             costs.stages += stages(passes)
+        costs.backfills = bench.backfills(sizes.rows)
         costs.overhead = bench.overhead(sizes.tiny_batches)
         costs.ranges = [bench.ranges(number, sizes.tiny_batches // 2) for number in sizes.ranges]
     return costs

@@ -1,0 +1,79 @@
+"""What a backfill takes: a feed's past from a finished log, by Spark."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from time import perf_counter
+from typing import Final, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from bench.topics import BenchTopics
+from bench.workload import BASE_NS, OUTPUT_PARTITIONS, BenchLog
+from pipeline.backfill import Backfill, BackfillOptions, define_backfill
+from tidegate.client.connection import KafkaConnection
+from tidegate.errors import RetryError
+
+_WAYS: Final = {
+    "a scan: survey, then the newest of each key": "initial_scan='only'",
+    "above a cursor: one pass": f"updated, cursor='{BASE_NS - 1}'",
+}
+
+
+class SparkBackfill(NamedTuple):
+    """A backfill of every version of a log, which are rows of as many keys: ``survey_s`` until the feed's
+    start is known, ``seconds`` in all, without Spark's own start."""
+
+    way: str
+    rows: int
+    survey_s: float
+    seconds: float
+    rows_per_s: float
+
+
+def backfills(
+    session: SparkSession, topics: BenchTopics, topic_prefix: str, log: BenchLog, directory: Path
+) -> list[SparkBackfill]:
+    """Each way once, over the log of ``topic_prefix``, whose keys were all written once.
+
+    Raises ``RetryError`` when not every row was written.
+    """
+    return [
+        _backfill(session, topics, topic_prefix, log, directory, way, options)
+        for way, options in _WAYS.items()
+    ]
+
+
+def _backfill(
+    session: SparkSession,
+    topics: BenchTopics,
+    topic_prefix: str,
+    log: BenchLog,
+    directory: Path,
+    way: str,
+    with_options: str,
+) -> SparkBackfill:
+    prefix = f"bench-{uuid.uuid4().hex[:8]}-"
+    options = BackfillOptions(
+        KafkaConnection(topics.bootstrap, timeout_s=60.0),
+        f"{prefix}app",
+        topic_prefix,
+        (directory / prefix).absolute().as_uri(),
+        output_partitions=OUTPUT_PARTITIONS,
+    )
+    (table,) = log.tables
+    statement = (
+        f"CREATE CHANGEFEED FOR TABLE {table.name} INTO 'kafka://{topics.bootstrap}?topic_prefix={prefix}' "
+        f"WITH {with_options}"
+    )
+    feed_id, said = define_backfill(options, statement), list[float]()
+    begin = perf_counter()
+    with Backfill(session, options, feed_id, lambda _: said.append(perf_counter())) as job:
+        job.run()
+    seconds = perf_counter() - begin
+    written = topics.size([f"{prefix}{table.name}"])
+    if written != log.rows:
+        raise RetryError(f"a backfill wrote {written} rows of {log.rows}")
+    survey_s = said[0] - begin if len(said) > 2 else 0.0
+    return SparkBackfill(way, log.rows, survey_s, seconds, log.rows / seconds)
