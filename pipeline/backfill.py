@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -18,7 +19,7 @@ from pipeline.backfilling.newest_rows import ScanAt, write_scan
 from pipeline.backfilling.one_feed import OneFeed, run_over, watching
 from pipeline.changefeed import create_feed
 from pipeline.jobs_topic import JobsTopic
-from pipeline.kafka_source import log_slice
+from pipeline.kafka_source import log_slice, time_slices
 from pipeline.partition_round import Query
 from pipeline.preparation import Preparation
 from pipeline.query_markers import QueryMarkers
@@ -26,6 +27,7 @@ from pipeline.session import Placement, start_session
 from pipeline.sinks import Sinks
 from tidegate.changefeed.control import Activate, KnownTable, Removed
 from tidegate.changefeed.feed import (
+    ENDED,
     Engine,
     FeedDefinition,
     FeedId,
@@ -40,8 +42,15 @@ from tidegate.client.connection import KafkaConnection
 from tidegate.client.control_acks import read_acks
 from tidegate.client.jobs import Jobs
 from tidegate.client.topics import Topics
-from tidegate.errors import DescriptorConflict, EncodingError, FeedError, InputError, StatementError
-from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
+from tidegate.errors import (
+    DescriptorConflict,
+    EncodingError,
+    FeedError,
+    InputError,
+    MalformedEntry,
+    StatementError,
+)
+from tidegate.hlc import NANOS_PER_SECOND, ZERO, ResolvedTimestamp, Timestamp
 from tidegate.processor.checkpoint import PartitionReport
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feed_control import known_tables, unsupported
@@ -55,6 +64,12 @@ from tidegate.verify import TopicPartition
 _PATIENCE_S: Final = 15.0
 #: Few keys go to few tasks.
 _SPARK_CONFIG: Final = {"spark.sql.adaptive.enabled": "true"}
+#: A scan of a log that is complete to longer ago than this is refused.
+_BEHIND_S: Final = 60.0
+_INSTEAD: Final = (
+    "Nothing was written by this run. Drop the feed, and create it with `tidegate feed create`, on other "
+    "topics if an earlier run has written: the store scans its tables then."
+)
 #: Nobody reads the answers to what a backfill asks the store.
 _CONFIG: Final = ProcessorConfig(push=PushPolicy(enabled=False))
 
@@ -79,9 +94,11 @@ class BackfillOptions:
 
 
 class _Log(NamedTuple):
-    """The log as it stands, and the descriptors that it has."""
+    """The log as it stands, which Kafka knows by ``id``; the same in ``slices`` of time; its descriptors."""
 
+    id: str
     records: DataFrame
+    slices: tuple[DataFrame, ...]
     bounds: Mapping[int, Bounds]
     descriptors: tuple[DescriptorUpdate, ...]
 
@@ -149,17 +166,19 @@ class Backfill:
 
     def run(self) -> None:
         """Steps F2 to F6."""
-        self._jobs.read_to_end()
-        definition = self._feed.definition
-        assert definition is not None
-        try:
-            reports = self._write(definition)
-        except FeedError as error:
-            self._fail(definition, str(error))
-        self._persist(definition, reports)
+        definition = self._require_ours()
+        if not self._is_written(definition):
+            try:
+                reports = self._write(definition)
+            except FeedError as error:
+                self._fail(definition, str(error))
+            self._require_ours()
+            self._persist(definition, reports)
+        self._require_ours()
         if definition.options.initial_scan is InitialScan.ONLY:
             state = self._feed.current_state
-            assert state is not None
+            if state is None or not self._is_written(definition):
+                raise InputError(f"{self._not_persisted()} Run this again.")
             self._jobs.store(replace(state, state=FeedState.SUCCEEDED))
             self._say(f"Feed {self._feed_id} has succeeded.")
             return
@@ -169,6 +188,28 @@ class Backfill:
     @property
     def _feed(self) -> FeedView:
         return self._jobs.view[self._feed_id]
+
+    def _require_ours(self) -> FeedDefinition:
+        """The feed's definition. Raises ``InputError`` for one that has ended, or is another engine's now."""
+        self._jobs.read_to_end()
+        feed = self._feed
+        if feed.defined is None or feed.status in ENDED:
+            raise InputError(f"Feed {self._feed_id} is {feed.status.value}: the backfill ends.")
+        if not feed.runs_on(Engine.BACKFILL):
+            raise InputError(
+                f"Feed {self._feed_id} runs on {feed.defined.engine.value} now: the backfill ends."
+            )
+        return feed.defined
+
+    def _is_written(self, definition: FeedDefinition) -> bool:
+        """Whether an earlier run has come to the end of step F5, of a scan."""
+        state, high_water = self._feed.current_state, self._feed.high_water
+        if definition.options.initial_scan is InitialScan.NO or state is None or state.start is None:
+            return False
+        return high_water is not None and high_water >= state.start
+
+    def _not_persisted(self) -> str:
+        return f"The progress of feed {self._feed_id} is not stored."
 
     def _write(self, definition: FeedDefinition) -> Sequence[PartitionReport]:
         """Steps F2 to F4; returns how far the rows that are acknowledged are complete."""
@@ -184,12 +225,14 @@ class Backfill:
     def _write_scan(
         self, definition: FeedDefinition, log: _Log, tables: Sequence[KnownTable]
     ) -> Sequence[PartitionReport]:
-        survey = self._run_over(log, watching(definition, tables))
+        survey = self._survey(log, watching(definition, tables))
         complete, state = survey.complete_to(ZERO), self._feed.current_state
         start = definition.options.cursor if state is None else state.start
         self._require_complete(survey, complete, start)
         start = start or complete
+        self._require_ours()
         if state is None:
+            self._require_recent(survey, complete, definition)
             state = self._begin(definition, start, tables, log)
         self._say(
             f"The log is complete up to {complete}, in {survey.records} records; the scan is at {start}."
@@ -198,6 +241,7 @@ class Backfill:
             self._options.connection, definition, state.targets, start, log.descriptors, self._partitions
         )
         rows = write_scan(log.records, scan)
+        self._require_whole(log)
         self._say(f"{rows} rows are written.")
         return [_up_to(report, start) for report in survey.reports]
 
@@ -209,21 +253,26 @@ class Backfill:
         if state is None:
             state = self._begin(definition, start, tables, log)
         feed = self._run_over(log, Activate(definition, start, state.targets))
+        if feed.failure:
+            raise FeedError(feed.failure)
+        self._require_whole(log)
         complete = feed.complete_to(start)
         written = f"{feed.rows} rows are written, of {feed.records} records;"
         if complete > start:
             self._say(f"{written} they are complete up to {complete}.")
         else:
             self._say(
-                f"{written} they are not complete. {_lack(feed)} The feed goes on at its cursor, by scans of"
-                " the store."
+                f"{written} they are not complete above the cursor. {_lack(feed)} Whoever goes on with the "
+                "feed has the store scan for the rest."
             )
-        return feed.reports
+        return [_up_to(report, complete) for report in feed.reports]
 
     def _begin(
         self, definition: FeedDefinition, start: Timestamp, tables: Sequence[KnownTable], log: _Log
     ) -> StateRecord:
         """Step F3. Raises ``FeedError`` for topics that cannot be had."""
+        self._require_ours()
+        self._require_topics(definition)  # others may have asked for them meanwhile
         ends = {partition: each.end for partition, each in log.bounds.items()}
         state = self._preparation.prepared(definition, Prepare(start, tuple(tables), ends))
         if state.state is FeedState.FAILED:
@@ -249,19 +298,37 @@ class Backfill:
 
     def _log(self, ends: Mapping[int, int] | None) -> _Log:
         """Step F2: to the ``ends`` of an earlier run, or all that stands there now."""
-        topic, connection = self._topics.log, self._options.connection
-        places = [TopicPartition(topic, number) for number in range(self._partitions)]
-        now = {place.partition: each for place, each in Cluster(connection).bounds(places).items()}
+        topic, now = self._topics.log, self._bounds()
         bounds = now if ends is None else {number: Bounds(now[number].low, ends[number]) for number in now}
         if all(each.low >= each.end for each in bounds.values()):
             raise InputError(f"The log {topic} is empty: there is no past to take from it.")
-        records = log_slice(self._session, connection, topic, bounds)
-        broadcasts = records.where(f"key = X'{encode_key(BROADCAST).hex()}'")
+        records = self._slice(bounds)
+        slices = tuple(self._slice(each) for each in time_slices(records, bounds))
+        broadcasts = records.where(f"key = X'{encode_key(BROADCAST).hex()}' AND value IS NOT NULL")
         values = [bytes(row.value) for row in broadcasts.select("value").distinct().collect()]
-        updates = (decode_entry(encode_key(BROADCAST), value) for value in values)
-        return _Log(
-            records, bounds, tuple(update for update in updates if isinstance(update, DescriptorUpdate))
-        )
+        return _Log(self._log_id(), records, slices, bounds, tuple(_descriptors(values)))
+
+    def _slice(self, bounds: Mapping[int, Bounds]) -> DataFrame:
+        return log_slice(self._session, self._options.connection, self._topics.log, bounds)
+
+    def _bounds(self) -> dict[int, Bounds]:
+        places = [TopicPartition(self._topics.log, number) for number in range(self._partitions)]
+        bounds = Cluster(self._options.connection).bounds(places)
+        return {place.partition: each for place, each in bounds.items()}
+
+    def _log_id(self) -> str:
+        log = self._topics.log
+        return self._sinks.admin(self._options.connection).ids([log])[log]
+
+    def _require_whole(self, log: _Log) -> None:
+        """Raises ``InputError`` for a log that is not what it was: what was read since may lack records."""
+        now = self._bounds()
+        if self._log_id() != log.id or any(now[number].low > log.bounds[number].low for number in now):
+            raise InputError(
+                f"Retention has removed records of {self._topics.log} while they were read, or it was made "
+                "anew. What was written says nothing of how complete it is. Run this again; if it is refused "
+                "then, drop the feed and create it anew, on other topics."
+            )
 
     def _tables(
         self, definition: FeedDefinition, descriptors: Iterable[DescriptorUpdate]
@@ -276,14 +343,16 @@ class Backfill:
         known = known_tables(definition.tables, rows.catalog)
         missing = [str(name) for name in definition.tables if name not in dict(known)]
         if missing:
-            raise FeedError(f"the log has no descriptor of {', '.join(missing)}: check the name")
+            raise InputError(
+                f"The log has no descriptor of {', '.join(missing)}: check the name, and drop feed "
+                f"{definition.id}. Nothing was written by this run."
+            )
         reason = unsupported(known, rows, definition.options)
         if reason:
             raise FeedError(reason)
         return [KnownTable(name, table.id) for name, table in known]
 
     def _run_over(self, log: _Log, activation: Activate) -> OneFeed:
-        """Raises ``FeedError`` with what a partition says of a feed that it has failed."""
         run = uuid.uuid4().hex
         query = Query(
             run,
@@ -294,10 +363,14 @@ class Backfill:
             _CONFIG,
             whole_checkpoints_only=True,
         )
-        feed = run_over(log.records, query, activation)
-        if feed.failure:
-            raise FeedError(feed.failure)
-        return feed
+        return run_over(log.slices, query, activation)
+
+    def _survey(self, log: _Log, activation: Activate) -> OneFeed:
+        """Raises ``InputError`` for a log of which no scan can be made."""
+        survey = self._run_over(log, activation)
+        if survey.failure:
+            raise InputError(f"The log is not enough for a scan of the tables: {survey.failure}. {_INSTEAD}")
+        return survey
 
     def _require_topics(self, definition: FeedDefinition) -> None:
         """Raises ``FeedError``, and ``InputError`` for topics whose former feed is not gone yet."""
@@ -322,17 +395,31 @@ class Backfill:
         """Raises ``InputError`` for a log that is not complete up to ``start``."""
         if complete > ZERO and (start is None or start <= complete):
             return
+        if self._feed.current_state is not None:
+            raise InputError(
+                f"The log is complete up to {complete} only, and an earlier run has begun to write a scan at "
+                f"{start}: retention has removed since what that run has read. Drop feed {self._feed_id}, "
+                "and create it anew on other topics."
+            )
         if complete > ZERO:
             raise InputError(
                 f"The log is complete up to {complete} only, and the scan is at {start}. Run this again when "
-                "more has come; or retention has removed what an earlier run has read, and the feed has to "
-                "be created anew."
+                "more has come."
             )
         raise InputError(
             f"The log does not hold all versions of {', '.join(map(str, survey.tables))}. {_lack(survey)} "
-            "Nothing was written. Drop the feed, and create it with `tidegate feed create`: the store scans "
-            "its tables then."
+            f"{_INSTEAD}"
         )
+
+    def _require_recent(self, survey: OneFeed, complete: Timestamp, definition: FeedDefinition) -> None:
+        """Raises ``InputError`` for a scan that would be of long ago, unless a cursor asks for it."""
+        behind_s = survey.log_time_ms / 1_000 - complete.wall / NANOS_PER_SECOND
+        if definition.options.cursor is None and behind_s > _BEHIND_S:
+            raise InputError(
+                f"The log is complete up to {complete} only, {behind_s:.0f} s before its end: an open "
+                "transaction or a hole of some range holds it there; see the lines above. Run this again "
+                "later, or give that time as the cursor of a new feed, for a scan as of then."
+            )
 
 
 def _require_past(definition: FeedDefinition) -> None:
@@ -355,8 +442,20 @@ def _lack(feed: OneFeed) -> str:
     """What a log is short of, in a sentence."""
     if feed.lacking:
         scan = min(feed.lacking, key=lambda scan: scan.range_id)
-        return f"Range {scan.range_id} had versions up to {scan.upto} when its part of the log began."
-    return "Some of their keys are in no range that is whole; see the lines above."
+        return (
+            f"Range {scan.range_id} lacks versions of its keys up to {scan.upto}: from before its part of "
+            "the log, or of a range that it came from."
+        )
+    return "No range has reported some of their keys, or none has come so far."
+
+
+def _descriptors(values: Iterable[bytes]) -> Iterator[DescriptorUpdate]:
+    """Those that can be read; to the processors the others are holes."""
+    for value in values:
+        with suppress(MalformedEntry):
+            update = decode_entry(encode_key(BROADCAST), value)
+            if isinstance(update, DescriptorUpdate):
+                yield update
 
 
 if __name__ == "__main__":

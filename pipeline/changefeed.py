@@ -43,7 +43,7 @@ def create_feed(
     require(definition)
     view = jobs.view()
     for feed_id, feed in view.feeds():
-        if feed.status not in ENDED and _asks_for_the_same(feed.defined, definition):
+        if feed.status not in ENDED and _asks_for_the_same(feed.defined, statement):
             if feed.runs_on(engine):
                 return feed_id
             raise StatementError(_elsewhere(feed_id, feed, engine))
@@ -66,12 +66,12 @@ def _elsewhere(feed_id: FeedId, feed: FeedView, engine: Engine) -> str:
     return f"{same} Have it go on here: `tidegate feed move {feed_id} --to {engine.value}`."
 
 
-def _asks_for_the_same(one: FeedDefinition | None, other: FeedDefinition) -> bool:
-    """Whoever runs it, and in whatever epoch."""
+def _asks_for_the_same(one: FeedDefinition | None, statement: str) -> bool:
+    """Whoever runs it, and in whatever epoch. A time in the statement may be one before now: it is then."""
     if one is None:
         return False
-    other = replace(other, epoch=one.epoch, engine=one.engine)
-    return replace(one, id=other.id, created_ns=other.created_ns) == other
+    other = define_feed(statement, one.id, one.created_ns).definition
+    return replace(other, epoch=one.epoch, engine=one.engine) == one
 
 
 def run_changefeeds(

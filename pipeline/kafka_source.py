@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.client.cluster import Bounds
 from tidegate.client.connection import KafkaConnection
 
+#: Of record time.
+SLICE_MS: Final = 300_000
 _LOGIN = "org.apache.kafka.common.security.{module} required username={name} password={word};"
 
 
@@ -34,6 +37,35 @@ def log_slice(
     return reader.options(
         startingOffsets=json.dumps({log: first}), endingOffsets=json.dumps({log: end})
     ).load()
+
+
+def time_slices(records: DataFrame, bounds: Mapping[int, Bounds]) -> list[dict[int, Bounds]]:
+    """The same bounds in slices of five minutes of record time, one after the other.
+
+    All partitions come to a moment at about the same time then, as when the log was written: what one of
+    them waits for from another comes soon, and what waits is little.
+    """
+    number = f"floor(unix_millis(timestamp) / {SLICE_MS}) AS number"
+    firsts = records.selectExpr("partition", "offset", number).groupBy("number", "partition").min("offset")
+    return sliced({(row[0], row[1]): row[2] for row in firsts.collect()}, bounds)
+
+
+def sliced(firsts: Mapping[tuple[int, int], int], bounds: Mapping[int, Bounds]) -> list[dict[int, Bounds]]:
+    """The bounds of each slice. ``firsts`` has the lowest offset of each slice, by its number, in each
+    partition that has one. Record times that fall do no harm: what comes behind stays behind.
+    """
+    slices: list[dict[int, Bounds]] = []
+    ends = {partition: each.end for partition, each in bounds.items()}
+    for number in sorted({number for number, _ in firsts}, reverse=True):
+        begins = {
+            partition: min(end, firsts.get((number, partition), end)) for partition, end in ends.items()
+        }
+        slices.append({partition: Bounds(begins[partition], ends[partition]) for partition in bounds})
+        ends = begins
+    slices[-1] = {
+        partition: Bounds(each.low, slices[-1][partition].end) for partition, each in bounds.items()
+    }
+    return slices[::-1]
 
 
 def _options(connection: KafkaConnection, log: str) -> dict[str, str]:

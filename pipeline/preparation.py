@@ -10,7 +10,7 @@ from pipeline.sinks import Sinks
 from schemas.registries import SchemaRegistries
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.encoder import marker_schemas
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId
+from tidegate.changefeed.feed import FIRST_EPOCH, Engine, FeedDefinition, FeedId
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.registration import Prepare, failed, starting_state
 from tidegate.client.output_topics import (
@@ -72,7 +72,7 @@ class Preparation:
             )
             return starting_state(definition, prepare, targets, self._sinks.cluster_of(definition))
         except RetryError as error:
-            if definition.epoch > FIRST_EPOCH:  # it ran elsewhere, and can wait
+            if definition.epoch > FIRST_EPOCH or definition.engine is Engine.BACKFILL:  # nobody is held
                 raise
             return failed(definition, str(error))
         except (FeedError, TopologyError, StatementError) as error:

@@ -7,6 +7,7 @@ second half encode and write a row of each key.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
@@ -31,7 +32,7 @@ from tidegate.processor.framing import frame, schemas_of
 from tidegate.processor.rows import PartitionRows
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import partition_of
-from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate, Entry, KeyValue, RangeId
+from tidegate.raftlog.entry import BROADCAST, Command, DescriptorUpdate, Entry, KeyValue, RangeId, Trigger
 from tidegate.raftlog.versions import deletions_shown, versions_shown
 from tidegate.rangefeed.version import Version
 from tidegate.rows import table_id_of
@@ -51,6 +52,7 @@ _FOUND_SCHEMA: Final = pa.schema(
         ("fault", pa.string()),
     ]
 )
+_MUTATIONS: Final = (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION)
 _ANSWER: Final = "rows long, fault binary"
 _ANSWER_SCHEMA: Final = pa.schema([("rows", pa.int64()), ("fault", pa.binary())])
 
@@ -115,7 +117,9 @@ def find_versions(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[p
             for deletion in deletions_shown(entry):
                 span = Span(deletion.start, deletion.end)
                 if deletion.timestamp <= start and any(watched_parts(span, watched)):
-                    found.append((b"", 0, 0, b"", range_id, _hidden(range_id, offset, deletion.timestamp)))
+                    found.append((b"", 0, 0, b"", range_id, _hidden(range_id, offset)))
+            if _mutates(entry, watched):
+                found.append((b"", 0, 0, b"", range_id, _hidden(range_id, offset)))
         columns = [list(column) for column in zip(*found, strict=True)] or [[]] * len(_FOUND_SCHEMA)
         yield pa.record_batch(columns, schema=_FOUND_SCHEMA)
 
@@ -156,11 +160,11 @@ class ScannedRows:
         self._scan = scan
         self._rows = PartitionRows()
         for update in sorted(scan.descriptors, key=lambda update: (update.table_id, update.version)):
-            try:
+            with suppress(DescriptorConflict, EncodingError):  # the table is unfit unless a later one fits
                 self._rows.learn(update)
-            except (DescriptorConflict, EncodingError) as error:
-                if update.table_id in scan.table_ids:
-                    raise FeedError(str(error)) from None
+        for table_id in scan.table_ids:
+            if reason := self._rows.unfit(table_id):
+                raise FeedError(reason)
         destinations = {
             target.table_id: Destination(target.topic, target.partitions) for target in scan.targets
         }
@@ -217,9 +221,16 @@ def _table_of(key: bytes) -> int | None:
         return None
 
 
-def _hidden(range_id: RangeId, offset: int, timestamp: Timestamp) -> str:
+def _mutates(entry: Entry, watched: Iterable[Span]) -> bool:
+    """Whether the entry changes versions of these keys that no op names; so it may in a hole as well."""
+    if not isinstance(entry, Command) or entry.trigger not in _MUTATIONS:
+        return False
+    return not entry.mutated or any(any(watched_parts(span, watched)) for span in entry.mutated)
+
+
+def _hidden(range_id: RangeId, offset: int) -> str:
     return (
-        f"range {range_id} deleted a span of keys at {timestamp} (offset {offset} of its log partition), and "
-        "the log does not say which versions that hides: create the feed without a backfill, so that the "
-        "store scans its tables"
+        f"range {range_id} deleted or changed a span of keys (offset {offset} of its log partition), and the "
+        "log does not say which versions that hides: create the feed without a backfill, on other topics, so "
+        "that the store scans its tables"
     )

@@ -1,10 +1,11 @@
-"""One feed over a log as it stands: the processors' rounds of one batch that is all of it."""
+"""One feed over a log as it stands: the processors' rounds, batch after batch."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -18,11 +19,12 @@ from tidegate.changefeed.control import Activate, ControlMessage, Failed, KnownT
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.options import InitialScan
-from tidegate.hlc import ZERO, Timestamp
+from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.processor.checkpoint import PartitionReport, decode_report
 from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.request import Scan, decode_request
 from tidegate.rows.table_key import table_span
+from tidegate.spans import Span
 
 #: A table that there is none of: what watches its keys is given no row.
 _NO_TABLE: Final = 0
@@ -55,12 +57,14 @@ class OneFeed:
 
     def take(self, answers: Iterable[Answer]) -> None:
         """Note how far partitions are, and why they have failed the feed."""
-        for answer in answers:
+        told = list(answers)
+        self.reports += self._claims.count(
+            [decode_report(answer.body) for answer in told if answer.kind == "checkpoint"]
+        )
+        for answer in told:
             match answer.kind:
                 case "ack":
                     self._note_failure(answer.body)
-                case "checkpoint":
-                    self.reports += self._claims.count([decode_report(answer.body)])
                 case "request":
                     self._note_lacking(answer.body[_KEY_BYTES:])
                 case "incident":
@@ -76,16 +80,28 @@ class OneFeed:
         """Nothing of this is told to anybody."""
 
     def complete_to(self, start: Timestamp) -> Timestamp:
-        """How far the log is complete above ``start``, for all keys that the feed watches; or ``start``."""
-        frontier = FeedFrontier(
-            [span for target in self._activation.targets for span in target.spans], start, None
-        )
+        """How far the log is complete above ``start``, for all keys that the feed watches; or ``start``.
+
+        Of ranges that claim the same keys the slowest counts, whoever is right: nobody sees here which of
+        them came later.
+        """
+        watched = [span for target in self._activation.targets for span in target.spans]
+        frontier = FeedFrontier(watched, start, None)
+        lowest = MAX
         for report in self.reports:
             if any(active.feed_id == self._activation.feed_id for active in report.feeds):
                 frontier.apply_columns(
                     report.partition, report.offset, report.starts, report.ends, report.resolved
                 )
-        return frontier.high_water
+            for first, end, resolved in zip(report.starts, report.ends, report.resolved, strict=True):
+                if any(Span(first, end).overlaps(span) for span in watched):
+                    lowest = min(lowest, resolved)
+        return max(start, min(frontier.high_water, lowest))
+
+    @property
+    def log_time_ms(self) -> int:
+        """The time of the log's last records."""
+        return max((report.log_time_ms for report in self.reports), default=0)
 
     def _note_failure(self, body: bytes) -> None:
         ack = read_ack(body)
@@ -107,15 +123,22 @@ def watching(definition: FeedDefinition, tables: Sequence[KnownTable]) -> Activa
     return Activate(replace(definition, options=options), ZERO, targets)
 
 
-def run_over(records: DataFrame, query: Query, activation: Activate) -> OneFeed:
-    """Run the feed over the records, which are the log from its beginning; its rows are acknowledged then.
+def run_over(slices: Sequence[DataFrame], query: Query, activation: Activate) -> OneFeed:
+    """Run the feed over the log from its beginning, a batch for each slice; its rows are acknowledged then.
 
     State goes to a directory of this run, ``query.root``, which is removed. Raises what a task has met.
     """
     filesystem, root = fs.FileSystem.from_uri(query.root)
     feed = OneFeed(activation, query.partitions)
+    ledger = Ledger(filesystem, root)
+    driver = BatchDriver(query, ledger, feed)
     try:
-        BatchDriver(query, Ledger(filesystem, root), feed)(records, 0)
+        for number, records in enumerate(slices):
+            if number == len(slices) - 1:
+                feed.reports = []
+                driver = BatchDriver(query, ledger, feed)  # which asks how far all ranges are
+            driver(records, number)
     finally:
-        filesystem.delete_dir(root)
+        with suppress(FileNotFoundError):
+            filesystem.delete_dir(root)
     return feed

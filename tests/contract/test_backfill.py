@@ -24,6 +24,7 @@ from tidegate.client.expectations import expected_versions
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.errors import InputError, StatementError
+from tidegate.hlc import Timestamp
 from tidegate.processor.reference import Emitted, TopicPartition
 from tidegate.rows import Catalog
 
@@ -38,7 +39,7 @@ class Past:
     def __init__(self, session: SparkSession, bootstrap: str, directory: Path) -> None:
         print("seed", _SEED)
         self.log = _simulated(_SEED)
-        self._session = session
+        self.session = session
         self.run = KafkaRun(bootstrap, Task(self.log.partitions, (), {}), "", Engine.BACKFILL, timeout_s=60)
         self.run.create_topics()
         self.run.write_log()
@@ -52,7 +53,7 @@ class Past:
         """Run a backfill of a feed on the first table, or another; returns the feed as it leaves it."""
         feed_id = define_backfill(self.options, self.statement(options, table))
         try:
-            with Backfill(self._session, self.options, feed_id, self.said.append) as job:
+            with Backfill(self.session, self.options, feed_id, self.said.append) as job:
                 job.run()
         finally:
             self.feed = self.jobs.feed(feed_id)
@@ -99,25 +100,43 @@ def test_a_feed_that_begins_at_the_present_has_no_past(past: Past) -> None:
         define_backfill(past.options, past.statement("updated, initial_scan='no'"))
 
 
-def test_a_table_that_the_log_does_not_know_fails_the_feed(past: Past) -> None:
-    with pytest.raises(InputError, match="has failed: the log has no descriptor of defaultdb"):
+def test_a_table_that_the_log_does_not_know_is_named(past: Past) -> None:
+    with pytest.raises(InputError, match=r"The log has no descriptor of .*nowhere: check the name"):
         past.backfill("initial_scan='only'", "nowhere")
-    assert past.feed.status is FeedState.FAILED
+    assert past.feed.status is FeedState.PENDING
+
+
+def test_a_feed_that_is_dropped_meanwhile_is_left_alone(past: Past) -> None:
+    """Its topics may be another's by then."""
+    with _prefixed(past, "dropped-"):
+        feed_id = define_backfill(past.options, past.statement("initial_scan='yes'"))
+        with Backfill(past.session, past.options, feed_id, past.said.append) as job:
+            definition = job._require_ours()
+            past.jobs.drop(feed_id)
+            with pytest.raises(InputError, match=f"Feed {feed_id} is dropped: the backfill ends"):
+                job._begin(definition, Timestamp(1), (), job._log(None))
 
 
 def test_a_log_that_retention_has_shortened_is_refused(past: Past) -> None:
     """Above a cursor what it holds is of use all the same. Comes last: what is gone is gone."""
     log = past.options.topic_prefix + "raftlog"
-    for partition, records in enumerate(past.log.partitions):
-        delete_before(past.run.bootstrap, log, partition, len(records) // 2)
+    with _prefixed(past, "amid-"):
+        feed_id = define_backfill(past.options, past.statement("initial_scan='yes'"))
+        with Backfill(past.session, past.options, feed_id, past.said.append) as job:
+            surveyed = job._log(None)
+            job._require_whole(surveyed)
+            for partition, records in enumerate(past.log.partitions):
+                delete_before(past.run.bootstrap, log, partition, len(records) // 2)
+            with pytest.raises(InputError, match=r"removed records .* while they were read"):
+                job._require_whole(surveyed)
     with _prefixed(past, "late-"):
-        with pytest.raises(InputError, match=r"does not hold all versions .* Range \d+ had versions up to"):
+        with pytest.raises(InputError, match=r"does not hold all versions .* Range \d+ lacks versions of"):
             past.backfill("initial_scan='yes', updated")
         assert past.feed.status is FeedState.PENDING
     with _prefixed(past, "cursor-"):
         first = min(version.timestamp for version in past.log.history)
         past.backfill(f"cursor='{first.decimal()}', updated, resolved")
-        assert any("they are not complete. Range" in said for said in past.said)
+        assert any("they are not complete above the cursor. Range" in said for said in past.said)
         assert past.feed.runs_on(Engine.WORKERS)
         assert past.feed.high_water is None, "nobody says that it is complete"
 

@@ -35,9 +35,11 @@ from tidegate.raftlog.entry import (
     KeyValue,
     RaftIndex,
     RangeId,
+    Trigger,
 )
 from tidegate.raftlog.versions import versions_shown
 from tidegate.rows import Catalog
+from tidegate.spans import Span
 
 _SCAN = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
 _BATCH = 50
@@ -78,7 +80,7 @@ def test_a_log_is_complete_up_to_its_last_commit_unless_its_beginning_is_missing
         assert _complete_to(log, shorter) < min(timestamp for _, timestamp in lost)
 
 
-def test_a_span_that_was_deleted_is_told() -> None:
+def test_a_span_that_was_deleted_or_changed_is_told() -> None:
     log = _log(1)
     complete = _complete_to(log, log.partitions)
     scan = _scan(log, _SCAN, complete)
@@ -90,6 +92,13 @@ def test_a_span_that_was_deleted_is_told() -> None:
         found = pa.Table.from_batches(find_versions(scan, [_batch(7 % len(log.partitions), [record])]))
         faults = [each for each in found["fault"].to_pylist() if each]
         assert bool(faults) is told
+    for mutated, told in (((span,), True), ((), True), ((Span(b"\x01", b"\x02"),), False)):
+        entry = Command(
+            RangeId(7), Generation(1), RaftIndex(1), (), None, Trigger.HISTORY_MUTATION, b"", mutated
+        )
+        record = Record(7, encode_key(entry.range_id), encode_entry(entry), 0)
+        (batch,) = find_versions(scan, [_batch(7 % len(log.partitions), [record])])
+        assert bool(batch.num_rows) is told
     batch = pa.record_batch([[b""], [0], [0], [b""], [7], ["hidden"]], schema=found.schema)
     (answer,) = write_rows(scan, iter([batch]))
     assert str(read_fault(answer["fault"].to_pylist()[0])) == "hidden"

@@ -76,6 +76,8 @@ def test_a_statement_that_is_given_again_goes_on_with_its_feed(options: QueryOpt
     feed_id = create_feed(jobs, statement)
     assert create_feed(jobs, statement) == feed_id
     assert [each for each, _ in jobs.view().feeds()] == [feed_id]
+    relative = f"{statement.replace('TABLE a', 'TABLE b')} WITH cursor='-1h'"
+    assert create_feed(jobs, relative) == create_feed(jobs, relative), "an hour before it was created"
     with pytest.raises(StatementError, match=rf"^Nothing was created: feed {feed_id} writes to the topic a "):
         create_feed(jobs, f"{statement} WITH updated")
     jobs.drop(feed_id)

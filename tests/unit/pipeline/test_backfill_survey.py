@@ -1,0 +1,189 @@
+"""The survey of a log, whose rounds are run in this process: how far it is complete (docs/backfill.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+import pipeline.backfilling.one_feed
+import pipeline.partition_round
+from pipeline.backfilling.one_feed import OneFeed, run_over, watching
+from pipeline.batch_driver import BatchDriver
+from pipeline.kafka_source import SLICE_MS, sliced
+from pipeline.ledger import Account
+from pipeline.partition_round import TASK_COLUMNS, Answer, Query, run_partition, run_told
+from pipeline.rounds import Round
+from sim.plan import OutcomeMix
+from sim.workloads.random import RandomOptions, RandomTransactions
+from tests.driven_sim import DrivenSim, Finite
+from tests.feeds import WITH_MARKERS, activation
+from tests.logs import Record, eventful_store
+from tidegate.changefeed.control import Activate, KnownTable
+from tidegate.client.cluster import Bounds
+from tidegate.client.connection import KafkaConnection
+from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
+from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
+from tidegate.processor.checkpoint import encode_checkpoint
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.pushes import PushPolicy
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.entry import Generation, Offset, RangeId, Snapshot, SnapshotReason
+from tidegate.rows import TableDescriptor
+from tidegate.spans import Span
+
+_PARTITIONS: Final = 3
+_ARROW_RECORDS: Final = 500
+_MINUTES: Final = 20
+_HEARD_NS: Final = 10 * 10**9  # a heartbeat, and what closed timestamps stay behind
+
+
+class InProcess(BatchDriver):
+    """Tasks run here; the records are lists by partition."""
+
+    def _run(self, round_: Round, records: Any, account: Account, due: frozenset[int] | None) -> list[Answer]:
+        assert due is None
+        answers: list[Answer] = []
+        if round_.records:
+            for number, new in records.items():
+                batches = [_batch(number, new[at : at + _ARROW_RECORDS]) for at in _firsts(new)]
+                found = run_partition(self._query, round_, account.heads, batches)
+                answers += [Answer(**row) for batch in found for row in batch.to_pylist()]
+            return answers
+        told = sorted(round_.instructions)
+        for index in range(len(told)):
+            ids = pa.RecordBatch.from_pydict({"id": [index]})
+            found = run_told(told, self._query, round_, account.heads, [ids])
+            answers += [Answer(**row) for batch in found for row in batch.to_pylist()]
+        return answers
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_long_log_whose_ranges_split_and_merge_all_the_time_is_complete(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranges wait for others of other partitions for so long, by the time of the log, and no longer."""
+    print("seed", seed)
+    sim = _long_log(seed)
+    moves = [
+        entry.reason
+        for records in sim.partitions
+        for record in records
+        if isinstance(entry := decode_entry(record.key, record.value), Snapshot)
+    ]
+    assert moves.count(SnapshotReason.SPLIT) > 10
+    assert moves.count(SnapshotReason.MERGE) > 5
+    survey = _survey(sim.tables, sim.partitions, _slices(sim.partitions), tmp_path, monkeypatch)
+    assert survey.failure == ""
+    assert survey.complete_to(ZERO) >= Timestamp(sim.now_ns - _HEARD_NS)
+
+
+@pytest.mark.parametrize("generations", [(1, 1), (1, 2), (2, 1)])
+@pytest.mark.parametrize("fast_first", [True, False])
+def test_of_two_ranges_that_claim_the_same_keys_the_slower_one_counts(
+    generations: tuple[int, int], fast_first: bool
+) -> None:
+    """A source that goes wrong: rows of the slower one may be in no part of the log that is read."""
+    feed = _watching(_long_log(1, minutes=0).tables[:1])
+    (span,) = feed.targets[0].spans
+    walls = (100, 50) if fast_first else (50, 100)
+    survey = OneFeed(feed, 2)
+    survey.take(
+        [
+            _checkpoint(feed, number, span, generation, wall)
+            for number, (generation, wall) in enumerate(zip(generations, walls, strict=True))
+        ]
+    )
+    assert survey.complete_to(ZERO) <= Timestamp(50)
+
+
+def test_slices_cover_everything_once_and_in_order() -> None:
+    bounds = {0: Bounds(3, 20), 1: Bounds(0, 5), 2: Bounds(7, 7)}
+    firsts = {(1, 0): 4, (2, 0): 10, (5, 0): 9, (1, 1): 0, (5, 1): 2}
+    found = sliced(firsts, bounds)
+    for partition, (low, end) in bounds.items():
+        assert found[0][partition].low == low
+        assert found[-1][partition].end == end
+        assert all(before[partition].end == after[partition].low for before, after in pairwise(found))
+    assert [each[0] for each in found] == [Bounds(3, 9), Bounds(9, 9), Bounds(9, 20)]
+
+
+def _long_log(seed: int, minutes: int = _MINUTES) -> DrivenSim:
+    workload = RandomTransactions(
+        RandomOptions(tables=1, ranges=3, keys=40, outcomes=OutcomeMix(restart=0.15, abort=0.1)), seed
+    )
+    store = replace(
+        eventful_store(_PARTITIONS),
+        heartbeat_ms=3_000,
+        snapshot_interval_ms=60_000,
+        split_every_ms=25_000,
+        merge_every_ms=40_000,
+    )
+    sim = DrivenSim(Finite(workload, 200), store, seed=seed)
+    sim.advance(minutes * 60_000)
+    sim.deliver()
+    sim.records()
+    return sim
+
+
+def _watching(tables: Sequence[TableDescriptor]) -> Activate:
+    feed = activation(tables, replace(WITH_MARKERS, resolved_interval_ns=None))
+    return watching(feed.definition, [KnownTable(each.table, each.table_id) for each in feed.targets])
+
+
+def _survey(
+    tables: Sequence[TableDescriptor],
+    log: Sequence[Sequence[Record]],
+    slices: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> OneFeed:
+    monkeypatch.setattr(pipeline.backfilling.one_feed, "BatchDriver", InProcess)
+    monkeypatch.setattr(pipeline.partition_round.PartitionTask, "_log_start", lambda _: 0)
+    monkeypatch.setattr(
+        pipeline.partition_round,
+        "_read_again",
+        lambda _, number, offsets: [log[number][offsets.start : offsets.stop]] if offsets else [],
+    )
+    config = ProcessorConfig(push=PushPolicy(enabled=False))
+    root = (tmp_path / "work").as_uri()
+    query = Query(root, KafkaConnection(), "raftlog", len(log), root, config, whole_checkpoints_only=True)
+    return run_over(slices, query, _watching(tables))
+
+
+def _slices(log: Sequence[Sequence[Record]]) -> list[Mapping[int, Sequence[Record]]]:
+    firsts: dict[tuple[int, int], int] = {}
+    for partition, records in enumerate(log):
+        for record in records:
+            firsts.setdefault((record.timestamp // SLICE_MS, partition), record.offset)
+    bounds = {partition: Bounds(0, len(records)) for partition, records in enumerate(log)}
+    return [
+        {number: log[number][low:end] for number, (low, end) in each.items()}
+        for each in sliced(firsts, bounds)
+    ]
+
+
+def _checkpoint(feed: Activate, number: int, span: Span, generation: int, wall: int) -> Answer:
+    resolved = ResolvedTimestamp(Timestamp(wall))
+    found = RangeCheckpoint(RangeId(number + 2), Generation(generation), span, resolved)
+    active = ActiveFeed(feed.feed_id, feed.definition.epoch)
+    checkpoint = PartitionCheckpoint(number, Offset(10), (active,), (found,), 100_000, ())
+    return Answer(number, "checkpoint", encode_checkpoint(checkpoint))
+
+
+def _firsts(records: Sequence[Record]) -> range:
+    return range(0, len(records), _ARROW_RECORDS)
+
+
+def _batch(number: int, records: Sequence[Record]) -> pa.RecordBatch:
+    rows = [
+        {"partition": number, "offset": each.offset, "timestamp_ms": each.timestamp}
+        | {"key": each.key, "value": each.value}
+        for each in records
+    ]
+    return pa.RecordBatch.from_pylist(rows).select(list(TASK_COLUMNS))
