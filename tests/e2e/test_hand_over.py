@@ -36,22 +36,25 @@ def loaded(
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("rounds", "split_every_ms"),
-    [(1, _FEW_SPLITS), pytest.param(4, _MANY_SPLITS, marks=pytest.mark.soak)],
+    ("rounds", "split_every_ms", "killed"),
+    [(1, _FEW_SPLITS, False), pytest.param(4, _MANY_SPLITS, True, marks=pytest.mark.soak)],
 )
 def test_a_feed_that_moves_to_spark_and_back_loses_and_invents_nothing(
-    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, rounds: int, split_every_ms: int
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, rounds: int, split_every_ms: int, killed: bool
 ) -> None:
-    """Each time the driver dies while it has the feed."""
+    """Where ``killed`` is asked for the driver dies each time while it has the feed."""
     checkpoint = tmp_path / "checkpoint"
     with loaded(broker, topic_prefix, tmp_path, split_every_ms) as load:
         worker = load.start_worker("w0")
         load.create_feed()
         for _ in range(rounds):
+            if killed:
+                with SparkProcess(load, checkpoint) as driver:
+                    load.move_feed(Engine.SPARK)
+                    driver.kill()
             with SparkProcess(load, checkpoint) as driver:
-                load.move_feed(Engine.SPARK)
-                driver.kill()
-            with SparkProcess(load, checkpoint) as driver:
+                if not killed:
+                    load.move_feed(Engine.SPARK)
                 passes(load, "a marker by Spark")
                 load.move_feed(Engine.WORKERS)
                 passes(load, "a marker by the worker")

@@ -20,7 +20,8 @@ from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.verify import TopicPartition as Place
 
-pytestmark = pytest.mark.broker
+#: `tests/unit/pipeline` has what a task and the driver make of each of these.
+pytestmark = [pytest.mark.soak, pytest.mark.broker]
 
 _TRACE = re.compile(r"^Traceback|^\s+at [a-z]+\.", re.MULTILINE)
 
