@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from pipeline.incidents import tell_incident
 from pipeline.jobs_topic import JobsTopic
 from pipeline.partition_round import Answer, Query
 from pipeline.preparation import Preparation
@@ -95,13 +96,7 @@ class QueryFeeds:
                 case "figures":
                     self._note_position(answer.partition, json.loads(answer.body)["next_offset"])
                 case "incident":
-                    incident = json.loads(answer.body)
-                    _log.error(
-                        "log partition %d, offset %d: %s",
-                        incident["partition"],
-                        incident["offset"],
-                        incident["cause"],
-                    )
+                    tell_incident(answer.body)
 
     def publish(self) -> None:
         """Write the requests to the source, and which feeds partitions have forgotten; persist each feed's

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +12,7 @@ from pyarrow import fs
 from pyspark.sql import DataFrame
 
 from pipeline.batch_driver import BatchDriver
+from pipeline.incidents import tell_incident
 from pipeline.ledger import Ledger
 from pipeline.partition_round import Answer, Query
 from tidegate.changefeed.control import Activate, ControlMessage, Failed, KnownTable, read_ack
@@ -29,8 +29,6 @@ from tidegate.spans import Span
 #: A table that there is none of: what watches its keys is given no row.
 _NO_TABLE: Final = 0
 _KEY_BYTES: Final = 8  # of a range id, before the request
-
-_log = logging.getLogger("tidegate.spark")
 
 
 class OneFeed:
@@ -68,9 +66,7 @@ class OneFeed:
                 case "request":
                     self._note_lacking(answer.body[_KEY_BYTES:])
                 case "incident":
-                    incident = json.loads(answer.body)
-                    place = f"log partition {incident['partition']}, offset {incident['offset']}"
-                    _log.error("%s: %s", place, incident["cause"])
+                    tell_incident(answer.body)
                 case "figures":
                     figures = json.loads(answer.body)
                     self.rows += figures["rows"]
