@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.backfilling.newest_rows import ScanAt, write_scan
+from pipeline.backfilling.newest_rows import ScanAt, rows_by, write_scan
 from pipeline.backfilling.one_feed import OneFeed, run_over, watching
 from pipeline.changefeed import create_feed
 from pipeline.jobs_topic import JobsTopic
@@ -43,8 +43,6 @@ from tidegate.client.control_acks import read_acks
 from tidegate.client.jobs import Jobs
 from tidegate.client.topics import Topics
 from tidegate.errors import (
-    DescriptorConflict,
-    EncodingError,
     FeedError,
     InputError,
     MalformedEntry,
@@ -55,7 +53,6 @@ from tidegate.processor.checkpoint import PartitionReport
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feed_control import known_tables, unsupported
 from tidegate.processor.pushes import PushPolicy
-from tidegate.processor.rows import PartitionRows
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate
@@ -119,8 +116,8 @@ def define_backfill(options: BackfillOptions, statement: str) -> FeedId:
 def run_backfill(options: BackfillOptions, feed_id: FeedId, placement: Placement, say: Say) -> None:
     """Steps F2 to F6, in a session of its own. ``say`` is told how it gets on.
 
-    Raises ``InputError`` where the log holds too little, ``FeedError`` for a feed that has failed,
-    ``DeliveryError``, ``RetryError``; run it again after the last two.
+    Raises ``InputError`` where the log holds too little, and for a feed that has failed; ``DeliveryError``,
+    ``RetryError``: run it again after these.
     """
     name = f"tidegate backfill {feed_id}"
     session = start_session(name, master=placement.master or None, jars=placement.jars, config=_SPARK_CONFIG)
@@ -178,7 +175,7 @@ class Backfill:
         if definition.options.initial_scan is InitialScan.ONLY:
             state = self._feed.current_state
             if state is None or not self._is_written(definition):
-                raise InputError(f"{self._not_persisted()} Run this again.")
+                raise InputError(f"The progress of feed {self._feed_id} is not stored. Run this again.")
             self._jobs.store(replace(state, state=FeedState.SUCCEEDED))
             self._say(f"Feed {self._feed_id} has succeeded.")
             return
@@ -208,9 +205,6 @@ class Backfill:
             return False
         return high_water is not None and high_water >= state.start
 
-    def _not_persisted(self) -> str:
-        return f"The progress of feed {self._feed_id} is not stored."
-
     def _write(self, definition: FeedDefinition) -> Sequence[PartitionReport]:
         """Steps F2 to F4; returns how far the rows that are acknowledged are complete."""
         state = self._feed.current_state
@@ -230,10 +224,11 @@ class Backfill:
         start = definition.options.cursor if state is None else state.start
         self._require_complete(survey, complete, start)
         start = start or complete
-        self._require_ours()
         if state is None:
             self._require_recent(survey, complete, definition)
             state = self._begin(definition, start, tables, log)
+        else:
+            self._require_ours()
         self._say(
             f"The log is complete up to {complete}, in {survey.records} records; the scan is at {start}."
         )
@@ -334,12 +329,7 @@ class Backfill:
         self, definition: FeedDefinition, descriptors: Iterable[DescriptorUpdate]
     ) -> Sequence[KnownTable]:
         """The feed's tables by their descriptors. Raises ``FeedError``."""
-        rows = PartitionRows()
-        for update in sorted(descriptors, key=lambda update: (update.table_id, update.version)):
-            try:
-                rows.learn(update)
-            except (DescriptorConflict, EncodingError):
-                continue  # the table is unfit, which is told below of those that are wanted
+        rows = rows_by(descriptors)
         known = known_tables(definition.tables, rows.catalog)
         missing = [str(name) for name in definition.tables if name not in dict(known)]
         if missing:

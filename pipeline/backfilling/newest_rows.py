@@ -29,10 +29,11 @@ from tidegate.processor.batch import OutputRecord
 from tidegate.processor.committed import scanned_version
 from tidegate.processor.emitter import Destination, Emission, Emitter
 from tidegate.processor.framing import frame, schemas_of
+from tidegate.processor.range_entries import RangeEntry
 from tidegate.processor.rows import PartitionRows
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import partition_of
-from tidegate.raftlog.entry import BROADCAST, Command, DescriptorUpdate, Entry, KeyValue, RangeId, Trigger
+from tidegate.raftlog.entry import Command, DescriptorUpdate, Entry, KeyValue, RangeId, Trigger
 from tidegate.raftlog.versions import deletions_shown, versions_shown
 from tidegate.rangefeed.version import Version
 from tidegate.rows import table_id_of
@@ -110,7 +111,7 @@ def find_versions(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     for batch in batches:
         found: list[_Found] = []
         for offset, entry in _entries(scan.partitions, batch):
-            range_id = _range_of(entry)
+            range_id = entry.range_id
             for key, timestamp, value, _, _ in versions_shown(entry):
                 if timestamp <= start and _table_of(key) in wanted:
                     found.append((key, timestamp.wall, timestamp.logical, value, range_id, None))
@@ -158,10 +159,7 @@ class ScannedRows:
 
     def __init__(self, scan: ScanAt) -> None:
         self._scan = scan
-        self._rows = PartitionRows()
-        for update in sorted(scan.descriptors, key=lambda update: (update.table_id, update.version)):
-            with suppress(DescriptorConflict, EncodingError):  # the table is unfit unless a later one fits
-                self._rows.learn(update)
+        self._rows = rows_by(scan.descriptors)
         for table_id in scan.table_ids:
             if reason := self._rows.unfit(table_id):
                 raise FeedError(reason)
@@ -184,7 +182,17 @@ class ScannedRows:
         return into.records
 
 
-def _entries(partitions: int, batch: pa.RecordBatch) -> Iterator[tuple[int, Entry]]:
+def rows_by(descriptors: Iterable[DescriptorUpdate]) -> PartitionRows:
+    """What reads rows by these descriptors. A table is unfit by one that cannot be taken, unless a later one
+    can."""
+    rows = PartitionRows()
+    for update in sorted(descriptors, key=lambda update: (update.table_id, update.version)):
+        with suppress(DescriptorConflict, EncodingError):
+            rows.learn(update)
+    return rows
+
+
+def _entries(partitions: int, batch: pa.RecordBatch) -> Iterator[tuple[int, RangeEntry]]:
     """Offset and entry of the records that can be read and are in their place."""
     columns = (batch.column(name).to_pylist() for name in ("partition", "offset", "key", "value"))
     for partition, offset, key, value in zip(*columns, strict=True):
@@ -208,10 +216,6 @@ def _newest(batch: pa.RecordBatch) -> list[Version]:
             at = Timestamp(wall, logical)
             versions.append(scanned_version(RangeId(range_id), KeyValue(key, at, value)))
     return versions
-
-
-def _range_of(entry: Entry) -> RangeId:
-    return BROADCAST if isinstance(entry, DescriptorUpdate) else entry.range_id
 
 
 def _table_of(key: bytes) -> int | None:
