@@ -39,13 +39,12 @@ from pipeline.session import start_session
 from stack.places import CHECKOUT
 from stack.spark_connector import spark_connector
 from tidegate.changefeed.control import Activate, ControlMessage
-from tidegate.changefeed.feed import Engine
+from tidegate.changefeed.feed import Engine, FeedId
 from tidegate.changefeed.job_records import DefinitionRecord
 from tidegate.changefeed.registration import Prepare, starting_state
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.topics import Topics
 from tidegate.errors import RetryError
-from tidegate.processor.config import ProcessorConfig
 from tidegate.rows import TableDescriptor
 
 _THREADS: Final = 2
@@ -193,6 +192,9 @@ class _WatchedFeeds:
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
         return self._watch.time("feeds", self._feeds.announcements)
 
+    def paused(self) -> frozenset[FeedId]:
+        return self._feeds.paused()
+
     def take(self, answers: Iterable[Answer]) -> None:
         known = list(answers)
         self._watch.take(known)
@@ -251,7 +253,7 @@ class SparkFeed:
     def run(self, session: SparkSession, batch_records: int = 0) -> Run:
         """Take what the log has by now, in micro-batches of so many records. Raises what the query does."""
         options, topics, log, checkpoint = self._ready
-        config = ProcessorConfig(log_id=log.id)
+        config = replace(options.config, log_id=log.id)
         query = Query(
             uuid.uuid4().hex, options.connection, topics.log, log.partitions, checkpoint.root, config
         )

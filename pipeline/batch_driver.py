@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Event, Lock
@@ -30,6 +30,7 @@ from pipeline.ledger import Account, Ledger
 from pipeline.partition_round import ANSWER_SCHEMA, Answer, Query, run_partition, run_told
 from pipeline.rounds import Instructions, Round, RoundId, Told
 from tidegate.changefeed.control import ControlMessage, Remove
+from tidegate.changefeed.feed import FeedId
 from tidegate.errors import RetryError, TidegateError
 from tidegate.processor.exchange_codec import decode_exchange
 from tidegate.raftlog.encode import partition_of
@@ -48,6 +49,9 @@ class Feeds(Protocol):
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
         """What partitions are to be told now; does whatever else is due about feeds that begin or end."""
+
+    def paused(self) -> frozenset[FeedId]:
+        """The feeds that are to be given nothing, for their sinks do not follow."""
 
     def take(self, answers: Iterable[Answer]) -> None:
         """Note acknowledgements and checkpoints of a round that is done."""
@@ -88,6 +92,7 @@ class BatchDriver:
         #: What ended the query, if it was a batch.
         self.failure: Exception | None = None
         self._unheard = True  # no partition has said how all of its ranges are
+        self._paused = frozenset[FeedId]()  # as partitions know it
         self._exchanges: list[bytes] = []
         self._running = Lock()
         self._ending = Event()
@@ -203,7 +208,14 @@ class BatchDriver:
 
     def _new(self, round_id: RoundId, account: Account) -> Round:
         told = self._controls(account)
-        return Round(round_id, instructions=told) if told else Round(round_id, records=True)
+        if told:
+            return self._round(round_id, told)
+        if self._paused - self._feeds.paused():  # partitions without records have to ask for scans as well
+            return self._round(round_id, dict.fromkeys(range(self._query.partitions), Instructions()))
+        return replace(self._round(round_id, {}), records=True)
+
+    def _round(self, round_id: RoundId, instructions: Mapping[int, Instructions]) -> Round:
+        return Round(round_id, instructions=instructions, paused=self._feeds.paused())
 
     def _controls(
         self, account: Account, only: type[ControlMessage] | UnionType = ControlMessage
@@ -220,10 +232,10 @@ class BatchDriver:
 
     def _after_records(self, round_id: RoundId, account: Account) -> Round | None:
         if self._exchanges:
-            return Round(round_id, instructions=self._passed_on(account))
+            return self._round(round_id, self._passed_on(account))
         if self._unheard:
             everything = Instructions(everything=True)
-            return Round(round_id, instructions=dict.fromkeys(range(self._query.partitions), everything))
+            return self._round(round_id, dict.fromkeys(range(self._query.partitions), everything))
         return None
 
     def _passed_on(self, account: Account) -> dict[int, Instructions]:
@@ -265,6 +277,7 @@ class BatchDriver:
         if any(each.everything for each in round_.instructions.values()):
             self._unheard = False
         self._feeds.take(answers)
+        self._paused = round_.paused | self._feeds.paused()
         heads = {answer.partition: answer.body.decode() for answer in answers if answer.kind == "head"}
         controls = [each.offset for told in round_.instructions.values() for each in told.controls]
         exchanges = {
@@ -287,4 +300,6 @@ def _stage(round_: Round) -> str:
     told = round_.instructions.values()
     if any(each.controls for each in told):
         return "feeds"
+    if not any(each.exchanges or each.everything for each in told):
+        return "resume"
     return "exchanges" if any(each.exchanges for each in told) else "checkpoints"

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from pyspark.errors import StreamingQueryException
@@ -53,7 +54,8 @@ class QueryOptions:
     ``checkpoint`` is a directory that Spark and every executor can reach, a path or URI. It holds Spark's own
     checkpoint and tidegate's state, which belong together. ``batch_records`` bounds a micro-batch (0: all
     there is); ``available_now`` ends with the last record that is there at the beginning, else a batch begins
-    every ``interval_s``.
+    every ``interval_s``. ``sink_stall_s`` is how long another cluster may acknowledge nothing before the
+    feeds that write there are left behind.
     """
 
     connection: KafkaConnection
@@ -64,7 +66,10 @@ class QueryOptions:
     batch_records: int = 0
     interval_s: float = 1.0
     available_now: bool = False
-    config: ProcessorConfig = field(default_factory=lambda: ProcessorConfig(catch_up=_CATCH_UP))
+    sink_stall_s: float = 15.0
+    config: ProcessorConfig = field(
+        default_factory=lambda: ProcessorConfig(catch_up=_CATCH_UP, detachable=True)
+    )
 
 
 class ReadyQuery(NamedTuple):
@@ -106,11 +111,20 @@ def changefeed_query(
     options, topics, log, checkpoint = ready
     _keep_traces_out(session)
     config = replace(options.config, log_id=log.id)
-    query = Query(uuid.uuid4().hex, options.connection, topics.log, log.partitions, checkpoint.root, config)
+    query = Query(
+        uuid.uuid4().hex,
+        options.connection,
+        topics.log,
+        log.partitions,
+        checkpoint.root,
+        config,
+        sink_stall_s=options.sink_stall_s,
+    )
     feeds = QueryFeeds(query, topics, options.output_partitions)
     admin = open_admin(options.connection, options.connection.timeout_s)
     look = LogWatch(admin, topics.log, log).look
-    progress = Progress(metrics or Metrics(), lambda: _ends(admin, topics.log, log), feeds.high_waters)
+    ends = partial(_ends, admin, topics.log, log)
+    progress = Progress(metrics or Metrics(), ends, feeds.high_waters, feeds.paused)
     driver = BatchDriver(query, Ledger(checkpoint.filesystem, checkpoint.ours), feeds, look, progress)
     try:
         writer = (

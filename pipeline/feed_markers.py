@@ -7,8 +7,10 @@ fences whoever ran it before.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from pipeline.marker_writers import MarkerWriter, Marking
 from tidegate.changefeed.confluent import Schema, frame_prefix
 from tidegate.changefeed.encoder import compile_marker
 from tidegate.changefeed.feed import FeedDefinition
@@ -25,24 +27,23 @@ Ends: TypeAlias = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int],
 
 
 class FeedProducers(NamedTuple):
-    """A feed's producers, of progress and of markers: one and the same where both are on one cluster."""
+    """Of a feed's progress, which is open; and of its markers."""
 
     home: TransactionalProducer
-    sink: TransactionalProducer
+    markers: MarkerWriter
 
     def close(self) -> None:
         """Let go of the brokers."""
+        self.markers.close()
         self.home.close()
-        if self.sink is not self.home:
-            self.sink.close()
 
 
 class FeedMarkers:
     """The frontier of one epoch of one feed, made durable and told to its consumers.
 
     ``producers`` write progress to ``jobs``, and markers; ``ends`` asks the cluster of the feed's topics
-    where partitions end, transactions that are open included. ``schema_id`` asks the feed's registry. Both
-    producers are open, and ``feed`` is what the jobs topic told after that.
+    where partitions end, transactions that are open included. ``schema_id`` asks the feed's registry.
+    ``feed`` is what the jobs topic told after the producer of progress was opened.
     """
 
     def __init__(
@@ -59,8 +60,6 @@ class FeedMarkers:
         self._state: StateRecord = feed.current_state
         self._jobs = jobs
         self._producers = producers
-        #: Else who was fenced at home meanwhile has to learn it first (M2b).
-        self._proved = producers.sink is producers.home
         self._ends = ends
         self._schema_id = schema_id
         self._persisted = feed.high_water
@@ -82,16 +81,14 @@ class FeedMarkers:
 
     def publish(self) -> ProgressRecord | None:
         """Steps M2 and M3; returns the progress where there is some. Raises ``DeliveryError`` when fenced."""
-        marker = self._frontier.due_marker()
-        marks = marker is not None or self._owed is not None
-        progress = self._persist(again=marks and not self._proved)
-        self._proved |= marks
-        if self._owed is not None:
-            self._mark(self._owed)
-            self._owed = None
-        if marker is not None:
-            self._mark(marker)
-            self._frontier.marked(marker)
+        writer = self._producers.markers
+        marks = self._marks and writer.get_ready()
+        due = self._frontier.due_marker() if marks else None
+        markers = [marker for marker in (self._owed, due) if marker is not None] if marks else []
+        progress = self._persist(again=bool(markers) and not writer.is_proved)
+        if markers:
+            writer.prove()
+            writer.write([self._marking(marker) for marker in markers], partial(self._marked, due))
         return progress
 
     def close(self) -> None:
@@ -112,9 +109,18 @@ class FeedMarkers:
         self._persisted = progress.high_water
         return progress
 
-    def _mark(self, marker: ResolvedTimestamp) -> None:
+    def _marked(self, due: ResolvedTimestamp | None) -> None:
+        self._owed = None
+        if due is not None:
+            self._frontier.marked(due)
+
+    def _marking(self, marker: ResolvedTimestamp) -> Marking:
+        """Offsets are asked for when the marker is written: behind all rows that it covers (M3a)."""
         aside = self._definition.options.resolved_topic
-        self._producers.sink.commit(self._aside(aside, marker) if aside else self._among_rows(marker))
+        if aside:
+            return partial(self._aside, aside, marker)
+        records = self._among_rows(marker)
+        return lambda: records
 
     def _among_rows(self, marker: ResolvedTimestamp) -> Sequence[Record]:
         records = []

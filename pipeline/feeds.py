@@ -10,6 +10,7 @@ from typing import Final
 from pipeline.incidents import tell_incident
 from pipeline.jobs_topic import JobsTopic
 from pipeline.partition_round import Answer, Query
+from pipeline.pauses import Pauses
 from pipeline.preparation import Preparation
 from pipeline.query_markers import QueryMarkers
 from pipeline.sinks import Sinks
@@ -33,6 +34,7 @@ from tidegate.client.cluster import Cluster
 from tidegate.client.control_acks import read_acks
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record
+from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import decode_report
 from tidegate.processor.range_claims import RangeClaims
@@ -66,6 +68,8 @@ class QueryFeeds:
         )
         self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
         self._claims = RangeClaims()
+        self._pauses = Pauses()
+        self._postponed = Pauses()  # of feeds that have not begun
         self._requests: list[bytes] = []
         self._forgotten: list[Removed] = []  # what workers have to know of feeds that have ended
         #: Where the log ended when the query began, for partitions that have not come there.
@@ -79,8 +83,13 @@ class QueryFeeds:
         self._jobs.read()
         feed_ids = [feed_id for feed_id, _ in self._jobs.view.feeds()]
         self._markers.begin(feed_ids)
-        steps = [self._advance(feed_id) for feed_id in feed_ids]
+        postponed = self._postponed.feeds()
+        steps = [self._advance_if_it_can(feed_id) for feed_id in feed_ids if feed_id not in postponed]
         return [(step.message, step.partitions) for step in steps if step is not None]
+
+    def paused(self) -> frozenset[FeedId]:
+        """The feeds that are given nothing now, for their sinks do not follow."""
+        return self._pauses.feeds()
 
     def take(self, answers: Iterable[Answer]) -> None:
         """Note what a round that is done has to say: its rows are acknowledged."""
@@ -95,6 +104,8 @@ class QueryFeeds:
                     self._requests.append(answer.body)
                 case "figures":
                     self._note_position(answer.partition, json.loads(answer.body)["next_offset"])
+                case "stalled":
+                    self._pause(FeedId(answer.body.decode()))
                 case "incident":
                     tell_incident(answer.body)
 
@@ -119,6 +130,29 @@ class QueryFeeds:
         self._markers.close()
         self._jobs.close()
         self._preparation.close()
+
+    def _advance_if_it_can(self, feed_id: FeedId) -> Announce | None:
+        """A feed whose sink or registry is away begins later; unless partitions are held for its start."""
+        try:
+            return self._advance(feed_id)
+        except RetryError as away:
+            feed = self._jobs.view[feed_id]
+            if feed.definition is None or isinstance(self._step(feed, feed.definition), Prepare):
+                raise
+            again_s = self._postponed.begin(feed_id)
+            _log.warning("feed %s begins later: %s It is tried again in %g s.", feed_id, away, again_s)
+            return None
+
+    def _pause(self, feed_id: FeedId) -> None:
+        """Step S2."""
+        pause_s = self._pauses.begin(feed_id)
+        if pause_s is not None:
+            _log.warning(
+                "feed %s: its sink does not acknowledge rows. The feed is left behind, and the others go on; "
+                "it is tried again in %g s, and catches up by scans then.",
+                feed_id,
+                pause_s,
+            )
 
     def _advance(self, feed_id: FeedId) -> Announce | None:
         """Go on with one feed until somebody has to be told, or there is nothing to do."""

@@ -88,7 +88,12 @@ class JobsTopic:
 
 def open_producer(connection: KafkaConnection, transactional_id: str) -> TransactionalProducer:
     """A producer that has fenced every earlier one of its id."""
-    producer = connection.open(Producer, transactional(transactional_id, _LIMIT_BYTES))
-    opened = TransactionalProducer(producer, transactional_id, _LIMIT_BYTES)
+    opened = new_producer(connection, transactional_id)
     opened.open()
     return opened
+
+
+def new_producer(connection: KafkaConnection, transactional_id: str) -> TransactionalProducer:
+    """A producer that is still to be opened."""
+    producer = connection.open(Producer, transactional(transactional_id, _LIMIT_BYTES))
+    return TransactionalProducer(producer, transactional_id, _LIMIT_BYTES)

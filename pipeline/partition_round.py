@@ -3,7 +3,7 @@
     T1  load the state as of the last round, unless this Python worker has it
     T2  take up messages about feeds, and other partitions' claims and hand-offs
     T3  step the records, one Arrow batch after the other, and whatever ranges were behind with
-    T4  produce the rows, and wait until every one of them is acknowledged
+    T4  produce the rows, and wait until every one of them is acknowledged, or its feed left behind (S1)
     T5  store what the state has changed by, under the name of the round
     T6  answer: checkpoints, claims and hand-offs, acknowledgements, requests, incidents
 
@@ -28,12 +28,11 @@ from pipeline.faults import fault_to_bytes
 from pipeline.python_worker import settle_process
 from pipeline.registry_ids import schema_ids
 from pipeline.rounds import Instructions, Round, RoundId
-from pipeline.row_producer import RowProducer
+from pipeline.row_sinks import RowSinks
 from pipeline.state_files import LoadedRows, StateFiles, apply_changes
 from pipeline.task_clock import TaskClock
 from tidegate.changefeed.control import read_control
 from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.sink import parse_sink_uri
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
@@ -42,6 +41,7 @@ from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
     LogRecord,
+    OutputRecord,
     StateTable,
     StepResult,
 )
@@ -70,7 +70,8 @@ class Answer(NamedTuple):
     """One thing that a partition has to say of a round. ``kind`` is one of:
 
     ``head`` (the name of its state's file), ``checkpoint``, ``exchange``, ``request`` (key, then value),
-    ``ack``, ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``records`` that were read,
+    ``ack``, ``stalled`` (a feed whose sink does not acknowledge its rows, and that is left behind),
+    ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``records`` that were read,
     ``next_offset`` in the log, ``seconds`` and ``cpu_s`` by stage, which another attempt has others of, and
     every few seconds ``status``: counts, by the names of their metrics). Or it is all that the partition
     says: ``fault`` (`pipeline.faults`), and nothing of the round is stored.
@@ -87,7 +88,8 @@ class Query:
 
     ``id`` is of this run of the query: what Python workers hold is not for another. ``root`` is the directory
     of its state, a path or URI. ``whole_checkpoints_only`` for who does not look at how far partitions are
-    before the end: a batch of a whole log would have many.
+    before the end: a batch of a whole log would have many. ``sink_stall_s`` is how long a feed's cluster, if
+    that is not the query's own, may acknowledge nothing before the feed is left behind; without it for ever.
     """
 
     id: str
@@ -97,6 +99,7 @@ class Query:
     root: str
     config: ProcessorConfig
     whole_checkpoints_only: bool = False
+    sink_stall_s: float | None = None
 
 
 class LogEntryRecord(NamedTuple):
@@ -120,7 +123,6 @@ class _Held:
 
 #: By query and partition. A Python worker runs one task at a time.
 _held: dict[tuple[str, int], _Held] = {}
-_producers: dict[str, RowProducer] = {}
 
 
 class PartitionTask:
@@ -137,12 +139,17 @@ class PartitionTask:
         self._processor = self._held.processor
         self._changes: dict[tuple[StateTable, bytes], bytes | None] = {}
         self._answers: list[Answer] = []
-        self._sinks: dict[str, RowProducer] = {}
+        #: What the answers will be made of: a feed that is left behind changes all of it.
+        self._kept: list[StepResult] = []
+        self._sinks = RowSinks(query.connection, query.sink_stall_s)
+        self._everything = False
+        self._serial = 0
         self._rows = self._records = 0
         self.clock.lap("load")
 
     def tell(self, instructions: Instructions) -> None:
         """The rest of step T1, and step T2."""
+        self._look_at_pauses()
         if instructions.everything or self._processor.to_read_again:
             self._take(self._processor.missing_below(Offset(self._log_start())))
         for records in _read_again(self._query, self._partition, self._processor.to_read_again):
@@ -154,6 +161,7 @@ class PartitionTask:
                 for each in instructions.controls
             ]
             self._take(self._processor.control(told))
+            self._look_at_pauses()
         if instructions.exchanges:
             came = [
                 ExchangeRecord(Offset(each.offset), decode_exchange(each.message))
@@ -161,8 +169,8 @@ class PartitionTask:
             ]
             self._take(self._processor.exchange(came))
         self._go_on()
-        if instructions.everything:
-            self._answer("checkpoint", encode_checkpoint(self._processor.full_checkpoint()))
+        self._everything = instructions.everything
+        self._answer_steps(last=False)
 
     def step(self, records: list[LogRecord]) -> None:
         """Step T3, and what T4 begins with. What retention removed unread is a hole, as in the worker."""
@@ -173,11 +181,16 @@ class PartitionTask:
         else:
             self._step_over_gaps(records)
         self._go_on()
+        self._answer_steps(last=False)
 
     def finish(self) -> list[Answer]:
         """Steps T4 to T6. Raises ``DeliveryError``; then nothing of the round is stored."""
-        self._acknowledge()
+        for feed_id in self._sinks.acknowledge():
+            self._leave_behind(feed_id)
         self.clock.lap("wait")
+        self._answer_steps(last=True)
+        if self._everything:
+            self._answer("checkpoint", encode_checkpoint(self._processor.full_checkpoint()))
         name = self._store()
         self._answer("head", name.encode())
         self.clock.lap("store")
@@ -241,24 +254,59 @@ class PartitionTask:
         self.clock.lap("step")
         for feed_id in [feed_id for feed_id, rows in result.unframed.items() if rows]:
             self._frame(feed_id, result)
-        for feed_id, rows in result.outputs.items():
-            if rows:
-                self._sink_of(self._processor.definition_of(feed_id).sink_uri).send(rows)
-                self._rows += len(rows)
-        self.clock.lap("produce")
         for table, key, value in result.changes:
             self._changes[table, key] = value
-        if result.checkpoint is not None and not self._query.whole_checkpoints_only:
-            self._answer("checkpoint", encode_checkpoint(result.checkpoint))
-        for message in result.exchanges:
-            self._answer("exchange", encode_exchange(message)[1])
-        for request in result.requests:
-            self._answer("request", b"".join(encode_request(request)))
-        for ack in result.acks:
-            self._answer("ack", ack.to_bytes())
-        for incident in result.incidents:
-            self._answer("incident", json.dumps(incident._asdict()).encode())
+        outputs, result.outputs, result.changes = result.outputs, {}, []  # it is kept for a while
+        self._kept.append(result)
         self.clock.lap("step")
+        for feed_id, rows in outputs.items():
+            if rows:
+                self._send(feed_id, rows)
+        self.clock.lap("produce")
+
+    def _send(self, feed_id: FeedId, rows: Sequence[OutputRecord]) -> None:
+        uri = self._processor.definition_of(feed_id).sink_uri
+        for stalled in self._sinks.send(feed_id, uri, rows):
+            self._leave_behind(stalled)
+        self._rows += len(rows)
+
+    def _leave_behind(self, feed_id: FeedId) -> None:
+        """Step S1."""
+        if self._processor.is_active(feed_id):
+            self._pause(feed_id)
+            self._answer("stalled", feed_id.encode())
+
+    def _look_at_pauses(self) -> None:
+        """Steps S2 and S4."""
+        detached, paused = self._processor.detached, self._round.paused
+        for feed_id in sorted(detached - paused):
+            self._take(self._processor.resume(feed_id))
+        for feed_id in sorted(paused - detached):
+            if self._processor.is_active(feed_id):
+                self._pause(feed_id)
+
+    def _pause(self, feed_id: FeedId) -> None:
+        """Let the feed lack all of the round, and be given nothing."""
+        self._take(self._processor.detach(feed_id, self._kept))
+        self._take(self._processor.stall(feed_id))
+
+    def _answer_steps(self, *, last: bool) -> None:
+        """What the steps have to say; before the ``last`` only if nothing can change it any more."""
+        if self._sinks.may_stall and not last:
+            return
+        for result in self._kept:
+            self._serial = result.serial
+            if result.checkpoint is not None and not self._query.whole_checkpoints_only:
+                self._answer("checkpoint", encode_checkpoint(result.checkpoint))
+            for message in result.exchanges:
+                self._answer("exchange", encode_exchange(message)[1])
+            for request in result.requests:
+                self._answer("request", b"".join(encode_request(request)))
+            for ack in result.acks:
+                self._answer("ack", ack.to_bytes())
+            for incident in result.incidents:
+                self._answer("incident", json.dumps(incident._asdict()).encode())
+        self._kept.clear()
 
     def _frame(self, feed_id: FeedId, result: StepResult) -> None:
         """Schemas that are refused fail the feed; a registry that is away fails the task, to be run again."""
@@ -271,19 +319,6 @@ class PartitionTask:
         else:
             result.outputs.setdefault(feed_id, []).extend(frame(rows, ids))
 
-    def _sink_of(self, uri: str) -> RowProducer:
-        sink = self._sinks.get(uri)
-        if sink is None:
-            servers = parse_sink_uri(uri).hosts
-            sink = _producers.pop(uri, None) or RowProducer(self._query.connection.to(servers).config())
-            self._sinks[uri] = sink
-        return sink
-
-    def _acknowledge(self) -> None:
-        for sink in self._sinks.values():
-            sink.acknowledge()
-        _producers.update(self._sinks)  # those of a task that failed are not used again
-
     def _store(self) -> str:
         state, name = self._held.state, self._round.id.name
         apply_changes(state.rows, self._changes)
@@ -295,6 +330,7 @@ class PartitionTask:
             self._files.write(name, self._held.head, self._changes)
             self._held.state = state._replace(changed=changed)
         self._held.head = name
+        self._processor.committed(self._serial)
         _held[self._query.id, self._partition] = self._held
         return name
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import structlog
@@ -61,6 +61,11 @@ class Metrics:
             ["partition"],
             registry=registry,
         )
+        self.paused = Gauge(
+            "tidegate_query_paused_feeds",
+            "Feeds that are left behind, for their sinks do not follow",
+            registry=registry,
+        )
         self.seconds = Counter(
             "tidegate_query_seconds", "Time of batches, by what it went into", ["stage"], registry=registry
         )
@@ -88,10 +93,12 @@ class Progress:
         metrics: Metrics,
         ends: Ends,
         high_waters: Callable[[], Mapping[FeedId, Timestamp | None]],
+        paused: Callable[[], Collection[FeedId]] = frozenset,
     ) -> None:
         self._metrics = metrics
         self._ends = ends
         self._high_waters = high_waters
+        self._paused = paused
         self._next_offsets: dict[int, int] = {}
         self._quarantined: dict[int, int] = {}
         self._line_at = 0.0
@@ -139,6 +146,8 @@ class Progress:
         now_ms = time.time_ns() // _MS
         feeds = {feed: high for feed, high in self._high_waters().items() if high is not None}
         lags = {feed: now_ms - high.wall // _MS for feed, high in feeds.items()}
+        paused = sorted(self._paused())
+        self._metrics.paused.set(len(paused))
         self._metrics.feed_lag.clear()
         for feed, lag_ms in lags.items():
             self._metrics.feed_lag.labels(feed).set(lag_ms)
@@ -152,6 +161,7 @@ class Progress:
             lag_records=self._lag(),
             quarantined_ranges=sum(self._quarantined.values()),
             feed_lag_ms=lags,
+            paused_feeds=paused,
             seconds={stage: round(seconds, 2) for stage, seconds in self._seconds.items()},
         )
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from pipeline.feed_markers import FeedMarkers, FeedProducers
-from pipeline.jobs_topic import JobsTopic, open_producer
+from pipeline.jobs_topic import JobsTopic, new_producer, open_producer
+from pipeline.marker_writers import OtherMarkers, OwnMarkers
 from pipeline.sinks import Sinks
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.feed import LIVE, Engine, FeedDefinition, FeedId, FeedState
@@ -114,8 +116,9 @@ class QueryMarkers:
         home = open_producer(self._connection, self._id(definition))
         state = feed.current_state
         if state is None or not state.sink_cluster:
-            return FeedProducers(home, home)
-        return FeedProducers(home, open_producer(self._sinks.connection(definition), self._id(definition)))
+            return FeedProducers(home, OwnMarkers(home))
+        there = partial(new_producer, self._sinks.connection(definition), self._id(definition))
+        return FeedProducers(home, OtherMarkers(definition.id, there))
 
     def _id(self, definition: FeedDefinition) -> str:
         """The transactional id: the same for every engine, so that the next one fences whoever was before."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pipeline.state_files import BUILD_ANEW
+from tidegate.changefeed.feed import FeedId
 from tidegate.errors import StateError
 
 _VERSION: Final = 1
@@ -54,11 +55,15 @@ class Instructions:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round: what partitions are told, and whether the batch's records are stepped in it."""
+    """One round: what partitions are told, and whether the batch's records are stepped in it.
+
+    ``paused`` are feeds that are given nothing, for their sinks do not follow.
+    """
 
     id: RoundId
     records: bool = False
     instructions: Mapping[int, Instructions] = field(default_factory=dict)
+    paused: frozenset[FeedId] = frozenset()
 
     def to_bytes(self) -> bytes:
         """The stored form."""
@@ -70,7 +75,13 @@ class Round:
             }
             for partition, instructions in sorted(self.instructions.items())
         }
-        body = {"version": _VERSION, "id": list(self.id), "records": self.records, "instructions": told}
+        body = {
+            "version": _VERSION,
+            "id": list(self.id),
+            "records": self.records,
+            "instructions": told,
+            "paused": sorted(self.paused),
+        }
         return json.dumps(body, sort_keys=True).encode()
 
 
@@ -84,6 +95,7 @@ def read_round(stored: bytes, where: str) -> Round:
             RoundId(*body["id"]),
             bool(body["records"]),
             {int(partition): _instructions(told) for partition, told in body["instructions"].items()},
+            frozenset(map(FeedId, body.get("paused", ()))),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StateError(

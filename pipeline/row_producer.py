@@ -18,6 +18,8 @@ from tidegate.processor.batch import OutputRecord
 
 _POLL_S: Final = 0.5
 _TELL_AGAIN_S: Final = 10.0
+#: So many times as long as without any acknowledgement is the end of a round waited for while some come.
+_TRICKLES: Final = 6
 _CONFIG: Final[Mapping[str, Any]] = {
     **ROW_DELIVERY,
     "delivery.report.only.error": True,  # a call for each row that went well would cost as much as the row
@@ -27,27 +29,40 @@ _CONFIG: Final[Mapping[str, Any]] = {
 _log = logging.getLogger("tidegate.spark")
 
 
-class RowProducer:
-    """A Python worker's producer for one cluster. After a ``DeliveryError`` it must not be used again."""
+class SinkStalled(Exception):
+    """A cluster does not acknowledge rows: nobody knows which of those since the last wait it has."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+
+class RowProducer:
+    """A Python worker's producer for one cluster. After a ``DeliveryError`` it must not be used again.
+
+    ``stall_s``: for so long it waits for any acknowledgement at all; without it for ever.
+    """
+
+    def __init__(self, config: Mapping[str, Any], stall_s: float | None = None) -> None:
         self._producer = Producer({**config, **_CONFIG, "error_cb": self._note_trouble})
+        self._stall_s = stall_s
         self._servers = config["bootstrap.servers"]
         self._failed = ""
         self._trouble = ""
         self._tell_at = time.monotonic() + _TELL_AGAIN_S
 
     def send(self, rows: Iterable[OutputRecord]) -> None:
-        """Hand rows over; waits for room. Raises ``DeliveryError`` for one that is not taken."""
+        """Hand rows over; waits for room. Raises ``DeliveryError`` for one that is not taken, ``SinkStalled``
+        where there comes to be no room.
+        """
         produce, delivered = self._producer.produce, self._delivered
         for topic, partition, key, value, timestamp_ms, headers in rows:
+            waits_since = None
             while True:
                 try:
                     produce(topic, value, key, partition, delivered, None, timestamp_ms, headers)
                     break
                 except BufferError:
+                    waits_since = waits_since or time.monotonic()
                     self._producer.poll(_POLL_S)
                     self._require_delivered()
+                    self._require_followed(waits_since)
                     self._tell_of_waiting()
                 except KafkaException as error:
                     raise _undelivered(topic, partition, key, error.args[0].str()) from None
@@ -55,12 +70,29 @@ class RowProducer:
         self._require_delivered()
 
     def acknowledge(self) -> None:
-        """Wait until every row is acknowledged. Raises ``DeliveryError`` when one was refused."""
-        while self._producer.flush(_POLL_S):
+        """Wait until every row is acknowledged.
+
+        Raises ``DeliveryError`` when one was refused, ``SinkStalled`` when no more of them are acknowledged,
+        or too few in all.
+        """
+        began = moved_at = time.monotonic()
+        least = len(self._producer)
+        while waiting := self._producer.flush(_POLL_S):
             self._require_delivered()
+            if waiting < least:
+                least, moved_at = waiting, time.monotonic()
+            self._require_followed(moved_at)
+            self._require_followed(began, _TRICKLES)
             self._tell_of_waiting()
         self._require_delivered()
         self._tell_at = time.monotonic() + _TELL_AGAIN_S
+
+    def abandon(self) -> None:
+        """Throw away what is not acknowledged; nothing may be sent by it any more.
+
+        What is on its way may still arrive: from the first of the rows on, in their order.
+        """
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
 
     def _tell_of_waiting(self) -> None:
         if time.monotonic() > self._tell_at:
@@ -71,6 +103,10 @@ class RowProducer:
                 self._servers,
                 self._trouble or "it does not answer",
             )
+
+    def _require_followed(self, since: float, times: int = 1) -> None:
+        if self._stall_s is not None and time.monotonic() - since > times * self._stall_s:
+            raise SinkStalled
 
     def _note_trouble(self, error: KafkaError) -> None:
         self._trouble = error.str()

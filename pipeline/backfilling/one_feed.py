@@ -16,7 +16,7 @@ from pipeline.incidents import tell_incident
 from pipeline.ledger import Ledger
 from pipeline.partition_round import Answer, Query
 from tidegate.changefeed.control import Activate, ControlMessage, Failed, KnownTable, read_ack
-from tidegate.changefeed.feed import FeedDefinition, FeedTarget
+from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedTarget
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import MAX, ZERO, Timestamp
@@ -52,6 +52,10 @@ class OneFeed:
         """The feed, once."""
         untold, self._untold = self._untold, ()
         return [(self._activation, untold)] if untold else ()
+
+    def paused(self) -> frozenset[FeedId]:
+        """None: its sink is waited for."""
+        return frozenset()
 
     def take(self, answers: Iterable[Answer]) -> None:
         """Note how far partitions are, and why they have failed the feed."""

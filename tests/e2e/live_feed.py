@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from sim.history import History
 from tests.e2e.live_load import LiveLoad
 from tests.e2e.worker_process import WorkerProcess
 from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedState
+from tidegate.changefeed.feed import Engine, FeedState
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import expected_versions, read_catalog
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
-from tidegate.hlc import Timestamp, parse_decimal
+from tidegate.hlc import ZERO, Timestamp, parse_decimal
 from tidegate.verify import AuditOptions, AuditReport, audit
 
 
 class LiveFeed:
     """A feed on both tables of ``load`` that goes to the cluster at ``sink``; the load is at ``home``."""
 
-    def __init__(self, load: LiveLoad, home: str, sink: str) -> None:
+    def __init__(
+        self, load: LiveLoad, home: str, sink: str, engine: Engine = Engine.WORKERS, begins_s: float = 60
+    ) -> None:
         self._load = load
         self._home, self._sink = KafkaConnection(home), KafkaConnection(sink)
         now_ns = time.time_ns()
@@ -32,12 +35,17 @@ class LiveFeed:
             "WITH updated, resolved, initial_scan='no'"
         )
         definition = define_feed(statement, new_feed_id(now_ns), now_ns).definition
-        jobs = Jobs(self._home, load.app_id, appear_s=60)
-        jobs.create(definition)
-        feed = jobs.wait(definition.id, 60)
+        self._jobs = Jobs(self._home, load.app_id, appear_s=60)
+        self._jobs.create(replace(definition, engine=engine))
+        feed = self._jobs.wait(definition.id, begins_s)
         assert feed.status is FeedState.RUNNING, feed
         self.id = definition.id
         self._topics = FeedTopics.of(definition.id, feed)
+
+    @property
+    def high_water(self) -> Timestamp:
+        """As it is persisted."""
+        return self._jobs.feed(self.id).high_water or ZERO
 
     def marker(self, worker: WorkerProcess) -> Timestamp:
         """The last marker, as the worker tells: no reader outlives a cluster that stands still."""
@@ -49,6 +57,12 @@ class LiveFeed:
         versions = History.load(history)
         last = max(version.timestamp for version in versions)
         worker.wait_until(lambda: self.marker(worker) >= last, f"a marker at {last}", 120)
+        report = self.audit(versions)
+        assert report.covered >= last, str(report)
+        return report
+
+    def audit(self, versions: History) -> AuditReport:
+        """What is there now, against the history of a store that has ended."""
         feed, topics = self._topics, OutputTopics.now(self._sink, self._topics.topics)
         expected = expected_versions(
             versions,
@@ -58,6 +72,4 @@ class LiveFeed:
             start=feed.start,
         )
         options = AuditOptions(start=feed.start, initial_scan=feed.options.initial_scan)
-        report = audit(topics.records(), topics.counts, options, feed.decoder, expected)
-        assert report.covered >= last, str(report)
-        return report
+        return audit(topics.records(), topics.counts, options, feed.decoder, expected)

@@ -36,6 +36,14 @@ def spark() -> None:
 @click.option("--batch-records", default=0, help="At most so many records in a micro-batch; 0 for no limit.")
 @click.option("--interval", "interval_s", default=1.0, show_default=True, help="Seconds between batches.")
 @click.option(
+    "--sink-stall",
+    "sink_stall_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=15.0,
+    show_default=True,
+    help="Seconds without any acknowledgement until a feed on another cluster is left behind.",
+)
+@click.option(
     "--available-now",
     is_flag=True,
     help="End with the last record that is there now; no feed begins without new ones.",
@@ -84,6 +92,7 @@ def changefeed(
     output_partitions: int,
     batch_records: int,
     interval_s: float,
+    sink_stall_s: float,
     available_now: bool,
     master: str | None,
     jars: tuple[Path, ...],
@@ -111,6 +120,7 @@ def changefeed(
         batch_records=batch_records,
         interval_s=interval_s,
         available_now=available_now,
+        sink_stall_s=sink_stall_s,
     )
     service_module("pipeline.logs").configure_logs(log_level, as_json=log_format == "json")
     ready = query.ready_query(options)

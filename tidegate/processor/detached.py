@@ -39,6 +39,11 @@ class DetachedFeeds:
         """How a feed is given what ranges commit; ``None`` for one that is not detached."""
         return self._detached.get(feed_id)
 
+    @property
+    def feeds(self) -> frozenset[FeedId]:
+        """All that are detached."""
+        return frozenset(self._detached)
+
     def detach(self, feed: PartitionFeed, certain: Certainty) -> None:
         """Take the feed's rows for lost but for what is ``certain`` (K2).
 

@@ -213,6 +213,11 @@ class PartitionProcessor:
 
     # ---- feeds whose sinks do not follow (docs/catch-up.md) ----
 
+    @property
+    def detached(self) -> frozenset[FeedId]:
+        """The feeds whose rows no batch waits for."""
+        return self._ranges.detached.feeds
+
     def committed(self, serial: int) -> None:
         """The steps up to this one are durable, and their rows acknowledged, but for detached feeds."""
         if self._state.journal is not None:

@@ -35,9 +35,13 @@ class Told:
         self.messages: list[tuple[ControlMessage, Sequence[int]]] = []
         self.troubles: list[Exception] = []
         self.taken: list[Answer] = []
+        self.pausing = frozenset[FeedId]()
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
         return self.messages
+
+    def paused(self) -> frozenset[FeedId]:
+        return self.pausing
 
     def take(self, answers: Iterable[Answer]) -> None:
         self.taken += answers
@@ -181,3 +185,43 @@ def test_a_driver_that_is_asked_to_end_waits_no_more(tmp_path: Path, monkeypatch
     assert ended
     with pytest.raises(StateError, match="is missing"):
         driver.ledger.account(0)
+
+
+def test_feeds_pause_in_every_round_and_all_partitions_hear_when_they_go_on(
+    tmp_path: Path,
+) -> None:
+    away, feeds = FeedId("away"), Told()
+    rounds: list[Round] = []
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        rounds.append(round_)
+        return _heads(round_, {0, 1})
+
+    driver = ByHand(tmp_path, feeds, tasks)
+    for batch, pausing in enumerate(({away}, {away}, set())):
+        feeds.pausing = frozenset(pausing)
+        driver(_NO_RECORDS, batch)
+    of_batches = [
+        [(each.records, each.paused) for each in rounds if each.id.batch == batch] for batch in range(3)
+    ]
+    paused, none = frozenset({away}), frozenset[FeedId]()
+    assert of_batches == [
+        [(True, paused), (False, paused)],  # the second one asks for whole checkpoints
+        [(True, paused)],
+        [(False, none), (True, none)],
+    ]
+    assert sorted(rounds[3].instructions) == [0, 1]
+
+
+def test_a_batch_that_is_run_again_is_told_of_the_same_pauses(tmp_path: Path) -> None:
+    ledger = Ledger(fs.LocalFileSystem(), str(tmp_path))
+    told = Round(RoundId(0, 0), records=True, paused=frozenset({FeedId("away")}))
+    ledger.tell(told)
+    rounds: list[Round] = []
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        rounds.append(round_)
+        return []
+
+    ByHand(tmp_path, Told(), tasks)(_NO_RECORDS, 0)
+    assert rounds[0] == told

@@ -65,6 +65,7 @@ def test_a_line_adds_up_what_came_since_the_last_one(monkeypatch: pytest.MonkeyP
         "rows": 12,
         "lag_records": 2,
         "quarantined_ranges": 3,
+        "paused_feeds": [],
         "seconds": {"records": 1.5, "exchanges": 0.25, "markers": 0.5},
     }
     assert (second["last"], second["records"], second["rounds"], second["seconds"]) == (9, 0, 0, {})
@@ -80,7 +81,7 @@ def test_many_batches_give_few_lines() -> None:
 
 def test_metrics_count_what_was_answered() -> None:
     metrics = Metrics()
-    progress = Progress(metrics, lambda: {0: 30}, _high_waters)
+    progress = Progress(metrics, lambda: {0: 30}, _high_waters, lambda: {FeedId("away")})
     progress.round_done(
         "records", 1.5, [_figures(0, 5, 10, 28, status=_STATUS), Answer(0, "incident", b"{}")]
     )
@@ -95,6 +96,7 @@ def test_metrics_count_what_was_answered() -> None:
         'tidegate_query_seconds_total{stage="records"} 2.0',
         "tidegate_query_batches_total 1.0",
         "tidegate_query_rounds_total 2.0",
+        "tidegate_query_paused_feeds 1.0",
     } <= set(_text(metrics))
 
 

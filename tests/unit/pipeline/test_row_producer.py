@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import pipeline.row_producer
-from pipeline.row_producer import RowProducer
+from pipeline.row_producer import RowProducer, SinkStalled
 from tidegate.errors import DeliveryError
 from tidegate.processor.batch import OutputRecord
 
@@ -72,3 +72,27 @@ def test_a_sink_that_does_not_answer_is_told_of_while_it_is_waited_for(
         time.sleep(0.05)
     assert waiting.is_alive()
     assert re.match(r"3 rows wait for 127\.0\.0\.1:1 to acknowledge them.*: .*Connect", caplog.messages[0])
+
+
+def test_a_sink_that_acknowledges_nothing_for_long_has_stalled() -> None:
+    producer = RowProducer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, stall_s=0.3)
+    producer.send(map(_row, range(3)))
+    with pytest.raises(SinkStalled):
+        producer.acknowledge()
+    producer.abandon()
+
+
+def test_a_sink_that_has_no_room_for_rows_for_long_has_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    little = {**pipeline.row_producer._CONFIG, "queue.buffering.max.messages": 5}
+    monkeypatch.setattr(pipeline.row_producer, "_CONFIG", little)
+    producer = RowProducer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, stall_s=0.3)
+    with pytest.raises(SinkStalled):
+        producer.send(map(_row, range(10)))
+    producer.abandon()
+
+
+def test_a_sink_that_follows_is_waited_for_however_little_patience_there_is(broker: str) -> None:
+    producer = RowProducer({"bootstrap.servers": broker, "log_level": 0}, stall_s=5.0)
+    for _ in range(3):
+        producer.send(map(_row, range(1_000)))
+        producer.acknowledge()

@@ -1,0 +1,162 @@
+"""Who writes a feed's markers, step M3 of docs/delivery.md: the query's own cluster, or that of the sink."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final, Protocol, TypeAlias
+
+from tidegate.client.transaction import GivenUpError, Record, TransactionalProducer
+from tidegate.errors import DeliveryError, RetryError, TidegateError
+
+#: So long a batch waits for another cluster, if that has answered the last time.
+_PATIENCE_S: Final = 10.0
+#: Before a transaction that has failed there is begun again by a new producer.
+_AGAIN_S: Final = 5.0
+
+#: Makes the records of one transaction, by the thread that writes them. Raises ``RetryError``.
+Marking: TypeAlias = Callable[[], Sequence[Record]]
+
+_log = logging.getLogger("tidegate.spark")
+
+
+class MarkerWriter(Protocol):
+    """Writes one feed's markers, one after the other."""
+
+    def get_ready(self) -> bool:
+        """Fence earlier writers where that is still to be done; whether it can write now."""
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether progress was persisted since it has fenced earlier writers; `prove` says so (M2b)."""
+
+    def prove(self) -> None:
+        """Progress was persisted just now."""
+
+    def write(self, markings: Sequence[Marking], done: Callable[[], None]) -> None:
+        """A transaction for each; ``done`` is called when all are committed, maybe by a later `get_ready`.
+
+        What fails is not called done, and has to be written again.
+        """
+
+    def close(self) -> None:
+        """Write nothing more."""
+
+
+class OwnMarkers:
+    """Markers on the query's own cluster, by the producer of the progress. It is waited for."""
+
+    is_proved: Final = True
+
+    def __init__(self, producer: TransactionalProducer) -> None:
+        self._producer = producer
+
+    def get_ready(self) -> bool:
+        """It is."""
+        return True
+
+    def prove(self) -> None:
+        """One producer writes both: who is fenced writes neither."""
+
+    def write(self, markings: Sequence[Marking], done: Callable[[], None]) -> None:
+        """See ``MarkerWriter``. Raises ``DeliveryError`` when fenced, and what a marking raises."""
+        for marking in markings:
+            self._producer.commit(marking())
+        done()
+
+    def close(self) -> None:
+        """The producer is not ours."""
+
+
+class OtherMarkers:
+    """Markers on another cluster, by a thread of the feed: batches do not wait while that cluster is away.
+
+    Whatever fails there costs a producer, which ``new_producer`` makes; it is opened by the thread (M2a).
+    """
+
+    def __init__(self, name: str, new_producer: Callable[[], TransactionalProducer]) -> None:
+        self._name = name
+        self._new_producer = new_producer
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"markers of {name}")
+        self._producer: TransactionalProducer | None = None
+        self._work: Future[None] | None = None
+        self._done: Callable[[], None] | None = None
+        self._patient = True
+        self._open_at = 0.0
+        self.is_proved = False
+
+    def get_ready(self) -> bool:
+        """See ``MarkerWriter``."""
+        if not self._has_finished():
+            return False
+        if self._producer is None and time.monotonic() >= self._open_at:
+            self.is_proved = False
+            self._producer = self._new_producer()
+            self._begin(self._producer.open)
+        return self._has_finished() and self._producer is not None
+
+    def prove(self) -> None:
+        """See ``MarkerWriter``."""
+        self.is_proved = True
+
+    def write(self, markings: Sequence[Marking], done: Callable[[], None]) -> None:
+        """See ``MarkerWriter``; only when it is ready."""
+        assert self._producer is not None
+        commit = self._producer.commit
+
+        def work() -> None:
+            for marking in markings:
+                commit(marking())
+
+        self._done = done
+        self._begin(work)
+        self._has_finished()
+
+    def close(self) -> None:
+        """See ``MarkerWriter``. What was begun is left for the next writer to abort."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.give_up()
+            self._thread.submit(producer.close)
+        self._thread.shutdown(wait=False)
+
+    def _begin(self, work: Callable[[], None]) -> None:
+        self._work = self._thread.submit(work)
+        if self._patient:
+            with suppress(TimeoutError, TidegateError, GivenUpError):
+                self._work.result(_PATIENCE_S)
+            self._patient = self._work.done()
+
+    def _has_finished(self) -> bool:
+        """Whether nothing is under way; takes in how it ended."""
+        if self._work is None:
+            return True
+        if not self._work.done():
+            return False
+        work, self._work = self._work, None
+        done, self._done = self._done, None
+        try:
+            work.result()
+        except RetryError as away:
+            _log.warning("A marker of feed %s is written later: %s", self._name, away)
+        except DeliveryError as error:
+            self._fail(error)
+        else:
+            self._patient = True
+            if done is not None:
+                done()
+        return True
+
+    def _fail(self, error: DeliveryError) -> None:
+        _log.warning(
+            "A marker of feed %s was not taken by its cluster, and is written again by a new producer: %s",
+            self._name,
+            error,
+        )
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            self._thread.submit(producer.close)
+        self._open_at = time.monotonic() + _AGAIN_S

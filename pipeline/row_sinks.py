@@ -1,0 +1,86 @@
+"""The clusters that the rows of one task go to, and which of them do not follow (docs/spark.md, step S1)."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from pipeline.row_producer import RowProducer, SinkStalled
+from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.sink import parse_sink_uri
+from tidegate.client.connection import KafkaConnection
+from tidegate.processor.batch import OutputRecord
+
+#: Producers that have nothing on its way, by brokers and patience. A Python worker runs one task at a time.
+_idle: dict[tuple[str, float | None], RowProducer] = {}
+#: When a cluster has last not followed: the next task here does not wait for it all over again.
+_stalled_at: dict[str, float] = {}
+
+
+class RowSinks:
+    """The clusters, by their brokers. One other than ``home`` may stall: it is waited for ``stall_s``.
+
+    Feeds whose rows are at a cluster that stalls are not certain to have any row since the beginning of the
+    task. What the task has to do then is `stalled`; the cluster is waited for no more.
+    """
+
+    def __init__(self, home: KafkaConnection, stall_s: float | None) -> None:
+        self._home = home
+        self._stall_s = stall_s
+        self._producers: dict[str, RowProducer] = {}
+        self._fed: defaultdict[str, set[FeedId]] = defaultdict(set)
+
+    @property
+    def may_stall(self) -> bool:
+        """Whether there are rows whose cluster may turn out to stall."""
+        return any(self._patience(servers) is not None for servers in self._fed)
+
+    def send(self, feed_id: FeedId, uri: str, rows: Iterable[OutputRecord]) -> Sequence[FeedId]:
+        """Hand rows over; waits for room. Returns the feeds that have to be left behind: nothing is certain
+        of these any more. Raises ``DeliveryError`` as ``RowProducer.send`` does.
+        """
+        servers = self._home.to(parse_sink_uri(uri).hosts).bootstrap_servers
+        self._fed[servers].add(feed_id)
+        try:
+            self._producer(servers).send(rows)
+        except SinkStalled:
+            return self._give_up(servers)
+        return ()
+
+    def acknowledge(self) -> Iterator[FeedId]:
+        """Wait until all rows are acknowledged but those of the feeds that come out, which have to be left
+        behind. Raises ``DeliveryError``; then the producers are not used again.
+        """
+        for servers, producer in list(self._producers.items()):
+            try:
+                producer.acknowledge()
+            except SinkStalled:
+                yield from self._give_up(servers)
+        for servers, producer in self._producers.items():
+            _stalled_at.pop(servers, None)
+            _idle[servers, self._patience(servers)] = producer
+        self._producers.clear()
+
+    def _producer(self, servers: str) -> RowProducer:
+        """Raises ``SinkStalled`` for a cluster that has stalled just now."""
+        patience = self._patience(servers)
+        producer = self._producers.get(servers)
+        if producer is None:
+            at = _stalled_at.get(servers)
+            if patience is not None and at is not None and time.monotonic() - at < patience:
+                raise SinkStalled
+            config = self._home.to([servers]).config()
+            producer = _idle.pop((servers, patience), None) or RowProducer(config, patience)
+            self._producers[servers] = producer
+        return producer
+
+    def _patience(self, servers: str) -> float | None:
+        return None if servers == self._home.bootstrap_servers else self._stall_s
+
+    def _give_up(self, servers: str) -> Sequence[FeedId]:
+        producer = self._producers.pop(servers, None)
+        if producer is not None:
+            producer.abandon()
+            _stalled_at[servers] = time.monotonic()
+        return sorted(self._fed.pop(servers))

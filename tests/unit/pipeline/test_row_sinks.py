@@ -1,0 +1,103 @@
+"""Which clusters a task waits for, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+import pipeline.row_sinks
+from pipeline.row_producer import SinkStalled
+from pipeline.row_sinks import RowSinks
+from tidegate.changefeed.feed import FeedId
+from tidegate.client.connection import KafkaConnection
+from tidegate.processor.batch import OutputRecord
+
+_HOME, _AWAY = "kafka://127.0.0.1:9", "kafka://127.0.0.1:8"
+_ONE, _TWO, _AT_HOME = FeedId("one"), FeedId("two"), FeedId("home")
+_ROWS = [OutputRecord("rows", 0, b"key", b"value", 1, [])]
+
+
+class Producers:
+    """Stands where producers do; ``standing`` are the clusters that acknowledge nothing."""
+
+    def __init__(self) -> None:
+        self.standing: set[str] = set()
+        self.patience: dict[str, float | None] = {}
+        self.waits = 0
+
+    def __call__(self, config: Mapping[str, Any], stall_s: float | None) -> OneProducer:
+        servers = config["bootstrap.servers"]
+        self.patience[servers] = stall_s
+        return OneProducer(self, servers)
+
+
+class OneProducer:
+    def __init__(self, all_: Producers, servers: str) -> None:
+        self._all, self._servers = all_, servers
+        self.abandoned = False
+
+    def send(self, rows: Iterable[OutputRecord]) -> None:
+        assert not self.abandoned
+
+    def acknowledge(self) -> None:
+        assert not self.abandoned
+        self._all.waits += 1
+        if self._servers in self._all.standing:
+            raise SinkStalled
+
+    def abandon(self) -> None:
+        self.abandoned = True
+
+
+@pytest.fixture
+def producers(monkeypatch: pytest.MonkeyPatch) -> Producers:
+    made = Producers()
+    monkeypatch.setattr(pipeline.row_sinks, "RowProducer", made)
+    monkeypatch.setattr(pipeline.row_sinks, "_idle", {})
+    monkeypatch.setattr(pipeline.row_sinks, "_stalled_at", {})
+    return made
+
+
+def _sinks(stall_s: float | None = 60.0) -> RowSinks:
+    return RowSinks(KafkaConnection("127.0.0.1:9"), stall_s)
+
+
+def test_the_querys_own_cluster_is_waited_for_without_limit(producers: Producers) -> None:
+    sinks, may_stall = _sinks(), []
+    for feed_id, uri in ((_AT_HOME, _HOME), (_ONE, _AWAY)):
+        sinks.send(feed_id, uri, _ROWS)
+        may_stall.append(sinks.may_stall)
+    assert may_stall == [False, True]
+    assert producers.patience == {"127.0.0.1:9": None, "127.0.0.1:8": 60.0}
+
+
+def test_all_feeds_with_rows_at_a_cluster_that_stalls_are_left_behind(producers: Producers) -> None:
+    producers.standing = {"127.0.0.1:8"}
+    sinks = _sinks()
+    for feed_id, uri in ((_ONE, _AWAY), (_AT_HOME, _HOME), (_TWO, _AWAY)):
+        assert not sinks.send(feed_id, uri, _ROWS)
+    assert list(sinks.acknowledge()) == [_ONE, _TWO]
+
+
+def test_the_next_tasks_of_a_python_worker_do_not_wait_for_it_as_well(producers: Producers) -> None:
+    producers.standing = {"127.0.0.1:8"}
+    sinks = _sinks()
+    sinks.send(_ONE, _AWAY, _ROWS)
+    assert list(sinks.acknowledge()) == [_ONE]
+    sinks = _sinks()
+    assert sinks.send(_TWO, _AWAY, _ROWS) == [_TWO]
+    assert not list(sinks.acknowledge())
+    assert producers.waits == 1
+
+
+def test_after_a_while_it_is_tried_again(producers: Producers) -> None:
+    producers.standing = {"127.0.0.1:8"}
+    sinks = _sinks(stall_s=0.0)
+    sinks.send(_ONE, _AWAY, _ROWS)
+    assert list(sinks.acknowledge()) == [_ONE]
+    producers.standing = set()
+    sinks = _sinks(stall_s=0.0)
+    assert not sinks.send(_ONE, _AWAY, _ROWS)
+    assert not list(sinks.acknowledge())
