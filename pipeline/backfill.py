@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.backfilling.newest_rows import ScanAt, rows_by, write_scan
 from pipeline.backfilling.one_feed import OneFeed, run_over, watching
+from pipeline.backfilling.scanned_keys import base_of, scanned_keys
 from pipeline.changefeed import create_feed
 from pipeline.jobs_topic import JobsTopic
 from pipeline.kafka_source import log_slice, time_slices
@@ -48,7 +49,7 @@ from tidegate.errors import (
     MalformedEntry,
     StatementError,
 )
-from tidegate.hlc import NANOS_PER_SECOND, ZERO, ResolvedTimestamp, Timestamp
+from tidegate.hlc import MAX, NANOS_PER_SECOND, ZERO, ResolvedTimestamp, Timestamp
 from tidegate.processor.checkpoint import PartitionReport
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feed_control import known_tables, unsupported
@@ -56,6 +57,7 @@ from tidegate.processor.pushes import PushPolicy
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate
+from tidegate.rows.table_key import table_span
 from tidegate.verify import TopicPartition
 
 _PATIENCE_S: Final = 15.0
@@ -219,21 +221,30 @@ class Backfill:
     def _write_scan(
         self, definition: FeedDefinition, log: _Log, tables: Sequence[KnownTable]
     ) -> Sequence[PartitionReport]:
-        survey = self._survey(log, watching(definition, tables))
-        complete, state = survey.complete_to(ZERO), self._feed.current_state
+        state = self._feed.current_state
         start = definition.options.cursor if state is None else state.start
-        self._require_complete(survey, complete, start)
+        survey, base = self._survey(log, definition, tables, start)
+        complete = survey.complete_to(base)
+        self._require_complete(survey, complete, start, base)
         start = start or complete
         if state is None:
             self._require_recent(survey, complete, definition)
             state = self._begin(definition, start, tables, log)
         else:
             self._require_ours()
+        above = f"above {base}, where scans in it begin, and " if base > ZERO else ""
         self._say(
-            f"The log is complete up to {complete}, in {survey.records} records; the scan is at {start}."
+            f"The log is complete {above}up to {complete}, in {survey.records} records; the scan is at "
+            f"{start}."
         )
         scan = ScanAt(
-            self._options.connection, definition, state.targets, start, log.descriptors, self._partitions
+            self._options.connection,
+            definition,
+            state.targets,
+            start,
+            log.descriptors,
+            self._partitions,
+            base,
         )
         rows = write_scan(log.records, scan)
         self._require_whole(log)
@@ -355,12 +366,30 @@ class Backfill:
         )
         return run_over(log.slices, query, activation)
 
-    def _survey(self, log: _Log, activation: Activate) -> OneFeed:
-        """Raises ``InputError`` for a log of which no scan can be made."""
-        survey = self._run_over(log, activation)
+    def _survey(
+        self, log: _Log, definition: FeedDefinition, tables: Sequence[KnownTable], start: Timestamp | None
+    ) -> tuple[OneFeed, Timestamp]:
+        """The survey of a log for a scan at ``start``, or at the last moment that it has; and its base.
+
+        Raises ``InputError`` for a log of which no scan can be made.
+        """
+        survey = self._run_over(log, watching(definition, tables))
+        if not survey.failure and survey.complete_to(ZERO) > ZERO:
+            return survey, ZERO
+        keys = [table_span(known.table_id) for known in tables]
+        scanned = scanned_keys(log.records, self._partitions, keys)
+        base = base_of(scanned, keys, MAX if start is None else start)
+        while base > ZERO:
+            known = self._run_over(log, watching(definition, tables, base))
+            if known.failure:
+                break
+            lower = base_of(scanned, keys, known.complete_to(base) if start is None else start)
+            if lower == base:
+                return known, base
+            base = lower  # scans above what the log is complete to are no part of it
         if survey.failure:
             raise InputError(f"The log is not enough for a scan of the tables: {survey.failure}. {_INSTEAD}")
-        return survey
+        return survey, ZERO
 
     def _require_topics(self, definition: FeedDefinition) -> None:
         """Raises ``FeedError``, and ``InputError`` for topics whose former feed is not gone yet."""
@@ -381,9 +410,11 @@ class Backfill:
         }
         return definition.engine is Engine.BACKFILL or len(removed) == self._partitions
 
-    def _require_complete(self, survey: OneFeed, complete: Timestamp, start: Timestamp | None) -> None:
-        """Raises ``InputError`` for a log that is not complete up to ``start``."""
-        if complete > ZERO and (start is None or start <= complete):
+    def _require_complete(
+        self, survey: OneFeed, complete: Timestamp, start: Timestamp | None, base: Timestamp
+    ) -> None:
+        """Raises ``InputError`` for a log that is not complete above ``base`` up to ``start``."""
+        if complete > base and (start is None or start <= complete):
             return
         if self._feed.current_state is not None:
             raise InputError(
@@ -391,7 +422,7 @@ class Backfill:
                 f"{start}: retention has removed since what that run has read. Drop feed {self._feed_id}, "
                 "and create it anew on other topics."
             )
-        if complete > ZERO:
+        if complete > ZERO and start is not None:
             raise InputError(
                 f"The log is complete up to {complete} only, and the scan is at {start}. Run this again when "
                 "more has come."

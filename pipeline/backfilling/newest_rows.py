@@ -16,6 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
+from pipeline.backfilling.log_entries import readable
+from pipeline.backfilling.scanned_keys import is_of_newest
 from pipeline.faults import fault_to_bytes, read_fault
 from pipeline.python_worker import settle_process
 from pipeline.registry_ids import schema_ids
@@ -23,17 +25,22 @@ from pipeline.row_producer import RowProducer
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget
 from tidegate.changefeed.sink import parse_sink_uri
 from tidegate.client.connection import KafkaConnection
-from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry, TidegateError
-from tidegate.hlc import Timestamp
+from tidegate.errors import DescriptorConflict, EncodingError, FeedError, TidegateError
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.committed import scanned_version
 from tidegate.processor.emitter import Destination, Emission, Emitter
 from tidegate.processor.framing import frame, schemas_of
-from tidegate.processor.range_entries import RangeEntry
 from tidegate.processor.rows import PartitionRows
-from tidegate.raftlog.decode import decode_entry
-from tidegate.raftlog.encode import partition_of
-from tidegate.raftlog.entry import Command, DescriptorUpdate, Entry, KeyValue, RangeId, Trigger
+from tidegate.raftlog.entry import (
+    Command,
+    DescriptorUpdate,
+    Entry,
+    KeyValue,
+    RangeId,
+    ScanChunk,
+    Trigger,
+)
 from tidegate.raftlog.versions import deletions_shown, versions_shown
 from tidegate.rangefeed.version import Version
 from tidegate.rows import table_id_of
@@ -62,7 +69,8 @@ _ANSWER_SCHEMA: Final = pa.schema([("rows", pa.int64()), ("fault", pa.binary())]
 class ScanAt:
     """A feed's initial scan at ``start``; it travels to the tasks, secrets of ``connection`` included.
 
-    ``descriptors`` are all that the log has, a log of so many ``partitions``.
+    ``descriptors`` are all that the log has, a log of so many ``partitions``. It is complete above ``base``,
+    up to the start; what was at the base is known by scans in it (`pipeline.backfilling.scanned_keys`).
     """
 
     connection: KafkaConnection
@@ -71,6 +79,7 @@ class ScanAt:
     start: Timestamp
     descriptors: tuple[DescriptorUpdate, ...]
     partitions: int
+    base: Timestamp = ZERO
 
     @property
     def table_ids(self) -> frozenset[int]:
@@ -110,14 +119,14 @@ def find_versions(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     wanted, start, watched = scan.table_ids, scan.start, scan.spans
     for batch in batches:
         found: list[_Found] = []
-        for offset, entry in _entries(scan.partitions, batch):
-            range_id = entry.range_id
+        for offset, entry in readable(scan.partitions, batch):
+            range_id, above = entry.range_id, _known_above(entry, scan)
             for key, timestamp, value, _, _ in versions_shown(entry):
-                if timestamp <= start and _table_of(key) in wanted:
+                if above < timestamp <= start and _table_of(key) in wanted:
                     found.append((key, timestamp.wall, timestamp.logical, value, range_id, None))
             for deletion in deletions_shown(entry):
                 span = Span(deletion.start, deletion.end)
-                if deletion.timestamp <= start and any(watched_parts(span, watched)):
+                if scan.base < deletion.timestamp <= start and any(watched_parts(span, watched)):
                     found.append((b"", 0, 0, b"", range_id, _hidden(range_id, offset)))
             if _mutates(entry, watched):
                 found.append((b"", 0, 0, b"", range_id, _hidden(range_id, offset)))
@@ -192,18 +201,6 @@ def rows_by(descriptors: Iterable[DescriptorUpdate]) -> PartitionRows:
     return rows
 
 
-def _entries(partitions: int, batch: pa.RecordBatch) -> Iterator[tuple[int, RangeEntry]]:
-    """Offset and entry of the records that can be read and are in their place."""
-    columns = (batch.column(name).to_pylist() for name in ("partition", "offset", "key", "value"))
-    for partition, offset, key, value in zip(*columns, strict=True):
-        try:
-            entry = decode_entry(key, value)
-        except MalformedEntry:
-            continue
-        if not isinstance(entry, DescriptorUpdate) and partition_of(entry.range_id, partitions) == partition:
-            yield offset, entry
-
-
 def _newest(batch: pa.RecordBatch) -> list[Version]:
     versions = []
     names = ("key", "wall", "logical", "value", "range_id", "fault")
@@ -216,6 +213,17 @@ def _newest(batch: pa.RecordBatch) -> list[Version]:
             at = Timestamp(wall, logical)
             versions.append(scanned_version(RangeId(range_id), KeyValue(key, at, value)))
     return versions
+
+
+def _known_above(entry: Entry, scan: ScanAt) -> Timestamp:
+    """Above which moment versions that the entry shows count.
+
+    What the log has from below its base may be replaced or deleted by what it has lost. A chunk of a scan
+    since the base knows better.
+    """
+    if isinstance(entry, ScanChunk) and is_of_newest(entry) and scan.base <= entry.upto <= scan.start:
+        return ZERO
+    return scan.base
 
 
 def _table_of(key: bytes) -> int | None:

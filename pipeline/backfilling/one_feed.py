@@ -114,13 +114,15 @@ class OneFeed:
             self.lacking.append(request)
 
 
-def watching(definition: FeedDefinition, tables: Sequence[KnownTable]) -> Activate:
-    """The feed as one that lacks whatever was written to the tables' keys since ever, and is given no row."""
-    options = replace(definition.options, cursor=ZERO, initial_scan=InitialScan.NO)
+def watching(definition: FeedDefinition, tables: Sequence[KnownTable], base: Timestamp = ZERO) -> Activate:
+    """The feed as one that lacks whatever was written to the tables' keys above ``base``, and is given no
+    row.
+    """
+    options = replace(definition.options, cursor=base, initial_scan=InitialScan.NO)
     targets = tuple(
         FeedTarget(known.table, _NO_TABLE, "", 1, (table_span(known.table_id),)) for known in tables
     )
-    return Activate(replace(definition, options=options), ZERO, targets)
+    return Activate(replace(definition, options=options), base, targets)
 
 
 def run_over(slices: Sequence[DataFrame], query: Query, activation: Activate) -> OneFeed:

@@ -18,6 +18,7 @@ from tests.contract.engine import Task
 from tests.contract.kafka_run import KafkaRun
 from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
 from tests.unit.client.topics import delete_before
+from tests.unit.pipeline.shortened_log import ShortenedLog
 from tidegate.changefeed.feed import Engine, FeedState
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.expectations import expected_versions
@@ -31,14 +32,15 @@ from tidegate.rows import Catalog
 pytestmark = [pytest.mark.broker, pytest.mark.together]
 
 _SEED = 11
+_SHORTENED_SEED = 2
 
 
 class Past:
     """A simulated store's log on the broker, and backfills of it."""
 
-    def __init__(self, session: SparkSession, bootstrap: str, directory: Path) -> None:
+    def __init__(self, session: SparkSession, bootstrap: str, directory: Path, log: SimulatedLog) -> None:
         print("seed", _SEED)
-        self.log = _simulated(_SEED)
+        self.log = log
         self.session = session
         self.run = KafkaRun(bootstrap, Task(self.log.partitions, (), {}), "", Engine.BACKFILL, timeout_s=60)
         self.run.create_topics()
@@ -75,10 +77,26 @@ class Past:
 
 @pytest.fixture(scope="module")
 def past(spark_session: SparkSession, broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Past:
-    return Past(spark_session, broker.bootstrap, tmp_path_factory.mktemp("backfill"))
+    return Past(spark_session, broker.bootstrap, tmp_path_factory.mktemp("backfill"), _simulated(_SEED))
 
 
 def test_a_scan_that_is_all_of_a_feed_shows_what_the_store_had_at_its_start(past: Past) -> None:
+    _scan_is_the_stores(past)
+
+
+def test_scans_of_others_are_the_base_where_retention_has_shortened_the_log(
+    spark_session: SparkSession, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    shortened = ShortenedLog(_SHORTENED_SEED)
+    whole = SimulatedLog(tuple(map(tuple, shortened.whole)), shortened.history, shortened.tables)
+    past = Past(spark_session, broker.bootstrap, tmp_path, whole)
+    for partition, records in enumerate(shortened.partitions):
+        delete_before(past.run.bootstrap, f"{past.options.topic_prefix}raftlog", partition, records[0].offset)
+    _scan_is_the_stores(past)
+    assert any("where scans in it begin" in said for said in past.said), past.said
+
+
+def _scan_is_the_stores(past: Past) -> None:
     feed = past.backfill("initial_scan='only'")
     assert feed.status is FeedState.SUCCEEDED
     assert feed.definition is not None

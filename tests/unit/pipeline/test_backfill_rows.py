@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -10,29 +9,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.backfilling.newest_rows import ScanAt, ScannedRows, find_versions, write_rows
-from pipeline.backfilling.one_feed import watching
+from pipeline.backfilling.newest_rows import find_versions, write_rows
 from pipeline.faults import read_fault
 from sim.workloads.random import RandomOptions, RandomTransactions
-from tests.feeds import WITH_MARKERS, activation
 from tests.logs import EVENTFUL_MIX, Record, SimulatedLog, eventful_store, simulate
-from tidegate.changefeed.control import KnownTable
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.options import FeedOptions, InitialScan
-from tidegate.client.connection import KafkaConnection
+from tests.unit.pipeline.scans_of_logs import SCAN, batch_of, complete_to, rows_of_scan, scan_of
+from tidegate.changefeed.options import FeedOptions
 from tidegate.client.expectations import expected_versions
 from tidegate.hlc import Timestamp
-from tidegate.processor.batch import OutputRecord
-from tidegate.processor.committed import scanned_version
-from tidegate.processor.reference import ReferenceEngine
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (
     Command,
     DeleteRange,
-    DescriptorUpdate,
     Generation,
-    KeyValue,
     RaftIndex,
     RangeId,
     Trigger,
@@ -41,20 +31,20 @@ from tidegate.raftlog.versions import versions_shown
 from tidegate.rows import Catalog
 from tidegate.spans import Span
 
-_SCAN = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
-_BATCH = 50
-
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("options", [_SCAN, replace(_SCAN, diff=True)], ids=["rows", "diff"])
+@pytest.mark.parametrize("options", [SCAN, replace(SCAN, diff=True)], ids=["rows", "diff"])
 def test_the_rows_are_those_of_the_newest_versions_at_the_start(seed: int, options: FeedOptions) -> None:
     print("seed", seed)
     log, rng = _log(seed), Random(f"{seed}:start")
-    complete = _complete_to(log, log.partitions)
+    complete = complete_to(log, log.partitions)
     times = [version.timestamp for version in log.history if version.timestamp <= complete]
     for start in (complete, rng.choice(times)):
-        scan = _scan(log, options, start)
-        shown = {(record.topic, record.key, record.value, record.timestamp_ms) for record in _rows(scan, log)}
+        scan = scan_of(log, options, start)
+        shown = {
+            (record.topic, record.key, record.value, record.timestamp_ms)
+            for record in rows_of_scan(scan, log)
+        }
         catalog = Catalog()
         for table in log.tables:
             catalog.add(table)
@@ -71,25 +61,25 @@ def test_the_rows_are_those_of_the_newest_versions_at_the_start(seed: int, optio
 def test_a_log_is_complete_up_to_its_last_commit_unless_its_beginning_is_missing(seed: int) -> None:
     print("seed", seed)
     log, rng = _log(seed), Random(f"{seed}:cut")
-    assert _complete_to(log, log.partitions) >= max(v.timestamp for v in log.history).floor()
+    assert complete_to(log, log.partitions) >= max(v.timestamp for v in log.history).floor()
     cut = rng.randrange(len(log.partitions))
     first = rng.randint(len(log.partitions[cut]) // 3, len(log.partitions[cut]) - 1)
     shorter = [records[first:] if number == cut else records for number, records in enumerate(log.partitions)]
     lost = _shown(log, [log.partitions[cut][:first]]) - _shown(log, shorter)
     if lost:
-        assert _complete_to(log, shorter) < min(timestamp for _, timestamp in lost)
+        assert complete_to(log, shorter) < min(timestamp for _, timestamp in lost)
 
 
 def test_a_span_that_was_deleted_or_changed_is_told() -> None:
     log = _log(1)
-    complete = _complete_to(log, log.partitions)
-    scan = _scan(log, _SCAN, complete)
+    complete = complete_to(log, log.partitions)
+    scan = scan_of(log, SCAN, complete)
     (span,) = scan.targets[0].spans
     for at, told in ((complete, True), (Timestamp(complete.wall + 1), False)):
         deletion = DeleteRange(span.start, span.end, at)
         entry = Command(RangeId(7), Generation(1), RaftIndex(1), (deletion,), None)
         record = Record(7, encode_key(entry.range_id), encode_entry(entry), 0)
-        found = pa.Table.from_batches(find_versions(scan, [_batch(7 % len(log.partitions), [record])]))
+        found = pa.Table.from_batches(find_versions(scan, [batch_of(7 % len(log.partitions), [record])]))
         faults = [each for each in found["fault"].to_pylist() if each]
         assert bool(faults) is told
     for mutated, told in (((span,), True), ((), True), ((Span(b"\x01", b"\x02"),), False)):
@@ -97,7 +87,7 @@ def test_a_span_that_was_deleted_or_changed_is_told() -> None:
             RangeId(7), Generation(1), RaftIndex(1), (), None, Trigger.HISTORY_MUTATION, b"", mutated
         )
         record = Record(7, encode_key(entry.range_id), encode_entry(entry), 0)
-        (batch,) = find_versions(scan, [_batch(7 % len(log.partitions), [record])])
+        (batch,) = find_versions(scan, [batch_of(7 % len(log.partitions), [record])])
         assert bool(batch.num_rows) is told
     batch = pa.record_batch([[b""], [0], [0], [b""], [7], ["hidden"]], schema=found.schema)
     (answer,) = write_rows(scan, iter([batch]))
@@ -110,62 +100,7 @@ def _log(seed: int) -> SimulatedLog:
     return simulate(workload, store, seed=seed, transactions=60)
 
 
-def _complete_to(log: SimulatedLog, partitions: Any) -> Timestamp:
-    """How far a survey of these partitions comes."""
-    feed = activation(log.tables, replace(_SCAN, resolved_interval_ns=None))
-    tables = [KnownTable(target.table, target.table_id) for target in feed.targets]
-    engine = ReferenceEngine(len(partitions), [watching(feed.definition, tables)])
-    for number, records in enumerate(partitions):
-        for first in range(0, len(records), _BATCH):
-            engine.step(number, records[first : first + _BATCH])
-    assert not engine.output, "a survey writes nothing"
-    return engine.high_water(FeedId("feed"))
-
-
-def _scan(log: SimulatedLog, options: FeedOptions, start: Timestamp) -> ScanAt:
-    feed = activation(log.tables, options, start=start)
-    descriptors = {
-        entry
-        for records in log.partitions
-        for record in records
-        if isinstance(entry := decode_entry(record.key, record.value), DescriptorUpdate)
-    }
-    return ScanAt(
-        KafkaConnection(), feed.definition, feed.targets, start, tuple(descriptors), len(log.partitions)
-    )
-
-
-def _rows(scan: ScanAt, log: SimulatedLog) -> list[OutputRecord]:
-    """What the tasks do, and Spark between them."""
-    newest: dict[bytes, tuple[int, int, bytes]] = {}
-    for key, *version in _found(scan, log.partitions):
-        newest[key] = max(newest.get(key, (0, 0, b"")), tuple(version))
-    versions = [
-        scanned_version(RangeId(0), KeyValue(key, Timestamp(wall, logical), value))
-        for key, (wall, logical, value) in newest.items()
-        if value
-    ]
-    return ScannedRows(scan).of(versions)
-
-
-def _found(scan: ScanAt, partitions: Any) -> Iterator[Any]:
-    for number, records in enumerate(partitions):
-        for found in find_versions(scan, [_batch(number, records)]):
-            names = ("key", "wall", "logical", "value")
-            yield from zip(*(found[name].to_pylist() for name in names), strict=True)
-
-
 def _shown(log: SimulatedLog, partitions: Any) -> set[tuple[bytes, Timestamp]]:
     """The versions of the tables that the records show."""
     entries = [decode_entry(record.key, record.value) for records in partitions for record in records]
     return {(each.key, each.timestamp) for entry in entries for each in versions_shown(entry)}
-
-
-def _batch(number: int, records: Any) -> pa.RecordBatch:
-    columns = {
-        "partition": pa.array([number] * len(records), pa.int32()),
-        "offset": pa.array([record.offset for record in records], pa.int64()),
-        "key": pa.array([record.key for record in records], pa.binary()),
-        "value": pa.array([record.value for record in records], pa.binary()),
-    }
-    return pa.record_batch(columns)

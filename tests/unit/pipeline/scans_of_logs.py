@@ -1,0 +1,92 @@
+"""Scans of logs without Spark: what a survey finds, and the rows that tasks make of versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from pipeline.backfilling.newest_rows import ScanAt, ScannedRows, find_versions
+from pipeline.backfilling.one_feed import watching
+from tests.feeds import WITH_MARKERS, activation
+from tests.logs import Record
+from tidegate.changefeed.control import KnownTable
+from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.options import FeedOptions, InitialScan
+from tidegate.client.connection import KafkaConnection
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.batch import OutputRecord
+from tidegate.processor.committed import scanned_version
+from tidegate.processor.reference import ReferenceEngine
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.entry import DescriptorUpdate, KeyValue, RangeId
+from tidegate.rows import TableDescriptor
+
+SCAN: Final = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
+_BATCH: Final = 50
+
+
+class AnyLog(Protocol):
+    """A log by partition, and its tables."""
+
+    @property
+    def partitions(self) -> Sequence[Sequence[Record]]: ...
+    @property
+    def tables(self) -> Sequence[TableDescriptor]: ...
+
+
+def complete_to(log: AnyLog, partitions: Any, base: Timestamp = ZERO) -> Timestamp:
+    """How far a survey of these partitions comes that begins at ``base``."""
+    feed = activation(log.tables, replace(SCAN, resolved_interval_ns=None))
+    tables = [KnownTable(target.table, target.table_id) for target in feed.targets]
+    engine = ReferenceEngine(len(partitions), [watching(feed.definition, tables, base)])
+    for number, records in enumerate(partitions):
+        for first in range(0, len(records), _BATCH):
+            engine.step(number, records[first : first + _BATCH])
+    assert not engine.output, "a survey writes nothing"
+    return engine.high_water(FeedId("feed"))
+
+
+def scan_of(log: AnyLog, options: FeedOptions, start: Timestamp) -> ScanAt:
+    feed = activation(log.tables, options, start=start)
+    descriptors = {
+        entry
+        for records in log.partitions
+        for record in records
+        if isinstance(entry := decode_entry(record.key, record.value), DescriptorUpdate)
+    }
+    return ScanAt(
+        KafkaConnection(), feed.definition, feed.targets, start, tuple(descriptors), len(log.partitions)
+    )
+
+
+def rows_of_scan(scan: ScanAt, log: AnyLog) -> list[OutputRecord]:
+    """What the tasks do, and Spark between them."""
+    newest: dict[bytes, tuple[int, int, bytes]] = {}
+    for key, *version in _found(scan, log.partitions):
+        newest[key] = max(newest.get(key, (0, 0, b"")), tuple(version))
+    versions = [
+        scanned_version(RangeId(0), KeyValue(key, Timestamp(wall, logical), value))
+        for key, (wall, logical, value) in newest.items()
+        if value
+    ]
+    return ScannedRows(scan).of(versions)
+
+
+def _found(scan: ScanAt, partitions: Any) -> Iterator[Any]:
+    for number, records in enumerate(partitions):
+        for found in find_versions(scan, [batch_of(number, records)]):
+            names = ("key", "wall", "logical", "value")
+            yield from zip(*(found[name].to_pylist() for name in names), strict=True)
+
+
+def batch_of(number: int, records: Any) -> pa.RecordBatch:
+    columns = {
+        "partition": pa.array([number] * len(records), pa.int32()),
+        "offset": pa.array([record.offset for record in records], pa.int64()),
+        "key": pa.array([record.key for record in records], pa.binary()),
+        "value": pa.array([record.value for record in records], pa.binary()),
+    }
+    return pa.record_batch(columns)

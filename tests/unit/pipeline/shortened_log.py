@@ -1,0 +1,78 @@
+"""Logs that have lost their beginning, and hold what others had scanned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Final
+
+from pipeline.backfilling.newest_rows import ScanAt
+from pipeline.backfilling.scanned_keys import ScannedKeys, find_chunks
+from sim.workloads.random import RandomOptions, RandomTransactions
+from tests.driven_sim import DrivenSim
+from tests.logs import EVENTFUL_MIX, Record, eventful_store
+from tests.unit.pipeline.scans_of_logs import SCAN, batch_of, complete_to, scan_of
+from tidegate.hlc import Timestamp
+from tidegate.raftlog.request import Scan
+from tidegate.rows.table_key import table_span
+from tidegate.spans import Span
+
+PARTITIONS: Final = 3
+
+
+class ShortenedLog:
+    """A log whose store was asked for scans on the way, and whose partitions begin near those.
+
+    ``whole`` is what it was.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = Random(f"{seed}:scans")
+        workload = RandomTransactions(RandomOptions(tables=2, ranges=3, keys=12, outcomes=EVENTFUL_MIX), seed)
+        store = replace(eventful_store(PARTITIONS), split_every_ms=400, merge_every_ms=500)
+        self.sim = DrivenSim(workload, store, seed=seed)
+        self.sim.run(rng.randint(100, 200))
+        begins = [self._scan_all()]
+        self.sim.run(rng.randint(20, 60))
+        if rng.random() < 0.5:
+            begins.append(self._scan_all())
+            self.sim.run(rng.randint(5, 30))
+        self.sim.finish()
+        self.whole = self.sim.records()
+        self.partitions = [self._shortened(log, begins) for log in self.whole]
+        self.tables = self.sim.tables
+        self.history = self.sim.history
+        self.keys = [table_span(table.id) for table in self.tables]
+
+    def _shortened(self, log: list[Record], begins: list[int]) -> list[Record]:
+        """The partition from a while before one of the scans on, or from soon after it."""
+        first_ms = self.rng.choice(begins) // 10**6 + self.rng.choice((-1_200, -800, -400, 50))
+        return [record for record in log if record.timestamp >= first_ms]
+
+    def _scan_all(self) -> int:
+        """Ask for the newest versions of all keys, range by range; seldom not of one of them."""
+        began = self.sim.now_ns
+        for number, range_ in enumerate(self.sim.ranges):
+            if self.rng.random() < 0.97:
+                self.sim.scan(
+                    Scan(range_.id, number, range_.span, None, Timestamp(self.sim.now_ns), False, False)
+                )
+            self.sim.advance(self.rng.choice((0, 5, 40)))
+        return began
+
+    @property
+    def scanned(self) -> list[ScannedKeys]:
+        """What the log tells of keys that were scanned."""
+        return [
+            ScannedKeys(Span(row["start"], row["end"]), Timestamp(row["wall"], row["logical"]))
+            for number, records in enumerate(self.partitions)
+            for batch in find_chunks(PARTITIONS, self.keys, [batch_of(number, records)])
+            for row in batch.to_pylist()
+        ]
+
+    def complete_above(self, base: Timestamp) -> Timestamp:
+        """How far a survey comes that begins at ``base``."""
+        return complete_to(self, self.partitions, base)
+
+    def scan(self, start: Timestamp, base: Timestamp) -> ScanAt:
+        return replace(scan_of(self, SCAN, start), base=base)

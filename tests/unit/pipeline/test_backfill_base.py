@@ -1,0 +1,145 @@
+"""Logs that have lost their beginning, and hold what others had scanned: scans of these are the store's."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.backfilling.newest_rows import ScanAt, find_versions
+from pipeline.backfilling.scanned_keys import ScannedKeys, base_of, find_chunks
+from tests.feeds import activation
+from tests.hand_log import at
+from tests.logs import Record
+from tests.unit.pipeline.scans_of_logs import SCAN, batch_of, rows_of_scan
+from tests.unit.pipeline.shortened_log import PARTITIONS, ShortenedLog
+from tests.unit.processor.logs import PLAIN
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.expectations import expected_versions
+from tidegate.hlc import MAX, ZERO, Timestamp
+from tidegate.raftlog.encode import encode_entry, encode_key
+from tidegate.raftlog.entry import (
+    Command,
+    Entry,
+    Generation,
+    KeyValue,
+    RaftIndex,
+    RangeId,
+    ScanChunk,
+    WriteValue,
+)
+from tidegate.rows import Catalog
+from tidegate.rows.table_key import table_span
+from tidegate.spans import Span
+
+
+def _shown(log: ShortenedLog, scan: ScanAt) -> set[tuple[str, bytes, bytes | None, int]]:
+    return {(row.topic, row.key, row.value, row.timestamp_ms) for row in rows_of_scan(scan, log)}
+
+
+def _owed(log: ShortenedLog, scan: ScanAt) -> set[tuple[str, bytes, bytes | None, int]]:
+    catalog = Catalog()
+    for table in log.tables:
+        catalog.add(table)
+    topics = {target.table_id: target.topic for target in scan.targets}
+    return {
+        (each.topic, each.key, each.value, each.timestamp.wall_ms)
+        for each in expected_versions(log.history, catalog, SCAN, topics, start=scan.start)
+        if each.scanned_at is not None
+    }
+
+
+def _looked_at(seed: int) -> int:
+    """How many scans of the log of a seed were held to the store's history."""
+    log = ShortenedLog(seed)
+    highest = base_of(log.scanned, log.keys, MAX)
+    complete = log.complete_above(highest) if highest > ZERO else ZERO
+    times = [each.timestamp for each in log.history if each.timestamp <= complete]
+    looked = 0
+    for start in (complete, *log.rng.sample(times, min(4, len(times)))):
+        base = base_of(log.scanned, log.keys, start)
+        if ZERO < base < log.complete_above(base):
+            scan = log.scan(start, base)
+            assert _shown(log, scan) == _owed(log, scan), f"seed {seed}, {start} from {base}"
+            looked += 1
+    return looked
+
+
+@pytest.mark.parametrize("first", [0, 10])
+def test_a_scan_of_a_log_with_a_base_is_the_stores(first: int) -> None:
+    looked = sum(map(_looked_at, range(first, first + 10)))
+    assert looked > 10, "hardly any of these logs held enough"
+
+
+def test_keys_of_which_some_were_in_no_scan_have_no_base() -> None:
+    left, right = Span(b"a", b"m"), Span(b"m", b"z")
+    scanned = [ScannedKeys(left, Timestamp(5)), ScannedKeys(left, Timestamp(7))]
+    assert base_of(scanned, [left, right], MAX) == ZERO
+    whole = [*scanned, ScannedKeys(Span(b"f", b"z"), Timestamp(6))]
+    assert base_of(whole, [left, right], MAX) == Timestamp(6)
+    assert base_of(whole, [left, right], Timestamp(6)) == Timestamp(5)
+    assert base_of(whole, [left, right], Timestamp(5)) == ZERO
+
+
+class HandScan:
+    """A scan at second 12 of a log whose base is second 10, and what entries show for it."""
+
+    def __init__(self) -> None:
+        feed = activation([PLAIN.descriptor], SCAN, start=at(12))
+        self._scan = ScanAt(KafkaConnection(), feed.definition, feed.targets, at(12), (), PARTITIONS, at(10))
+
+    def shows(self, *entries: Entry) -> list[Timestamp]:
+        """The versions that count."""
+        records = [
+            Record(number, encode_key(RangeId(3)), encode_entry(entry), 0)
+            for number, entry in enumerate(entries)
+        ]
+        (found,) = find_versions(self._scan, [batch_of(0, records)])
+        return [Timestamp(row["wall"], row["logical"]) for row in found.to_pylist()]
+
+
+def _committed(seconds: float) -> Entry:
+    key, value = PLAIN.pair(1, "one")
+    return Command(RangeId(3), Generation(1), RaftIndex(1), (WriteValue(key, at(seconds), value),), None)
+
+
+def _chunk(upto: float, *seconds: float, after: float | None = None, all_versions: bool = False) -> Entry:
+    key, value = PLAIN.pair(1, "one")
+    rows = tuple(KeyValue(key, at(each), value) for each in seconds)
+    since = None if after is None else at(after)
+    where = RangeId(3), Generation(1), RaftIndex(1)
+    return ScanChunk(*where, 1, PLAIN.span, since, at(upto), all_versions, rows, True)
+
+
+def test_what_was_before_the_base_is_what_scans_since_then_say() -> None:
+    assert HandScan().shows(_chunk(10, 5)) == [at(5)]
+    assert HandScan().shows(_chunk(12, 5), _committed(11)) == [at(5), at(11)]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        _committed(5),
+        _committed(10),
+        _chunk(9, 5),
+        _chunk(11, 5, after=4),
+        _chunk(11, 5, all_versions=True),
+    ],
+    ids=[
+        "a commit",
+        "one at the base",
+        "an older scan",
+        "a part of the past",
+        "all versions",
+    ],
+)
+def test_what_may_have_been_deleted_in_what_is_lost_does_not_count(entry: Entry) -> None:
+    assert HandScan().shows(entry) == []
+
+
+def test_of_scans_that_show_less_than_the_newest_of_all_keys_nothing_is_known() -> None:
+    def keys(entry: Entry) -> int:
+        record = Record(0, encode_key(RangeId(3)), encode_entry(entry), 0)
+        (found,) = find_chunks(PARTITIONS, [table_span(PLAIN.descriptor.id)], [batch_of(0, [record])])
+        return len(found.to_pylist())
+
+    counts = [keys(entry) for entry in (_chunk(9), _chunk(9, after=4), _chunk(9, all_versions=True))]
+    assert counts == [1, 0, 0]
