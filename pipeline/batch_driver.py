@@ -92,7 +92,7 @@ class BatchDriver:
         #: What ended the query, if it was a batch.
         self.failure: Exception | None = None
         self._unheard = True  # no partition has said how all of its ranges are
-        self._paused = frozenset[FeedId]()  # as partitions know it
+        self._paused = frozenset[FeedId]()  # as some partition knows it
         self._exchanges: list[bytes] = []
         self._running = Lock()
         self._ending = Event()
@@ -277,7 +277,10 @@ class BatchDriver:
         if any(each.everything for each in round_.instructions.values()):
             self._unheard = False
         self._feeds.take(answers)
-        self._paused = round_.paused | self._feeds.paused()
+        if round_.records or len(round_.instructions) < self._query.partitions:
+            self._paused |= round_.paused | self._feeds.paused()
+        else:
+            self._paused = round_.paused | self._feeds.paused()
         heads = {answer.partition: answer.body.decode() for answer in answers if answer.kind == "head"}
         controls = [each.offset for told in round_.instructions.values() for each in told.controls]
         exchanges = {

@@ -84,11 +84,11 @@ class FeedMarkers:
         writer = self._producers.markers
         marks = self._marks and writer.get_ready()
         due = self._frontier.due_marker() if marks else None
-        markers = [marker for marker in (self._owed, due) if marker is not None] if marks else []
-        progress = self._persist(again=bool(markers) and not writer.is_proved)
-        if markers:
+        marker = (due or self._owed) if marks else None  # what is due says all that the other would
+        progress = self._persist(again=marker is not None and not writer.is_proved)
+        if marker is not None:
             writer.prove()
-            writer.write([self._marking(marker) for marker in markers], partial(self._marked, due))
+            writer.write(self._marking(marker), partial(self._marked, due))
         return progress
 
     def close(self) -> None:

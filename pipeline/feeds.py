@@ -132,12 +132,12 @@ class QueryFeeds:
         self._preparation.close()
 
     def _advance_if_it_can(self, feed_id: FeedId) -> Announce | None:
-        """A feed whose sink or registry is away begins later; unless partitions are held for its start."""
+        """A feed whose sink is away is registered, or taken over, later: no partition waits for it yet."""
         try:
             return self._advance(feed_id)
         except RetryError as away:
             feed = self._jobs.view[feed_id]
-            if feed.definition is None or isinstance(self._step(feed, feed.definition), Prepare):
+            if feed.definition is None or not _may_wait(self._step(feed, feed.definition)):
                 raise
             again_s = self._postponed.begin(feed_id)
             _log.warning("feed %s begins later: %s It is tried again in %g s.", feed_id, away, again_s)
@@ -226,6 +226,15 @@ class QueryFeeds:
         range_id = decode_key(key)
         assert range_id is not None
         return Record(self._topics.requests, partition_of(range_id, self._query.partitions), key, value)
+
+
+def _may_wait(step: Step) -> bool:
+    """Whether nobody is held for what the step is about. Partitions are from their registration on."""
+    match step:
+        case TakeOver() | Announce(message=Register()):
+            return True
+        case _:
+            return False
 
 
 def _ends(query: Query) -> dict[int, int]:

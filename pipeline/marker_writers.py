@@ -36,10 +36,10 @@ class MarkerWriter(Protocol):
     def prove(self) -> None:
         """Progress was persisted just now."""
 
-    def write(self, markings: Sequence[Marking], done: Callable[[], None]) -> None:
-        """A transaction for each; ``done`` is called when all are committed, maybe by a later `get_ready`.
+    def write(self, marking: Marking, done: Callable[[], None]) -> None:
+        """Write a marker; ``done`` is called when it is committed, maybe by a later `get_ready`.
 
-        What fails is not called done, and has to be written again.
+        What fails is not called done, though it may be committed; a marker that is as high has to be written.
         """
 
     def close(self) -> None:
@@ -61,10 +61,9 @@ class OwnMarkers:
     def prove(self) -> None:
         """One producer writes both: who is fenced writes neither."""
 
-    def write(self, markings: Sequence[Marking], done: Callable[[], None]) -> None:
-        """See ``MarkerWriter``. Raises ``DeliveryError`` when fenced, and what a marking raises."""
-        for marking in markings:
-            self._producer.commit(marking())
+    def write(self, marking: Marking, done: Callable[[], None]) -> None:
+        """See ``MarkerWriter``. Raises ``DeliveryError`` when fenced, and what the marking raises."""
+        self._producer.commit(marking())
         done()
 
     def close(self) -> None:
@@ -82,7 +81,7 @@ class OtherMarkers:
         self._new_producer = new_producer
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"markers of {name}")
         self._producer: TransactionalProducer | None = None
-        self._work: Future[None] | None = None
+        self._work: Future[object] | None = None
         self._done: Callable[[], None] | None = None
         self._patient = True
         self._open_at = 0.0
@@ -102,17 +101,12 @@ class OtherMarkers:
         """See ``MarkerWriter``."""
         self.is_proved = True
 
-    def write(self, markings: Sequence[Marking], done: Callable[[], None]) -> None:
+    def write(self, marking: Marking, done: Callable[[], None]) -> None:
         """See ``MarkerWriter``; only when it is ready."""
         assert self._producer is not None
         commit = self._producer.commit
-
-        def work() -> None:
-            for marking in markings:
-                commit(marking())
-
         self._done = done
-        self._begin(work)
+        self._begin(lambda: commit(marking()))
         self._has_finished()
 
     def close(self) -> None:
@@ -123,7 +117,7 @@ class OtherMarkers:
             self._thread.submit(producer.close)
         self._thread.shutdown(wait=False)
 
-    def _begin(self, work: Callable[[], None]) -> None:
+    def _begin(self, work: Callable[[], object]) -> None:
         self._work = self._thread.submit(work)
         if self._patient:
             with suppress(TimeoutError, TidegateError, GivenUpError):

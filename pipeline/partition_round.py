@@ -4,11 +4,12 @@
     T2  take up messages about feeds, and other partitions' claims and hand-offs
     T3  step the records, one Arrow batch after the other, and whatever ranges were behind with
     T4  produce the rows, and wait until every one of them is acknowledged, or its feed left behind (S1)
-    T5  store what the state has changed by, under the name of the round
+    T5  store what the state has changed by, under a name of the round and this attempt
     T6  answer: checkpoints, claims and hand-offs, acknowledgements, requests, incidents
 
 A task that is run again, or twice at the same time, begins with the same state, is told the same, and reads
-the same records: it produces exact copies, stores the same rows, and gives the same answer.
+the same records: it produces exact copies. It may leave other feeds behind, so each attempt stores a file of
+its own, which its answer names.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -62,6 +64,8 @@ TASK_COLUMNS: Final = ("partition", "offset", "timestamp_ms", "key", "value")
 _RECORDS_AGAIN: Final = 10_000
 _FEW_CHANGES: Final = 1_000
 _STATUS_S: Final = 5.0
+#: A round that may have to leave feeds behind waits for the acknowledgements of so many steps at a time.
+_KEPT_STEPS: Final = 100
 
 _log = logging.getLogger("tidegate.spark")
 
@@ -141,9 +145,9 @@ class PartitionTask:
         self._answers: list[Answer] = []
         #: What the answers will be made of: a feed that is left behind changes all of it.
         self._kept: list[StepResult] = []
+        self._left: set[FeedId] = set()  # by this round
         self._sinks = RowSinks(query.connection, query.sink_stall_s)
         self._everything = False
-        self._serial = 0
         self._rows = self._records = 0
         self.clock.lap("load")
 
@@ -170,7 +174,7 @@ class PartitionTask:
             self._take(self._processor.exchange(came))
         self._go_on()
         self._everything = instructions.everything
-        self._answer_steps(last=False)
+        self._settle()
 
     def step(self, records: list[LogRecord]) -> None:
         """Step T3, and what T4 begins with. What retention removed unread is a hole, as in the worker."""
@@ -181,14 +185,11 @@ class PartitionTask:
         else:
             self._step_over_gaps(records)
         self._go_on()
-        self._answer_steps(last=False)
+        self._settle()
 
     def finish(self) -> list[Answer]:
         """Steps T4 to T6. Raises ``DeliveryError``; then nothing of the round is stored."""
-        for feed_id in self._sinks.acknowledge():
-            self._leave_behind(feed_id)
-        self.clock.lap("wait")
-        self._answer_steps(last=True)
+        self._acknowledge()
         if self._everything:
             self._answer("checkpoint", encode_checkpoint(self._processor.full_checkpoint()))
         name = self._store()
@@ -196,6 +197,13 @@ class PartitionTask:
         self.clock.lap("store")
         self._answer("figures", json.dumps(self._figures()).encode())
         return self._answers
+
+    def _acknowledge(self) -> None:
+        """The end of step T4, for what was stepped so far."""
+        for feed_id in self._sinks.acknowledge():
+            self._leave_behind(feed_id)
+        self.clock.lap("wait")
+        self._answer_steps()
 
     def _figures(self) -> dict[str, object]:
         figures: dict[str, object] = {
@@ -256,11 +264,11 @@ class PartitionTask:
             self._frame(feed_id, result)
         for table, key, value in result.changes:
             self._changes[table, key] = value
-        outputs, result.outputs, result.changes = result.outputs, {}, []  # it is kept for a while
+        outputs, result.outputs, result.changes = result.outputs, {}, []
         self._kept.append(result)
         self.clock.lap("step")
         for feed_id, rows in outputs.items():
-            if rows:
+            if rows and feed_id not in self._left:
                 self._send(feed_id, rows)
         self.clock.lap("produce")
 
@@ -271,14 +279,15 @@ class PartitionTask:
         self._rows += len(rows)
 
     def _leave_behind(self, feed_id: FeedId) -> None:
-        """Step S1."""
+        """Step S1. A feed that has failed since is named by checkpoints from before that."""
+        self._left.add(feed_id)
         if self._processor.is_active(feed_id):
-            self._pause(feed_id)
             self._answer("stalled", feed_id.encode())
+        self._pause(feed_id)
 
     def _look_at_pauses(self) -> None:
         """Steps S2 and S4."""
-        detached, paused = self._processor.detached, self._round.paused
+        detached, paused = self._processor.detached, self._round.paused | self._left
         for feed_id in sorted(detached - paused):
             self._take(self._processor.resume(feed_id))
         for feed_id in sorted(paused - detached):
@@ -290,12 +299,19 @@ class PartitionTask:
         self._take(self._processor.detach(feed_id, self._kept))
         self._take(self._processor.stall(feed_id))
 
-    def _answer_steps(self, *, last: bool) -> None:
-        """What the steps have to say; before the ``last`` only if nothing can change it any more."""
-        if self._sinks.may_stall and not last:
-            return
+    def _settle(self) -> None:
+        """Let go of what the steps so far have to say, where it cannot change any more; else see that it does
+        not come to be too much.
+        """
+        if not self._sinks.may_stall:
+            self._answer_steps()
+        elif len(self._kept) > _KEPT_STEPS:
+            self._acknowledge()
+
+    def _answer_steps(self) -> None:
+        """What the steps have to say. All rows of theirs that may be given up are acknowledged."""
         for result in self._kept:
-            self._serial = result.serial
+            self._processor.committed(result.serial)
             if result.checkpoint is not None and not self._query.whole_checkpoints_only:
                 self._answer("checkpoint", encode_checkpoint(result.checkpoint))
             for message in result.exchanges:
@@ -320,7 +336,8 @@ class PartitionTask:
             result.outputs.setdefault(feed_id, []).extend(frame(rows, ids))
 
     def _store(self) -> str:
-        state, name = self._held.state, self._round.id.name
+        state = self._held.state
+        name = f"{self._round.id.name}-{uuid.uuid4().hex[:8]}"  # another attempt may have stalled elsewhere
         apply_changes(state.rows, self._changes)
         changed = state.changed + len(self._changes)
         if not state.base or changed > max(_FEW_CHANGES, len(state.rows)):
@@ -330,7 +347,6 @@ class PartitionTask:
             self._files.write(name, self._held.head, self._changes)
             self._held.state = state._replace(changed=changed)
         self._held.head = name
-        self._processor.committed(self._serial)
         _held[self._query.id, self._partition] = self._held
         return name
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from tidegate.changefeed.feed import FeedId
 
 #: The first pause of a feed, and the longest: each time that its sink is tried in vain a batch waits for it.
-_FIRST_S: Final = 15.0
+FIRST_PAUSE_S: Final = 15.0
 _LONGEST_S: Final = 300.0
 
 
@@ -33,7 +33,7 @@ class Pauses:
         if last is not None and now < last.until:
             return None
         flaps = last is not None and now < last.until + 2 * last.length_s
-        length_s = min(2 * last.length_s, _LONGEST_S) if last is not None and flaps else _FIRST_S
+        length_s = min(2 * last.length_s, _LONGEST_S) if last is not None and flaps else FIRST_PAUSE_S
         self._pauses[feed_id] = _Pause(length_s, now + length_s)
         return length_s
 

@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from pipeline.pauses import FIRST_PAUSE_S
 from pipeline.row_producer import RowProducer, SinkStalled
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.sink import parse_sink_uri
@@ -14,7 +15,8 @@ from tidegate.processor.batch import OutputRecord
 
 #: Producers that have nothing on its way, by brokers and patience. A Python worker runs one task at a time.
 _idle: dict[tuple[str, float | None], RowProducer] = {}
-#: When a cluster has last not followed: the next task here does not wait for it all over again.
+#: When a cluster has last not followed: the next task here does not wait for it all over again. By when its
+#: feeds are tried again it does.
 _stalled_at: dict[str, float] = {}
 
 
@@ -30,6 +32,7 @@ class RowSinks:
         self._stall_s = stall_s
         self._producers: dict[str, RowProducer] = {}
         self._fed: defaultdict[str, set[FeedId]] = defaultdict(set)
+        self._given_up: set[str] = set()
 
     @property
     def may_stall(self) -> bool:
@@ -61,24 +64,31 @@ class RowSinks:
             _stalled_at.pop(servers, None)
             _idle[servers, self._patience(servers)] = producer
         self._producers.clear()
+        self._fed.clear()
 
     def _producer(self, servers: str) -> RowProducer:
-        """Raises ``SinkStalled`` for a cluster that has stalled just now."""
+        """Raises ``SinkStalled`` for a cluster that has stalled in this task, or just now in another."""
         patience = self._patience(servers)
         producer = self._producers.get(servers)
         if producer is None:
-            at = _stalled_at.get(servers)
-            if patience is not None and at is not None and time.monotonic() - at < patience:
+            if servers in self._given_up or self._has_just_stalled(servers, patience):
                 raise SinkStalled
             config = self._home.to([servers]).config()
             producer = _idle.pop((servers, patience), None) or RowProducer(config, patience)
             self._producers[servers] = producer
         return producer
 
+    def _has_just_stalled(self, servers: str, patience: float | None) -> bool:
+        at = _stalled_at.get(servers)
+        return (
+            patience is not None and at is not None and time.monotonic() - at < min(patience, FIRST_PAUSE_S)
+        )
+
     def _patience(self, servers: str) -> float | None:
         return None if servers == self._home.bootstrap_servers else self._stall_s
 
     def _give_up(self, servers: str) -> Sequence[FeedId]:
+        self._given_up.add(servers)
         producer = self._producers.pop(servers, None)
         if producer is not None:
             producer.abandon()

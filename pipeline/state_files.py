@@ -69,10 +69,7 @@ class StateFiles:
         self._partition = partition
 
     def write(self, name: str, previous: str, changes: Changes) -> None:
-        """Store what a round changed since ``previous``; all rows where that is empty.
-
-        A file of the same name is replaced: it is of an earlier run of the same round, and has the same rows.
-        """
+        """Store what a round changed since ``previous``; all rows where that is empty."""
         table = pa.table(
             {
                 "table": pa.array([table.value for table, _ in changes]).cast(_SCHEMA.field("table").type),

@@ -227,6 +227,11 @@ class CatchUps:
         lagging = self._lagging.feeds.get(feed.id)
         return lagging is not None and lagging.feed is feed and self._detached.mode(feed.id) is None
 
+    def give_up(self, feed_id: FeedId) -> None:
+        """Pass over answers to the feed's scans: what it lacks is not what they were asked for."""
+        for range_id in [range_id for range_id, scan in self._scans.items() if scan.feed.id == feed_id]:
+            del self._scans[range_id]
+
     # ---- what an operator sees ----
 
     def status(self) -> tuple[FeedLag, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidegate.changefeed.feed import FeedId
@@ -15,7 +16,7 @@ from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed.gap import Gap, Gaps, clipped, joined, remainder
-from tidegate.rangefeed.handoff import Claim, Hole, Promise
+from tidegate.rangefeed.handoff import Claim, HandOff, Hole, Promise
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.rows.table_key import watched_parts
 from tidegate.spans import Span
@@ -46,10 +47,12 @@ def as_it_is(state: RangeState) -> Earlier:
     )
 
 
-class _Step(NamedTuple):
-    serial: int
-    noted: dict[RangeId, Earlier]
-    begun: set[FeedId]
+@dataclass(slots=True)
+class _Step:
+    serial: int = 0
+    noted: dict[RangeId, Earlier] = field(default_factory=dict)
+    begun: set[FeedId] = field(default_factory=set)
+    handed: list[tuple[RangeId, HandOff]] = field(default_factory=list)
 
 
 class Journal:
@@ -57,21 +60,25 @@ class Journal:
 
     def __init__(self) -> None:
         self._steps: deque[_Step] = deque()
-        self._noted: dict[RangeId, Earlier] = {}
-        self._begun: set[FeedId] = set()
+        self._now = _Step()
 
     def note(self, state: RangeState) -> None:
         """The range is about to be changed for the first time in this step."""
-        self._noted[state.range_id] = as_it_is(state)
+        self._now.noted[state.range_id] = as_it_is(state)
 
     def begin(self, feed_id: FeedId) -> None:
         """The feed is activated in this step."""
-        self._begun.add(feed_id)
+        self._now.begun.add(feed_id)
+
+    def inherit(self, range_id: RangeId, hand_offs: Iterable[HandOff]) -> None:
+        """The range has taken a snapshot in this step, and goes on from where these parents ended."""
+        self._now.handed += [(range_id, hand_off) for hand_off in hand_offs]
 
     def end_step(self, serial: int) -> None:
         """The step with this number is over."""
-        self._steps.append(_Step(serial, self._noted, self._begun))
-        self._noted, self._begun = {}, set()
+        self._now.serial = serial
+        self._steps.append(self._now)
+        self._now = _Step()
 
     def committed(self, serial: int) -> None:
         """The steps up to this one are durable, and their rows acknowledged."""
@@ -80,30 +87,46 @@ class Journal:
 
     def has_begun(self, feed_id: FeedId) -> bool:
         """Whether the feed was activated in a step that is not committed."""
-        return feed_id in self._begun or any(feed_id in step.begun for step in self._steps)
+        return any(feed_id in step.begun for step in self._uncommitted)
+
+    def handed(self) -> dict[RangeId, list[HandOff]]:
+        """By range the hand-offs that it has gone on from since the first step that is not committed, in
+        order.
+        """
+        handed: dict[RangeId, list[HandOff]] = {}
+        for step in self._uncommitted:
+            for range_id, hand_off in step.handed:
+                handed.setdefault(range_id, []).append(hand_off)
+        return handed
 
     def earlier(self, states: Iterable[RangeState]) -> dict[RangeId, Earlier]:
         """The ranges as they were before the first step that is not committed; those since then are new."""
         noted: dict[RangeId, Earlier] = {}
-        for step in (*(step.noted for step in self._steps), self._noted):
-            for range_id, then in step.items():
+        for step in self._uncommitted:
+            for range_id, then in step.noted.items():
                 noted.setdefault(range_id, then)
         return {
             state.range_id: noted[state.range_id] if state.range_id in noted else as_it_is(state)
             for state in states
         }
 
+    @property
+    def _uncommitted(self) -> Iterable[_Step]:
+        return (*self._steps, self._now)
+
 
 class Certainty:
-    """Up to where a feed's rows are certain to be acknowledged, by what ranges were ``then``.
+    """Up to where a feed's rows are certain to be acknowledged, by what ``states`` were by the ``journal``.
 
-    Nothing is of a feed that has ``begun`` since, and wants versions from before that.
+    Nothing is of a feed that can lag and has begun since.
     """
 
-    def __init__(self, feed: PartitionFeed, then: Mapping[RangeId, Earlier], *, begun: bool) -> None:
+    def __init__(self, feed: PartitionFeed, states: Mapping[RangeId, RangeState], journal: Journal) -> None:
         self._feed = feed
-        self._begun = begun
-        self.then = then
+        self._states = states
+        self._begun = feed.can_lag and journal.has_begun(feed.id)
+        self._handed = journal.handed()
+        self.then = then = journal.earlier(states.values())
         self._spans = [earlier for earlier in then.values() if earlier.span is not None and not earlier.ended]
 
     def gaps(self, state: RangeState, span: Span | None) -> Gaps:
@@ -120,7 +143,7 @@ class Certainty:
                     found += self._earlier(earlier, shared)
                     silent = [rest for left in silent for rest in remainder(left, (shared,))]
             for rest in silent:
-                found += self._unknown(state, rest)
+                found += self._since(state, rest, frozenset())
         return joined(found)
 
     def was_told(self, claim: Claim) -> bool:
@@ -145,13 +168,29 @@ class Certainty:
             elif not self._feed.scans_only:  # which wants nothing above its start
                 yield Gap(rest, max(earlier.resolved, self._feed.start))
 
-    def _unknown(self, state: RangeState, span: Span) -> Iterator[Gap]:
-        """Of keys that came from another partition what their ranges had resolved when they handed off."""
-        known = None if self._begun or self._feed.id in state.inherited_lags else state.inherited
-        if known is None or known <= self._feed.start:
+    def _since(self, state: RangeState, span: Span, heirs: frozenset[RangeId]) -> Iterator[Gap]:
+        """Of keys that no range had then: by whom the range has first been handed them since.
+
+        ``heirs`` are the ranges that have them from here.
+        """
+        silent = [span]
+        if not self._begun and self._feed.id not in state.inherited_lags:
+            for hand_off in self._handed.get(state.range_id, ()):
+                told = () if hand_off.span is None else (hand_off.span,)
+                for part in [each for left in silent for one in told if (each := left.intersect(one))]:
+                    yield from self._of_parent(hand_off, part, heirs | {state.range_id})
+                silent = [rest for left in silent for rest in remainder(left, told)]
+        yield from map(self._whole, silent)
+
+    def _of_parent(self, hand_off: HandOff, span: Span, heirs: frozenset[RangeId]) -> Iterator[Gap]:
+        """What another partition has handed off was certain there; rows of a range of this one were not."""
+        parent = self._states.get(hand_off.claim.parent)
+        if parent is not None and parent.range_id not in heirs:
+            yield from self._since(parent, span, heirs)
+        elif parent is not None or hand_off.resolved <= self._feed.start:
             yield self._whole(span)
         elif not self._feed.scans_only:
-            yield Gap(span, known)
+            yield Gap(span, hand_off.resolved)
 
     def _whole(self, span: Span) -> Gap:
         """The keys of a feed that was given none of them."""

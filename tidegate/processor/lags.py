@@ -49,6 +49,8 @@ class Lags:
         """The range has taken a snapshot; ``before`` are the keys that it had, the others came to it."""
         assert state.span is not None
         new, told = keys_beyond(before, state.span), list(hand_offs)
+        if self._table.journal is not None:
+            self._table.journal.inherit(state.range_id, told)
         certain = min((hand_off.resolved for hand_off in told), default=ZERO)
         for feed in self._feeds.active:
             gaps = self._with_inherited(feed, state, new, told)

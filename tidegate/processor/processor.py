@@ -228,12 +228,15 @@ class PartitionProcessor:
 
         ``uncommitted`` are the results of all steps since ``committed``, in order; their checkpoints and
         hand-offs are changed, so none of them may be on its way. Rows of the feed go on coming out as long as
-        `is_spooling`. Of a feed that has failed or was removed since there is nothing to be missed.
+        `is_spooling`. Of a feed that has failed or was removed since nothing is missed, and no checkpoint
+        from before that names it.
         """
         certain = self._ranges.detach(self._feeds[feed_id]) if self._feeds.is_active(feed_id) else None
         for result in uncommitted:
             _withdraw(feed_id, result)
-            if certain is not None:
+            if certain is None:
+                result.exchanges = [self._feeds.tell_failures(message) for message in result.exchanges]
+            else:
                 result.exchanges = [self._amended(feed_id, certain, message) for message in result.exchanges]
         return self._finish(StepResult(None), everything=False)
 

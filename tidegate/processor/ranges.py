@@ -146,9 +146,9 @@ class PartitionRanges:
     def detach(self, feed: PartitionFeed) -> Certainty:
         """Take the rows of the feed from all steps that are not committed for lost."""
         assert self.table.journal is not None
-        begun = feed.can_lag and self.table.journal.has_begun(feed.id)
-        certain = Certainty(feed, self.table.journal.earlier(self), begun=begun)
+        certain = Certainty(feed, self.table.states, self.table.journal)
         self.detached.detach(feed, certain)
+        self.catch_ups.give_up(feed.id)
         return certain
 
     def take_committed(self) -> tuple[list[Version], Mapping[FeedId, Sequence[Delivery]]]:

@@ -8,11 +8,9 @@ from __future__ import annotations
 from tidegate.errors import GenerationError, IndexGap, MalformedEntry
 from tidegate.hlc import ZERO_RESOLVED
 from tidegate.raftlog.entry import RaftIndex, Snapshot, WriteIntent
-from tidegate.rangefeed.gap import remainder
 from tidegate.rangefeed.handoff import bounded
 from tidegate.rangefeed.range_state import Floor, RangeState, RangeStatus
 from tidegate.rangefeed.resolver import Resolver
-from tidegate.spans import Span
 
 
 def passes_over(state: RangeState, chunk: Snapshot) -> bool:
@@ -68,12 +66,11 @@ def _take_snapshot(state: RangeState, chunks: list[Snapshot]) -> None:
         state.unseen = _unseen_at(head)
     state.keep_promise()
     _close_hole(state, head)
-    new = remainder(head.span, () if state.span is None else (state.span,))
     state.generation, state.applied, state.span = head.generation, head.raft_index, head.span
     state.high = max(state.high, head.high)
     state.gc_threshold = max(state.gc_threshold, head.gc_threshold)
     state.status, state.awaits_snapshot, state.pending_heartbeat = RangeStatus.LIVE, False, None
-    _take_over(state, head, new)
+    _take_over(state, head)
     state.replace_resolver(_resolver_of(chunks))
 
 
@@ -84,20 +81,12 @@ def _close_hole(state: RangeState, head: Snapshot) -> None:
         state.quarantine = None
 
 
-def _take_over(state: RangeState, head: Snapshot, new: list[Span]) -> None:
-    """What parents had promised binds this range; nothing is waited for any more. It had not the keys of
-    ``new`` before."""
+def _take_over(state: RangeState, head: Snapshot) -> None:
+    """What parents had promised binds this range; nothing is waited for any more."""
     for hand_off in state.hand_offs.values():
         part = None if hand_off.span is None else hand_off.span.intersect(head.span)
         if part is not None and hand_off.resolved > ZERO_RESOLVED:
             state.add_floor(Floor(part, hand_off.resolved))
-    resolved = [hand_off.resolved for hand_off in state.hand_offs.values()]
-    if new:
-        told = [hand_off.span for hand_off in state.hand_offs.values() if hand_off.span is not None]
-        if any(remainder(span, told) for span in new):
-            resolved.append(ZERO_RESOLVED)  # out of a hole nobody hands off
-    if resolved:
-        state.inherited = min(resolved if state.inherited is None else (*resolved, state.inherited))
     state.hand_offs, state.scan = {}, None
     state.snapshots_taken += 1
 

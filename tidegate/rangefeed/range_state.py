@@ -61,7 +61,6 @@ class RangeState:
         "hand_offs",
         "high",
         "holes",
-        "inherited",
         "inherited_lags",
         "lags",
         "pending_heartbeat",
@@ -117,9 +116,7 @@ class RangeState:
         self.promises: list[Promise] = []
         #: What feeds lack, by their ids; a feed that lacks nothing is not in it.
         self.lags: dict[str, Gaps] = {}
-        #: What the ranges had resolved that it has ever gone on from, the lowest of them; not stored.
-        self.inherited: ResolvedTimestamp | None = None
-        #: The feeds that ever lacked keys of those ranges; not stored.
+        #: The feeds that ever lacked keys of ranges that it has gone on from; not stored.
         self.inherited_lags: set[str] = set()
         #: The feeds that can lag, as of the entry that is applied; not stored.
         self.serves: tuple[str, ...] = ()

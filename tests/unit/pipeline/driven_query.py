@@ -75,6 +75,9 @@ class DrivenQuery:
         self.round = Round(RoundId(0, 0))
         #: Rows of producers that were abandoned, on their way.
         self.late: list[list[OutputRecord]] = []
+        #: What Python workers hold.
+        self.workers: list[dict[tuple[str, int], Any]] = [{}, {}]
+        self._patch = patch
         self._root = root
         self._batch = -1
         self._ends = [0] * _PARTITIONS
@@ -82,12 +85,14 @@ class DrivenQuery:
         patch.setattr(pipeline.row_sinks, "RowProducer", self._producer)
         patch.setattr(pipeline.row_sinks, "_idle", {})
         patch.setattr(pipeline.row_sinks, "_stalled_at", {})
-        patch.setattr(pipeline.partition_round, "_held", {})
         patch.setattr(pipeline.partition_round, "_read_again", self._read_again)
         patch.setattr(pipeline.partition_round.PartitionTask, "_log_start", lambda _: 0)
 
-    def run(self, batches: int) -> None:
-        """Let things happen, then everything end. Raises ``BrokenPromise``, or what broke."""
+    def run(self, batches: int, *, drain: bool = True) -> None:
+        """Let things happen, then everything end. Raises ``BrokenPromise``, or what broke.
+
+        Without ``drain`` the end is not waited for, which feeds that have failed do not come to.
+        """
         for number in range(batches):
             if number == batches // 3:
                 self.feeds.begin_scan()
@@ -96,12 +101,13 @@ class DrivenQuery:
         self.troubles = self.stands_still = False
         pipeline.row_sinks._stalled_at.clear()
         self.sim.stop()
-        for number in range(_DRAIN_BATCHES):
+        for number in range(_DRAIN_BATCHES if drain else 3):
             self.sim.advance(_ASKED_AGAIN_MS if number % 10 == 9 else 300)
             self._run_batch()
             if self.sim.simulation.drained and self.feeds.are_complete:
                 break
-        self.feeds.require_complete()
+        if drain:
+            self.feeds.require_complete()
 
     # ---- what happens
 
@@ -119,7 +125,7 @@ class DrivenQuery:
             rows = self.late.pop(rng.randrange(len(self.late)))
             self.feeds.see(rows[: rng.randint(0, len(rows))])
         if rng.random() < 0.2:
-            pipeline.partition_round._held.clear()  # Python workers were replaced
+            rng.choice(self.workers).clear()  # it was replaced
         if rng.random() < 0.5:
             pipeline.row_sinks._stalled_at.clear()  # a while is over
 
@@ -140,6 +146,10 @@ class DrivenQuery:
                 self._driver = self._start()
             else:
                 return
+
+    def run_task(self) -> None:
+        """The next task is one of another Python worker."""
+        self._patch.setattr(pipeline.partition_round, "_held", self.rng.choice(self.workers))
 
     def die_at_times(self) -> None:
         """Raises ``DriverDied``."""
@@ -194,6 +204,7 @@ class _Driver(BatchDriver):
         return answers
 
     def _task(self, round_: Round, account: Account, partition: int) -> list[Answer]:
+        self._of.run_task()
         query, heads = self._query, account.heads
         came: Iterable[pa.RecordBatch]
         if round_.records:

@@ -88,8 +88,8 @@ def test_a_cluster_that_answers_has_the_marker_when_it_is_written(
 ) -> None:
     done: list[bool] = []
     assert writer.get_ready()
-    writer.write([_marking(1), _marking(2)], lambda: done.append(True))
-    assert [records[0].value for records in cluster.committed] == [b"1", b"2"]
+    writer.write(_marking(1), lambda: done.append(True))
+    assert [records[0].value for records in cluster.committed] == [b"1"]
     assert done == [True]
 
 
@@ -99,7 +99,7 @@ def test_a_cluster_that_is_away_is_waited_for_once_and_not_by_the_next_batch(
     assert writer.get_ready()
     cluster.answers.clear()
     done: list[bool] = []
-    writer.write([_marking(1)], lambda: done.append(True))
+    writer.write(_marking(1), lambda: done.append(True))
     began = time.monotonic()
     assert not any(writer.get_ready() for _ in range(10))
     assert time.monotonic() - began < 0.15, "nobody waits"
@@ -116,7 +116,7 @@ def test_who_opens_a_cluster_has_to_prove_itself_each_time(writer: OtherMarkers,
     writer.prove()
     cluster.refusals = [DeliveryError("fenced")]
     done: list[bool] = []
-    writer.write([_marking(1)], lambda: done.append(True))
+    writer.write(_marking(1), lambda: done.append(True))
     _until_ready(writer)
     assert not done
     assert not writer.is_proved
@@ -129,10 +129,10 @@ def test_what_cannot_be_asked_for_now_is_written_later(writer: OtherMarkers, clu
 
     assert writer.get_ready()
     done: list[bool] = []
-    writer.write([away], lambda: done.append(True))
+    writer.write(away, lambda: done.append(True))
     _until_ready(writer)
     assert not done
-    writer.write([_marking(1)], lambda: done.append(True))
+    writer.write(_marking(1), lambda: done.append(True))
     assert done == [True]
     assert cluster.opened == 1
 
@@ -142,7 +142,7 @@ def test_who_lets_go_does_not_wait_for_a_cluster_that_is_away(cluster: Cluster) 
     writer = OtherMarkers("away", made)
     assert writer.get_ready()
     cluster.answers.clear()
-    writer.write([_marking(1)], lambda: None)
+    writer.write(_marking(1), lambda: None)
     writer.close()
     deadline = time.monotonic() + _WAIT_S
     while not cluster.closed and time.monotonic() < deadline:

@@ -8,9 +8,14 @@ from typing import Final
 
 import pytest
 
+from pipeline.partition_round import PartitionTask
 from tests.simulation.feed_judge import BrokenPromise
 from tests.unit.pipeline.driven_query import DrivenQuery
+from tidegate.changefeed.feed import FeedId
+from tidegate.errors import FeedError
+from tidegate.processor.batch import LogRecord
 
+_AWAY: Final = FeedId("away")
 _FRESH: Final = SystemRandom()
 _BATCHES: Final = 30
 
@@ -34,6 +39,31 @@ def test_a_feed_whose_sink_stalls_is_given_everything_in_order(
 
 def test_it_is_for_a_fresh_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _hold(_FRESH.getrandbits(32), tmp_path, monkeypatch)
+
+
+def test_a_feed_that_fails_in_the_round_in_which_its_sink_stalls_is_named_by_no_marker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[int] = []
+    step = PartitionTask.step
+
+    def fail_at_times(task: PartitionTask, records: list[LogRecord]) -> None:
+        processor = task._processor
+        fails = run.rng.random() < 0.3 and task._sinks.may_stall and processor.is_active(_AWAY)
+        if fails and _AWAY not in processor.detached:
+            failures.append(seed)
+            processor._feeds.fail(_AWAY, FeedError("a row that cannot be written"))
+        step(task, records)
+
+    monkeypatch.setattr(PartitionTask, "step", fail_at_times)
+    for seed in range(20, 26):
+        with monkeypatch.context() as patch:
+            run = DrivenQuery(seed, tmp_path / str(seed), patch)
+            try:
+                run.run(_BATCHES, drain=False)
+            except BrokenPromise as broken:
+                pytest.fail(f"DrivenQuery({seed}): {broken}")
+    assert len(failures) > 5, "nothing happened"
 
 
 @pytest.mark.soak

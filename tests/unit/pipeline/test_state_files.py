@@ -43,14 +43,6 @@ def test_an_earlier_state_is_there_as_well(tmp_path: Path) -> None:
     assert (files.load("0").rows, files.load("1").rows) == ({address: b"old"}, {address: b"new"})
 
 
-def test_a_round_that_is_run_again_replaces_its_file(tmp_path: Path) -> None:
-    files, address = _files(tmp_path), (StateTable.FEEDS, b"feed")
-    files.write("0", "", {address: b"row"})
-    files.write("0", "", {address: b"row"})
-    assert list(files.names()) == ["0"]
-    assert files.load("0").rows == {address: b"row"}
-
-
 @pytest.mark.parametrize("gone", ["0", "1", "2"])
 def test_a_file_that_is_missing_is_named(tmp_path: Path, gone: str) -> None:
     files = _files(tmp_path)

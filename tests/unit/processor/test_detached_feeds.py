@@ -15,7 +15,7 @@ from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.control import Register, Remove
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
 from tidegate.changefeed.options import InitialScan
-from tidegate.errors import StateError
+from tidegate.errors import FeedError, StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ExchangeRecord, StepResult
 from tidegate.processor.config import ProcessorConfig
@@ -236,6 +236,54 @@ def test_of_keys_of_another_partition_what_was_handed_off_is_certain(
     driven.note(driven.processor.detach(_STUCK, driven.results))
     (state,) = (state for state in driven.processor._ranges if state.range_id == 3)
     assert state.lags == {_STUCK: (Gap(_WATCHED, at(certain)),)}
+
+
+def test_of_keys_that_went_on_within_the_same_steps_no_more_is_certain() -> None:
+    """What the range between had resolved is of rows that may be lost."""
+    log = HandLog(partitions=3)
+    log.describe(PLAIN)
+    driven = Driven(PartitionProcessor(0, 3, ProcessorConfig(detachable=True)))
+    driven.control(activation([PLAIN.descriptor], start=at(1), feed_id="stuck"))
+    child = _born(driven, log, 5)
+    child.apply(PLAIN.put(10, 150, "ten"), close=10)
+    child.split(_MIDDLE, 6, close=10)
+    driven.step(log.partitions[0][2:])
+    driven.step(())
+    driven.note(driven.processor.detach(_STUCK, driven.results))
+    low, high = Span(_WATCHED.start, _MIDDLE), Span(_MIDDLE, _WATCHED.end)
+    lags = {state.range_id: state.lags for state in driven.processor._ranges}
+    assert lags == {RangeId(3): {_STUCK: (Gap(low, at(5)),)}, RangeId(6): {_STUCK: (Gap(high, at(5)),)}}
+
+
+def test_an_answer_to_a_scan_from_before_the_detachment_closes_no_gap() -> None:
+    stuck = _Stuck()
+    stuck.committed(*stuck.uncommitted)
+    options = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
+    late = activation([PLAIN.descriptor], options, start=at(4), feed_id="late")
+    stuck.committed(stuck.driven.control(Register(late.definition), late))
+    stuck.range.apply(PLAIN.put(5, 1, "five"), close=4)
+    asked = stuck.run()
+    (first,) = _scans(asked)
+    stuck.committed(*asked)
+    stuck.range.scanned(first, _kv(3, 1, "three"))
+    given = stuck.run()
+    (second,) = _scans(given)
+    assert (first.after, second.after) == (None, at(4))
+    stuck.driven.note(stuck.driven.processor.detach(late.feed_id, given))
+    stuck.driven.note(stuck.driven.processor.stall(late.feed_id))
+    (again,) = _scans([stuck.driven.note(stuck.driven.processor.resume(late.feed_id))])
+    assert again.after is None
+    stuck.range.scanned(second, _kv(5, 1, "five"))
+    stuck.run()
+    (lag,) = stuck.driven.processor.status().lagging
+    assert lag.complete_to is None, "the rows of the first scan are lacking still"
+
+
+def test_of_a_feed_that_has_failed_nothing_from_before_that_is_told() -> None:
+    stuck = _Stuck()
+    stuck.driven.processor._feeds.fail(_STUCK, FeedError("a row that cannot be written"))
+    stuck.detach()
+    assert _names(stuck.uncommitted[0]) == {_OTHER}
 
 
 def test_what_comes_out_of_keys_that_came_after_the_detachment_may_be_lost_too() -> None:
