@@ -28,12 +28,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.topics import BenchTopics
 from bench.workload import OUTPUT_PARTITIONS, bench_feed
+from pipeline.answers import Answer
 from pipeline.batch_driver import BatchDriver
 from pipeline.changefeed_query import QueryOptions, ready_query
 from pipeline.feeds import QueryFeeds
 from pipeline.kafka_source import java_config, log_stream
 from pipeline.ledger import Account, Ledger
-from pipeline.partition_round import Answer, Query
+from pipeline.partition_round import Query
 from pipeline.rounds import Round, RoundId
 from pipeline.session import start_session
 from stack.places import CHECKOUT

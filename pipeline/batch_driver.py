@@ -25,9 +25,10 @@ from typing import Final, Protocol, TypeVar
 
 from pyspark.sql import DataFrame
 
+from pipeline.answers import ANSWER_SCHEMA, Answer
 from pipeline.faults import read_fault
 from pipeline.ledger import Account, Ledger
-from pipeline.partition_round import ANSWER_SCHEMA, Answer, Query, run_partition, run_told
+from pipeline.partition_round import Query, run_partition, run_told
 from pipeline.rounds import Instructions, Round, RoundId, Told
 from tidegate.changefeed.control import ControlMessage, Remove
 from tidegate.changefeed.feed import FeedId

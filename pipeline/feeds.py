@@ -7,9 +7,10 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from pipeline.answers import Answer
 from pipeline.incidents import tell_incident
 from pipeline.jobs_topic import JobsTopic
-from pipeline.partition_round import Answer, Query
+from pipeline.partition_round import Query
 from pipeline.pauses import Pauses
 from pipeline.preparation import Preparation
 from pipeline.query_markers import QueryMarkers

@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 from pyarrow import fs
 
+from pipeline.answers import Answer, RoundAnswers, as_arrow
 from pipeline.faults import fault_to_bytes
 from pipeline.python_worker import settle_process
 from pipeline.registry_ids import schema_ids
@@ -49,16 +50,13 @@ from tidegate.processor.batch import (
 )
 from tidegate.processor.checkpoint import encode_checkpoint
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.exchange_codec import decode_exchange, encode_exchange
+from tidegate.processor.exchange_codec import decode_exchange
 from tidegate.processor.framing import frame, schemas_of
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Offset
-from tidegate.raftlog.request import encode_request
 from tidegate.verify import TopicPartition
 
-ANSWER_SCHEMA: Final = "partition int, kind string, body binary"
-_ANSWER: Final = pa.schema([("partition", pa.int32()), ("kind", pa.string()), ("body", pa.binary())])
 #: Records of the log as a task is given them.
 TASK_COLUMNS: Final = ("partition", "offset", "timestamp_ms", "key", "value")
 _RECORDS_AGAIN: Final = 10_000
@@ -68,22 +66,6 @@ _STATUS_S: Final = 5.0
 _KEPT_STEPS: Final = 100
 
 _log = logging.getLogger("tidegate.spark")
-
-
-class Answer(NamedTuple):
-    """One thing that a partition has to say of a round. ``kind`` is one of:
-
-    ``head`` (the name of its state's file), ``checkpoint``, ``exchange``, ``request`` (key, then value),
-    ``ack``, ``stalled`` (a feed whose sink does not acknowledge its rows, and that is left behind),
-    ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``records`` that were read,
-    ``next_offset`` in the log, ``seconds`` and ``cpu_s`` by stage, which another attempt has others of, and
-    every few seconds ``status``: counts, by the names of their metrics). Or it is all that the partition
-    says: ``fault`` (`pipeline.faults`), and nothing of the round is stored.
-    """
-
-    partition: int
-    kind: str
-    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +124,7 @@ class PartitionTask:
         self._held = self._load(head)
         self._processor = self._held.processor
         self._changes: dict[tuple[StateTable, bytes], bytes | None] = {}
-        self._answers: list[Answer] = []
-        #: What the answers will be made of: a feed that is left behind changes all of it.
-        self._kept: list[StepResult] = []
+        self._answers = RoundAnswers(partition, whole_checkpoints_only=query.whole_checkpoints_only)
         self._left: set[FeedId] = set()  # by this round
         self._sinks = RowSinks(query.connection, query.sink_stall_s)
         self._everything = False
@@ -191,19 +171,19 @@ class PartitionTask:
         """Steps T4 to T6. Raises ``DeliveryError``; then nothing of the round is stored."""
         self._acknowledge()
         if self._everything:
-            self._answer("checkpoint", encode_checkpoint(self._processor.full_checkpoint()))
+            self._answers.say("checkpoint", encode_checkpoint(self._processor.full_checkpoint()))
         name = self._store()
-        self._answer("head", name.encode())
+        self._answers.say("head", name.encode())
         self.clock.lap("store")
-        self._answer("figures", json.dumps(self._figures()).encode())
-        return self._answers
+        self._answers.say("figures", json.dumps(self._figures()).encode())
+        return self._answers.said
 
     def _acknowledge(self) -> None:
         """The end of step T4, for what was stepped so far."""
         for feed_id in self._sinks.acknowledge():
             self._leave_behind(feed_id)
         self.clock.lap("wait")
-        self._answer_steps()
+        self._let_go()
 
     def _figures(self) -> dict[str, object]:
         figures: dict[str, object] = {
@@ -213,8 +193,7 @@ class PartitionTask:
             "seconds": self.clock.seconds,
             "cpu_s": self.clock.cpu_s,
         }
-        news = any(answer.kind == "incident" for answer in self._answers)
-        if news or time.monotonic() >= self._held.status_at:  # it looks at every range
+        if self._answers.tell_news or time.monotonic() >= self._held.status_at:  # it looks at every range
             self._held.status_at = time.monotonic() + _STATUS_S
             figures["status"] = _status(self._processor.status())
         return figures
@@ -265,7 +244,7 @@ class PartitionTask:
         for table, key, value in result.changes:
             self._changes[table, key] = value
         outputs, result.outputs, result.changes = result.outputs, {}, []
-        self._kept.append(result)
+        self._answers.keep(result)
         self.clock.lap("step")
         for feed_id, rows in outputs.items():
             if rows and feed_id not in self._left:
@@ -282,7 +261,7 @@ class PartitionTask:
         """Step S1. A feed that has failed since is named by checkpoints from before that."""
         self._left.add(feed_id)
         if self._processor.is_active(feed_id):
-            self._answer("stalled", feed_id.encode())
+            self._answers.say("stalled", feed_id.encode())
         self._pause(feed_id)
 
     def _look_at_pauses(self) -> None:
@@ -296,7 +275,7 @@ class PartitionTask:
 
     def _pause(self, feed_id: FeedId) -> None:
         """Let the feed lack all of the round, and be given nothing."""
-        self._take(self._processor.detach(feed_id, self._kept))
+        self._take(self._processor.detach(feed_id, self._answers.steps))
         self._take(self._processor.stall(feed_id))
 
     def _settle(self) -> None:
@@ -304,25 +283,14 @@ class PartitionTask:
         not come to be too much.
         """
         if not self._sinks.may_stall:
-            self._answer_steps()
-        elif len(self._kept) > _KEPT_STEPS:
+            self._let_go()
+        elif len(self._answers.steps) > _KEPT_STEPS:
             self._acknowledge()
 
-    def _answer_steps(self) -> None:
-        """What the steps have to say. All rows of theirs that may be given up are acknowledged."""
-        for result in self._kept:
-            self._processor.committed(result.serial)
-            if result.checkpoint is not None and not self._query.whole_checkpoints_only:
-                self._answer("checkpoint", encode_checkpoint(result.checkpoint))
-            for message in result.exchanges:
-                self._answer("exchange", encode_exchange(message)[1])
-            for request in result.requests:
-                self._answer("request", b"".join(encode_request(request)))
-            for ack in result.acks:
-                self._answer("ack", ack.to_bytes())
-            for incident in result.incidents:
-                self._answer("incident", json.dumps(incident._asdict()).encode())
-        self._kept.clear()
+    def _let_go(self) -> None:
+        if steps := self._answers.steps:
+            self._processor.committed(steps[-1].serial)
+        self._answers.let_go()
 
     def _frame(self, feed_id: FeedId, result: StepResult) -> None:
         """Schemas that are refused fail the feed; a registry that is away fails the task, to be run again."""
@@ -349,9 +317,6 @@ class PartitionTask:
         self._held.head = name
         _held[self._query.id, self._partition] = self._held
         return name
-
-    def _answer(self, kind: str, body: bytes) -> None:
-        self._answers.append(Answer(self._partition, kind, body))
 
 
 def run_partition(
@@ -409,7 +374,7 @@ def _answers(
         for _ in records:  # Spark wants its records to be read
             pass
         answers = [Answer(partition, "fault", fault_to_bytes(fault))]
-    return pa.RecordBatch.from_pylist([answer._asdict() for answer in answers], _ANSWER)
+    return as_arrow(answers)
 
 
 def _status(status: PartitionStatus) -> dict[str, int]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
-from pipeline.partition_round import Answer
+from pipeline.answers import Answer
 from tidegate.changefeed.feed import FeedId
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp

@@ -11,10 +11,11 @@ from typing import Final
 from pyarrow import fs
 from pyspark.sql import DataFrame
 
+from pipeline.answers import Answer
 from pipeline.batch_driver import BatchDriver
 from pipeline.incidents import tell_incident
 from pipeline.ledger import Ledger
-from pipeline.partition_round import Answer, Query
+from pipeline.partition_round import Query
 from tidegate.changefeed.control import Activate, ControlMessage, Failed, KnownTable, read_ack
 from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedTarget
 from tidegate.changefeed.frontier import FeedFrontier

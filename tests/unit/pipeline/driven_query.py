@@ -17,9 +17,10 @@ from pyarrow import fs
 
 import pipeline.partition_round
 import pipeline.row_sinks
+from pipeline.answers import Answer
 from pipeline.batch_driver import BatchDriver
 from pipeline.ledger import Account, Ledger
-from pipeline.partition_round import TASK_COLUMNS, Answer, LogEntryRecord, Query, run_partition, run_told
+from pipeline.partition_round import TASK_COLUMNS, LogEntryRecord, Query, run_partition, run_told
 from pipeline.rounds import Round, RoundId
 from pipeline.row_producer import SinkStalled
 from sim.options import StoreOptions

@@ -13,11 +13,12 @@ import pytest
 
 import pipeline.backfilling.one_feed
 import pipeline.partition_round
+from pipeline.answers import Answer
 from pipeline.backfilling.one_feed import OneFeed, run_over, watching
 from pipeline.batch_driver import BatchDriver
 from pipeline.kafka_source import SLICE_MS, sliced
 from pipeline.ledger import Account
-from pipeline.partition_round import TASK_COLUMNS, Answer, Query, run_partition, run_told
+from pipeline.partition_round import TASK_COLUMNS, Query, run_partition, run_told
 from pipeline.rounds import Round
 from sim.plan import OutcomeMix
 from sim.workloads.random import RandomOptions, RandomTransactions

@@ -12,10 +12,11 @@ import pytest
 from pyarrow import fs
 
 import pipeline.batch_driver
+from pipeline.answers import Answer
 from pipeline.batch_driver import BatchDriver, QueryEnding
 from pipeline.faults import fault_to_bytes
 from pipeline.ledger import Account, Ledger
-from pipeline.partition_round import Answer, Query
+from pipeline.partition_round import Query
 from pipeline.rounds import Round, RoundId
 from tidegate.changefeed.control import ControlMessage, Remove, read_control
 from tidegate.changefeed.feed import FeedEpoch, FeedId

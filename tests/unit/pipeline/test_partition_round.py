@@ -16,8 +16,9 @@ from pyarrow import fs
 
 import pipeline.partition_round
 import pipeline.registry_ids
+from pipeline.answers import Answer
 from pipeline.faults import read_fault
-from pipeline.partition_round import TASK_COLUMNS, Answer, Query, run_partition, run_told
+from pipeline.partition_round import TASK_COLUMNS, Query, run_partition, run_told
 from pipeline.rounds import Instructions, Round, RoundId
 from pipeline.state_files import StateFiles
 from pipeline.task_clock import STAGES

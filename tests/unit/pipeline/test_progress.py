@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
 import pipeline.progress
-from pipeline.partition_round import Answer
+from pipeline.answers import Answer
 from pipeline.progress import Metrics, Progress
 from tests.unit.test_operations_page import written
 from tidegate.changefeed.feed import FeedId
