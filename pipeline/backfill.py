@@ -63,6 +63,8 @@ from tidegate.verify import TopicPartition
 _PATIENCE_S: Final = 15.0
 #: Few keys go to few tasks.
 _SPARK_CONFIG: Final = {"spark.sql.adaptive.enabled": "true"}
+#: So many bases are tried, the highest first: each is a survey.
+_BASES: Final = 4
 #: A scan of a log that is complete to longer ago than this is refused.
 _BEHIND_S: Final = 60.0
 _INSTEAD: Final = (
@@ -377,16 +379,22 @@ class Backfill:
         if not survey.failure and survey.complete_to(ZERO) > ZERO:
             return survey, ZERO
         keys = [table_span(known.table_id) for known in tables]
-        scanned = scanned_keys(log.records, self._partitions, keys)
-        base = base_of(scanned, keys, MAX if start is None else start)
-        while base > ZERO:
-            known = self._run_over(log, watching(definition, tables, base))
-            if known.failure:
+        shortened = [number for number, each in log.bounds.items() if each.low > 0]
+        scanned = scanned_keys(log.records, self._partitions, keys, shortened)
+        upto = MAX if start is None else start
+        for _ in range(_BASES):
+            base = base_of(scanned, keys, upto)
+            if base == ZERO:
                 break
-            lower = base_of(scanned, keys, known.complete_to(base) if start is None else start)
-            if lower == base:
-                return known, base
-            base = lower  # scans above what the log is complete to are no part of it
+            known = self._run_over(log, watching(definition, tables, base))
+            complete = known.complete_to(base)
+            if not known.failure and complete > base:
+                lower = base_of(scanned, keys, complete) if start is None else base
+                if lower == base:
+                    return known, base
+                upto = complete  # scans above that are no part of one at it
+            else:
+                scanned = [each for each in scanned if each.at < base]
         if survey.failure:
             raise InputError(f"The log is not enough for a scan of the tables: {survey.failure}. {_INSTEAD}")
         return survey, ZERO

@@ -23,8 +23,8 @@ _stalled_at: dict[str, float] = {}
 class RowSinks:
     """The clusters, by their brokers. One other than ``home`` may stall: it is waited for ``stall_s``.
 
-    Feeds whose rows are at a cluster that stalls are not certain to have any row since the beginning of the
-    task. What the task has to do then is `stalled`; the cluster is waited for no more.
+    Feeds whose rows are at a cluster that stalls are not certain to have any row since the last wait: they
+    come out of `send` and `acknowledge`, and the task waits for that cluster no more.
     """
 
     def __init__(self, home: KafkaConnection, stall_s: float | None) -> None:

@@ -8,19 +8,23 @@ with B <= U <= S: B is its *base*.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
 
 from pipeline.backfilling.log_entries import readable
 from pipeline.python_worker import settle_process
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.entry import Entry, ScanChunk
-from tidegate.rows.table_key import watched_parts
+from tidegate.rows.table_key import watched_parts, without_tenant
 from tidegate.spans import Span, SpanFrontier
 
+#: More than the clocks of the source's nodes are apart.
+_CLOCKS: Final = timedelta(seconds=1)
 _FOUND: Final = "start binary, end binary, wall long, logical int"
 _FOUND_SCHEMA: Final = pa.schema(
     [("start", pa.binary()), ("end", pa.binary()), ("wall", pa.int64()), ("logical", pa.int32())]
@@ -39,8 +43,20 @@ def is_of_newest(entry: Entry) -> bool:
     return isinstance(entry, ScanChunk) and entry.after is None and not entry.all_versions
 
 
-def scanned_keys(records: DataFrame, partitions: int, watched: Sequence[Span]) -> list[ScannedKeys]:
-    """What the log has of the watched keys, tenant prefixes left out; a pass over all of it."""
+def scanned_keys(
+    records: DataFrame, partitions: int, watched: Sequence[Span], shortened: Sequence[int]
+) -> list[ScannedKeys]:
+    """What the log has of the watched keys, tenant prefixes left out; a pass over all of it.
+
+    Of the ``shortened`` partitions the beginning is lost. Scans from before all of them begin do not count:
+    what changed the past of their keys since, beside the op log, may be lost.
+    """
+    shorter = records.where(sql.col("partition").isin(*shortened))
+    firsts = [row[1] for row in shorter.groupBy("partition").agg(sql.min("timestamp")).collect()]
+    if len(firsts) < len(shortened):
+        return []  # nothing is left of one
+    if firsts:
+        records = records.where(sql.col("timestamp") > max(firsts) + _CLOCKS)
     columns = records.select("partition", "offset", "key", "value")
     found = columns.mapInArrow(partial(find_chunks, partitions, watched), _FOUND).distinct().collect()
     return [
@@ -59,7 +75,7 @@ def find_chunks(
             (part.start, part.end, entry.upto.wall, entry.upto.logical)
             for _, entry in readable(partitions, batch)
             if isinstance(entry, ScanChunk) and is_of_newest(entry)
-            for part in watched_parts(entry.span, watched)
+            for part in map(without_tenant, watched_parts(entry.span, watched))
         ]
         columns = [list(column) for column in zip(*found, strict=True)] or [[]] * len(_FOUND_SCHEMA)
         yield pa.record_batch(columns, schema=_FOUND_SCHEMA)

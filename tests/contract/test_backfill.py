@@ -32,7 +32,7 @@ from tidegate.rows import Catalog
 pytestmark = [pytest.mark.broker, pytest.mark.together]
 
 _SEED = 11
-_SHORTENED_SEED = 2
+_SHORTENED_SEED = 4
 
 
 class Past:

@@ -85,7 +85,7 @@ class DetachedFeeds:
     def amended(self, hand_off: HandOff, feed_id: FeedId, certain: Certainty) -> HandOff:
         """The hand-off as its parent would give it now; unchanged when that is of another partition."""
         parent = self._ranges.get(hand_off.claim.parent)
-        if parent is None or certain.was_told(hand_off.claim):
+        if parent is None or certain.was_told(hand_off):
             return hand_off
         gaps = certain.gaps(parent, hand_off.span or hand_off.claim.span)
         return hand_off._replace(lags=amended(hand_off.lags, feed_id, gaps))

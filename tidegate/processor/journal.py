@@ -146,12 +146,16 @@ class Certainty:
                 found += self._since(state, rest, frozenset())
         return joined(found)
 
-    def was_told(self, claim: Claim) -> bool:
-        """Whether what a range says to a claim was noted before these steps."""
-        parent, index = self.then[claim.parent], claim.last_index
-        return any(promise.at == index for promise in parent.promises) or any(
-            hole.before < index <= hole.last_index for hole in parent.holes
-        )
+    def was_told(self, hand_off: HandOff) -> bool:
+        """Whether what a range has said to a claim was noted before these steps.
+
+        At one index there may be several promises, as of a range that merges and is merged away at once.
+        """
+        claim = hand_off.claim
+        parent, index, told = self.then[claim.parent], claim.last_index, (hand_off.resolved, hand_off.span)
+        return any(
+            promise.at == index and (promise.resolved, promise.span) == told for promise in parent.promises
+        ) or any(hole.before < index <= hole.last_index for hole in parent.holes)
 
     def _of(self, state: RangeState, part: Span) -> Iterable[Earlier]:
         own = self.then.get(state.range_id)
@@ -183,11 +187,14 @@ class Certainty:
         yield from map(self._whole, silent)
 
     def _of_parent(self, hand_off: HandOff, span: Span, heirs: frozenset[RangeId]) -> Iterator[Gap]:
-        """What another partition has handed off was certain there; rows of a range of this one were not."""
+        """What another partition has handed off was certain there, and what a range of this one had promised
+        before these steps; rows of these steps were not.
+        """
         parent = self._states.get(hand_off.claim.parent)
-        if parent is not None and parent.range_id not in heirs:
+        is_certain = parent is None or self.was_told(hand_off)
+        if parent is not None and not is_certain and parent.range_id not in heirs:
             yield from self._since(parent, span, heirs)
-        elif parent is not None or hand_off.resolved <= self._feed.start:
+        elif not is_certain or hand_off.resolved <= self._feed.start:
             yield self._whole(span)
         elif not self._feed.scans_only:
             yield Gap(span, hand_off.resolved)

@@ -18,6 +18,7 @@ from tidegate.rows.table_key import table_span
 from tidegate.spans import Span
 
 PARTITIONS: Final = 3
+_CLOCKS_MS: Final = 1_000
 
 
 class ShortenedLog:
@@ -31,7 +32,7 @@ class ShortenedLog:
         workload = RandomTransactions(RandomOptions(tables=2, ranges=3, keys=12, outcomes=EVENTFUL_MIX), seed)
         store = replace(eventful_store(PARTITIONS), split_every_ms=400, merge_every_ms=500)
         self.sim = DrivenSim(workload, store, seed=seed)
-        self.sim.run(rng.randint(100, 200))
+        self.sim.run(rng.randint(250, 350))
         begins = [self._scan_all()]
         self.sim.run(rng.randint(20, 60))
         if rng.random() < 0.5:
@@ -46,7 +47,7 @@ class ShortenedLog:
 
     def _shortened(self, log: list[Record], begins: list[int]) -> list[Record]:
         """The partition from a while before one of the scans on, or from soon after it."""
-        first_ms = self.rng.choice(begins) // 10**6 + self.rng.choice((-1_200, -800, -400, 50))
+        first_ms = self.rng.choice(begins) // 10**6 + self.rng.choice((-2_500, -1_800, -1_200, -800))
         return [record for record in log if record.timestamp >= first_ms]
 
     def _scan_all(self) -> int:
@@ -62,11 +63,18 @@ class ShortenedLog:
 
     @property
     def scanned(self) -> list[ScannedKeys]:
-        """What the log tells of keys that were scanned."""
+        """What the log tells of keys that were scanned since all partitions begin (see `scanned_keys`)."""
+        shorter = [
+            records
+            for records, whole in zip(self.partitions, self.whole, strict=True)
+            if len(records) < len(whole)
+        ]
+        since_ms = max((records[0].timestamp for records in shorter), default=0) + _CLOCKS_MS
         return [
             ScannedKeys(Span(row["start"], row["end"]), Timestamp(row["wall"], row["logical"]))
             for number, records in enumerate(self.partitions)
-            for batch in find_chunks(PARTITIONS, self.keys, [batch_of(number, records)])
+            for since in [[record for record in records if record.timestamp > since_ms]]
+            for batch in find_chunks(PARTITIONS, self.keys, [batch_of(number, since)])
             for row in batch.to_pylist()
         ]
 

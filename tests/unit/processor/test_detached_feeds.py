@@ -21,7 +21,16 @@ from tidegate.processor.batch import ExchangeRecord, StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import Generation, KeyValue, Offset, Parent, RaftIndex, RangeId
+from tidegate.raftlog.entry import (
+    Generation,
+    KeyValue,
+    Offset,
+    Parent,
+    RaftIndex,
+    RangeId,
+    SnapshotReason,
+    Trigger,
+)
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Gap, Lag
 from tidegate.rangefeed.handoff import Claim, HandOff
@@ -253,6 +262,55 @@ def test_of_keys_that_went_on_within_the_same_steps_no_more_is_certain() -> None
     low, high = Span(_WATCHED.start, _MIDDLE), Span(_MIDDLE, _WATCHED.end)
     lags = {state.range_id: state.lags for state in driven.processor._ranges}
     assert lags == {RangeId(3): {_STUCK: (Gap(low, at(5)),)}, RangeId(6): {_STUCK: (Gap(high, at(5)),)}}
+
+
+def test_what_a_parent_had_promised_before_these_steps_is_certain() -> None:
+    log = HandLog(1)
+    log.describe(PLAIN)
+    parent = log.open_range(1, PLAIN.span)
+    parent.apply(PLAIN.put(10, 150, "ten"), close=20)
+    parent.split(_MIDDLE, 2, close=20)
+    driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(detachable=True)))
+    driven.control(activation([PLAIN.descriptor], start=at(1), feed_id="stuck"))
+    driven.step(log.partitions[0][:-1])
+    driven.processor.committed(driven.step(()).serial)
+    born = [driven.step(log.partitions[0][-1:]), driven.step(())]
+    driven.note(driven.processor.detach(_STUCK, born))
+    high = Span(_MIDDLE, _WATCHED.end)
+    lags = {state.range_id: state.lags for state in driven.processor._ranges}
+    assert lags[RangeId(2)] == {_STUCK: (Gap(high, at(20)),)}
+
+
+def test_of_two_promises_at_one_index_the_one_of_these_steps_is_not_certain() -> None:
+    """A range takes another in, and is taken in at once: it has promised twice at the index of the merge."""
+    log = HandLog(3)
+    log.describe(PLAIN)
+    low, rest = PLAIN.split(50)
+    middle, high = Span(rest.start, _MIDDLE), Span(_MIDDLE, rest.end)
+    left, right = log.open_range(3, middle), log.open_range(6, high)
+    left.apply(PLAIN.put(10, 60, "ten"), close=20)
+    right.apply(PLAIN.put(10, 150, "ten"), close=20)
+    driven = Driven(PartitionProcessor(0, 3, ProcessorConfig(detachable=True)))
+    driven.control(activation([PLAIN.descriptor], start=at(1), feed_id="stuck"))
+    left.apply(trigger=Trigger.MERGE, close=20)
+    merged, before = left.as_parent(), len(log.partitions[0])
+    driven.step(log.partitions[0])
+    driven.processor.committed(driven.step(()).serial)
+    right.apply(PLAIN.put(30, 150, "thirty"), close=40)
+    right.end()
+    left.span, left.generation, left.high = Span(middle.start, high.end), Generation(left.generation + 1), 30
+    left.snapshot(reason=SnapshotReason.MERGE, close=40, high=30, parents=(merged, right.as_parent()))
+    left.end()
+    uncommitted = [driven.step(log.partitions[0][before:]), driven.step(())]
+    claim = Claim(RangeId(4), RangeId(3), RaftIndex(left.index), Span(low.start, high.end))
+    answered = driven.note(driven.processor.exchange([ExchangeRecord(Offset(0), claim)]))
+    driven.note(driven.processor.detach(_STUCK, [*uncommitted, answered]))
+    (hand_off,) = answered.exchanges
+    assert isinstance(hand_off, HandOff)
+    assert hand_off.resolved == at(40)
+    (lag,) = hand_off.lags or ()
+    assert lag.feed == _STUCK
+    assert min(gap.complete_to or at(0) for gap in lag.gaps) == at(20), "the row of second 30 may be lost"
 
 
 def test_an_answer_to_a_scan_from_before_the_detachment_closes_no_gap() -> None:
