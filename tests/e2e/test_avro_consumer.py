@@ -35,6 +35,8 @@ pytestmark = pytest.mark.broker
 _SEED: Final = 24  # whose tables have every type that is drawn
 _TABLES: Final = 8
 _HEAD_RECORDS: Final = 2 * _TABLES + 4  # of a partition: descriptors, and snapshots of its ranges
+#: A request that a busy registry has lost is made again.
+_ANSWER_S: Final = 20
 _DAY_ZERO: Final = dt.date(1970, 1, 1)
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -156,7 +158,8 @@ class _Reader:
         self._connection = scenario.connection
         self._tables = {target.topic: target.table.name for target in state.targets}
         self._partitions = sum(target.partitions for target in state.targets)
-        self._deserialize = AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
+        client = SchemaRegistryClient({"url": registry.url, "timeout": _ANSWER_S})
+        self._deserialize = AvroDeserializer(client)
         self.rows: set[tuple[Any, ...]] = set()
         self.markers: dict[tuple[str, int], Timestamp] = {}
 
