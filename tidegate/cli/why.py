@@ -17,7 +17,7 @@ from tidegate.client.connection import KafkaConnection
 from tidegate.client.evidence import gather
 from tidegate.client.explanation import Explanation, explain
 from tidegate.client.feed_rows import readable
-from tidegate.client.finding import duration
+from tidegate.client.finding import behind_present
 from tidegate.client.worker_status import worker_url
 from tidegate.errors import InputError
 from tidegate.hlc import NANOS_PER_MS
@@ -66,7 +66,7 @@ def why(
     if form == "json":
         click.echo(json.dumps(explanation.to_json(), indent=2))
     else:
-        _print(explanation)
+        print_explanation(explanation)
 
 
 def _urls(data_dirs: tuple[Path, ...], app_id: str, silent: list[str]) -> list[str]:
@@ -79,16 +79,17 @@ def _urls(data_dirs: tuple[Path, ...], app_id: str, silent: list[str]) -> list[s
     return found
 
 
-def _print(explanation: Explanation) -> None:
+def print_explanation(explanation: Explanation) -> None:
+    """Print the explanation for people: the feed and the answer's place, then what was found."""
     facts, high_water, lag_ms = explanation.answer.facts, explanation.high_water, explanation.lag_ms
     print_fields(
         (
             ("feed", f"{explanation.feed_id}, {explanation.status}"),
             ("high-water", "" if high_water is None else f"{high_water} ({readable(high_water)})"),
-            ("lag", "" if lag_ms is None else f"{duration(lag_ms)} behind the present"),
+            ("lag", "" if lag_ms is None else behind_present(lag_ms)),
             ("lowest span", explanation.span_text),
-            ("range", _range(facts) if "range_id" in facts else ""),
-            ("log", f"partition {facts['partition']}, offset {facts['offset']}" if "offset" in facts else ""),
+            ("range", _range(facts)),
+            ("log", _place(facts)),
         )
     )
     click.echo(f"\n{explanation.answer.sentence}")
@@ -97,4 +98,18 @@ def _print(explanation: Explanation) -> None:
 
 
 def _range(facts: Mapping[str, Any]) -> str:
-    return f"{facts['range_id']}, generation {facts['generation']}, {facts['state']}"
+    """The range of a finding, as far as the finding knows it: a feed that scans tells no generation."""
+    if "range_id" not in facts:
+        return ""
+    known = [str(facts["range_id"])]
+    if "generation" in facts:
+        known += [f"generation {facts['generation']}", facts["state"]]
+    return ", ".join(known)
+
+
+def _place(facts: Mapping[str, Any]) -> str:
+    """The finding's place in the log; without an offset where the worker does not know one."""
+    if "partition" not in facts or "topic" in facts:  # a topic: the partition is not the log's
+        return ""
+    offset = facts.get("offset")
+    return f"partition {facts['partition']}" + ("" if offset is None else f", offset {offset}")

@@ -93,6 +93,28 @@ def duration(ms: int) -> str:
     return f"{ms / 60_000:.0f} min" if abs(ms) < 7_200_000 else f"{ms / 3_600_000:.1f} h"
 
 
+def behind_present(ms: int) -> str:
+    """``12.3 s behind the present``; of a time that lies ahead, ``212 ms ahead of this machine's clock``."""
+    return f"{duration(ms)} behind the present" if ms >= 0 else _ahead(ms)
+
+
+def age(ms: int) -> str:
+    """``12.3 s old``; of a time that lies ahead, ``212 ms ahead of this machine's clock``."""
+    return f"{duration(ms)} old" if ms >= 0 else _ahead(ms)
+
+
+def _ahead(ms: int) -> str:
+    return f"{duration(-ms)} ahead of this machine's clock"
+
+
+def elapsed(ms: int) -> str:
+    """The duration between two times of the log; 0 where workers told of them at different moments.
+
+    The worker's answer about its partition can be older than its answer about a range.
+    """
+    return duration(max(ms, 0))
+
+
 def counted(count: int, what: str) -> str:
     """``1 range``, ``2 ranges``."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -7,7 +7,7 @@ from typing import Final
 
 from tidegate.changefeed.sink_cluster import sink_servers
 from tidegate.client.evidence import DeliveryEvidence, Evidence, LaggingEvidence
-from tidegate.client.finding import SEVERAL, Cause, Finding, counted, duration, size
+from tidegate.client.finding import SEVERAL, Cause, Finding, behind_present, counted, duration, size
 from tidegate.hlc import ZERO
 
 _RESERVE_MS: Final = 86_400_000  # more than a day before versions are removed is nothing to speak of
@@ -112,7 +112,7 @@ def _has(evidence: Evidence, lagging: LaggingEvidence) -> str:
         return f"the initial scan has not come to the end of range {lagging.range_id}"
     return (
         f"of range {lagging.range_id} it has what was committed up to {lagging.complete_to}, "
-        f"{duration(evidence.now_ms - lagging.complete_to.wall_ms)} behind the present"
+        f"{behind_present(evidence.now_ms - lagging.complete_to.wall_ms)}"
     )
 
 

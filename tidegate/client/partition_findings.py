@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tidegate.changefeed.control import HELD_LIMIT_S
 from tidegate.client.evidence import Evidence, PartitionEvidence
-from tidegate.client.finding import SEVERAL, Cause, Finding, duration
+from tidegate.client.finding import SEVERAL, Cause, Finding, behind_present, duration
 from tidegate.client.range_findings import USUAL_LAG_MS, owner_text
 
 _UNACKNOWLEDGED_MS: Final = 5_000  # younger rows are on their way
@@ -113,11 +113,12 @@ def _unacknowledged(partition: PartitionEvidence) -> Iterator[Finding]:
 
 def _reading(evidence: Evidence, partition: PartitionEvidence) -> Iterator[Finding]:
     reading_ms = evidence.now_ms - partition.log_time_ms
-    if partition.state == "running" and partition.lag_records and reading_ms > USUAL_LAG_MS:
+    has_read = partition.log_time_ms > 0
+    if partition.state == "running" and partition.lag_records and has_read and reading_ms > USUAL_LAG_MS:
         yield Finding(
             Cause.READING,
             f"{_name(partition)} is read {partition.lag_records} records behind its end, "
-            f"{duration(reading_ms)} behind the present: the worker is slower than the log, or catches up. "
+            f"{behind_present(reading_ms)}: the worker is slower than the log, or catches up. "
             "Start more workers if that grows.",
             {**_facts(partition), "lag_records": partition.lag_records},
         )

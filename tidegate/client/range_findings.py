@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tidegate.client.evidence import Evidence, PartitionEvidence
-from tidegate.client.finding import Cause, Finding, Keys, duration
+from tidegate.client.finding import Cause, Finding, Keys, age, behind_present, duration, elapsed
 from tidegate.hlc import Timestamp
 from tidegate.processor.parking import HAND_OFF_LIMIT_MS
 from tidegate.processor.pushes import LastPush
@@ -69,7 +69,7 @@ class RangeFindings:
             Cause.HEALING,
             facts,
             f"{hole}: the scan of versions above {scan.after} and up to {scan.upto} {where}. It was asked "
-            f"for, or went on, {duration(age_ms)} ago by the log's time; after {SCAN_REPEAT_MS // 1000} s "
+            f"for, or went on, {elapsed(age_ms)} ago by the log's time; after {SCAN_REPEAT_MS // 1000} s "
             f"without progress it is asked for again. {facts.entries} entries wait behind it. Should nothing "
             f"come, check that the source reads {self._requests} and answers scans.",
             scan=facts.to_json()["scan"],
@@ -83,7 +83,7 @@ class RangeFindings:
             Cause.PARKED,
             facts,
             f"{self._name(facts)} is parked at offset {facts.offset} and has waited for "
-            f"{duration(waiting_ms)} of the log's time for the hand-off of {parents}; {facts.entries} "
+            f"{elapsed(waiting_ms)} of the log's time for the hand-off of {parents}; {facts.entries} "
             f"entries wait behind it. After {HAND_OFF_LIMIT_MS // 1000} s it scans instead; until then look "
             "at what holds the others back.",
             parents=list(facts.parents),
@@ -134,7 +134,7 @@ class RangeFindings:
         return self._finding(
             Cause.TRANSACTION,
             facts,
-            f"Transaction {txn.txn_id.hex()} has been open for {duration(age_ms)} of the log's time, with "
+            f"Transaction {txn.txn_id.hex()} has been open for {elapsed(age_ms)} of the log's time, with "
             f"{intents} at {txn.timestamp} in {self._name(facts).lower()}{others}; the range cannot be "
             f"resolved above that.{anchor} {self._push(facts, txn, age_ms)}",
             transaction={**(facts.to_json()["oldest_transaction"] or {}), "age_ms": age_ms},
@@ -156,7 +156,7 @@ class RangeFindings:
             if age_ms <= workers.push_age_ms:
                 return f"{pushed_at}, and a transaction this young is usual."
             return f"{pushed_at}, with the next record of the range."
-        ago = duration(self._partition.log_time_ms - push.asked_ms)
+        ago = elapsed(self._partition.log_time_ms - push.asked_ms)
         if push.oldest != txn.txn_id:
             return f"The last push, {ago} ago, was of older ones: {_outcome(push)}. The next one names it."
         if push.oldest_at != txn.timestamp:
@@ -176,18 +176,18 @@ class RangeFindings:
             return self._finding(
                 Cause.NOTHING,
                 facts,
-                f"Nothing holds it back: the source closes timestamps {duration(lag_ms)} behind the present "
+                f"Nothing holds it back: the source closes timestamps {behind_present(lag_ms)} "
                 f"({self._name(facts).lower()}), and nothing can be resolved above them.",
                 closed_lag_ms=lag_ms,
             )
-        since = f"the source has not closed a timestamp since {facts.closed}"
+        since = f"the source has not closed a timestamp since {facts.closed}, {behind_present(lag_ms)}"
         if facts.closed == Timestamp(0):
             since = "the source has not closed any timestamp yet"
         return self._finding(
             Cause.CLOSED,
             facts,
-            f"{self._name(facts)} has no open transaction that holds it, but {since}, {duration(lag_ms)} "
-            f"behind the present; {self._reading}. Check that the range has a leaseholder, and that the "
+            f"{self._name(facts)} has no open transaction that holds it, but {since}; "
+            f"{self._reading}. Check that the range has a leaseholder, and that the "
             "source ships its heartbeats.",
             closed_lag_ms=lag_ms,
         )
@@ -197,10 +197,11 @@ class RangeFindings:
     @property
     def _reading(self) -> str:
         partition = self._partition
+        if partition.next_offset is None:
+            return f"log partition {partition.partition} has not been read yet"
         where = f"log partition {partition.partition} was read up to offset {partition.next_offset}"
         if partition.log_time_ms:
-            age = duration(self._evidence.now_ms - partition.log_time_ms)
-            where += f", where a record is {age} old"
+            where += f", where a record is {age(self._evidence.now_ms - partition.log_time_ms)}"
         if partition.lag_records is None:
             return where
         return where + (

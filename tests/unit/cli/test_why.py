@@ -6,13 +6,14 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from app.report import FeedReport, PartitionReport, SpanReport, WorkerReport
+from app.report import FeedReport, LaggingReport, PartitionReport, SpanReport, WorkerReport
 from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.hand_log import at, txn
@@ -124,6 +125,17 @@ def test_the_answer_as_json(kafka: tuple[str, ...]) -> None:
     told = json.loads(result.stdout)
     assert (told["feed"], told["answer"]["cause"], told["answer"]["range_id"]) == ("bank", "transaction", 7)
     assert told["answer"]["transaction"]["id"] == txn(5).hex()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_feed_that_scans_is_explained(kafka: tuple[str, ...], form: str) -> None:
+    """A range that the feed lacks rows of is told by number alone."""
+    scanning = LaggingReport(1, "bank", 1, None, 7, 0, 1, None)
+    busy = replace(_OTHER, partitions=(replace(_OTHER.partitions[0], lagging=(scanning,)),))
+    with worker(_KEEPER) as keeper, worker(busy, _RANGES) as other:
+        result = run("why", "bank", *kafka, "--url", keeper, "--url", other, "--format", form)
+    assert result.exit_code == 0, result.stderr
+    assert "the initial scan has not come to the end of range 7" in result.stdout
 
 
 def test_a_worker_that_was_not_named_is_missed(kafka: tuple[str, ...]) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,18 +19,21 @@ from tests.unit.processor.logs import OTHER, PLAIN
 from tidegate.changefeed.feed import FeedState
 from tidegate.changefeed.job_records import DropRecord, ProgressRecord, StateRecord
 from tidegate.changefeed.jobs import FeedView
+from tidegate.cli.why import print_explanation
+from tidegate.client import explanation as explanations
 from tidegate.client.cluster import GroupMember
 from tidegate.client.evidence import (
     DeliveryEvidence,
     Evidence,
     FrontierEvidence,
     LaggingEvidence,
+    OverlapEvidence,
     PartitionEvidence,
     RegistryEvidence,
     Workers,
     read_workers,
 )
-from tidegate.client.explanation import Explanation, explain
+from tidegate.client.explanation import Explanation
 from tidegate.client.finding import Cause, size
 from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 from tidegate.processor.pushes import LastPush
@@ -85,7 +92,7 @@ def partition(number: int, **more: Any) -> PartitionEvidence:
 def evidence(
     *facts: RangeFacts,
     feed: FeedView | None = None,
-    partitions: dict[int, PartitionEvidence | None] | None = None,
+    partitions: Mapping[int, PartitionEvidence | None] | None = None,
     members: tuple[GroupMember, ...] | None = (),
     frontier: FrontierEvidence | None = None,
     no_frontier: bool = False,
@@ -95,7 +102,7 @@ def evidence(
     stuck = frontier or FrontierEvidence(
         _URL, _STUCK, _SPAN, _STUCK, persisted=_STUCK, marker=_STUCK, resolved_interval_ms=0
     )
-    seen = {number: partition(number) for number in range(3)} | (partitions or {})
+    seen = {number: partition(number) for number in range(3)} | dict(partitions or {})
     told = Workers(
         "raftlog",
         3,
@@ -114,14 +121,33 @@ def evidence(
     )
 
 
+def explain(found: Evidence) -> Explanation:
+    """The explanation, of which every finding can be the answer: as text and as JSON."""
+    explanation = explanations.explain(found)
+    for finding in explanation.findings:
+        alone = replace(explanation, findings=(finding,))
+        assert finding.sentence in text(alone)
+        shown = json.loads(json.dumps(alone.to_json()))
+        assert shown["answer"]["sentence"] == finding.sentence
+    return explanation
+
+
+def text(explanation: Explanation) -> str:
+    """What ``tidegate why`` prints; no part of it is a Python value that nobody meant to show."""
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        print_explanation(explanation)
+    assert not re.search(r"\bNone\b|(?<![\w-])-\d", printed.getvalue()), printed.getvalue()
+    return printed.getvalue()
+
+
 def answer(found: Evidence, cause: Cause, *words: str) -> Explanation:
     """The explanation, whose first finding has this cause and these words."""
     explanation = explain(found)
     assert explanation.answer.cause is cause, explanation
     for word in words:
         assert word in explanation.answer.sentence, explanation.answer.sentence
-    shown = json.loads(json.dumps(explanation.to_json()))
-    assert shown["answer"]["cause"] == cause.value
+    assert explanation.to_json()["answer"]["cause"] == cause.value
     return explanation
 
 
@@ -634,3 +660,119 @@ def test_keys_of_other_tables_are_shown_as_they_are() -> None:
 
 def test_a_timestamp_of_nothing_closed_is_said_in_words() -> None:
     answer(evidence(live(7, _SPAN, closed=Timestamp(0))), Cause.CLOSED, "has not closed any timestamp yet")
+
+
+# ---- clocks that differ
+
+
+def test_a_source_whose_clock_is_ahead_of_this_machine_s_is_said_to_be_ahead() -> None:
+    """A time that lies ahead is no negative age. Programs get the figure with its sign."""
+    ahead = at(_NOW + 0.212)
+    frontier = FrontierEvidence(_URL, ahead, _SPAN, ahead, resolved_interval_ms=0)
+    explanation = answer(
+        evidence(live(7, _SPAN, resolved=ahead, closed=ahead), frontier=frontier),
+        Cause.NOTHING,
+        "the source closes timestamps 212 ms ahead of this machine's clock",
+    )
+    assert explanation.lag_ms == -212
+    assert re.search(r"^lag +212 ms ahead of this machine's clock$", text(explanation), re.MULTILINE)
+
+
+def test_a_record_whose_time_is_ahead_of_this_machine_s_clock_is_not_minus_212_ms_old() -> None:
+    read = {1: partition(1, log_time_ms=at(_NOW + 0.212).wall_ms)}
+    answer(
+        evidence(live(7, _SPAN, closed=_STUCK), partitions=read),
+        Cause.CLOSED,
+        "where a record is 212 ms ahead of this machine's clock, its end",
+    )
+
+
+def test_what_a_range_told_after_its_partition_is_no_negative_duration() -> None:
+    """The worker is asked for its partitions first, and then for the ranges of the span."""
+    later = at(_NOW + 1)
+    read = {1: partition(1, log_time_ms=at(_NOW).wall_ms)}
+    scan = ScanFacts(_SPAN, _SPAN.start, at(20), at(90), later.wall_ms)
+    answer(
+        evidence(live(7, _SPAN, condition=Condition.HEALING, scan=scan), partitions=read),
+        Cause.HEALING,
+        "went on, 0 ms ago",
+    )
+    answer(
+        evidence(replace(parked(), since_ms=later.wall_ms), partitions=read), Cause.PARKED, "waited for 0 ms"
+    )
+    open_txn = OpenTxn(txn(5), b"", later, at(30), 1)
+    pushed = push(asked_ms=later.wall_ms, oldest_at=at(30))
+    answer(
+        evidence(live(7, _SPAN, txn=open_txn, push=pushed), partitions=read),
+        Cause.TRANSACTION,
+        "open for 0 ms",
+        "the last time 0 ms ago",
+    )
+
+
+def test_a_partition_that_has_read_no_record_has_no_age() -> None:
+    unread = {1: partition(1, log_time_ms=0, next_offset=None, lag_records=70)}
+    explanation = answer(
+        evidence(live(7, _SPAN, closed=Timestamp(0)), partitions=unread),
+        Cause.CLOSED,
+        "has not closed any timestamp yet; log partition 1 has not been read yet",
+    )
+    assert "log            partition 1\n" in re.sub(r" {2,}", " " * 12, text(explanation))
+
+
+# ---- every finding
+
+
+def _world(cause: Cause) -> Evidence:
+    """A world in which ``cause`` is one of the findings."""
+    broken = {"offset": Offset(312), "cause": "a gap"}
+    scan = ScanFacts(_SPAN, _SPAN.start, at(20), at(90), at(_NOW - 1).wall_ms)
+    far = live(7, _SPAN, resolved=at(90))
+    worlds: dict[Cause, Callable[[], Evidence]] = {
+        Cause.NOTHING: lambda: evidence(
+            live(7, _SPAN, resolved=at(_NOW - 3)), frontier=fresh(marker=at(_NOW - 3))
+        ),
+        Cause.FEED: lambda: evidence(feed=view(FeedState.FAILED, "the table is gone")),
+        Cause.WORKERS: lambda: evidence(no_frontier=True, silent=("The worker at x does not answer.",)),
+        Cause.RESTORING: lambda: evidence(
+            feed=replace(view(), state=None), partitions={1: partition(1, state="restoring")}
+        ),
+        Cause.HELD: lambda: evidence(far, partitions={1: partition(1, held_for=("new",))}),
+        Cause.REGISTRY: lambda: evidence(far, partitions={1: partition(1, state="waiting")}),
+        Cause.SINK: lambda: evidence(deliveries=tuple(delivery(number, "stalled") for number in range(5))),
+        Cause.READING: lambda: evidence(
+            far, partitions={1: partition(1, lag_records=5, log_time_ms=at(30).wall_ms)}
+        ),
+        Cause.UNCOVERED: lambda: evidence(live(6, _LOW)),
+        Cause.OVERLAP: lambda: evidence(
+            live(6, _SPAN, closed=_STUCK), live(8, _HIGH), overlaps=(OverlapEvidence(_HIGH, (6, 8), (2, 2)),)
+        ),
+        Cause.QUARANTINED: lambda: evidence(live(7, _SPAN, condition=Condition.QUARANTINED, **broken)),
+        Cause.HEALING: lambda: evidence(live(7, _SPAN, condition=Condition.HEALING, scan=scan, **broken)),
+        Cause.PARKED: lambda: evidence(parked()),
+        Cause.CATCHING_UP: lambda: evidence(
+            live(7, _SPAN, condition=Condition.CATCHING_UP, entries=9, offset=Offset(312))
+        ),
+        Cause.LAGGING: lambda: evidence(
+            lagging=tuple(lagging(number, at(30) if number else None) for number in range(5))
+        ),
+        Cause.SNAPSHOT: lambda: evidence(live(7, _SPAN, condition=Condition.CHANGING)),
+        Cause.TRANSACTION: lambda: evidence(held(push=push())),
+        Cause.CLOSED: lambda: evidence(live(7, _SPAN, closed=_STUCK)),
+        Cause.FRONTIER: lambda: evidence(far),
+        Cause.MARKERS: lambda: evidence(far, frontier=fresh(resolved_interval_ms=None)),
+    }
+    return worlds[cause]()
+
+
+@pytest.mark.parametrize("cause", Cause, ids=lambda cause: cause.value)
+def test_every_cause_can_be_printed_as_text_and_as_json(cause: Cause) -> None:
+    """``explain`` of this file sends each finding through both, as the answer that it may be."""
+    assert cause in {finding.cause for finding in explain(_world(cause)).findings}
+
+
+def test_the_range_that_a_scanning_feed_waits_for_is_named_without_a_generation() -> None:
+    printed = text(explain(evidence(lagging=(lagging(1, None),))))
+    lines = [line.split(maxsplit=1) for line in printed.splitlines()]
+    assert ["range", "1"] in lines
+    assert ["log", "partition 1"] in lines
