@@ -8,7 +8,6 @@ with B <= U <= S: B is its *base*.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -18,13 +17,13 @@ from pyspark.sql import functions as sql
 
 from pipeline.backfilling.log_entries import readable
 from pipeline.python_worker import settle_process
-from tidegate.hlc import ZERO, Timestamp
+from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, ZERO, Timestamp
 from tidegate.raftlog.entry import Entry, ScanChunk
 from tidegate.rows.table_key import watched_parts, without_tenant
 from tidegate.spans import Span, SpanFrontier
 
 #: More than the clocks of the source's nodes are apart.
-_CLOCKS: Final = timedelta(seconds=1)
+_CLOCKS_NS: Final = NANOS_PER_SECOND
 _FOUND: Final = "start binary, end binary, wall long, logical int"
 _FOUND_SCHEMA: Final = pa.schema(
     [("start", pa.binary()), ("end", pa.binary()), ("wall", pa.int64()), ("logical", pa.int32())]
@@ -48,20 +47,23 @@ def scanned_keys(
 ) -> list[ScannedKeys]:
     """What the log has of the watched keys, tenant prefixes left out; a pass over all of it.
 
-    Of the ``shortened`` partitions the beginning is lost. Scans from before all of them begin do not count:
-    what changed the past of their keys since, beside the op log, may be lost.
+    Of the ``shortened`` partitions the beginning is lost. Scans at a moment before all of them begin do not
+    count: what changed the past of their keys since, beside the op log, may be lost. So a chunk at or above a
+    base of those that count is no older either.
     """
     shorter = records.where(sql.col("partition").isin(*shortened))
-    firsts = [row[1] for row in shorter.groupBy("partition").agg(sql.min("timestamp")).collect()]
+    firsts = [
+        row[1] for row in shorter.groupBy("partition").agg(sql.expr("min(unix_millis(timestamp))")).collect()
+    ]
     if len(firsts) < len(shortened):
         return []  # nothing is left of one
-    if firsts:
-        records = records.where(sql.col("timestamp") > max(firsts) + _CLOCKS)
+    since = Timestamp(max(firsts) * NANOS_PER_MS + _CLOCKS_NS) if firsts else ZERO
     columns = records.select("partition", "offset", "key", "value")
     found = columns.mapInArrow(partial(find_chunks, partitions, watched), _FOUND).distinct().collect()
     return [
-        ScannedKeys(Span(bytes(start), bytes(end)), Timestamp(wall, logical))
+        ScannedKeys(Span(bytes(start), bytes(end)), at)
         for start, end, wall, logical in found
+        if (at := Timestamp(wall, logical)) > since
     ]
 
 

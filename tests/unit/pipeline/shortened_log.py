@@ -8,17 +8,20 @@ from typing import Final
 
 from pipeline.backfilling.newest_rows import ScanAt
 from pipeline.backfilling.scanned_keys import ScannedKeys, find_chunks
+from sim.plan import OutcomeMix
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.driven_sim import DrivenSim
-from tests.logs import EVENTFUL_MIX, Record, eventful_store
+from tests.logs import Record, eventful_store
 from tests.unit.pipeline.scans_of_logs import SCAN, batch_of, complete_to, scan_of
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.request import Scan
 from tidegate.rows.table_key import table_span
 from tidegate.spans import Span
 
 PARTITIONS: Final = 3
 _CLOCKS_MS: Final = 1_000
+#: None is abandoned: nobody pushes here, and a scan waits for every intent.
+_MIX: Final = OutcomeMix(restart=0.1, abort=0.08)
 
 
 class ShortenedLog:
@@ -29,10 +32,16 @@ class ShortenedLog:
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = Random(f"{seed}:scans")
-        workload = RandomTransactions(RandomOptions(tables=2, ranges=3, keys=12, outcomes=EVENTFUL_MIX), seed)
-        store = replace(eventful_store(PARTITIONS), split_every_ms=400, merge_every_ms=500)
+        workload = RandomTransactions(RandomOptions(tables=2, ranges=3, keys=12, outcomes=_MIX), seed)
+        store = replace(
+            eventful_store(PARTITIONS),
+            descriptor_interval_ms=500,
+            write_rate=50.0,
+            split_every_ms=5_000,
+            merge_every_ms=5_500,
+        )
         self.sim = DrivenSim(workload, store, seed=seed)
-        self.sim.run(rng.randint(250, 350))
+        self.sim.run(rng.randint(150, 220))
         begins = [self._scan_all()]
         self.sim.run(rng.randint(20, 60))
         if rng.random() < 0.5:
@@ -47,7 +56,7 @@ class ShortenedLog:
 
     def _shortened(self, log: list[Record], begins: list[int]) -> list[Record]:
         """The partition from a while before one of the scans on, or from soon after it."""
-        first_ms = self.rng.choice(begins) // 10**6 + self.rng.choice((-2_500, -1_800, -1_200, -800))
+        first_ms = self.rng.choice(begins) // 10**6 + self.rng.choice((-3_000, -2_400, -1_800, -1_300))
         return [record for record in log if record.timestamp >= first_ms]
 
     def _scan_all(self) -> int:
@@ -69,13 +78,14 @@ class ShortenedLog:
             for records, whole in zip(self.partitions, self.whole, strict=True)
             if len(records) < len(whole)
         ]
-        since_ms = max((records[0].timestamp for records in shorter), default=0) + _CLOCKS_MS
+        firsts_ms = [records[0].timestamp for records in shorter]
+        since = Timestamp((max(firsts_ms) + _CLOCKS_MS) * 10**6) if firsts_ms else ZERO
         return [
             ScannedKeys(Span(row["start"], row["end"]), Timestamp(row["wall"], row["logical"]))
             for number, records in enumerate(self.partitions)
-            for since in [[record for record in records if record.timestamp > since_ms]]
-            for batch in find_chunks(PARTITIONS, self.keys, [batch_of(number, since)])
+            for batch in find_chunks(PARTITIONS, self.keys, [batch_of(number, records)])
             for row in batch.to_pylist()
+            if Timestamp(row["wall"], row["logical"]) > since
         ]
 
     def complete_above(self, base: Timestamp) -> Timestamp:
