@@ -37,7 +37,7 @@ from tidegate.changefeed.feed import (
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import InitialScan
-from tidegate.changefeed.registration import Prepare, failed
+from tidegate.changefeed.registration import Prepare, failed, missing_tables
 from tidegate.client.cluster import Bounds, Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.control_acks import read_acks
@@ -347,8 +347,8 @@ class Backfill:
         missing = [str(name) for name in definition.tables if name not in dict(known)]
         if missing:
             raise InputError(
-                f"The log has no descriptor of {', '.join(missing)}: check the name, and drop feed "
-                f"{definition.id}. Nothing was written by this run."
+                f"Feed {definition.id} cannot begin: {missing_tables(missing, rows.refused())}. Drop it "
+                "first. Nothing was written by this run."
             )
         reason = unsupported(known, rows, definition.options)
         if reason:

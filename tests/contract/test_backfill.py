@@ -119,7 +119,7 @@ def test_a_feed_that_begins_at_the_present_has_no_past(past: Past) -> None:
 
 
 def test_a_table_that_the_log_does_not_know_is_named(past: Past) -> None:
-    with pytest.raises(InputError, match=r"The log has no descriptor of .*nowhere: check the name"):
+    with pytest.raises(InputError, match=r"no log partition has a descriptor of .*nowhere: check the name"):
         past.backfill("initial_scan='only'", "nowhere")
     assert past.feed.status is FeedState.PENDING
 

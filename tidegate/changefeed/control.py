@@ -97,7 +97,8 @@ class Registered:
     """The feed is in the partition's state.
 
     ``position`` is the log offset from which on the feed reads, ``highest`` the highest MVCC timestamp that
-    the partition has applied below it. Tables without a descriptor there are left out of ``tables``.
+    the partition has applied below it. Tables without a descriptor there are left out of ``tables``; then
+    ``refused`` says which descriptors the partition could not take, and why: one of them may be the table's.
     """
 
     feed_id: FeedId
@@ -106,6 +107,7 @@ class Registered:
     position: int
     highest: Timestamp
     tables: tuple[KnownTable, ...]
+    refused: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
         """The acknowledgement's value."""
@@ -115,6 +117,8 @@ class Registered:
             "highest": self.highest.decimal(),
             "tables": [[known.table.to_json(), known.table_id] for known in self.tables],
         }
+        if self.refused:
+            body["refused"] = list(self.refused)
         return stored_json.dump("registered", body)
 
 
@@ -197,7 +201,9 @@ def _address(stored: dict[str, Any]) -> tuple[FeedId, FeedEpoch, int]:
 
 def _read_registered(stored: dict[str, Any]) -> Ack:
     tables = tuple(KnownTable(TableName.from_json(table), number) for table, number in stored["tables"])
-    return Registered(*_address(stored), stored["position"], parse_decimal(stored["highest"]), tables)
+    highest = parse_decimal(stored["highest"])
+    refused = tuple(stored.get("refused", ()))
+    return Registered(*_address(stored), stored["position"], highest, tables, refused)
 
 
 def _read_active(stored: dict[str, Any]) -> Ack:

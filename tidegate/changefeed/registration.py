@@ -26,7 +26,7 @@ away from has its partitions forget it (``leave``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -233,7 +233,8 @@ def _before_start(
     if prepare.targets:
         return prepare
     known = _known_ids(registered.values())
-    fault = _table_fault(definition, known)
+    refused = [ack.refused for _, ack in sorted(registered.items()) if ack.refused]
+    fault = _table_fault(definition, known, refused[0] if refused else ())
     if fault:
         return Store(failed(definition, fault))
     return replace(prepare, tables=tuple(KnownTable(table, min(known[table])) for table in definition.tables))
@@ -247,14 +248,16 @@ def _known_ids(answers: Iterable[Registered]) -> dict[TableName, set[int]]:
     return known
 
 
-def _table_fault(definition: FeedDefinition, known: Mapping[TableName, set[int]]) -> str:
-    """Why the tables cannot be fed, or nothing. A descriptor that only some partitions have is enough."""
+def _table_fault(
+    definition: FeedDefinition, known: Mapping[TableName, set[int]], refused: Sequence[str]
+) -> str:
+    """Why the tables cannot be fed, or nothing. A descriptor that only some partitions have is enough.
+
+    ``refused`` are the descriptors that a partition could not take: every partition is given the same ones.
+    """
     unknown = [str(table) for table in definition.tables if table not in known]
     if unknown:
-        return (
-            f"no log partition has a descriptor of {', '.join(unknown)}: check the name; for a new table, "
-            "create the feed again once the source has written its descriptor"
-        )
+        return missing_tables(unknown, refused)
     ambiguous = [table for table in definition.tables if len(known[table]) > 1]
     if ambiguous:
         ids = ", ".join(map(str, sorted(known[ambiguous[0]])))
@@ -263,6 +266,24 @@ def _table_fault(definition: FeedDefinition, known: Mapping[TableName, set[int]]
             "create the feed again once every partition has passed that"
         )
     return ""
+
+
+def missing_tables(names: Iterable[str], refused: Sequence[str]) -> str:
+    """Why a feed cannot have tables of these names: a sentence without its full stop.
+
+    A descriptor that cannot be read may be that of any table: those that were ``refused`` are told.
+    """
+    missing = ", ".join(names)
+    if not refused:
+        return (
+            f"no log partition has a descriptor of {missing}: check the name; for a new table, "
+            "create the feed again once the source has written its descriptor"
+        )
+    return (
+        f"no log partition has a descriptor of {missing} that can be taken. Descriptors were refused: "
+        f"{'; '.join(refused)}. If one of them is the table's, have the source write that version again as "
+        "docs/log-contract.md#table-descriptors says, and create the feed again; otherwise check the name"
+    )
 
 
 def _after_start(

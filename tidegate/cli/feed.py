@@ -18,7 +18,7 @@ from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_rows import beginning, feed_row
 from tidegate.client.feed_topics import check_registry
-from tidegate.client.jobs import Jobs
+from tidegate.client.jobs import Jobs, jobs_topic
 
 _COLUMNS: Final = (
     ("ID", "job_id"),
@@ -77,6 +77,9 @@ def create(
 ) -> None:
     """Create a feed by a CREATE CHANGEFEED statement; prints its id.
 
+    With --no-wait the definition is stored, and the command ends: also where no worker of the application
+    has run yet. The feed is pending until one does.
+
     A statement - is read from standard input: others can read arguments, and so a password in one.
 
     \b
@@ -89,6 +92,8 @@ def create(
     defined = define_feed(statement, new_feed_id(now_ns), now_ns)
     check_registry(defined.definition.options)
     click.echo(beginning(defined.definition.options), err=True)
+    if not wait and Jobs.create_topic(connection, app_id):
+        _say_created(app_id)
     jobs = Jobs(
         connection, app_id, appear_s=wait_seconds if wait else 0.0, waits=lambda: _say_waiting(app_id)
     )
@@ -190,6 +195,14 @@ def _in_list(row: dict[str, Any]) -> dict[str, Any]:
 
 def _say_waiting(app_id: str) -> None:
     click.echo(f"Waiting for the first worker of the application {app_id} ...", err=True)
+
+
+def _say_created(app_id: str) -> None:
+    click.echo(
+        f"The application {app_id} is new: no worker has created its topic {jobs_topic(app_id)}, so this "
+        "command has. The feed waits there for the first worker; check --app-id if workers run already.",
+        err=True,
+    )
 
 
 def _cell(value: Any) -> str:

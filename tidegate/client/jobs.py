@@ -16,6 +16,8 @@ from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import POLL_S, PartitionReader
+from tidegate.client.topic_admin import open_admin
+from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record, TransactionalProducer, transactional
 from tidegate.client.writer import write_record
 from tidegate.errors import DeliveryError, InputError, RetryError
@@ -36,15 +38,16 @@ SETTLED: Final = frozenset({FeedState.RUNNING}) | ENDED
 
 def jobs_topic(app_id: str) -> str:
     """The topic of an application's feeds."""
-    return f"{app_id}-jobs"
+    return Topics(app_id, "").jobs
 
 
 class Jobs:
     """The feeds of one application.
 
     The constructor raises ``InputError`` when no worker has created the jobs topic; it waits ``appear_s``
-    seconds for one to do so, and calls ``waits`` once if it has to wait. Every method raises
-    ``BrokerUnavailable`` after a bounded wait, and ``StateError`` for records of a newer version.
+    seconds for one to do so, and calls ``waits`` once if it has to wait. See ``create_topic`` for feeds that
+    are to be there before the first worker. Every method raises ``BrokerUnavailable`` after a bounded wait,
+    and ``StateError`` for records of a newer version.
     """
 
     def __init__(
@@ -64,6 +67,16 @@ class Jobs:
             while not self._appeared(last_try=time.monotonic() >= end):
                 time.sleep(_APPEARED_EVERY_S)
 
+    @staticmethod
+    def create_topic(connection: KafkaConnection, app_id: str) -> bool:
+        """Create the application's jobs topic as its first worker would; whether it was missing.
+
+        It has as many copies as the brokers give by default. Raises ``TopologyError`` when it cannot be
+        created, ``RetryError`` when no broker answers.
+        """
+        admin = open_admin(connection, connection.timeout_s)
+        return admin.create_unless_there(Topics(app_id, "").jobs_spec) is None
+
     def _appeared(self, *, last_try: bool) -> bool:
         """Whether the topic is there. ``InputError`` when it is not and this is the last try."""
         try:
@@ -73,7 +86,7 @@ class Jobs:
                 return False
             raise InputError(
                 f"{missing} The first worker of an application creates it: start one with `tidegate"
-                " worker`, or check --app-id."
+                " worker`, or check --app-id. `tidegate feed create --no-wait` creates it as well."
             ) from None
         return True
 

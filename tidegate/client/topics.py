@@ -91,11 +91,16 @@ class Topics:
             *(TopicSpec(changelog, partitions, _COMPACT) for changelog in self.changelogs().values()),
         ]
 
+    @property
+    def jobs_spec(self) -> TopicSpec:
+        """The topic that a feed's definition is written to, maybe before any engine has run."""
+        return TopicSpec(self.jobs, 1, _COMPACT)
+
     def shared_specs(self, partitions: int) -> list[TopicSpec]:
         """Those that every engine needs."""
         return [
             TopicSpec(self.requests, partitions, _deleted_after(_REQUESTS_KEPT_MS)),
-            TopicSpec(self.jobs, 1, _COMPACT),
+            self.jobs_spec,
             TopicSpec(self.control_acks, 1, _COMPACT),
         ]
 

@@ -62,6 +62,7 @@ def _register(
         offset + 1,
         high,
         tuple(KnownTable(name, table.id) for name, table in tables),
+        () if len(tables) == len(message.definition.tables) else tuple(rows.refused()),
     )
     feed = PartitionFeed(message, answer)
     reason = unsupported(tables, rows, message.definition.options)

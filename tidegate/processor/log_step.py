@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tidegate.errors import DescriptorConflict, EncodingError, MalformedEntry
+from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry
 from tidegate.processor.batch import Incident, LogRecord, StepResult
 from tidegate.processor.deliveries import Deliveries
 from tidegate.processor.feed_failures import (
@@ -93,12 +93,14 @@ class LogStep:
 
     def _learn(self, updates: Iterable[DescriptorUpdate], offset: Offset, result: StepResult) -> None:
         """Take descriptor versions; rows before a new one are read first, as the log has them."""
+        place = f"offset {offset} of log partition {self._state.partition}"
         for update in updates:
             if self._rows.is_new(update):
                 self._deliveries.emit(result)
             try:
-                self._rows.learn(update)
+                self._rows.learn(update, place)
             except (DescriptorConflict, EncodingError) as error:
                 self._deliveries.emit(result)
-                fail_table(self._feeds, update.table_id, error)
-                result.incidents.append(Incident(self._state.partition, offset, None, None, str(error)))
+                cause = f"version {update.version} of table {update.table_id}: {error}"
+                fail_table(self._feeds, update.table_id, FeedError(f"{cause} (it stands at {place})"))
+                result.incidents.append(Incident(self._state.partition, offset, None, None, cause))

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-from tidegate.errors import DescriptorConflict, EncodingError, FeedError, RowError
+from tidegate.errors import DescriptorConflict, EncodingError, FeedError, RowError, StateError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateChange, StateTable
@@ -31,6 +31,7 @@ from tidegate.rows import (
 _HIGH_PREFIX: Final = b"h"
 _DESCRIPTOR_PREFIX: Final = b"d"
 _UNFIT_PREFIX: Final = b"u"
+_REFUSED_SHOWN: Final = 3
 #: Every snapshot repeats the descriptors of its tables: of 50,000 ranges they are decoded once.
 _decoded: Final = lru_cache(maxsize=256)(decode_descriptor)
 
@@ -95,14 +96,16 @@ class PartitionRows:
             for known in self.catalog.descriptors()
         )
 
-    def learn(self, update: DescriptorUpdate) -> None:
-        """Take a descriptor version.
+    def learn(self, update: DescriptorUpdate, place: str = "") -> None:
+        """Take a descriptor version that stands at ``place``, which is told of one that cannot be taken.
 
         Raises ``DescriptorConflict`` when it comes too late, for a table some of whose rows were read by an
         older version: it is known from here on, but who emitted those rows must stop. Raises
         ``DescriptorConflict`` or ``EncodingError`` for a version that cannot be taken: the table is unfit
         until a later one can, or this one when it comes again.
         """
+        if update.table_id <= 0:
+            raise DescriptorConflict(f"{update.table_id} is no table id: table ids are above 0")
         late = self.is_new(update) and self._was_read_without(update)
         try:
             descriptor = _decoded(update.descriptor)
@@ -112,7 +115,8 @@ class PartitionRows:
                 self._changed_descriptors.append(descriptor)
                 self._versions += 1
         except (DescriptorConflict, EncodingError) as error:
-            self._set_unfit(update.table_id, _Unfit(update.version, str(error)))
+            where = f" (it stands at {place})" if place else ""
+            self._set_unfit(update.table_id, _Unfit(update.version, f"{error}{where}"))
             raise
         unfit = self._unfit.get(update.table_id)
         # The same version cures only if it was not known: what a former release could not read. Where it was,
@@ -132,6 +136,10 @@ class PartitionRows:
         """Why rows of the table cannot be read at present; empty when they can."""
         unfit = self._unfit.get(table_id)
         return "" if unfit is None else f"version {unfit.version} of table {table_id}: {unfit.reason}"
+
+    def refused(self) -> list[str]:
+        """Of tables whose newest version could not be taken, why not; some, where there are many."""
+        return [self.unfit(table_id) for table_id in sorted(self._unfit)[:_REFUSED_SHOWN]]
 
     def _was_read_without(self, update: DescriptorUpdate) -> bool:
         """Whether rows that the version governs were read by an older one; without one they failed."""
@@ -244,7 +252,17 @@ class PartitionRows:
                 unfit = unpack(pb.UnfitTable, value, "a table that cannot be read")
                 self._unfit[int.from_bytes(key[1:], "big")] = _Unfit(unfit.version, unfit.reason)
             else:
-                self._versions += self.catalog.add(_decoded(value))
+                self._versions += self.catalog.add(_restored(value))
+
+
+def _restored(stored: bytes) -> TableDescriptor:
+    try:
+        return _decoded(stored)
+    except EncodingError as error:
+        raise StateError(
+            f"a table descriptor in the stored state cannot be read: {error}. Use the version of tidegate "
+            "that wrote it, or a newer one"
+        ) from None
 
 
 def _previous(codec: TableCodec, version: Version) -> tuple[Datum, ...] | Unreadable | None:

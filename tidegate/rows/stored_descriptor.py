@@ -16,6 +16,12 @@ from tidegate.rows.descriptor import Column, Family, KeyPart, TableDescriptor
 from tidegate.rows.types import EnumMember, Kind, SqlType
 
 FORMAT_VERSION: Final = 1
+#: Where whoever writes a log reads what these bytes are.
+_SPECIFIED: Final = "docs/log-contract.md#table-descriptors"
+#: The first byte of the message itself: its field 1, a varint.
+_BARE_MESSAGE: Final = 0x08
+_SHOWN: Final = 40  # characters of a name: a message must not grow with what a source writes
+_KINDS: Final = ", ".join(kind.value for kind in Kind)
 
 
 def encode_descriptor(descriptor: TableDescriptor) -> bytes:
@@ -40,19 +46,29 @@ def encode_descriptor(descriptor: TableDescriptor) -> bytes:
 
 
 def decode_descriptor(stored: bytes) -> TableDescriptor:
-    """Inverse of `encode_descriptor`; `EncodingError` for a newer format version or damaged bytes."""
+    """Inverse of `encode_descriptor`. Raises `EncodingError`, which names the byte or the field at fault.
+
+    The sentence is for whoever wrote the bytes: the source of a log.
+    """
     if not stored:
-        raise EncodingError("a stored table descriptor is empty")
-    if stored[0] != FORMAT_VERSION:
         raise EncodingError(
-            f"a stored table descriptor has format {stored[0]}, this version reads {FORMAT_VERSION}: "
-            "use the version of tidegate that wrote it, or a newer one"
+            f"the descriptor has no bytes: it needs the format byte {FORMAT_VERSION} and a message "
+            f"({_SPECIFIED})"
+        )
+    if stored[0] != FORMAT_VERSION:
+        hint = "; the format byte in front of the message seems to be missing"
+        raise EncodingError(
+            f"byte 0 of the descriptor is {stored[0]:#04x}, where the format byte {FORMAT_VERSION:#04x} is "
+            f"expected{hint if stored[0] == _BARE_MESSAGE else ''} ({_SPECIFIED})"
         )
     message = pb.TableDescriptor()
     try:
         message.ParseFromString(stored[1:])
     except DecodeError as error:
-        raise EncodingError(f"a stored table descriptor is damaged: {error}") from None
+        raise EncodingError(
+            f"the {len(stored) - 1} bytes behind the descriptor's format byte are no message "
+            f"tidegate.rows.TableDescriptor: {error} ({_SPECIFIED})"
+        ) from None
     return _from_message(message)
 
 
@@ -85,10 +101,17 @@ def _column_to_message(column: Column) -> pb.Column:
 
 
 def _column_from_message(message: pb.Column) -> Column:
+    try:
+        type_ = _type_from_message(message.type)
+    except ValueError:
+        raise EncodingError(
+            f"the type of column {message.id} ({message.name[:_SHOWN]!r}) has an unknown kind: "
+            f"{message.type.kind[:_SHOWN]!r}, or its element's, is none of {_KINDS} ({_SPECIFIED})"
+        ) from None
     return Column(
         id=message.id,
         name=message.name,
-        type=_type_from_message(message.type),
+        type=type_,
         nullable=message.nullable,
         hidden=message.hidden,
         public=message.public,
@@ -123,12 +146,9 @@ def _type_to_message(sql_type: SqlType) -> pb.SqlType:
 
 
 def _type_from_message(message: pb.SqlType) -> SqlType:
-    try:
-        kind = Kind(message.kind)
-    except ValueError:
-        raise EncodingError(f"a stored table descriptor has the unknown type {message.kind!r}") from None
+    """Raises ``ValueError`` for an unknown kind."""
     return SqlType(
-        kind=kind,
+        kind=Kind(message.kind),
         width=message.width,
         scale=message.scale,
         varying=message.varying,

@@ -14,7 +14,10 @@ from tests.unit.client.feeds import ID, STATEMENT, definition, failed, progress,
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.job_records import DefinitionRecord, JobRecord
+from tidegate.client.connection import KafkaConnection
 from tidegate.client.jobs import jobs_topic
+from tidegate.client.topic_admin import open_admin
+from tidegate.client.topics import TOMBSTONES_KEPT_MS, Topics
 from tidegate.hlc import Timestamp
 
 pytestmark = pytest.mark.broker
@@ -78,9 +81,27 @@ def test_create_waits_for_a_first_worker_and_then_says_how_to_start_one(
     assert "start one with `tidegate worker`" in created.stderr
 
 
+def test_create_without_waiting_stores_a_feed_before_the_first_worker_has_run(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    """The topic is as a worker makes it, so that the first worker starts."""
+    kafka = ("-b", broker.bootstrap, "--app-id", topic_prefix)
+    created = run("feed", "create", STATEMENT, "--no-wait", *kafka)
+    assert created.exit_code == 0
+    assert f"no worker has created its topic {topic_prefix}-jobs, so this command has" in created.stderr
+    (shown,) = json.loads(run("feed", "list", "--json", *kafka).stdout)
+    assert (shown["job_id"], shown["status"]) == (created.stdout.strip(), "pending")
+    admin = open_admin(KafkaConnection(broker.bootstrap), 10.0)
+    admin.ensure(Topics(topic_prefix, f"{topic_prefix}-").shared_specs(3))
+    assert admin.config(f"{topic_prefix}-jobs")["delete.retention.ms"] == str(TOMBSTONES_KEPT_MS)
+    again = run("feed", "create", STATEMENT, "--no-wait", *kafka)
+    assert "so this command has" not in again.stderr
+    assert len(json.loads(run("feed", "list", "--json", *kafka).stdout)) == 2
+
+
 @pytest.mark.parametrize(
     "command",
-    [("list",), ("show", "0other"), ("drop", "0other"), ("create", STATEMENT, "--no-wait")],
+    [("list",), ("show", "0other"), ("drop", "0other")],
     ids=lambda command: command[0],
 )
 def test_without_an_application_other_commands_wait_for_nobody(

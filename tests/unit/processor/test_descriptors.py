@@ -9,12 +9,15 @@ import pytest
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at, update_of
 from tests.unit.processor.driving import Driven, active
-from tests.unit.processor.logs import PLAIN
-from tidegate.changefeed.control import Active, Failed, Register, Registered, Remove
+from tests.unit.processor.logs import OTHER, PLAIN
+from tidegate.changefeed.control import Active, Failed, Register, Registered, Remove, read_ack
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
+from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.registration import Store, next_step
+from tidegate.errors import StateError
 from tidegate.processor import rows
-from tidegate.processor.batch import StepResult
-from tidegate.rows import Column, Family, parse_sql_type
+from tidegate.processor.batch import StateTable, StepResult
+from tidegate.rows import Column, Family, encode_descriptor, parse_sql_type
 from tidegate.spans import Span
 
 _FEED = activation([PLAIN.descriptor])
@@ -122,6 +125,64 @@ def test_after_a_late_descriptor_a_new_feed_reads_rows_by_the_right_version() ->
     driven.run(log.partitions[0][late:], batch=1)
     again = [record.value or b"" for record in driven.rows if record.timestamp_ms >= at(7).wall_ms]
     assert [b'"w": 8' in again[0], b'"w": 9' in again[1], len(again)] == [True, True, 2]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_feed_on_a_table_whose_descriptor_was_refused_is_told_why_and_where(restarted: bool) -> None:
+    """The refused bytes may not even tell the table's name, so the answer names what was refused."""
+    log = HandLog(partitions=1)
+    log.describe(OTHER)
+    log.write(update_of(PLAIN.descriptor)._replace(descriptor=encode_descriptor(PLAIN.descriptor)[1:]))
+    log.open_range(1, PLAIN.span)
+    driven = Driven()
+    driven.run(log.partitions[0])
+    (cause,) = driven.causes
+    assert cause.startswith("version 1 of table 104: byte 0 of the descriptor is 0x08")
+    if restarted:
+        driven = Driven.restored(driven.state)
+    (answer,) = driven.control(Register(_FEED.definition)).acks
+    assert isinstance(answer, Registered)
+    (refused,) = answer.refused
+    assert refused.startswith("version 1 of table 104: byte 0 of the descriptor is 0x08")
+    assert refused.endswith("(it stands at offset 1 of log partition 0)")
+    step = next_step(FeedView(defined=_FEED.definition), {0: answer}, 1)
+    assert isinstance(step, Store)
+    assert refused in step.record.error
+    assert read_ack(answer.to_bytes()) == answer
+
+
+def test_what_was_refused_is_not_told_to_feeds_whose_tables_are_known() -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    log.write(update_of(OTHER.descriptor)._replace(descriptor=b""))
+    driven = Driven()
+    driven.run(log.partitions[0])
+    (answer,) = driven.control(Register(_FEED.definition)).acks
+    assert isinstance(answer, Registered)
+    assert answer.refused == ()
+
+
+def test_a_descriptor_of_no_table_ends_nothing() -> None:
+    log = HandLog(partitions=1)
+    log.write(update_of(replace(PLAIN.descriptor, id=-5)))
+    log.describe(PLAIN)
+    log.open_range(1, PLAIN.span).apply(PLAIN.put(3, 1, "a"))
+    driven = active(_FEED)
+    driven.run(log.partitions[0])
+    assert driven.causes == ["version 1 of table -5: -5 is no table id: table ids are above 0"]
+    assert len(driven.rows) == 1
+
+
+def test_a_stored_descriptor_of_a_newer_version_says_which_version_of_tidegate_reads_it() -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    driven = Driven()
+    driven.run(log.partitions[0])
+    ((key, stored),) = [
+        (key, stored) for (table, key), stored in driven.state.items() if table is StateTable.DESCRIPTORS
+    ]
+    with pytest.raises(StateError, match="Use the version of tidegate that wrote it, or a newer one"):
+        rows.PartitionRows().restore([(key, b"\x02" + stored[1:])])
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -312,7 +312,7 @@ _LATER = HandTable(_LATER_SINCE_5)
         (_late_descriptor, "broke the log contract"),
         (_other_content, "came twice with different content"),
         (_many_families, "column families"),
-        (_unreadable_descriptor, "format 99"),
+        (_unreadable_descriptor, "is 0x63, where the format byte 0x01 is expected"),
         (_descriptor_of_another_table, "table 104"),
     ],
 )
