@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import pwd
 import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from stack.leash import Gate, Leash
 from stack.server import Conduct
 
 TERM_BOUND_S = 20.0
 _CRASH_BOUND_S = 10.0
 _USUAL = Conduct()
-
-# The leash. The shell turns itself into the server (`exec`, so the server's pid is `$$`) after leaving a
-# watcher behind that reads a pipe whose other end only our process holds. When our process dies, by
-# whatever signal, the kernel closes that end, the watcher reads end-of-file and kills the server. A line
-# on the pipe sends the watcher home instead. PR_SET_PDEATHSIG would be shorter, but it fires when the
-# *thread* that started the server ends, and exists on Linux alone. A process that we fork without exec
-# holds the pipe too: the server then lives until the last of us is dead.
-_LEASH = 'exec 3<&0 </dev/null; (read -r _ <&3 || kill -KILL $$) & exec "$@" 3<&-'
 
 
 class Child:
@@ -32,19 +24,25 @@ class Child:
     ) -> None:
         """Start ``command`` with its output appended to ``log``; ``leashed`` processes die with this one."""
         self._conduct = conduct
-        self._leash: int | None = None
-        stdin = subprocess.DEVNULL
+        self._leash: Leash | None = None
         if leashed:
-            stdin, self._leash = os.pipe()
-            command = ("/bin/sh", "-c", _LEASH, "leash", *command)
+            self._start_leashed(tuple(command), log)
+        else:
+            self._process = _spawn(command, subprocess.DEVNULL, log, conduct.account)
+
+    def _start_leashed(self, command: tuple[str, ...], log: Path) -> None:
+        gate = Gate()
         try:
-            self._process = _spawn(command, stdin, log, conduct.account)
-        except BaseException:
-            self._release()
-            raise
+            self._process = _spawn(gate.command(command), gate.stdin, log, self._conduct.account)
+            try:
+                self._leash = Leash(self._process.pid)
+            except BaseException:
+                self._process.kill()
+                self._process.wait()
+                raise
+            gate.open()
         finally:
-            if leashed:
-                os.close(stdin)
+            gate.close()
 
     @property
     def pid(self) -> int:
@@ -86,15 +84,9 @@ class Child:
         self._release()
 
     def _release(self) -> None:
-        if self._leash is None:
-            return
-        leash, self._leash = self._leash, None
-        try:
-            os.write(leash, b"ended\n")
-        except BrokenPipeError:
-            pass  # the watcher is gone as well
-        finally:
-            os.close(leash)
+        if self._leash is not None:
+            leash, self._leash = self._leash, None
+            leash.release()
 
 
 def _spawn(command: Sequence[str], stdin: int, log: Path, account: str | None) -> subprocess.Popen[bytes]:

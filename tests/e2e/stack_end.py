@@ -15,22 +15,26 @@ from stack.places import CHECKOUT
 from stack.ports import host_and_port, is_free
 
 
-def processes_of(server: OwnedServer) -> list[ProcessIdentity]:
-    """Its process and every process that this one started."""
+def children_of(pid: int) -> set[ProcessIdentity]:
+    """The processes that ``pid`` started and that run now."""
     done = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
-    pairs = [(int(pid), int(parent)) for pid, parent in map(str.split, done.stdout.splitlines())]
-    own = [server.pid, *(pid for pid, parent in pairs if parent == server.pid)]
-    return [found for pid in own if (found := ProcessIdentity.of(pid)) is not None]
+    pairs = [(int(child), int(parent)) for child, parent in map(str.split, done.stdout.splitlines())]
+    found = [ProcessIdentity.of(child) for child, parent in pairs if parent == pid]
+    return {child for child in found if child is not None}
 
 
 def nothing_is_left_of(
     server: AbstractContextManager[OwnedServer], use: Callable[[OwnedServer], object]
 ) -> None:
-    """Run ``server``, let ``use`` work with it, end it, and see that process, port and files are gone."""
+    """Run ``server``, let ``use`` work with it, end it, and see that its processes, port and files are gone.
+
+    Its processes are those that came into being with it here, the watcher among them, and their children.
+    """
+    others = children_of(os.getpid())
     with server as running:
         use(running)
-        processes = processes_of(running)
-    assert processes
+        processes = (children_of(os.getpid()) - others) | children_of(running.pid)
+        assert running.pid in {process.pid for process in processes}
     assert not [process for process in processes if process.alive()]
     assert is_free(host_and_port(running.address)[1])
     assert not running.log.parent.exists()

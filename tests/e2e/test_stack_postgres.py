@@ -25,12 +25,13 @@ pytestmark = pytest.mark.broker
 
 # Starts a server, tells the pids of it and of the processes that it started, and waits to be killed.
 _OWNER = """
-import time
+import os, time
 from stack.places import CHECKOUT
 from stack.postgres import PostgresServer
-from tests.e2e.stack_end import processes_of
+from tests.e2e.stack_end import children_of
 server = PostgresServer().start()
-print(*(process.pid for process in processes_of(server)), flush=True)
+processes = children_of(os.getpid()) | children_of(server.pid)
+print(*(process.pid for process in processes), flush=True)
 time.sleep(600)
 """
 
@@ -100,7 +101,7 @@ def test_a_server_dies_with_the_process_that_started_it(open_directory: Path) ->
         pids = map(int, owner.stdout.readline().split())
         processes = [process for pid in pids if (process := ProcessIdentity.of(pid)) is not None]
         owner.kill()
-    assert len(processes) > 1, "the server has processes of its own"
+    assert len(processes) > 2, "beside the server and its watcher there are the server's own processes"
     deadline = time.monotonic() + 30
     while left := [process for process in processes if process.alive()]:
         assert time.monotonic() < deadline, f"{left} outlived their owner"

@@ -12,8 +12,10 @@ import pytest
 from stack import child
 from stack.child import Child
 from stack.identity import ProcessIdentity
+from stack.leash import Leash
 from stack.places import CHECKOUT
 from stack.server import Conduct
+from tests.e2e.stack_end import children_of
 
 # Starts a leashed child, tells its pid, and waits for what the test does to it.
 _OWNER = """
@@ -38,13 +40,6 @@ def await_text(log: Path, text: str) -> None:
     while text not in log.read_text():
         assert time.monotonic() < deadline, f"{log} never said {text!r}"
         time.sleep(0.01)
-
-
-def sessions() -> list[str]:
-    """``session: command`` of every process; the watcher is in the session that its server leads."""
-    done = subprocess.run(["ps", "-A", "-o", "sess=,args="], capture_output=True, text=True, check=True)
-    pairs = (line.split(None, 1) for line in done.stdout.splitlines())
-    return [": ".join(pair) for pair in pairs]
 
 
 def state_of(pid: int) -> str:
@@ -101,16 +96,39 @@ def test_a_child_of_another_account_has_no_more_than_that_account(tmp_path: Path
     assert log.read_text() == "nobody\nnogroup\nsaid\n"
 
 
-def test_a_stopped_child_is_no_longer_watched(tmp_path: Path) -> None:
-    """Or else its watcher would, much later, kill whatever has its pid by then."""
-    running = Child(("sleep", "600", "0.5"), tmp_path / "log", leashed=True)
-    watcher = f"{running.pid}:"
-    assert [line for line in sessions() if line.startswith(watcher)]
-    running.stop()
-    deadline = time.monotonic() + 20
-    while [line for line in sessions() if line.startswith(watcher)]:
-        assert time.monotonic() < deadline, "the watcher stayed"
+def ends(child: Child, how: str) -> None:
+    """End the child, or wait until it has ended by itself."""
+    if how != "itself":
+        getattr(child, how)()
+    while child.exit_status is None:
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("how", ["stop", "kill", "itself"])
+def test_when_a_child_has_ended_its_watcher_is_gone(tmp_path: Path, how: str) -> None:
+    """Or else its watcher would, much later, kill whatever has its pid by then."""
+    before = children_of(os.getpid())
+    running = Child(("sleep", "0.1" if how == "itself" else "600"), tmp_path / "log", leashed=True)
+    watcher = [child for child in children_of(os.getpid()) - before if child.pid != running.pid]
+    assert len(watcher) == 1
+    ends(running, how)
+    assert not watcher[0].alive()
+
+
+def test_a_server_that_is_not_watched_yet_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner may die at any moment, and nobody would end it."""
+
+    def fails(pid: int) -> Leash:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(child, "Leash", fails)
+    before = children_of(os.getpid())
+    with pytest.raises(OSError, match="no more processes"):
+        Child(("sh", "-c", "echo started; sleep 600"), tmp_path / "log", leashed=True)
+    assert children_of(os.getpid()) == before
+    assert (tmp_path / "log").read_text() == ""
 
 
 def test_a_child_that_will_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +146,7 @@ def test_a_paused_child_is_frozen_until_it_is_resumed(tmp_path: Path) -> None:
     assert state_of(running.pid) == "T"
     running.resume()
     os.waitid(os.P_PID, running.pid, os.WCONTINUED)
-    assert state_of(running.pid) == "S"
+    assert state_of(running.pid) != "T"
     running.stop()
 
 
