@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations 40 --duratio
 unexport PYTHONDONTWRITEBYTECODE
 SOURCES := tidegate app agents tables schemas pipeline sim stack tests bench examples
 
-.PHONY: help setup demo demo-connect demo-chaos demo-spark test unit soak lint format types proto bench stack-up stack-down ci clean
+.PHONY: help setup demo demo-connect demo-chaos demo-spark test unit soak mutants lint format types proto bench stack-up stack-down ci clean
 
 help: ## list the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ unit: setup ## the tests that need no broker
 soak: setup ## the longest tests, then 20 minutes of simulated workers under faults (SOAK="--minutes 20")
 	$(PYTEST) -m soak
 	$(BIN)/python -m tests.simulation --profile long $(or $(SOAK),--minutes 20)
+
+mutants: setup ## small slips in the core, and those that no test notices (MUTANTS="--seed 1 --sample 60")
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 lint: setup ## ruff: style and common mistakes
 	$(BIN)/ruff check $(SOURCES)

@@ -8,7 +8,7 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, at
 from tests.unit.processor.driving import Driven, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN
-from tidegate.changefeed.control import Failed
+from tidegate.changefeed.control import Failed, Register
 from tidegate.raftlog.entry import DeleteRange, RangeId, Trigger
 from tidegate.spans import Span
 
@@ -57,6 +57,25 @@ def test_only_the_keys_that_the_command_names_count() -> None:
     both.apply(PLAIN.put(8, 1, "after"), close=8)
     driven = _run(log)
     assert [feed_id for feed_id, _ in _failed(driven)] == ["other"]
+    assert list(map(timestamp_of, driven.rows)) == [at(8)]
+
+
+def test_a_copy_of_the_command_ends_no_feed_that_began_after_it() -> None:
+    """Sources may write entries again; what a range has applied says nothing more."""
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    plain = log.open_range(1, PLAIN.span)
+    plain.apply(trigger=Trigger.ADD_SSTABLE, close=5)
+    driven = Driven()
+    driven.run(log.partitions[0])
+    late = activation([PLAIN.descriptor], feed_id="plain", start=at(5))
+    driven.control(Register(late.definition))
+    driven.control(late)
+    read = len(log.partitions[0])
+    log.write(plain.command(trigger=Trigger.ADD_SSTABLE, close=5))
+    plain.apply(PLAIN.put(8, 1, "after"), close=8)
+    driven.run(log.partitions[0][read:])
+    assert _failed(driven) == []
     assert list(map(timestamp_of, driven.rows)) == [at(8)]
 
 

@@ -1,0 +1,101 @@
+"""Whether any test notices a mutant: those beside its module first, the simulation at the end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from tests.mutants.mutations import Mutant
+from tests.mutants.tree import Ended, Tree
+
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+#: A mutant may run into a loop that never ends; one that is only slow is not noticed by that.
+_LIMIT_FACTOR, _LIMIT_EXTRA_S = 4, 30
+
+
+class BrokenWithout(Exception):
+    """Tests fail without any mutant: then nothing can be said about mutants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Tests that are run together, and how long they may take with a mutant."""
+
+    name: str
+    arguments: tuple[str, ...]
+    limit_s: float = 3600.0
+
+
+STAGES: Final = (
+    Stage("unit tests", ("tests/unit/rangefeed", "tests/unit/processor", "tests/unit/raftlog")),
+    Stage(
+        "simulation",
+        (
+            *("tests/conformance", "tests/contract", "tests/simulation", "tests/unit/app"),
+            # The defects that the simulation is tried on need a search of their own for each.
+            *("-m", "not broker and not soak", "-k", "not defect"),
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What became of a mutant; ``noticed_by`` is the test that failed, or why it counts as noticed."""
+
+    mutant: Mutant
+    noticed_by: str | None
+    stage: str
+    seconds: float
+
+
+def timed(stages: Sequence[Stage], tree: Tree, seed: int) -> list[Stage]:
+    """The stages with the time limits that a run without a mutant suggests.
+
+    :raises BrokenWithout: a test fails without one
+    """
+    found = []
+    for stage in stages:
+        begun = time.monotonic()
+        ended = tree.test([*stage.arguments, _hypothesis_seed(seed)], stage.limit_s)
+        if not ended.passed:
+            raise BrokenWithout(
+                f"The {stage.name} fail without a mutant; mend them first:\n{ended.output[-4000:]}"
+            )
+        limit_s = _LIMIT_EXTRA_S + _LIMIT_FACTOR * (time.monotonic() - begun)
+        found.append(replace(stage, limit_s=limit_s))
+    return found
+
+
+def attempt(tree: Tree, mutant: Mutant, stages: Sequence[Stage], seed: int) -> Trial:
+    """Put the mutant into the copy, and run the stages until one notices it."""
+    begun = time.monotonic()
+    own = _tests_of(tree, mutant)
+    with tree.with_mutant(mutant):
+        for stage in stages:
+            ended = tree.test([*own, *stage.arguments, _hypothesis_seed(seed)], stage.limit_s)
+            if not ended.passed:
+                return Trial(mutant, _what_noticed(ended), stage.name, time.monotonic() - begun)
+            own = []
+    return Trial(mutant, None, stages[-1].name, time.monotonic() - begun)
+
+
+def _what_noticed(ended: Ended) -> str:
+    if ended.passed is None:
+        return "it does not end"
+    failed = _FAILED.search(ended.output)
+    return failed[1] if failed else "the run breaks off"
+
+
+def _tests_of(tree: Tree, mutant: Mutant) -> list[str]:
+    """The test files of the module's name."""
+    name = f"test_{Path(mutant.path).stem}.py"
+    return sorted(str(found.relative_to(tree.root)) for found in (tree.root / "tests/unit").rglob(name))
+
+
+def _hypothesis_seed(seed: int) -> str:
+    return f"--hypothesis-seed={seed}"
