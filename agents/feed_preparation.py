@@ -31,7 +31,7 @@ async def prepared(
     definition: FeedDefinition, step: Prepare, cluster_id: str, runtime: Runtime
 ) -> StateRecord:
     """The state in which the feed starts, on the cluster with this id; or in which it has failed."""
-    sink = runtime.sinks.of(definition.sink_uri)
+    sink = runtime.sinks.of(definition.sink_uri, cluster_id)
     try:
         await _register_markers(definition, runtime.schema_ids)
         prepare = partial(

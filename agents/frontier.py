@@ -93,7 +93,7 @@ class FrontierPartition:
         assert feed.definition is not None
         assert feed.current_state is not None
         runtime, definition, state = self._app.runtime, feed.definition, feed.current_state
-        sink = runtime.sinks.of(definition.sink_uri)
+        sink = runtime.sinks.of(definition.sink_uri, state.sink_cluster)
         markers = marker_records(definition, state.targets, runtime.schema_ids, sink.admin.ends, sink.threads)
         publisher = FeedPublisher(
             self._app.settings,

@@ -204,7 +204,7 @@ class JobsOwner:
             check_sink(definition)
             cluster, topics = self._sinks.cluster_of(definition), wanted_topics(definition)
             if cluster is not None:  # else it is asked before the feed is announced, or prepared
-                shares = self._sinks.share_topics(definition)
+                shares = partial(self._sinks.share, definition)
                 internal = set() if cluster else app.topic_names.internal
                 check_topics(definition, topics, app.follower.view, internal, shares)
         except FeedError as error:
@@ -214,7 +214,8 @@ class JobsOwner:
     def _former_owner(self, definition: FeedDefinition) -> FeedId | None:
         """The feed that must be gone from every partition before this one may have its topics."""
         topics, view = wanted_topics(definition), self._app.follower.view
-        return former_owner(definition, topics, view, self._forgotten, self._sinks.share_topics(definition))
+        shares = partial(self._sinks.share, definition)
+        return former_owner(definition, topics, view, self._forgotten, shares)
 
     async def _is_held_back(self, definition: FeedDefinition, step: Announce) -> bool:
         """Whether its sink or schema registries keep the feed from being announced; its state says so.
@@ -277,8 +278,6 @@ class JobsOwner:
         """A former jobs agent asked the sink; which cluster it is has to be known here too."""
         try:
             await self._sinks.learn(definition)
-        except FeedError as error:
-            await self._store(failed(definition, str(error)))
         except RetryError as error:
             await self._store(gone(definition, self._app.runtime.sinks.of(definition.sink_uri), error))
         else:

@@ -17,6 +17,7 @@ from agents.partition_report import running_report
 from agents.partition_state import PartitionState, Stores
 from agents.standby import Standby
 from app.ending import guarded_task
+from app.feed_sink import FeedSink
 from app.fetched import FetchedBatch
 from app.in_flight import InFlight
 from app.intake import Intake
@@ -120,10 +121,10 @@ class LogPartition:
             self.log.open(processor.next_offset or 0)
 
     def _new_pipeline(self, processor: PartitionProcessor, present: _Present) -> Pipeline:
-        runtime = self._app.runtime
+        runtime, follower = self._app.runtime, self._app.follower
 
         def sink_of(feed_id: FeedId) -> RowSink:
-            return runtime.sinks.of(processor.definition_of(feed_id).sink_uri).rows
+            return FeedSink(runtime.sinks, processor.definition_of(feed_id), lambda: follower.view[feed_id])
 
         return Pipeline(
             processor,

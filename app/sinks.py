@@ -16,7 +16,8 @@ from app.report import SinkReport
 from app.settings import Settings
 from app.sink import Sink
 from app.topology import TopicAdmin
-from tidegate.changefeed.sink_cluster import normal_servers, other_cluster
+from tidegate.changefeed.sink_cluster import normal_servers
+from tidegate.delivery.sink_clusters import sink_address
 
 _PATIENCE_S: Final = 15.0  # topics are prepared while log partitions are held
 
@@ -96,19 +97,22 @@ class Sinks:
         self._settings = settings
         self._machine = machine
         self._lock = threading.Lock()
-        self._by_uri: dict[str, SinkCluster] = {}
+        self._found: dict[tuple[str, str | None], SinkCluster] = {}
         self._others: dict[tuple[str, ...], SinkCluster] = {}
         own = settings.model_copy(
             update={"bootstrap_servers": ",".join(normal_servers(settings.bootstrap_servers.split(",")))}
         )
         self.own = SinkCluster(own, machine, lambda: admin, lambda: threads, own=True)
 
-    def of(self, sink_uri: str) -> SinkCluster:
-        """The cluster of a sink. Raises ``StatementError`` for what is no sink URI."""
+    def of(self, sink_uri: str, cluster: str | None = None) -> SinkCluster:
+        """The cluster of a sink, of which ``cluster`` is the stored id; without one the addresses decide.
+
+        Raises ``StatementError`` for what is no sink URI.
+        """
         with self._lock:
-            found = self._by_uri.get(sink_uri)
+            found = self._found.get((sink_uri, cluster))
             if found is None:
-                found = self._by_uri[sink_uri] = self._find(sink_uri)
+                found = self._found[sink_uri, cluster] = self._find(sink_uri, cluster)
             return found
 
     def report(self) -> tuple[SinkReport, ...]:
@@ -122,8 +126,8 @@ class Sinks:
             for cluster in (self.own, *self._others.values()):
                 cluster.close()
 
-    def _find(self, sink_uri: str) -> SinkCluster:
-        servers = other_cluster(sink_uri, self._settings.bootstrap_servers)
+    def _find(self, sink_uri: str, cluster: str | None) -> SinkCluster:
+        servers = sink_address(sink_uri, cluster, self._settings.bootstrap_servers)
         if not servers:
             return self.own
         if servers not in self._others:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from json import loads
@@ -195,6 +195,9 @@ class _WatchedFeeds:
 
     def paused(self) -> frozenset[FeedId]:
         return self._feeds.paused()
+
+    def clusters(self) -> Mapping[FeedId, str]:
+        return self._feeds.clusters()
 
     def take(self, answers: Iterable[Answer]) -> None:
         known = list(answers)

@@ -43,6 +43,7 @@ from tidegate.client.connection import KafkaConnection
 from tidegate.client.control_acks import read_acks
 from tidegate.client.jobs import Jobs
 from tidegate.client.topics import Topics
+from tidegate.delivery.sink_clusters import OWN
 from tidegate.errors import (
     FeedError,
     InputError,
@@ -247,6 +248,7 @@ class Backfill:
             log.descriptors,
             self._partitions,
             base,
+            state.sink_cluster,
         )
         rows = write_scan(log.records, scan)
         self._require_whole(log)
@@ -260,7 +262,7 @@ class Backfill:
         assert start is not None
         if state is None:
             state = self._begin(definition, start, tables, log)
-        feed = self._run_over(log, Activate(definition, start, state.targets))
+        feed = self._run_over(log, Activate(definition, start, state.targets), state.sink_cluster)
         if feed.failure:
             raise FeedError(feed.failure)
         self._require_whole(log)
@@ -355,7 +357,7 @@ class Backfill:
             raise FeedError(reason)
         return [KnownTable(name, table.id) for name, table in known]
 
-    def _run_over(self, log: _Log, activation: Activate) -> OneFeed:
+    def _run_over(self, log: _Log, activation: Activate, cluster: str = OWN) -> OneFeed:
         run = uuid.uuid4().hex
         query = Query(
             run,
@@ -366,7 +368,7 @@ class Backfill:
             _CONFIG,
             whole_checkpoints_only=True,
         )
-        return run_over(log.slices, query, activation)
+        return run_over(log.slices, query, activation, cluster)
 
     def _survey(
         self, log: _Log, definition: FeedDefinition, tables: Sequence[KnownTable], start: Timestamp | None

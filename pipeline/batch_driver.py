@@ -54,6 +54,9 @@ class Feeds(Protocol):
     def paused(self) -> frozenset[FeedId]:
         """The feeds that are to be given nothing, for their sinks do not follow."""
 
+    def clusters(self) -> Mapping[FeedId, str]:
+        """The ids of the clusters that feeds write to, empty for the query's own."""
+
     def take(self, answers: Iterable[Answer]) -> None:
         """Note acknowledgements and checkpoints of a round that is done."""
 
@@ -176,7 +179,7 @@ class BatchDriver:
         answers: list[Answer] = []
         due: frozenset[int] | None = None
         while True:
-            came = self._run(round_, records, account, due)
+            came = self._run(replace(round_, clusters=self._feeds.clusters()), records, account, due)
             answers += [answer for answer in came if answer.kind != "fault"]
             faults = {answer.partition: read_fault(answer.body) for answer in came if answer.kind == "fault"}
             if not faults:

@@ -92,6 +92,14 @@ class QueryFeeds:
         """The feeds that are given nothing now, for their sinks do not follow."""
         return self._pauses.feeds()
 
+    def clusters(self) -> dict[FeedId, str]:
+        """The ids of the clusters that feeds write to, as they are stored; empty for the query's own."""
+        return {
+            feed_id: feed.current_state.sink_cluster
+            for feed_id, feed in self._jobs.view.feeds()
+            if feed.current_state is not None and feed.current_state.start is not None
+        }
+
     def take(self, answers: Iterable[Answer]) -> None:
         """Note what a round that is done has to say: its rows are acknowledged."""
         for answer in answers:

@@ -126,7 +126,7 @@ class PartitionTask:
         self._changes: dict[tuple[StateTable, bytes], bytes | None] = {}
         self._answers = RoundAnswers(partition, whole_checkpoints_only=query.whole_checkpoints_only)
         self._left: set[FeedId] = set()  # by this round
-        self._sinks = RowSinks(query.connection, query.sink_stall_s)
+        self._sinks = RowSinks(query.connection, query.sink_stall_s, round_.clusters)
         self._everything = False
         self._rows = self._records = 0
         self.clock.lap("load")

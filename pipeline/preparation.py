@@ -49,7 +49,7 @@ class Preparation:
         try:
             check_sink(definition)
             cluster = self._sinks.cluster_of(definition)
-            wanted, shares = wanted_topics(definition), partial(self._sinks.share, cluster)
+            wanted, shares = wanted_topics(definition), partial(self._sinks.share, definition)
             internal = set() if cluster else self._topics.internal
             check_topics(definition, wanted, self._jobs.view, internal, shares)
         except FeedError as error:
@@ -58,19 +58,20 @@ class Preparation:
 
     def former_owner(self, definition: FeedDefinition) -> FeedId | None:
         """The feed that must be gone from every partition before this one may have its topics."""
-        topics, cluster = wanted_topics(definition), self._sinks.cluster_of(definition)
-        shares = partial(self._sinks.share, cluster)
+        self._sinks.cluster_of(definition)  # it has to be known
+        topics, shares = wanted_topics(definition), partial(self._sinks.share, definition)
         return former_owner(definition, topics, self._jobs.view, self._is_forgotten, shares)
 
     def prepared(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
         """The state in which the feed starts, its topics created; or in which it has failed."""
         try:
             self._register_markers(definition)
-            admin = self._sinks.admin(self._sinks.connection(definition))
+            cluster = self._sinks.cluster_of(definition)
+            admin = self._sinks.admin(self._sinks.connection(definition, cluster))
             targets = prepare.targets or prepare_targets(
                 definition, prepare.tables, admin, self._output_partitions
             )
-            return starting_state(definition, prepare, targets, self._sinks.cluster_of(definition))
+            return starting_state(definition, prepare, targets, cluster)
         except RetryError as error:
             if definition.epoch > FIRST_EPOCH or definition.engine is Engine.BACKFILL:  # nobody is held
                 raise

@@ -109,7 +109,9 @@ class QueryMarkers:
             if feed.definition is None or not self._marks(feed):
                 producers.close()
                 continue
-            ends = self._sinks.admin(self._sinks.connection(feed.definition)).ends
+            state = feed.current_state
+            cluster = None if state is None else state.sink_cluster
+            ends = self._sinks.admin(self._sinks.connection(feed.definition, cluster)).ends
             self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, producers, ends, self._schema_id)
 
     def _open(self, feed: FeedView, definition: FeedDefinition) -> FeedProducers:
@@ -117,7 +119,8 @@ class QueryMarkers:
         state = feed.current_state
         if state is None or not state.sink_cluster:
             return FeedProducers(home, OwnMarkers(home))
-        there = partial(new_producer, self._sinks.connection(definition), self._id(definition))
+        sink = self._sinks.connection(definition, state.sink_cluster)
+        there = partial(new_producer, sink, self._id(definition))
         return FeedProducers(home, OtherMarkers(definition.id, there))
 
     def _id(self, definition: FeedDefinition) -> str:

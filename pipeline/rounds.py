@@ -57,13 +57,15 @@ class Instructions:
 class Round:
     """One round: what partitions are told, and whether the batch's records are stepped in it.
 
-    ``paused`` are feeds that are given nothing, for their sinks do not follow.
+    ``paused`` are feeds that are given nothing, for their sinks do not follow. ``clusters`` are the ids of
+    the clusters that feeds write to, as the jobs topic has them now; they are not stored with the round.
     """
 
     id: RoundId
     records: bool = False
     instructions: Mapping[int, Instructions] = field(default_factory=dict)
     paused: frozenset[FeedId] = frozenset()
+    clusters: Mapping[FeedId, str] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """The stored form."""

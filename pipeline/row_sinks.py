@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from pipeline.pauses import FIRST_PAUSE_S
 from pipeline.row_producer import RowProducer, SinkStalled
+from pipeline.sinks import sink_connection
 from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.sink import parse_sink_uri
 from tidegate.client.connection import KafkaConnection
 from tidegate.processor.batch import OutputRecord
 
@@ -18,17 +19,23 @@ _idle: dict[tuple[str, float | None], RowProducer] = {}
 #: When a cluster has last not followed: the next task here does not wait for it all over again. By when its
 #: feeds are tried again it does.
 _stalled_at: dict[str, float] = {}
+_NONE: Final[Mapping[FeedId, str]] = {}
 
 
 class RowSinks:
     """The clusters, by their brokers. One other than ``home`` may stall: it is waited for ``stall_s``.
 
+    ``clusters`` are the stored ids of feeds' clusters; of a feed without one its addresses decide.
+
     Feeds whose rows are at a cluster that stalls are not certain to have any row since the last wait: they
     come out of `send` and `acknowledge`, and the task waits for that cluster no more.
     """
 
-    def __init__(self, home: KafkaConnection, stall_s: float | None) -> None:
+    def __init__(
+        self, home: KafkaConnection, stall_s: float | None, clusters: Mapping[FeedId, str] = _NONE
+    ) -> None:
         self._home = home
+        self._clusters = clusters
         self._stall_s = stall_s
         self._producers: dict[str, RowProducer] = {}
         self._fed: defaultdict[str, set[FeedId]] = defaultdict(set)
@@ -43,7 +50,7 @@ class RowSinks:
         """Hand rows over; waits for room. Returns the feeds that have to be left behind: nothing is certain
         of these any more. Raises ``DeliveryError`` as ``RowProducer.send`` does.
         """
-        servers = self._home.to(parse_sink_uri(uri).hosts).bootstrap_servers
+        servers = sink_connection(self._home, uri, self._clusters.get(feed_id)).bootstrap_servers
         self._fed[servers].add(feed_id)
         try:
             self._producer(servers).send(rows)

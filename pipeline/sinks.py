@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.sink import parse_sink_uri
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.topic_admin import TopicAdmin, open_admin
-from tidegate.errors import FeedError, StatementError
+from tidegate.delivery.sink_clusters import OWN, SinkClusters, sink_address
 
 
 class Sinks:
@@ -16,12 +15,13 @@ class Sinks:
     def __init__(self, connection: KafkaConnection, patience_s: float) -> None:
         self._connection = connection
         self._patience_s = patience_s
-        self._ids: dict[str, str] = {}
+        self._clusters = SinkClusters(connection.bootstrap_servers)
+        self._own_id = ""
         self._admins: dict[str, TopicAdmin] = {}
 
-    def connection(self, definition: FeedDefinition) -> KafkaConnection:
-        """To the cluster of the feed's sink."""
-        return self._connection.to(parse_sink_uri(definition.sink_uri).hosts)
+    def connection(self, definition: FeedDefinition, cluster: str | None = None) -> KafkaConnection:
+        """To the feed's sink, of which ``cluster`` is the stored id; without one the addresses decide."""
+        return sink_connection(self._connection, definition.sink_uri, cluster)
 
     def admin(self, connection: KafkaConnection) -> TopicAdmin:
         """A client for the topics of a cluster, one for all feeds that write there."""
@@ -31,37 +31,24 @@ class Sinks:
         return self._admins[servers]
 
     def cluster_of(self, definition: FeedDefinition) -> str:
-        """The id of the cluster that the feed writes to; empty for the query's own.
+        """The id of the cluster that the feed's sink is; empty for the query's own, whatever its addresses.
 
-        Raises ``RetryError`` for one that does not answer, and ``FeedError`` for the query's own by other
-        addresses: its transactions would be another cluster's.
+        Raises ``RetryError`` for one that does not answer.
         """
-        sink = self.connection(definition)
-        if sink.bootstrap_servers == self._connection.bootstrap_servers:
-            return ""
-        cluster, own = self._id(sink), self._id(self._connection)
-        if cluster == own:
-            raise FeedError(
-                f"the sink kafka://{sink.bootstrap_servers} is the query's own Kafka cluster by other "
-                f"addresses; name it by those that the query has ({self._connection.bootstrap_servers})"
-            )
-        return cluster
+        uri = definition.sink_uri
+        known = self._clusters.cluster_of(uri)
+        if known is None:
+            cluster_id = self.admin(self.connection(definition)).cluster_id()
+            self._own_id = self._own_id or self.admin(self._connection).cluster_id()
+            known = self._clusters.learn(uri, cluster_id, self._own_id)
+        return known
 
-    def share(self, cluster: str, other: FeedView) -> bool:
-        """Whether another feed's topics are on this cluster, as far as is known without asking."""
-        if other.current_state is not None and other.current_state.targets:
-            return other.current_state.sink_cluster == cluster
-        if other.definition is None:
-            return False
-        try:
-            servers = self.connection(other.definition).bootstrap_servers
-        except StatementError:  # it is no sink, and its feed will never run
-            return False
-        known = "" if servers == self._connection.bootstrap_servers else self._ids.get(servers)
-        return known == cluster
+    def share(self, definition: FeedDefinition, other: FeedView) -> bool:
+        """Whether the topics of another feed are on the cluster of this feed's, as far as is known."""
+        return self._clusters.share(definition, other)
 
-    def _id(self, connection: KafkaConnection) -> str:
-        servers = connection.bootstrap_servers
-        if servers not in self._ids:
-            self._ids[servers] = self.admin(connection).cluster_id()
-        return self._ids[servers]
+
+def sink_connection(own: KafkaConnection, sink_uri: str, cluster: str | None) -> KafkaConnection:
+    """To a sink, of which ``cluster`` is the stored id: ``own``, or to its servers with the same security."""
+    servers = () if cluster == OWN else sink_address(sink_uri, cluster, own.bootstrap_servers)
+    return own.to(servers) if servers else own

@@ -22,8 +22,8 @@ from pipeline.faults import fault_to_bytes, read_fault
 from pipeline.python_worker import settle_process
 from pipeline.registry_ids import schema_ids
 from pipeline.row_producer import RowProducer
+from pipeline.sinks import sink_connection
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget
-from tidegate.changefeed.sink import parse_sink_uri
 from tidegate.client.connection import KafkaConnection
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, TidegateError
 from tidegate.hlc import ZERO, Timestamp
@@ -71,6 +71,7 @@ class ScanAt:
 
     ``descriptors`` are all that the log has, a log of so many ``partitions``. It is complete above ``base``,
     up to the start; what was at the base is known by scans in it (`pipeline.backfilling.scanned_keys`).
+    ``cluster`` is the stored id of the cluster that the feed writes to.
     """
 
     connection: KafkaConnection
@@ -80,6 +81,7 @@ class ScanAt:
     descriptors: tuple[DescriptorUpdate, ...]
     partitions: int
     base: Timestamp = ZERO
+    cluster: str | None = None
 
     @property
     def table_ids(self) -> frozenset[int]:
@@ -153,8 +155,8 @@ def _write(scan: ScanAt, found: Iterable[list[Version]]) -> int:
     count = 0
     for versions in filter(None, found):
         if rows is None or producer is None:
-            servers = parse_sink_uri(scan.definition.sink_uri).hosts
-            rows, producer = ScannedRows(scan), RowProducer(scan.connection.to(servers).config())
+            sink = sink_connection(scan.connection, scan.definition.sink_uri, scan.cluster)
+            rows, producer = ScannedRows(scan), RowProducer(sink.config())
         records = rows.of(versions)
         producer.send(records)
         count += len(records)

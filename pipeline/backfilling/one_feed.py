@@ -20,6 +20,7 @@ from tidegate.changefeed.control import Activate, ControlMessage, Failed, KnownT
 from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedTarget
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.options import InitialScan
+from tidegate.delivery.sink_clusters import OWN
 from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.processor.checkpoint import PartitionReport, decode_report
 from tidegate.processor.range_claims import RangeClaims
@@ -39,13 +40,14 @@ class OneFeed:
     partition has failed it, or empty.
     """
 
-    def __init__(self, activation: Activate, partitions: int) -> None:
+    def __init__(self, activation: Activate, partitions: int, cluster: str = OWN) -> None:
         self.reports: list[PartitionReport] = []
         self.lacking: list[Scan] = []
         self.failure = ""
         self.rows = self.records = 0
         self.tables = tuple(target.table for target in activation.targets)
         self._activation = activation
+        self._cluster = cluster
         self._untold: Sequence[int] = range(partitions)
         self._claims = RangeClaims()
 
@@ -57,6 +59,10 @@ class OneFeed:
     def paused(self) -> frozenset[FeedId]:
         """None: its sink is waited for."""
         return frozenset()
+
+    def clusters(self) -> dict[FeedId, str]:
+        """Where its rows go."""
+        return {self._activation.feed_id: self._cluster}
 
     def take(self, answers: Iterable[Answer]) -> None:
         """Note how far partitions are, and why they have failed the feed."""
@@ -126,13 +132,15 @@ def watching(definition: FeedDefinition, tables: Sequence[KnownTable], base: Tim
     return Activate(replace(definition, options=options), base, targets)
 
 
-def run_over(slices: Sequence[DataFrame], query: Query, activation: Activate) -> OneFeed:
+def run_over(slices: Sequence[DataFrame], query: Query, activation: Activate, cluster: str) -> OneFeed:
     """Run the feed over the log from its beginning, a batch for each slice; its rows are acknowledged then.
+
+    ``cluster`` is the id of the cluster that it writes to, empty for the query's own.
 
     State goes to a directory of this run, ``query.root``, which is removed. Raises what a task has met.
     """
     filesystem, root = fs.FileSystem.from_uri(query.root)
-    feed = OneFeed(activation, query.partitions)
+    feed = OneFeed(activation, query.partitions, cluster)
     ledger = Ledger(filesystem, root)
     driver = BatchDriver(query, ledger, feed)
     try:

@@ -95,6 +95,28 @@ def test_two_feeds_on_two_clusters_have_their_rows_and_markers_there(
     assert worker.stop() == 0, worker.text
 
 
+def test_a_worker_that_is_given_another_address_of_its_cluster_goes_on_with_its_feeds(
+    scenario: Scenario,
+) -> None:
+    first = scenario.start_worker()
+    scenario.create_feed(first)
+    scenario.append(half(scenario))
+    assert first.stop() == 0, first.text
+    renamed = f"127.1:{scenario.bootstrap.rpartition(':')[2]}"
+    worker = scenario.start_worker(bootstrap_servers=renamed)
+    scenario.append()
+    scenario.wait_until_covered(worker)
+    (sink,) = worker.ask("/status")["sinks"]
+    assert sink == {"sink": renamed, "pending_rows": 0}
+    third = replace(scenario_feed(scenario), id=FeedId("third"))
+    jobs = Jobs(scenario.connection, scenario.app_id)
+    jobs.create(third)
+    feed = jobs.wait(third.id, 60)
+    assert feed.current_state is not None
+    assert (feed.status, feed.current_state.sink_cluster) == (FeedState.RUNNING, ""), feed
+    assert worker.stop() == 0, worker.text
+
+
 @pytest.mark.soak
 def test_markers_on_a_topic_of_their_own_name_the_ends_of_the_sinks_topics(
     scenario: Scenario, other: KafkaBroker

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
+import app.sinks
 from app.batch_queue import Batch, BatchQueue, Cut
 from app.fetched import FetchedBatch
 from app.in_flight import InFlight, InFlightBatches
@@ -23,6 +24,7 @@ from tests.logs import Record
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.sink_cluster import other_cluster
 from tidegate.client.transaction import Record as SentRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import LogRecord, StateChange, StepResult
@@ -227,7 +229,19 @@ def given_up_batch_passed_over() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def addresses_decide_the_cluster() -> Iterator[None]:
+    """Whether a feed's sink is the workers' own cluster is told by addresses, and not by what is stored."""
+
+    def address(sink_uri: str, cluster: str | None, bootstrap_servers: str) -> tuple[str, ...]:
+        return other_cluster(sink_uri, bootstrap_servers)
+
+    with _patched(app.sinks, "sink_address", address):
+        yield
+
+
 DEFECTS: Final[dict[str, Defect]] = {
+    "addresses-decide-the-cluster": addresses_decide_the_cluster,
     "offsets-before-acknowledgements": offsets_before_acknowledgements,
     "state-before-rows": state_before_rows,
     "unfrozen-state": unfrozen_state,

@@ -28,7 +28,7 @@ from tests.simulation.kafka import Broker, SentRecord, Topic
 from tests.simulation.plan import Fault, PlannedFeed, RunPlan
 from tests.simulation.registry import SINKS_LONGER_S, Absence, Registry
 from tests.simulation.scheduler import Ended, Process, Scheduler
-from tests.simulation.sinks import WITNESS_LAG_S, plan_troubles, sink_name
+from tests.simulation.sinks import OWN, RENAMED, WITNESS_LAG_S, plan_troubles, sink_name
 from tests.simulation.source import Source
 from tests.simulation.worker import SimShell, start_worker
 from tidegate.changefeed.feed import (
@@ -135,7 +135,7 @@ class Run:
         self.registry = Registry(plan.registry, plan.seed, self.scheduler)
         self._directory = TemporaryDirectory(prefix="simulation-")  # of spools; other state has a Disk
         self.settings = Settings(
-            bootstrap_servers="127.0.0.1:9092",
+            bootstrap_servers=OWN,
             app_id=_APP_ID,
             topic_prefix=_PREFIX,
             data_dir=Path(self._directory.name),
@@ -153,6 +153,7 @@ class Run:
         self.group = Group(self.scheduler, self.broker, plan.seed, _SESSION_S, _DRAIN_S * 1.5)
         self.hosts = [_Host(f"w{number}") for number in range(plan.workers)]
         self._calm = False
+        self._bootstrap = OWN
 
     def run(self) -> Outcome:
         """From the first action to the verdict."""
@@ -199,8 +200,14 @@ class Run:
         for fault in self.plan.faults:
             self.scheduler.after(fault.at, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
         plan_troubles(self.plan.sinks, self.scheduler, self.network, self._say)
+        self._plan_renaming()
         for absence in self.plan.registry.absences:
             self._plan_absence(absence)
+
+    def _plan_renaming(self) -> None:
+        renamed_at = self.plan.sinks.renamed_at
+        if renamed_at is not None:
+            self.scheduler.after(renamed_at, self._rename)
 
     def _start(self, host: _Host) -> None:
         host.starts += 1
@@ -222,8 +229,20 @@ class Run:
 
         machine = SimMachine(process, self.broker, self.network, self._others)
         host.shell, host.member = start_worker(
-            process, machine, host.disk, self.settings, self.group, self.registry, member
+            process, machine, host.disk, self._settings_now(), self.group, self.registry, member
         )
+
+    def _settings_now(self) -> Settings:
+        """With the address that the workers' cluster has now."""
+        return self.settings.model_copy(update={"bootstrap_servers": self._bootstrap})
+
+    def _rename(self) -> None:
+        """From now on the workers' cluster has another address, and no worker has the old one."""
+        self._say("-", "the workers' cluster has another address")
+        self._bootstrap = RENAMED
+        for host in self.hosts:
+            if host.process is not None:
+                host.process.kill()
 
     def _ended(self, host: _Host, process: Process) -> None:
         self._say(process.name, f"is gone: {process.end}")

@@ -17,6 +17,9 @@ from tests.simulation.scheduler import Scheduler
 #: While another sink stands still the markers of a feed are at most so much behind, seconds.
 WITNESS_LAG_S: Final = 5.0
 _WITNESSED_S: Final = 8.0
+#: The address of the workers' own cluster, and the one that it has after it was renamed.
+OWN: Final = "127.0.0.1:9092"
+RENAMED: Final = "10.1.0.1:9092"
 #: A drain lasts 2 s in a run, and half of it is for sinks.
 _PATIENT_MS: Final = 1_000
 
@@ -46,13 +49,14 @@ class PlannedSink:
 
     def servers(self, number: int) -> str:
         """Of the sink of feed ``number``."""
-        return f"10.0.0.{number}:9092" if self.elsewhere else "127.0.0.1:9092"
+        return f"10.0.0.{number}:9092" if self.elsewhere else OWN
 
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
     """The sinks of a run, one for each feed, and the settings that are about them.
 
+    ``renamed_at``: then the workers' own cluster gets another address, with which all are started anew.
     ``witnessed``: the sink of the first feed is as it should be, nothing else goes wrong, and its markers
     must go on while others stand still.
     """
@@ -62,6 +66,7 @@ class SinkPlan:
     memory_bytes: int = 64 << 20
     spool_bytes: int = 0
     witnessed: bool = False
+    renamed_at: float | None = None
 
 
 def follow(feeds: int) -> SinkPlan:
@@ -84,7 +89,9 @@ def draw_sinks(seed: int, feeds: int, seconds: float, *, witnessed: bool) -> Sin
     if witnessed:
         stand = Trouble(seconds - _WITNESSED_S, _WITNESSED_S, TroubleKind.STANDS)
         planned = PlannedSink(), *(PlannedSink(True, 0.0, (stand,)) for _ in planned[1:])
-    return SinkPlan(planned, stall_ms, memory_bytes, spool_bytes, witnessed)
+    renaming = Random(f"{seed}:own cluster's name")
+    renamed_at = seconds * renaming.random() if not witnessed and renaming.random() < 0.5 else None
+    return SinkPlan(planned, stall_ms, memory_bytes, spool_bytes, witnessed, renamed_at)
 
 
 def _sink(rng: Random, seconds: float) -> PlannedSink:

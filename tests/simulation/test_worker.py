@@ -28,6 +28,7 @@ _PROFILES = {
 #: goes on from there. That it needs no such hint, the tests of `make soak` show.
 _SEEDS = {
     "abort-before-commits": 194,
+    "addresses-decide-the-cluster": 13,
     "child-before-hand-off": 211,
     "given-up-batch-passed-over": 24,
     "healing-without-scan": 131,

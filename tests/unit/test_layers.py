@@ -24,7 +24,7 @@ FOUNDATION: Final = frozenset(
 )
 CORE: Final = frozenset(
     f"tidegate.{name}"
-    for name in ("raftlog", "rows", "rangefeed", "changefeed", "processor", "subscribe", "verify")
+    for name in ("raftlog", "rows", "rangefeed", "changefeed", "processor", "delivery", "subscribe", "verify")
 )
 LIBRARY: Final = CORE | {"tidegate.client", "tidegate.cli"}
 
@@ -51,6 +51,7 @@ LAYERS: Final = {
     "tidegate.rangefeed": layer("raftlog"),
     "tidegate.changefeed": layer("rows", "lark fastavro"),
     "tidegate.processor": layer("rangefeed rows changefeed raftlog", "google"),
+    "tidegate.delivery": layer("changefeed"),
     "tidegate.subscribe": layer("changefeed"),
     "tidegate.verify": layer("changefeed"),
     "tidegate.client": layer("library", "confluent_kafka httpx2 tenacity"),

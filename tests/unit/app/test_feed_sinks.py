@@ -7,11 +7,12 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
-from agents.admission import Admitted, Refused, Verdict, Waiting
+from agents.admission import Admitted, Verdict, Waiting
 from agents.feed_sinks import FeedSinks
 from app.machine import RealMachine
 from app.settings import Settings
@@ -22,7 +23,7 @@ from tests.hand_log import HandTable
 from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
 from tidegate.changefeed.jobs import FeedView, JobsView
-from tidegate.errors import FeedError, RetryError
+from tidegate.errors import RetryError
 
 _OWN: Final = "own:9092"
 _STARTED: Final = activation([HandTable.of(104, "plain").descriptor])
@@ -132,14 +133,11 @@ def test_a_sink_that_does_not_answer_is_asked_again_and_the_feed_says_so(run: An
     run(scenario)
 
 
-def test_the_workers_own_cluster_by_another_address_is_refused(run: Any) -> None:
+def test_the_workers_own_cluster_by_another_address_is_known_by_its_id(run: Any) -> None:
     async def scenario(bench: _Bench) -> None:
         bench.ids["alias:1"] = "ours"
-        verdict = await bench.answered(_feed("a", "alias:1"))
-        assert isinstance(verdict, Refused)
-        assert "kafka://alias:1 is the worker's own Kafka cluster by other addresses" in verdict.reason
-        with pytest.raises(FeedError, match="own Kafka cluster"):
-            await bench.sinks.learn(_feed("a", "alias:1"))
+        assert await bench.answered(_feed("a", "alias:1")) == Admitted()
+        assert bench.sinks.cluster_of(_feed("a", "alias:1")) == ""
 
     run(scenario)
 
@@ -149,7 +147,7 @@ def test_feeds_share_topics_where_their_clusters_are_one(run: Any) -> None:
         bench.ids |= {"x:1": "theirs", "x:2": "theirs", "y:1": "third"}
         for servers in ("x:1", "y:1"):
             await bench.sinks.learn(_feed("a", servers))
-        shares = bench.sinks.share_topics(_feed("a", "x:1"))
+        shares = partial(bench.sinks.share, _feed("a", "x:1"))
         assert shares(_view(_feed("b", "x:2"), "theirs")), "by the id that is stored"
         assert not shares(_view(_feed("b", "y:1"), "third"))
         assert not shares(_view(_feed("b", _OWN), ""))
@@ -158,13 +156,13 @@ def test_feeds_share_topics_where_their_clusters_are_one(run: Any) -> None:
         await bench.sinks.learn(_feed("b", "x:2"))
         assert shares(_view(_feed("b", "x:2"))), "by the id that was learned"
         assert not shares(_view(_feed("b", _OWN)))
-        assert bench.sinks.share_topics(_feed("a", _OWN))(_view(_feed("b", _OWN), ""))
+        assert bench.sinks.share(_feed("a", _OWN), _view(_feed("b", _OWN), ""))
 
     run(scenario)
 
 
 def test_a_sink_of_another_feed_that_cannot_be_read_is_no_cluster(run: Any) -> None:
     async def scenario(bench: _Bench) -> None:
-        assert not bench.sinks.share_topics(_feed("a", _OWN))(_view(_feed("b", "user:x@own:9092")))
+        assert not bench.sinks.share(_feed("a", _OWN), _view(_feed("b", "user:x@own:9092")))
 
     run(scenario)

@@ -63,6 +63,13 @@ def test_feeds_of_one_cluster_share_a_producer_and_those_of_others_do_not() -> N
         assert len({id(sink) for sink in (own[0], other[0], third)}) == 3
 
 
+def test_a_feed_that_is_stored_on_the_workers_own_cluster_is_there_whatever_its_address() -> None:
+    with opened(Machine()) as sinks:
+        assert sinks.of("kafka://127.0.0.2:9", "") is sinks.own
+        assert sinks.of("kafka://127.0.0.2:9", "an-id") is sinks.of("kafka://127.0.0.2:9")
+        assert not sinks.of(f"kafka://{_OWN}", "an-id").own
+
+
 def test_a_producer_is_opened_when_its_rows_are_first_asked_for() -> None:
     machine = Machine()
     with opened(machine) as sinks:

@@ -154,7 +154,7 @@ def _survey(
     config = ProcessorConfig(push=PushPolicy(enabled=False))
     root = (tmp_path / "work").as_uri()
     query = Query(root, KafkaConnection(), "raftlog", len(log), root, config, whole_checkpoints_only=True)
-    return run_over(slices, query, _watching(tables))
+    return run_over(slices, query, _watching(tables), "")
 
 
 def _slices(log: Sequence[Sequence[Record]]) -> list[Mapping[int, Sequence[Record]]]:

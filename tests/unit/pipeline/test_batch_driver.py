@@ -44,6 +44,9 @@ class Told:
     def paused(self) -> frozenset[FeedId]:
         return self.pausing
 
+    def clusters(self) -> dict[FeedId, str]:
+        return {}
+
     def take(self, answers: Iterable[Answer]) -> None:
         self.taken += answers
 

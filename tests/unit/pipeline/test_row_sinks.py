@@ -73,6 +73,20 @@ def test_the_querys_own_cluster_is_waited_for_without_limit(producers: Producers
     assert producers.patience == {"127.0.0.1:9": None, "127.0.0.1:8": 60.0}
 
 
+def test_a_feed_that_is_stored_on_the_querys_own_cluster_is_there_whatever_its_address(
+    producers: Producers,
+) -> None:
+    sinks = RowSinks(KafkaConnection("127.0.0.1:9"), 60.0, {_ONE: "", _TWO: "an-id"})
+    for feed_id in (_ONE, _TWO):
+        sinks.send(feed_id, "kafka://localhost:8", _ROWS)
+    assert producers.patience == {"127.0.0.1:9": None, "127.0.0.1:8": 60.0}
+
+
+def test_one_machine_has_one_address_as_for_workers(producers: Producers) -> None:
+    _sinks().send(_ONE, "kafka://localhost:9", _ROWS)
+    assert producers.patience == {"127.0.0.1:9": None}
+
+
 def test_all_feeds_with_rows_at_a_cluster_that_stalls_are_left_behind(producers: Producers) -> None:
     producers.standing = {"127.0.0.1:8"}
     sinks = _sinks()

@@ -1,0 +1,91 @@
+"""Rows of a feed wait until it is known which cluster they belong on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from app.feed_sink import FeedSink
+from app.machine import RealMachine
+from app.settings import Settings
+from app.sink import Barrier, Sink
+from app.sinks import Sinks
+from app.topology import TopicAdmin
+from tests.feeds import activation
+from tests.hand_log import HandTable
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch, FeedState
+from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.jobs import FeedView
+from tidegate.processor.batch import OutputRecord
+
+_FEED = activation([HandTable.of(104, "plain").descriptor], sink_uri="kafka://10.0.0.1:9")
+_ROWS = [OutputRecord("topic", 0, b"key", b"value", 1, [])]
+
+
+class Taken:
+    """What the producers of clusters were given, by their servers."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.by: list[str] = []
+        taken = self
+
+        class Noting(Sink):
+            def __init__(self, settings: Settings, machine: object) -> None:
+                self._servers = settings.bootstrap_servers
+
+            def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
+                taken.by.append(self._servers)
+                return len(rows)
+
+            def close(self) -> None:
+                """Nothing is open."""
+
+        patch.setattr("app.sinks.Sink", Noting)
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
+    return Taken(monkeypatch)
+
+
+@pytest.fixture
+def sinks() -> Iterator[Sinks]:
+    settings = Settings(bootstrap_servers="127.0.0.1:9")
+    with ThreadPoolExecutor(1) as threads:
+        found = Sinks(settings, TopicAdmin(settings), threads, RealMachine())
+        with closing(found):
+            yield found
+
+
+@pytest.fixture
+def barrier() -> Iterator[Barrier]:
+    loop = asyncio.new_event_loop()
+    with closing(loop):
+        yield Barrier(1, loop)
+
+
+def _stored(cluster: str, epoch: FeedEpoch = FIRST_EPOCH) -> FeedView:
+    state = StateRecord(
+        _FEED.feed_id, epoch, FeedState.RUNNING, _FEED.start, _FEED.targets, sink_cluster=cluster
+    )
+    return FeedView(replace(_FEED.definition, epoch=epoch), state=state)
+
+
+@pytest.mark.parametrize(("cluster", "servers"), [("", "127.0.0.1:9"), ("an-id", "10.0.0.1:9")])
+def test_rows_go_to_the_cluster_that_is_stored_with_the_feed(
+    taken: Taken, sinks: Sinks, barrier: Barrier, cluster: str, servers: str
+) -> None:
+    assert FeedSink(sinks, _FEED.definition, lambda: _stored(cluster)).send(_ROWS, barrier) == 1
+    assert taken.by == [servers]
+
+
+def test_rows_wait_while_nothing_is_known_of_the_feed(taken: Taken, sinks: Sinks, barrier: Barrier) -> None:
+    views = [FeedView(), _stored("", FeedEpoch(2)), _stored("")]
+    sink = FeedSink(sinks, _FEED.definition, lambda: views.pop(0))
+    assert [sink.send(_ROWS, barrier) for _ in range(4)] == [0, 0, 1, 1]
+    assert taken.by == ["127.0.0.1:9"] * 2

@@ -1,0 +1,84 @@
+"""Which cluster a sink is: ids decide it, and addresses only before there is one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.feeds import activation
+from tests.hand_log import HandTable
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.jobs import FeedView
+from tidegate.delivery.sink_clusters import OWN, SinkClusters, sink_address, stored_cluster
+from tidegate.errors import StatementError
+
+_BOOTSTRAP = "127.0.0.1:9092"
+_FEED = activation([HandTable.of(104, "plain").descriptor])
+
+
+def _on(uri: str, cluster: str | None = None) -> FeedView:
+    definition = replace(_FEED.definition, sink_uri=uri)
+    state = StateRecord(
+        FeedId("b"), FIRST_EPOCH, FeedState.RUNNING, _FEED.start, _FEED.targets, sink_cluster=cluster or ""
+    )
+    return FeedView(definition, state=None if cluster is None else state)
+
+
+def test_a_feed_that_is_stored_on_the_engines_own_cluster_is_there_whatever_the_addresses_are() -> None:
+    assert sink_address("kafka://old-name:9092", OWN, "new-name:9092") == ()
+
+
+def test_a_feed_that_is_stored_on_another_cluster_is_there_whatever_the_addresses_are() -> None:
+    assert sink_address(f"kafka://{_BOOTSTRAP}", "an-id", _BOOTSTRAP) == (_BOOTSTRAP,)
+
+
+@pytest.mark.parametrize(
+    "uri", ["kafka://127.0.0.1:9092", "kafka://localhost", "kafka://elsewhere,LOCALHOST"]
+)
+def test_without_an_id_an_address_of_the_engines_own_cluster_tells_it(uri: str) -> None:
+    assert sink_address(uri, None, _BOOTSTRAP) == ()
+    assert SinkClusters(_BOOTSTRAP).cluster_of(uri) == OWN
+
+
+def test_the_engines_own_cluster_is_known_by_its_id_at_any_address() -> None:
+    clusters = SinkClusters(_BOOTSTRAP)
+    assert clusters.cluster_of("kafka://alias") is None
+    assert clusters.learn("kafka://alias", "ours", "ours") == OWN
+    assert clusters.cluster_of("kafka://alias:9092") == OWN
+
+
+def test_another_cluster_is_known_by_its_id() -> None:
+    clusters = SinkClusters(_BOOTSTRAP)
+    clusters.learn("kafka://a,b", "theirs", "ours")
+    assert [clusters.cluster_of(uri) for uri in ("kafka://b,a", "kafka://a")] == ["theirs", None]
+
+
+def test_feeds_share_topics_where_their_clusters_have_one_id() -> None:
+    clusters = SinkClusters(_BOOTSTRAP)
+    clusters.learn("kafka://x", "theirs", "ours")
+    clusters.learn("kafka://alias", "ours", "ours")
+    there = replace(_FEED.definition, sink_uri="kafka://x")
+    here = replace(_FEED.definition, sink_uri="kafka://alias")
+    assert clusters.share(there, _on("kafka://y", "theirs")), "by the id that is stored"
+    assert not clusters.share(there, _on("kafka://x", "third")), "the address had another id then"
+    assert clusters.share(here, _on(f"kafka://{_BOOTSTRAP}")), "both are the engine's own"
+    assert not clusters.share(there, _on(f"kafka://{_BOOTSTRAP}", OWN))
+    assert not clusters.share(there, _on("kafka://y")), "nobody knows"
+    assert not clusters.share(there, _on("ftp://x")), "it is no sink"
+    assert not clusters.share(there, FeedView())
+
+
+def test_the_stored_cluster_is_of_one_epoch_and_of_a_feed_that_has_begun() -> None:
+    feed = _on("kafka://x", "theirs")
+    assert stored_cluster(feed, FIRST_EPOCH) == "theirs"
+    assert stored_cluster(feed, FeedEpoch(2)) is None
+    assert stored_cluster(_on("kafka://x"), FIRST_EPOCH) is None
+    waits = StateRecord(FeedId("b"), FIRST_EPOCH, FeedState.PENDING, error="waiting for its sink")
+    assert stored_cluster(replace(feed, state=waits), FIRST_EPOCH) is None
+
+
+def test_what_is_no_sink_has_no_address() -> None:
+    with pytest.raises(StatementError):
+        sink_address("ftp://x", "an-id", _BOOTSTRAP)

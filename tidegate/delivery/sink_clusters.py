@@ -1,0 +1,74 @@
+"""Which Kafka cluster the sink of a feed is: the engine's own, or another. Cluster ids decide it.
+
+An address says little: one cluster has many, and they change. So a feed that has begun is on the cluster
+whose id is stored with it, whatever addresses the engine is given later; the empty id stands for the engine's
+own cluster. A feed that has not begun is on the cluster that answers at its sink's address. Only an address
+that the engine uses for its own cluster as well needs no question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tidegate.changefeed.feed import FeedDefinition, FeedEpoch
+from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.sink_cluster import other_cluster, sink_servers
+from tidegate.errors import StatementError
+
+#: Stands for the id of the cluster that the engine works with itself.
+OWN: Final = ""
+
+
+def stored_cluster(feed: FeedView, epoch: FeedEpoch) -> str | None:
+    """The id of the cluster that an epoch of the feed writes to; ``None`` while none is stored for it."""
+    state = feed.current_state
+    return None if state is None or state.epoch != epoch or state.start is None else state.sink_cluster
+
+
+def sink_address(sink_uri: str, cluster: str | None, bootstrap_servers: str) -> tuple[str, ...]:
+    """The servers to reach the sink by; none for the engine's own cluster, which has ``bootstrap_servers``.
+
+    ``cluster`` is the id that is stored for the feed. Without one the addresses have to say it. Raises
+    ``StatementError``.
+    """
+    if cluster is None:
+        return other_cluster(sink_uri, bootstrap_servers)
+    return () if cluster == OWN else sink_servers(sink_uri)
+
+
+class SinkClusters:
+    """The clusters of sinks, by their addresses, as far as they have told their ids.
+
+    ``bootstrap_servers`` are those of the engine's own cluster.
+    """
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._bootstrap = bootstrap_servers
+        self._ids: dict[Sequence[str], str] = {}
+
+    def cluster_of(self, sink_uri: str) -> str | None:
+        """The id of the sink's cluster, or ``OWN``; ``None`` while it is unknown."""
+        servers = other_cluster(sink_uri, self._bootstrap)
+        return self._ids.get(servers) if servers else OWN
+
+    def learn(self, sink_uri: str, cluster_id: str, own_id: str) -> str:
+        """Note the ids that the sink's cluster and the engine's own tell; returns as ``cluster_of``."""
+        known = OWN if cluster_id == own_id else cluster_id
+        self._ids[other_cluster(sink_uri, self._bootstrap)] = known
+        return known
+
+    def share(self, definition: FeedDefinition, other: FeedView) -> bool:
+        """Whether the topics of another feed are on the cluster of this one, as far as is known."""
+        cluster = self.cluster_of(definition.sink_uri)
+        if other.current_state is not None and other.current_state.targets:
+            return other.current_state.sink_cluster == cluster
+        if other.definition is None:
+            return False
+        uri = other.definition.sink_uri
+        try:
+            is_one_address = sink_servers(uri) == sink_servers(definition.sink_uri)
+            known = self.cluster_of(uri)
+        except StatementError:  # it is no sink, and its feed will never run
+            return False
+        return is_one_address or (known is not None and known == cluster)
