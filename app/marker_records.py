@@ -10,22 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 import structlog
 
 from app.schema_ids import SchemaIds
-from tidegate.changefeed.confluent import frame_prefix
-from tidegate.changefeed.encoder import compile_marker
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget
-from tidegate.changefeed.resolved_topic import marker_partitions, offset_marker_value, topics_with
-from tidegate.client.transaction import Record
-from tidegate.errors import FeedError, RetryError
+from tidegate.client.transaction import Record, sent
+from tidegate.delivery import marker_records as delivery
+from tidegate.delivery.marker_records import Place
+from tidegate.errors import FeedError
 from tidegate.hlc import ResolvedTimestamp
 
-#: Topic and partition.
-Place: TypeAlias = tuple[str, int]
 #: Where partitions end now; blocks, and raises ``RetryError`` (``app.topology.TopicAdmin.ends``).
 Ends: TypeAlias = Callable[[Sequence[Place]], Mapping[Place, int]]
 
@@ -79,7 +75,7 @@ def marker_records(
 
 
 class MarkersAmongRows:
-    """Each marker goes to every partition of every topic of the feed, framed where its format has schemas."""
+    """Each marker goes to every partition of every topic of the feed; ids of schemas are asked for before."""
 
     def __init__(
         self, definition: FeedDefinition, targets: Sequence[FeedTarget], schema_ids: SchemaIds
@@ -87,19 +83,21 @@ class MarkersAmongRows:
         self._definition = definition
         self._targets = targets
         self._schema_ids = schema_ids
-        self._encoders: list[tuple[FeedTarget, Callable[[ResolvedTimestamp], bytes]]] = []
+        self._markers: delivery.MarkersAmongRows | None = None
 
     @property
     def ready(self) -> bool:
         """See ``MarkerRecords``."""
-        return bool(self._encoders)
+        return self._markers is not None and self._markers.is_framed
 
     async def prepare(self) -> None:
         """See ``MarkerRecords``. Waits while the schema registry is away, and while it refuses."""
         back_off = BackOff()
-        while not self._encoders:
+        markers = self._markers = delivery.MarkersAmongRows(self._definition.options, self._targets)
+        while not markers.is_framed:
             try:
-                self._encoders = await self._framing()
+                ids = await self._schema_ids.ids(markers.registry, self._definition.id, markers.schemas)
+                markers.frame(ids)
             except FeedError as error:  # the registry took the schema when the feed was created
                 pause_s = back_off.failed()
                 _log.error(
@@ -113,31 +111,8 @@ class MarkersAmongRows:
 
     async def of(self, marker: ResolvedTimestamp) -> list[Record]:
         """See ``MarkerRecords``."""
-        records = []
-        for target, encode in self._encoders:
-            value = encode(marker)
-            records += [
-                Record(target.topic, partition, None, value) for partition in range(target.partitions)
-            ]
-        return records
-
-    async def _framing(self) -> list[tuple[FeedTarget, Callable[[ResolvedTimestamp], bytes]]]:
-        options = self._definition.options
-        markers = [(target, compile_marker(target.table, options)) for target in self._targets]
-        schemas = [marker.schema for _, marker in markers if marker.schema is not None]
-        if not schemas:
-            return [(target, marker.encode) for target, marker in markers]
-        url = options.confluent_schema_registry
-        ids = await self._schema_ids.ids(url, self._definition.id, schemas)
-        return [
-            (target, partial(_framed, frame_prefix(ids[marker.schema]), marker.encode))
-            for target, marker in markers
-            if marker.schema is not None
-        ]
-
-
-def _framed(prefix: bytes, encode: Callable[[ResolvedTimestamp], bytes], marker: ResolvedTimestamp) -> bytes:
-    return prefix + encode(marker)
+        assert self._markers is not None
+        return sent(self._markers.records(marker))
 
 
 class MarkersAside:
@@ -146,12 +121,9 @@ class MarkersAside:
     ready: Final = True
 
     def __init__(self, topic: str, targets: Sequence[FeedTarget], ends: Ends, threads: Executor) -> None:
-        self._topic = topic
-        self._targets = targets
         self._ask = ends
         self._threads = threads
-        self._places = [(each.topic, number) for each in targets for number in range(each.partitions)]
-        self._ends: Mapping[Place, int] = {}
+        self._markers = delivery.MarkersAside(topic, targets)
 
     async def prepare(self) -> None:
         """See ``MarkerRecords``. There is nothing that all markers share."""
@@ -159,27 +131,5 @@ class MarkersAside:
     async def of(self, marker: ResolvedTimestamp) -> list[Record]:
         """See ``MarkerRecords``. The ends are those of this moment: after M2, so above every covered row."""
         loop = asyncio.get_running_loop()
-        ends = await loop.run_in_executor(self._threads, self._ask, self._places)
-        self._refuse_fallen(ends)
-        self._ends = ends
-        return [self._record(partition, marker) for partition in range(marker_partitions(self._targets))]
-
-    def _record(self, partition: int, marker: ResolvedTimestamp) -> Record:
-        offsets = {topic: self._ends[topic, partition] for topic in topics_with(partition, self._targets)}
-        return Record(self._topic, partition, None, offset_marker_value(marker, offsets))
-
-    def _refuse_fallen(self, ends: Mapping[Place, int]) -> None:
-        """Rows that were promised are gone, and their absence does not pass by itself."""
-        for place, before in self._ends.items():
-            if ends[place] < before:
-                self._ask = partial(_fallen, place, before, ends[place])
-                self._ask(self._places)
-
-
-def _fallen(place: Place, before: int, now: int, _: Sequence[Place]) -> Mapping[Place, int]:
-    topic, partition = place
-    raise RetryError(
-        f"{topic}[{partition}] ended at offset {before} and then at {now}: it was deleted and created again, "
-        "or a broker lost records, so rows are gone that a marker has promised. No further marker is "
-        "written; drop the feed, and create it anew on other topics"
-    )
+        ends = await loop.run_in_executor(self._threads, self._ask, self._markers.places)
+        return sent(self._markers.records(marker, ends))

@@ -6,24 +6,28 @@ fences whoever ran it before.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from pipeline.marker_writers import MarkerWriter, Marking
-from tidegate.changefeed.confluent import Schema, frame_prefix
-from tidegate.changefeed.encoder import compile_marker
+from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.feed_progress import FeedProgress
 from tidegate.changefeed.job_records import ProgressRecord, StateRecord
 from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.resolved_topic import marker_partitions, offset_marker_value, topics_with
-from tidegate.client.transaction import Record, TransactionalProducer
+from tidegate.client.transaction import Record, TransactionalProducer, sent
+from tidegate.delivery.marker_records import MarkersAmongRows, MarkersAside
+from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionReport
 
 #: Where partitions, (topic, number), end for an uncommitted reader. Raises ``RetryError``.
 Ends: TypeAlias = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int], int]]
+
+
+_log = logging.getLogger("tidegate.spark")
 
 
 class FeedProducers(NamedTuple):
@@ -65,6 +69,9 @@ class FeedMarkers:
         self._persisted = feed.high_water
         self._progress = FeedProgress(feed.definition, feed.current_state)
         self._frontier = self._progress.begin(feed)
+        aside, targets = feed.definition.options.resolved_topic, feed.current_state.targets
+        self._aside = MarkersAside(aside, targets) if aside else None
+        self._among: MarkersAmongRows | None = None
         #: Persisted by an earlier owner, and maybe not written.
         self._owed = feed.high_water if self._marks and self._frontier.marker is not None else None
 
@@ -82,13 +89,13 @@ class FeedMarkers:
     def publish(self) -> ProgressRecord | None:
         """Steps M2 and M3; returns the progress where there is some. Raises ``DeliveryError`` when fenced."""
         writer = self._producers.markers
-        marks = self._marks and writer.get_ready()
+        marks = self._marks and not self._is_at_fault and writer.get_ready()
         due = self._frontier.due_marker() if marks else None
         marker = (due or self._owed) if marks else None  # what is due says all that the other would
         progress = self._persist(again=marker is not None and not writer.is_proved)
         if marker is not None:
             writer.prove()
-            writer.write(self._marking(marker), partial(self._marked, due))
+            self._write(marker, due)
         return progress
 
     def close(self) -> None:
@@ -116,31 +123,29 @@ class FeedMarkers:
 
     def _marking(self, marker: ResolvedTimestamp) -> Marking:
         """Offsets are asked for when the marker is written: behind all rows that it covers (M3a)."""
-        aside = self._definition.options.resolved_topic
-        if aside:
-            return partial(self._aside, aside, marker)
-        records = self._among_rows(marker)
+        aside = self._aside
+        if aside is not None:
+            return lambda: sent(aside.records(marker, self._ends(aside.places)))
+        records = sent(self._framed().records(marker))
         return lambda: records
 
-    def _among_rows(self, marker: ResolvedTimestamp) -> Sequence[Record]:
-        records = []
-        options = self._definition.options
-        for target in self._state.targets:
-            encoder = compile_marker(target.table, options)
-            value = encoder.encode(marker)
-            if encoder.schema is not None:
-                prefix = frame_prefix(self._schema_id(options.confluent_schema_registry, encoder.schema))
-                value = prefix + value
-            records += [Record(target.topic, number, None, value) for number in range(target.partitions)]
-        return records
+    def _framed(self) -> MarkersAmongRows:
+        among = self._among or MarkersAmongRows(self._definition.options, self._state.targets)
+        self._among = among
+        if not among.is_framed:
+            among.frame({schema: self._schema_id(among.registry, schema) for schema in among.schemas})
+        return among
 
-    def _aside(self, topic: str, marker: ResolvedTimestamp) -> Sequence[Record]:
-        targets = self._state.targets
-        ends = self._ends(
-            [(target.topic, number) for target in targets for number in range(target.partitions)]
-        )
-        records = []
-        for number in range(marker_partitions(targets)):
-            offsets = {each: ends[each, number] for each in topics_with(number, targets)}
-            records.append(Record(topic, number, None, offset_marker_value(marker, offsets)))
-        return records
+    def _write(self, marker: ResolvedTimestamp, due: ResolvedTimestamp | None) -> None:
+        """Step M3. Raises ``RetryError`` for what waiting may mend."""
+        try:
+            self._producers.markers.write(self._marking(marker), partial(self._marked, due))
+        except RetryError as error:
+            if not self._is_at_fault:
+                raise
+            _log.error("Feed %s has no markers any more: %s.", self._definition.id, error)
+
+    @property
+    def _is_at_fault(self) -> bool:
+        """Whether there will be no further marker, for rows are gone that one has promised."""
+        return self._aside is not None and bool(self._aside.fault)

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from tidegate.delivery.marker_records import MarkerRecord
 from tidegate.errors import DeliveryError
 
 #: The coordinator aborts a transaction that is open for longer; a broker may be away for that long in the
@@ -37,6 +38,11 @@ class Record(NamedTuple):
     value: bytes | None
     timestamp_ms: int = 0  # 0: now
     headers: Sequence[tuple[str, bytes]] = ()
+
+
+def sent(markers: Iterable[MarkerRecord]) -> list[Record]:
+    """Markers as the records that a transaction writes."""
+    return [Record(topic, partition, None, value) for topic, partition, value in markers]
 
 
 def transactional(transactional_id: str, limit_bytes: int) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from app import marker_records as module
-from app.marker_records import BackOff, MarkersAmongRows, MarkersAside, Place, marker_records
+from app.marker_records import BackOff, MarkersAmongRows, MarkersAside, marker_records
 from app.schema_ids import RegistryWait
 from tests.feeds import activation
 from tests.hand_log import HandTable
@@ -19,6 +19,8 @@ from tidegate.changefeed.feed import FeedId, TableName
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.record_encoder import MarkerEncoder
 from tidegate.client.transaction import Record
+from tidegate.delivery import marker_records as delivered
+from tidegate.delivery.marker_records import Place
 from tidegate.errors import RetryError, SchemaRejected
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 
@@ -82,7 +84,7 @@ def with_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiled(table: TableName, options: FeedOptions) -> MarkerEncoder:
         return MarkerEncoder(lambda _: table.name.encode(), Schema(f"{table.name}-value", "{}"))
 
-    monkeypatch.setattr(module, "compile_marker", compiled)
+    monkeypatch.setattr(delivered, "compile_marker", compiled)
 
 
 def ends(a0: int, a1: int, b0: int) -> Mapping[Place, int]:

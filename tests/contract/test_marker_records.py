@@ -1,0 +1,213 @@
+"""The records of markers: the same cases for every engine that writes them (step M3 of docs/delivery.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from random import Random, SystemRandom
+from typing import Any, Final, Protocol, TypeAlias
+
+import pytest
+
+from app.marker_records import marker_records
+from pipeline.feed_markers import FeedMarkers, FeedProducers
+from pipeline.marker_writers import OwnMarkers
+from tests.feeds import activation
+from tests.hand_log import HandTable
+from tidegate.changefeed.feed import FeedState
+from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder
+from tidegate.client.transaction import Record
+from tidegate.delivery.marker_records import MarkersAside, Place
+from tidegate.errors import RetryError
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.processor.batch import ActiveFeed
+from tidegate.processor.checkpoint import PartitionReport
+from tidegate.raftlog.entry import Offset
+
+_TABLES: Final = [HandTable.of(104, "a").descriptor, HandTable.of(105, "b").descriptor]
+_FEED: Final = activation(_TABLES, output_partitions=2)
+_TARGETS: Final = (_FEED.targets[0], replace(_FEED.targets[1], partitions=1))
+_ASIDE: Final = FeedOptions(resolved_interval_ns=0, resolved_topic="m")
+_AMONG: Final = FeedOptions(resolved_interval_ns=0)
+_PLACES: Final = [("a", 0), ("a", 1), ("b", 0)]
+_FRESH: Final = SystemRandom()
+
+#: Where the topics end at a moment, or ``None`` while nobody tells.
+Ends: TypeAlias = Mapping[Place, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One marker that was due: what was written, and the error that kept it from being written."""
+
+    written: Sequence[Record]
+    error: str = ""
+
+
+class MarkerEngine(Protocol):
+    """Tries one marker after the other, at the ends that topics have then."""
+
+    def __call__(self, options: FeedOptions, ends: Sequence[Ends]) -> list[Try]: ...
+
+
+class _Told:
+    """Tells the ends of the moment."""
+
+    def __init__(self) -> None:
+        self.now: Ends = None
+
+    def __call__(self, places: Sequence[Place]) -> Mapping[Place, int]:
+        if self.now is None:
+            raise RetryError("a broker is away")
+        return {place: self.now[place] for place in places}
+
+
+def _workers(options: FeedOptions, ends: Sequence[Ends]) -> list[Try]:
+    told = _Told()
+    definition = replace(_FEED.definition, options=options)
+    no_registry: Any = None
+    with ThreadPoolExecutor(1) as threads:
+        markers = marker_records(definition, _TARGETS, no_registry, told, threads)
+
+        async def trying() -> list[Try]:
+            await markers.prepare()
+            return [await one(number) for number in range(len(ends))]
+
+        async def one(number: int) -> Try:
+            told.now = ends[number]
+            try:
+                return Try(await markers.of(_at(number)))
+            except RetryError as error:
+                return Try((), str(error))
+
+        return asyncio.run(trying())
+
+
+class _Home:
+    """Where the driver's producer writes progress and markers."""
+
+    def __init__(self) -> None:
+        self.markers: list[Record] = []
+
+    def commit(self, records: Sequence[Record]) -> None:
+        self.markers += [record for record in records if record.key is None]
+
+
+def _spark(options: FeedOptions, ends: Sequence[Ends]) -> list[Try]:
+    told, home = _Told(), _Home()
+    definition = replace(_FEED.definition, options=options)
+    state = StateRecord(definition.id, definition.epoch, FeedState.RUNNING, Timestamp(1), _TARGETS)
+    producer: Any = home
+    no_schemas: Callable[[str, object], int] = lambda url, schema: 0  # noqa: E731
+    feed = FeedView(definition, state=state)
+    markers = FeedMarkers(feed, "jobs", FeedProducers(producer, OwnMarkers(producer)), told, no_schemas)
+    tries = []
+    for number, now in enumerate(ends):
+        told.now, home.markers = now, []
+        markers.apply(_report(number))
+        try:
+            markers.publish()
+        except RetryError as error:
+            tries.append(Try((), str(error)))
+        else:
+            tries.append(Try(home.markers, "" if home.markers else "none is written"))
+    return tries
+
+
+def _report(number: int) -> PartitionReport:
+    spans = [span for target in _TARGETS for span in target.spans]
+    return PartitionReport(
+        0,
+        Offset(number),
+        (ActiveFeed(_FEED.feed_id, _FEED.definition.epoch),),
+        [span.start for span in spans],
+        [span.end for span in spans],
+        [_at(number)] * len(spans),
+    )
+
+
+def _at(number: int) -> ResolvedTimestamp:
+    return ResolvedTimestamp(Timestamp(1_000 + number))
+
+
+@pytest.fixture(params=[_workers, _spark], ids=["workers", "spark"])
+def engine(request: pytest.FixtureRequest) -> MarkerEngine:
+    chosen: MarkerEngine = request.param
+    return chosen
+
+
+def _ends(*numbers: int) -> Mapping[Place, int]:
+    return dict(zip(_PLACES, numbers, strict=True))
+
+
+def test_markers_among_rows_go_to_every_partition_of_every_topic(engine: MarkerEngine) -> None:
+    (done,) = engine(_AMONG, [None])
+    value = b'{"resolved":"1000.0000000000"}'
+    assert done.written == [Record(topic, number, None, value) for topic, number in _PLACES]
+
+
+def test_a_marker_aside_names_the_ends_of_its_partition(engine: MarkerEngine) -> None:
+    (done,) = engine(_ASIDE, [_ends(5, 6, 7)])
+    assert done.written == [
+        Record("m", 0, None, b'{"offsets":{"a":5,"b":7},"resolved":"1000.0000000000"}'),
+        Record("m", 1, None, b'{"offsets":{"a":6},"resolved":"1000.0000000000"}'),
+    ]
+
+
+def test_a_marker_waits_for_ends_that_cannot_be_had(engine: MarkerEngine) -> None:
+    waits, done = engine(_ASIDE, [None, _ends(5, 6, 7)])
+    assert (waits.written, waits.error) == ((), "a broker is away")
+    assert len(done.written) == 2
+
+
+def test_no_marker_follows_an_end_that_fell(engine: MarkerEngine) -> None:
+    """Also once the topic that was made anew has grown above the old one."""
+    first, *others = engine(_ASIDE, [_ends(5, 6, 7), _ends(5, 2, 7), _ends(9, 9, 9), None])
+    assert first.written
+    assert [done.written for done in others] == [[]] * 3 or [done.written for done in others] == [()] * 3
+    assert all(done.error for done in others)
+
+
+def _history(seed: int) -> list[Ends]:
+    """Ends that grow; that nobody tells at times; and that fall, seldom."""
+    rng, now, history = Random(seed), dict.fromkeys(_PLACES, 5), list[Ends]()
+    for _ in range(rng.randint(1, 12)):
+        now = {place: end + rng.randint(0, 3) for place, end in now.items()}
+        if rng.random() < 0.15:
+            place = rng.choice(_PLACES)
+            now = now | {place: rng.randint(0, now[place])}
+        history.append(None if rng.random() < 0.2 else now)
+    return history
+
+
+def _broken(engine: MarkerEngine, seed: int) -> str:
+    """What is wrong with the markers of a history: one names a lower end than one before it."""
+    named: dict[Place, int] = {}
+    for done in engine(_ASIDE, _history(seed)):
+        for record in done.written:
+            offsets = OffsetMarkerDecoder().decode(None, record.value).offsets
+            for topic, end in offsets.items():
+                place = (topic, record.partition)
+                if end < named.get(place, 0):
+                    return f"{place} ended at {named[place]}, and a marker names {end} now: seed {seed}"
+                named[place] = end
+    return ""
+
+
+def test_whatever_becomes_of_the_topics_no_marker_names_a_lower_end_than_one_before(
+    engine: MarkerEngine,
+) -> None:
+    for seed in (*range(50), _FRESH.getrandbits(32)):
+        assert not _broken(engine, seed)
+
+
+def test_an_engine_that_does_not_look_at_ends_is_found(
+    engine: MarkerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MarkersAside, "_refuse_fallen", lambda *_: None)
+    assert any(_broken(engine, seed) for seed in range(50))
