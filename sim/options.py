@@ -68,6 +68,8 @@ class StoreOptions:
     split_every_ms: int = 0
     merge_every_ms: int = 0
     move_lease_every_ms: int = 0
+    #: About how often some table's secondary index is built, by files that no op tells of; 0 is never.
+    build_index_every_ms: int = 0
     #: A range with more bytes of rows (of all versions) is split in the middle; 0 is never.
     split_bytes: int = 0
     #: A range that takes more versions in a second is split amid its last writes; 0 is never.

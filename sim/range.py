@@ -193,6 +193,27 @@ class Range:
         self.rows.collect(self.gc_threshold)
         self.apply(())
 
+    def add_sstable(self, span: Span) -> None:
+        """Ingest a file of versions at the present in ``span``: no op tells of them, and none is of a row.
+
+        Source: CockroachDB's index backfill, ``AddSSTable`` with ``SSTTimestampToRequestTimestamp``.
+        """
+        now = self.clock.now()
+        self._close(now)
+        self.applied = RaftIndex(self.applied + 1)
+        entry = Command(
+            self.id,
+            self.descriptor.generation,
+            self.applied,
+            (),
+            self.closed,
+            Trigger.ADD_SSTABLE,
+            mutated=(span,),
+            at_write_timestamp=True,
+            write_timestamp=now,
+        )
+        self.log.append(entry, now.wall_ms)
+
     # ---- other spans ----
 
     def split_off(self, key: bytes, range_id: RangeId) -> Range:

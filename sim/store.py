@@ -21,6 +21,7 @@ from sim.plan import Alteration, SimTable, Write
 from sim.range import Range, RangeDescriptor
 from sim.range_log import RangeLog
 from sim.range_map import RangeMap
+from sim.tables import secondary_index
 from sim.transaction import Transaction, TxnStatus
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.raftlog.entry import Generation, Op, RangeId, SnapshotReason, Trigger, TxnId
@@ -104,6 +105,17 @@ class RangeStore:
     def snapshot(self, range_: Range, reason: SnapshotReason) -> None:
         """Write a snapshot of one range."""
         range_.snapshot(reason, self._options.snapshot_chunk_intents)
+
+    def build_index(self, table_id: int) -> None:
+        """Build the table's secondary index: the entries come by a file to each range that has its keys.
+
+        The simulated store keeps no entries of it: its rows are those of the primary index alone.
+        """
+        for range_ in self.ranges:
+            part = range_.span.intersect(secondary_index(table_id))
+            if part is not None:
+                range_.add_sstable(part)
+        self.counts["index builds"] += 1
 
     # ---- splits, merges, leases ----
 

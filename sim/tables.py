@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Final
 
 from sim.plan import SimTable
 from tidegate.hlc import Timestamp
@@ -12,7 +13,10 @@ from tidegate.rows.descriptor import Column, Family, KeyPart, TableDescriptor
 from tidegate.rows.keyside.integers import encode_uvarint_asc
 from tidegate.rows.sql_type import parse_sql_type
 from tidegate.rows.stored_descriptor import encode_descriptor
+from tidegate.rows.table_key import index_span
 from tidegate.spans import Span
+
+_SECONDARY: Final = 2
 
 
 def declare_table(
@@ -41,6 +45,11 @@ def declare_table(
 def table_span(table_id: int) -> Span:
     """All keys of a table, of every index: from /Table/id to /Table/id+1."""
     return Span(encode_uvarint_asc(table_id), encode_uvarint_asc(table_id + 1))
+
+
+def secondary_index(table_id: int) -> Span:
+    """All keys of the index that is built after the primary one, index 2."""
+    return index_span(table_id, _SECONDARY)
 
 
 def place_table(descriptor: TableDescriptor, splits: Sequence[bytes]) -> SimTable:

@@ -14,6 +14,7 @@ from sim.options import StoreOptions
 from sim.range import Range
 from sim.schedule import Action
 from sim.store import RangeStore
+from sim.tables import secondary_index
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, Timestamp
 from tidegate.raftlog.entry import RangeId, SnapshotReason
 
@@ -59,6 +60,7 @@ class Upkeep:
             (options.split_every_ms, partial(self._unless_calm, self._split_somewhere)),
             (options.merge_every_ms, partial(self._unless_calm, self._merge_somewhere)),
             (options.move_lease_every_ms, partial(self._unless_calm, self._move_some_lease)),
+            (options.build_index_every_ms, partial(self._unless_calm, self._build_some_index)),
             (options.skip_every_ms, partial(self._unless_calm, self._skip_somewhere)),
             (options.opless_every_ms, partial(self._unless_calm, self._lose_ops_somewhere)),
             (max(1, options.gc_ttl_ms // _COLLECTIONS_PER_TTL) if options.gc_ttl_ms else 0, self._collect),
@@ -108,6 +110,16 @@ class Upkeep:
 
     def _move_some_lease(self) -> None:
         self._store.move_lease(self._some_range().id, self._rng.randrange(self._options.nodes))
+
+    def _build_some_index(self) -> None:
+        """Build an index of some table; every other time ranges of its keys alone begin first."""
+        table_id = self._some_range().descriptor.table[0].table_id
+        start = secondary_index(table_id).start
+        if self._rng.random() < 0.5:
+            for range_ in [range_ for range_ in self._store.ranges if range_.span.contains(start)]:
+                if range_.span.start < start:
+                    self._split(range_.id, start)
+        self._store.build_index(table_id)
 
     def _some_range(self) -> Range:
         return self._rng.choice(list(self._store.ranges))

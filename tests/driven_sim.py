@@ -141,6 +141,10 @@ class DrivenSim:
         self.merge(left_id)
         return left_id
 
+    def build_index_somewhere(self, rng: Random) -> None:
+        """Build the secondary index of some table."""
+        self.simulation.store.build_index(rng.choice(self.tables).id)
+
     # ---- what can be read ----
 
     def records(self) -> tuple[list[Record], ...]:

@@ -66,6 +66,8 @@ def ops() -> st.SearchStrategy[Op]:
     )
 
 
+_MUTATIONS = (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION)
+_write_times = timestamps.filter(lambda at: at.wall > 0)
 #: A write batch without records; it holds the value of no op.
 _EMPTY_BATCH = bytes(12)
 
@@ -87,14 +89,25 @@ def _commands_with_ops(draw: st.DrawFn) -> Command:
         draw(st.binary(max_size=20) if whole else st.sampled_from([b"", _EMPTY_BATCH])),
         tuple(draw(st.lists(spans(), max_size=most))),
         trigger is Trigger.ADD_SSTABLE and draw(st.booleans()),
+        draw(st.none() | _write_times) if trigger in _MUTATIONS else None,
     )
 
 
 def commands() -> st.SearchStrategy[Command]:
     """Any command; one without an op log has a write batch."""
-    no_trigger, nothing, no = st.just(Trigger.NONE), st.just(()), st.just(False)
+    no_trigger, nothing, no, never = (st.just(each) for each in (Trigger.NONE, (), False, None))
     without_ops = st.builds(
-        Command, range_ids, generations, indexes, st.none(), closed, no_trigger, st.binary(), nothing, no
+        Command,
+        range_ids,
+        generations,
+        indexes,
+        st.none(),
+        closed,
+        no_trigger,
+        st.binary(),
+        nothing,
+        no,
+        never,
     )
     return _commands_with_ops() | without_ops
 

@@ -8,7 +8,8 @@ from tidegate.changefeed.control import Activate
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedTarget, TableName
 from tidegate.changefeed.options import FeedOptions
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.rows import TableCodec, TableDescriptor
+from tidegate.rows import TableDescriptor
+from tidegate.rows.table_key import table_span
 
 WITH_MARKERS = FeedOptions(updated=True, resolved_interval_ns=0)
 
@@ -39,7 +40,7 @@ def activation(
             table.id,
             options.topic_prefix + table.name,
             output_partitions,
-            (TableCodec(table).primary_span,),
+            (table_span(table.id),),
         )
         for table in descriptors
     )

@@ -97,6 +97,7 @@ def restless(options: st.SearchStrategy[StoreOptions]) -> st.SearchStrategy[Stor
         split_every_ms=_intervals,
         merge_every_ms=_intervals,
         move_lease_every_ms=_intervals,
+        build_index_every_ms=_intervals,
         split_bytes=st.sampled_from((0, 300)),
         split_rate=st.sampled_from((0.0, 10.0)),
         merge_bytes=st.sampled_from((0, 200)),

@@ -31,6 +31,7 @@ from tidegate.processor.batch import OutputRecord
 from tidegate.processor.committed import scanned_version
 from tidegate.processor.emitter import Destination, Emission, Emitter
 from tidegate.processor.framing import frame, schemas_of
+from tidegate.processor.keys_read import keys_read
 from tidegate.processor.rows import PartitionRows
 from tidegate.raftlog.entry import (
     Command,
@@ -89,9 +90,12 @@ class ScanAt:
         return frozenset(target.table_id for target in self.targets)
 
     @property
-    def spans(self) -> tuple[Span, ...]:
-        """Their keys, tenant prefix left out."""
-        return tuple(span for target in self.targets for span in target.spans)
+    def keys_read(self) -> tuple[Span, ...]:
+        """The keys of the indexes that are primary at its start, tenant prefix left out.
+
+        A change of these keys shows in the scan, also one from before the index was the primary one.
+        """
+        return tuple(keys_read(self.targets, rows_by(self.descriptors), self.start, self.start))
 
 
 def write_scan(records: DataFrame, scan: ScanAt) -> int:
@@ -118,7 +122,7 @@ def find_versions(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     below it.
     """
     settle_process()
-    wanted, start, watched = scan.table_ids, scan.start, scan.spans
+    wanted, start, watched = scan.table_ids, scan.start, scan.keys_read
     for batch in batches:
         found: list[_Found] = []
         for offset, entry in readable(scan.partitions, batch):

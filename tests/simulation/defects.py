@@ -29,6 +29,7 @@ from tidegate.client.transaction import Record as SentRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import LogRecord, StateChange, StepResult
 from tidegate.processor.partition_feed import PartitionFeed
+from tidegate.processor.rows import PartitionRows
 from tidegate.processor.waiting import Waiting
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry
@@ -204,6 +205,17 @@ def healing_without_scan() -> Iterator[None]:
 
 
 @contextmanager
+def every_index_counts() -> Iterator[None]:
+    """Keys of any index of a table are taken for keys of its rows when a command has changed them unseen."""
+
+    def primary_keys(self: PartitionRows, table_id: int, first: Timestamp, last: Timestamp) -> None:
+        return None
+
+    with _patched(PartitionRows, "primary_keys", primary_keys):
+        yield
+
+
+@contextmanager
 def inclusive_cursor() -> Iterator[None]:
     """A feed's cursor is taken for the first timestamp that it wants, not for the last one that it has."""
     original = PartitionFeed.activate
@@ -250,6 +262,7 @@ DEFECTS: Final[dict[str, Defect]] = {
     "unreported-span-ignored": unreported_span_ignored,
     "child-before-hand-off": child_before_hand_off,
     "healing-without-scan": healing_without_scan,
+    "every-index-counts": every_index_counts,
     "inclusive-cursor": inclusive_cursor,
     "given-up-batch-passed-over": given_up_batch_passed_over,
 }

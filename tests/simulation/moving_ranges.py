@@ -69,6 +69,7 @@ class Troubles:
     lose_chunk: float = 0.0
     leap: float = 0.0
     stand_still: float = 0.0
+    build_index: float = 0.0
     feeds: int = 0
     collect_ms: int = 0
     partitions: int = 3
@@ -159,6 +160,8 @@ class MovingRanges:
         self.sim.advance(rng.randint(1, 60))
         self._chance(troubles.split, lambda: self.sim.split_somewhere(rng))
         self._chance(troubles.merge, lambda: self.sim.merge_somewhere(rng))
+        if troubles.build_index:
+            self._chance(troubles.build_index, lambda: self.sim.build_index_somewhere(rng))
         self._chance(troubles.leap, self._leap)
         self._take_log()
         for plan in plans:

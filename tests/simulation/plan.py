@@ -150,7 +150,14 @@ def draw(seed: int, profile: Profile) -> RunPlan:
         feeds = tuple(map(_from_the_beginning, plan.feeds)) if profile.witnessed else plan.feeds
         sinks = draw_sinks(seed, len(feeds), plan.seconds, witnessed=profile.witnessed)
         plan = replace(plan, feeds=feeds, sinks=sinks)
+    plan = replace(plan, store=_with_indexes(plan.store, Random(f"{seed}:indexes"), profile))
     return _with_schemas(plan, profile)
+
+
+def _with_indexes(store: StoreOptions, rng: Random, profile: Profile) -> StoreOptions:
+    """The store, which perhaps builds secondary indexes; that changes nothing else of the run's plan."""
+    builds = profile.moves and rng.random() < 0.25
+    return replace(store, build_index_every_ms=rng.choice((300, 2_000))) if builds else store
 
 
 def _with_schemas(plan: RunPlan, profile: Profile) -> RunPlan:

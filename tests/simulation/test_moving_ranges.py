@@ -39,6 +39,11 @@ def test_holes_heal_and_keep_the_promise(seed: int) -> None:
     _hold(seed, Troubles(corrupt=0.05))
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_index_builds_end_no_feed(seed: int) -> None:
+    _hold(seed, Troubles(build_index=0.2, feeds=2), turns=40)
+
+
 @pytest.mark.parametrize("number", range(2))
 def test_everything_at_once_keeps_the_promise_for_a_fresh_seed(number: int) -> None:
     _hold(_FRESH.getrandbits(32) + number, Troubles())

@@ -53,6 +53,7 @@ _RANGE_OPTIONS: Final = (
     _RangeOption(
         "--move-lease-every", "move_lease_every_ms", "About how often a lease moves to another node."
     ),
+    _RangeOption("--build-index-every", "build_index_every_ms", "About how often an index is built."),
     _RangeOption("--split-bytes", "split_bytes", "A range with more bytes of rows is split."),
     _RangeOption("--split-rate", "split_rate", "A range that takes more versions in a second is split."),
     _RangeOption("--merge-bytes", "merge_bytes", "Neighbours with no more bytes together are merged."),

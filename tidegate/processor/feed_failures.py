@@ -9,8 +9,13 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.errors import FeedError
 from tidegate.hlc import Timestamp
 from tidegate.processor.feeds import PartitionFeeds
+from tidegate.processor.journal import as_it_is
+from tidegate.processor.keys_read import keys_read
+from tidegate.processor.partition_feed import PartitionFeed
+from tidegate.processor.processor_state import ProcessorState
 from tidegate.processor.waiting import Mutation, Unreachable
 from tidegate.raftlog.entry import RangeId
+from tidegate.rows.table_key import without_tenant
 
 
 def fail_held(feeds: PartitionFeeds, held_s: float) -> None:
@@ -58,14 +63,35 @@ def fail_overtaken(
     feeds.fail(feed_id, error)
 
 
-def fail_mutated(feeds: PartitionFeeds, mutation: Mutation) -> None:
-    """Stop the feeds that watch keys whose rows changed without a record."""
-    range_id, raft_index, span, what = mutation
-    for feed in feeds.active:
-        if feed.watches(span):
+def fail_mutated(state: ProcessorState, mutation: Mutation) -> None:
+    """Stop the feeds that read rows from keys that were changed without a record.
+
+    Those are the keys of the primary index: of the time that the command changed, as far as a feed may not
+    have been given all of it, and of the moment of the command.
+    """
+    start, end = (key.hex() for key in mutation.span)
+    for feed in state.feeds.active:
+        first = max(mutation.first, _complete_to(state, feed, mutation))
+        keys = keys_read(feed.targets, state.rows, min(first, mutation.last), mutation.last)
+        if any(mutation.span.overlaps(span) for span in keys):
             error = FeedError(
-                f"range {range_id} changed rows at raft index {raft_index} outside its op log ({what}, "
-                f"keys {span.start.hex()} to {span.end.hex()}), so no record says how: create the feed "
-                "again"
+                f"range {mutation.range_id} changed rows at raft index {mutation.raft_index} outside its op "
+                f"log ({mutation.what}, keys {start} to {end}), so no record says how: create the feed again"
             )
-            feeds.fail(feed.id, error)
+            state.feeds.fail(feed.id, error)
+
+
+def _complete_to(state: ProcessorState, feed: PartitionFeed, mutation: Mutation) -> Timestamp:
+    """Up to where the feed has every row of the keys that were changed, whatever comes: its start at least.
+
+    A feed that is detached is given rows of uncommitted steps again, by a scan, which does not find what the
+    command has removed. So what counts is what was true before these steps.
+    """
+    now = state.ranges.table.states.get(mutation.range_id)
+    if now is None:
+        return feed.start
+    then = as_it_is(now) if state.journal is None else state.journal.earlier((now,))[mutation.range_id]
+    had = None if then.span is None else without_tenant(then.span).intersect(mutation.span)
+    if had != mutation.span or feed.id in then.lags or feed.id in now.lags:
+        return feed.start
+    return max(feed.start, min(then.resolved, mutation.resolved))

@@ -86,7 +86,7 @@ class LogStep:
             fail_unreachable(self._feeds, lost)
         for mutation in self._entries.take_mutations():
             self._deliveries.emit(result)
-            fail_mutated(self._feeds, mutation)
+            fail_mutated(self._state, mutation)
         for overtaken in self._catch_ups.take_overtaken():
             self._deliveries.emit(result)
             fail_overtaken(self._feeds, *overtaken)

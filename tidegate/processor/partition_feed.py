@@ -12,7 +12,7 @@ from tidegate.changefeed.control import (
     read_ack,
     read_control,
 )
-from tidegate.changefeed.feed import FeedEpoch, FeedId
+from tidegate.changefeed.feed import FeedEpoch, FeedId, FeedTarget
 from tidegate.changefeed.options import InitialScan
 from tidegate.errors import StateError
 from tidegate.hlc import MAX, Timestamp
@@ -94,11 +94,14 @@ class PartitionFeed:
         return any(span.overlaps(watched) for watched in self.spans)
 
     @property
+    def targets(self) -> tuple[FeedTarget, ...]:
+        """The tables that it emits, resolved; none before its start is known."""
+        return self.message.targets if isinstance(self.message, Activate) else ()
+
+    @property
     def spans(self) -> tuple[Span, ...]:
         """The keys that it watches."""
-        if not isinstance(self.message, Activate):
-            return ()
-        return tuple(span for target in self.message.targets for span in target.spans)
+        return tuple(span for target in self.targets for span in target.spans)
 
 
 def feed_row(feed: PartitionFeed) -> bytes:

@@ -146,7 +146,7 @@ class RangeEntries:
                 apply_entry(state, entry)  # there will be nothing to heal it
             return
         if isinstance(entry, Command) and state.applied > applied:
-            self._mutations.extend(mutations_of(state, entry))
+            self._mutations.extend(mutations_of(state, entry, resolved))
 
     def _apply_snapshot(self, state: RangeState, chunk: Snapshot, record: LogRecord) -> None:
         if chunk.chunk == 0 and self._parking.parks(state, chunk, record):

@@ -27,6 +27,7 @@ from tidegate.rows import (
     encode_descriptor,
     table_id_of,
 )
+from tidegate.spans import Span
 
 _HIGH_PREFIX: Final = b"h"
 _DESCRIPTOR_PREFIX: Final = b"d"
@@ -140,6 +141,10 @@ class PartitionRows:
     def refused(self) -> list[str]:
         """Of tables whose newest version could not be taken, why not; some, where there are many."""
         return [self.unfit(table_id) for table_id in sorted(self._unfit)[:_REFUSED_SHOWN]]
+
+    def primary_keys(self, table_id: int, first: Timestamp, last: Timestamp) -> tuple[Span, ...] | None:
+        """See `Catalog.primary_keys`; not known either of a table that has a version which cannot be read."""
+        return None if table_id in self._unfit else self.catalog.primary_keys(table_id, first, last)
 
     def _was_read_without(self, update: DescriptorUpdate) -> bool:
         """Whether rows that the version governs were read by an older one; without one they failed."""

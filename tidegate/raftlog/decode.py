@@ -214,7 +214,9 @@ def _with_result(command: Command, result: pb.ReplicatedEvalResult) -> Command:
         return command._replace(trigger=Trigger.MERGE)
     if any(map(result.HasField, _HISTORY_MUTATIONS)):
         mutated = tuple(map(_mutated_span, _mutated_spans(result)))
-        return command._replace(trigger=Trigger.HISTORY_MUTATION, mutated=mutated)
+        return command._replace(
+            trigger=Trigger.HISTORY_MUTATION, mutated=mutated, write_timestamp=_write_timestamp(result)
+        )
     if not result.HasField("add_sstable"):
         return command
     added = result.add_sstable
@@ -222,7 +224,14 @@ def _with_result(command: Command, result: pb.ReplicatedEvalResult) -> Command:
         trigger=Trigger.ADD_SSTABLE,
         mutated=(_mutated_span(added.span),) if added.HasField("span") else (),
         at_write_timestamp=added.at_write_timestamp,
+        write_timestamp=_write_timestamp(result),
     )
+
+
+def _write_timestamp(result: pb.ReplicatedEvalResult) -> Timestamp | None:
+    """When the command was evaluated; ``None`` where it is absent or zero, as for some of CockroachDB's."""
+    told = result.write_timestamp
+    return _timestamp(told) if told.wall_time > 0 else None
 
 
 _HISTORY_MUTATIONS: Final = ("mvcc_history_mutation", "link_external_sstable", "excise")

@@ -156,6 +156,8 @@ def _command(entry: Command) -> pb.LogEntry:
 def _fill_result(result: pb.ReplicatedEvalResult, entry: Command) -> None:
     """``ValueError`` for an AddSSTable over more than one span."""
     getattr(result, _TRIGGER_FIELDS[entry.trigger]).SetInParent()
+    if entry.write_timestamp is not None:
+        _fill_timestamp(result.write_timestamp, entry.write_timestamp)
     if entry.trigger is Trigger.HISTORY_MUTATION:
         result.mvcc_history_mutation.spans.extend(map(span_message, entry.mutated))
     elif entry.trigger is Trigger.ADD_SSTABLE:

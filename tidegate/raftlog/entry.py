@@ -106,7 +106,8 @@ class Command(NamedTuple):
 
     ``mutated`` are the spans whose data a trigger ``ADD_SSTABLE`` or ``HISTORY_MUTATION`` changed outside
     the op log; none means that the command does not say where. ``at_write_timestamp`` tells of an AddSSTable
-    that all its versions have the command's write timestamp, above what was closed.
+    that all its versions have the command's write timestamp, above what was closed. ``write_timestamp`` is
+    read of such commands only; ``None`` where the command does not tell it.
     """
 
     range_id: RangeId
@@ -118,6 +119,7 @@ class Command(NamedTuple):
     write_batch: bytes = b""
     mutated: tuple[Span, ...] = ()
     at_write_timestamp: bool = False
+    write_timestamp: Timestamp | None = None
 
 
 class Heartbeat(NamedTuple):

@@ -10,6 +10,8 @@ from tidegate.errors import DescriptorConflict, UnknownTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.table_codec import TableCodec
+from tidegate.rows.table_key import index_span
+from tidegate.spans import Span
 
 
 class Catalog:
@@ -69,6 +71,19 @@ class Catalog:
     def latest(self, table_id: int) -> TableCodec:
         """The codec of the newest known version; errors as `at`."""
         return self._codec(self._known(table_id)[-1])
+
+    def primary_keys(self, table_id: int, first: Timestamp, last: Timestamp) -> tuple[Span, ...] | None:
+        """The keys of the indexes that are primary at any moment from ``first`` to ``last``, both included.
+
+        ``None`` when that is not known: no descriptor of the table is valid at ``first``.
+        """
+        versions = self._versions.get(table_id, [])
+        modified = self._modified.get(table_id, [])
+        low, high = bisect_right(modified, first) - 1, bisect_right(modified, last)
+        if low < 0:
+            return None
+        indexes = {version.primary_index_id: None for version in versions[low:high]}
+        return tuple(index_span(table_id, index_id) for index_id in indexes)
 
     def by_name(self, name: str) -> TableDescriptor | None:
         """The newest version of the table called ``name``, ``schema.name`` or ``database.schema.name``.

@@ -81,7 +81,7 @@ def _from_message(message: pb.TableDescriptor) -> TableDescriptor:
         columns=tuple(map(_column_from_message, message.columns)),
         primary_key=tuple(KeyPart(part.column_id, part.descending) for part in message.primary_key),
         families=tuple(map(_family_from_message, message.families)),
-        primary_index_id=message.primary_index_id,
+        primary_index_id=message.primary_index_id or 1,  # index 0 is never one: the field is absent
         database=message.database,
         schema=message.schema,
         dropped=message.dropped,

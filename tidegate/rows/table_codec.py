@@ -15,11 +15,10 @@ from tidegate.rows.keyside.datums import has_key_form, key_codec
 from tidegate.rows.row import Row
 from tidegate.rows.row_layout import RowLayout
 from tidegate.rows.sql_type import sql_type_text
-from tidegate.rows.table_key import FAMILY_ZERO, decode_family_suffix, prefix_end, shortened
+from tidegate.rows.table_key import FAMILY_ZERO, decode_family_suffix, index_span, shortened
 from tidegate.rows.types import Datum, Kind
 from tidegate.rows.value import ValueTag, ordinary, seal, unseal
 from tidegate.rows.valueside.tuples import TupleCodec
-from tidegate.spans import Span
 
 _TUPLE: Final = bytes((ValueTag.TUPLE,))
 _INTERLEAVED: Final = b"\xfe"  # where the family stands: a row of a table interleaved in this one
@@ -41,7 +40,7 @@ class TableCodec:
         self._index = _primary_index(descriptor, self._layout)
         self._tuple = TupleCodec(self._layout.columns, {column.id for column in self._layout.key_columns})
         #: All keys of the primary index, tenant prefix left out.
-        self.primary_span = Span(self._index.prefix, prefix_end(self._index.prefix))
+        self.primary_span = index_span(descriptor.id, descriptor.primary_index_id)
 
     def decode(self, key: bytes, value: bytes) -> Row | None:
         """The row version that ``value`` stores under ``key`` (a roachpb key, with or without tenant prefix).

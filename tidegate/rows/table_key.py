@@ -61,6 +61,12 @@ def index_prefix(table_id: int, index_id: int) -> bytes:
     return encode_uvarint_asc(table_id) + encode_uvarint_asc(index_id)
 
 
+def index_span(table_id: int, index_id: int) -> Span:
+    """All keys of an index, tenant prefix left out."""
+    prefix = index_prefix(table_id, index_id)
+    return Span(prefix, prefix_end(prefix))
+
+
 def tenant_prefix(tenant_id: int) -> bytes:
     """What all keys of a secondary tenant begin with."""
     return bytes((TENANT,)) + encode_uvarint_asc(tenant_id)

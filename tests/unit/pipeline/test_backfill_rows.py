@@ -22,13 +22,15 @@ from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (
     Command,
     DeleteRange,
+    DescriptorUpdate,
     Generation,
     RaftIndex,
     RangeId,
     Trigger,
 )
 from tidegate.raftlog.versions import versions_shown
-from tidegate.rows import Catalog
+from tidegate.rows import Catalog, decode_descriptor, encode_descriptor
+from tidegate.rows.table_key import index_span
 from tidegate.spans import Span
 
 
@@ -92,6 +94,36 @@ def test_a_span_that_was_deleted_or_changed_is_told() -> None:
     batch = pa.record_batch([[b""], [0], [0], [b""], [7], ["hidden"]], schema=found.schema)
     (answer,) = write_rows(scan, iter([batch]))
     assert str(read_fault(answer["fault"].to_pylist()[0])) == "hidden"
+
+
+def test_only_changes_of_the_index_that_is_primary_at_the_start_are_told_whenever_they_were() -> None:
+    log = _log(1)
+    complete = complete_to(log, log.partitions)
+    scan = scan_of(log, SCAN, complete)
+    (newest, *_) = [update for update in scan.descriptors if update.table_id == scan.targets[0].table_id]
+    table = decode_descriptor(newest.descriptor)
+    altered = replace(table, version=2, modified=complete, primary_index_id=2)
+    update = DescriptorUpdate(table.id, 2, complete, encode_descriptor(altered))
+    swapped = replace(scan, descriptors=(*scan.descriptors, update))
+    for index, at, told in ((1, scan, True), (2, scan, False), (1, swapped, False), (2, swapped, True)):
+        keys = index_span(table.id, index)
+        ops = (DeleteRange(*keys, complete),)
+        built = Command(
+            RangeId(7),
+            Generation(1),
+            RaftIndex(1),
+            (),
+            None,
+            Trigger.ADD_SSTABLE,
+            b"",
+            (keys,),
+            True,
+            complete,
+        )
+        for entry in (built, Command(RangeId(7), Generation(1), RaftIndex(1), ops, None)):
+            record = Record(7, encode_key(entry.range_id), encode_entry(entry), 0)
+            (batch,) = find_versions(at, [batch_of(7 % len(log.partitions), [record])])
+            assert bool(batch.num_rows) is told
 
 
 def _log(seed: int) -> SimulatedLog:

@@ -34,12 +34,11 @@ from tidegate.raftlog.entry import (
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Gap, Lag
 from tidegate.rangefeed.handoff import Claim, HandOff
-from tidegate.rows import TableCodec
 from tidegate.spans import Span
 
 _LATE = FeedId("late")
 _MIDDLE = PLAIN.key(100)
-_WATCHED = TableCodec(PLAIN.descriptor).primary_span
+_WATCHED = PLAIN.span
 _LIVE = activation([PLAIN.descriptor], feed_id="live")
 
 

@@ -34,11 +34,10 @@ from tidegate.raftlog.entry import (
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Gap, Lag
 from tidegate.rangefeed.handoff import Claim, HandOff
-from tidegate.rows import TableCodec
 from tidegate.spans import Span
 
 _STUCK, _OTHER = FeedId("stuck"), FeedId("other")
-_WATCHED = TableCodec(PLAIN.descriptor).primary_span
+_WATCHED = PLAIN.span
 _MIDDLE = PLAIN.key(100)
 
 

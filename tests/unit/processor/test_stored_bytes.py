@@ -21,6 +21,7 @@ from tests.unit.processor.driving import Driven, StoredState, active
 from tests.unit.processor.logs import OTHER, PLAIN, eventful_log
 from tidegate.changefeed.control import (
     Ack,
+    Activate,
     Active,
     ControlMessage,
     Failed,
@@ -41,6 +42,7 @@ from tidegate.processor.state_codec import is_chunk_key, read_range
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import RangeId
 from tidegate.raftlog.request import Push, PushedTxn, Scan, encode_request
+from tidegate.rows.table_key import index_span
 
 GOLDEN: Final = Path(__file__).parent / "golden" / "stored.tsv"
 #: The same records while a definition had fewer options.
@@ -52,7 +54,15 @@ GOLDEN_V3: Final = GOLDEN.with_name("stored_v3.tsv")
 _OLDER: Final = pytest.mark.parametrize(
     "file", [GOLDEN_V1, GOLDEN_V2, GOLDEN_V3], ids=["version 1", "version 2", "version 3"]
 )
-_FEED: Final = activation([PLAIN.descriptor, OTHER.descriptor])
+
+
+def _with_primary_keys(feed: Activate) -> Activate:
+    targets = (replace(target, spans=(index_span(target.table_id, 1),)) for target in feed.targets)
+    return replace(feed, targets=tuple(targets))
+
+
+#: Its targets have the keys that were stored with it: those of the primary indexes.
+_FEED: Final = _with_primary_keys(activation([PLAIN.descriptor, OTHER.descriptor]))
 _ID: Final = FeedId(_FEED.feed_id)
 _LOG: Final = eventful_log()
 

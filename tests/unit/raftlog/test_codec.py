@@ -164,6 +164,14 @@ def test_linked_tables_and_excised_spans_are_history_mutations(field: int) -> No
     assert _with_result(_bytes(field, b"")) == (Trigger.HISTORY_MUTATION, (), False)
 
 
+def test_the_write_timestamp_is_read_of_changes_outside_the_op_log_where_it_is_told() -> None:
+    span = _bytes(17, _span(3, b"a", b"c"))
+    for told, read in ((_timestamp(8, 5, 1), Timestamp(5, 1)), (_timestamp(8, 0), None), (b"", None)):
+        for change in (span, _bytes(24, _span(1, b"a")), _bytes(30, b"")):
+            assert _command(_bytes(13, told + change), _OP_LOG).write_timestamp == read
+    assert _command(_bytes(13, _timestamp(8, 5) + _bytes(3, b"")), _OP_LOG).write_timestamp is None
+
+
 def test_an_sstable_over_two_spans_cannot_be_written() -> None:
     command = _expected(trigger=Trigger.ADD_SSTABLE)._replace(mutated=(Span(b"a", b"b"), Span(b"c", b"d")))
     with pytest.raises(ValueError, match="too many"):

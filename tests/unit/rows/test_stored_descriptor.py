@@ -93,6 +93,11 @@ def _refusal(stored: bytes) -> str:
     return str(refused.value)
 
 
+def test_a_descriptor_that_names_no_primary_index_has_its_rows_in_index_1() -> None:
+    without = replace(TABLE, primary_index_id=0)
+    assert decode_descriptor(encode_descriptor(without)) == replace(TABLE, primary_index_id=1)
+
+
 def test_another_format_byte_is_named_with_the_one_that_is_expected() -> None:
     refusal = _refusal(b"\x02" + encode_descriptor(TABLE)[1:])
     assert "byte 0 of the descriptor is 0x02, where the format byte 0x01 is expected" in refusal

@@ -9,6 +9,7 @@ import pytest
 
 from sim.check import check_history, check_log
 from sim.options import StoreOptions
+from sim.tables import secondary_index
 from sim.workloads.bank import Bank, BankOptions
 from tests.driven_sim import DrivenSim
 from tidegate.errors import SettingsError
@@ -108,6 +109,25 @@ def test_leases_move_between_clocks_without_a_closed_timestamp_that_falls() -> N
     assert driven.simulation.store.counts["lease moves"] == pytest.approx(100, rel=0.3)
     driven.finish()
     assert check_log(driven.log, 3) == []
+
+
+def test_index_builds_tell_their_keys_and_moments_and_no_row() -> None:
+    driven = _driven(replace(_OPTIONS, build_index_every_ms=200))
+    driven.finish()
+    built = [entry for entry in _entries(driven) if isinstance(entry, Command) and entry.mutated]
+    assert {entry.trigger for entry in built} == {Trigger.ADD_SSTABLE}
+    (table,) = driven.tables
+    (keys,) = {span for entry in built for span in entry.mutated}
+    assert keys == secondary_index(table.id)
+    assert not any(entry.ops for entry in built)
+    for entry in built:
+        assert entry.at_write_timestamp
+        assert entry.write_timestamp is not None
+        assert entry.closed is not None
+        assert entry.write_timestamp > entry.closed
+    assert any(range_.span.start == keys.start for range_ in driven.ranges)
+    assert check_log(driven.log, 3) == []
+    assert check_history(driven.log, driven.history) == []
 
 
 def test_a_store_that_was_told_to_stop_comes_to_rest() -> None:

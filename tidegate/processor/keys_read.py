@@ -1,0 +1,32 @@
+"""Which keys a feed reads rows from: those of the index that is primary at the row's timestamp.
+
+A feed's targets name all keys of their tables, since ``ALTER PRIMARY KEY`` makes another index the primary
+one: index 1 holds the rows up to the moment of the new descriptor version, index 2 those from it on. What
+stands in any other index at that moment is no row of the table (docs/log-contract.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tidegate.changefeed.feed import FeedTarget
+from tidegate.hlc import Timestamp
+from tidegate.processor.rows import PartitionRows
+from tidegate.spans import Span
+
+
+def keys_read(
+    targets: Iterable[FeedTarget], rows: PartitionRows, first: Timestamp, last: Timestamp
+) -> Iterator[Span]:
+    """The keys, tenant prefix left out, from which rows of the targets are read that stand from ``first`` to
+    ``last``, both included.
+
+    They are all keys of a table whose primary index is not known for some of that time.
+    """
+    for target in targets:
+        primary = rows.primary_keys(target.table_id, first, last)
+        for span in target.spans:
+            if primary is None:
+                yield span
+            else:
+                yield from (part for keys in primary if (part := span.intersect(keys)) is not None)
