@@ -102,7 +102,7 @@ class StagedPartition:
     ) -> list[Version]:
         for record, entry in zip(records, entries, strict=True):
             if not isinstance(entry, DescriptorUpdate | MalformedEntry):
-                self._ranges.entries.take(record, entry)
+                self._ranges.entries.take(record, entry, passed=False)
         shared, _ = self._ranges.take_committed()
         return shared
 

@@ -124,8 +124,8 @@ class PartitionCheckpoint:
     """The checkpoints of one partition after one batch: the latest of each range that moved.
 
     They hold for the feeds named here and for no other. ``offset`` is the log position that they reflect,
-    ``log_time_ms`` the highest record time up to there (0: not known). ``ended`` are ranges that have no keys
-    any more, since this batch or before.
+    ``log_time_ms`` and ``elapsed_ms`` are log time and elapsed log time there (0: not known). ``ended`` are
+    ranges that have no keys any more, since this batch or before.
     """
 
     partition: int
@@ -134,6 +134,7 @@ class PartitionCheckpoint:
     ranges: tuple[RangeCheckpoint, ...]
     log_time_ms: int = 0
     ended: tuple[RangeId, ...] = ()
+    elapsed_ms: int = 0
 
 
 class Incident(NamedTuple):

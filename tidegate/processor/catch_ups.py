@@ -23,7 +23,6 @@ from tidegate.raftlog.entry import Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Gap, joined, outside
 from tidegate.rangefeed.range_state import RangeState
-from tidegate.rangefeed.scan import SCAN_REPEAT_MS
 from tidegate.rangefeed.version import Version
 from tidegate.spans import Span
 
@@ -82,6 +81,7 @@ class CatchUps:
         self._detached = detached
         self._ranges = table.states
         self._touch = table.touch
+        self._clock = table.clock
         self._committed = committed
         self._limits = limits
         self._scans: dict[RangeId, CatchUpScan] = {}
@@ -109,14 +109,14 @@ class CatchUps:
         if scan is not None and scan.held_bytes:
             self._bound_held()
 
-    def take_chunk(self, chunk: ScanChunk, log_time_ms: int) -> bool:
+    def take_chunk(self, chunk: ScanChunk) -> bool:
         """Take a chunk of a catch-up scan (C4); whether it was one."""
         state = self._ranges.get(chunk.range_id)
         scan = None if state is None else self._valid_scan(state)
         if state is None or scan is None or chunk.generation != state.generation:
             return False
         begun = scan.scan.next_key
-        rows = scan.scan.take(chunk, log_time_ms)
+        rows = scan.scan.take(chunk, self._clock.elapsed_ms)
         covered = Span(begun, scan.scan.next_key)
         if covered.start == covered.end or self._is_overtaken(scan.feed, state, scan.gap):
             return True
@@ -142,17 +142,16 @@ class CatchUps:
 
     # ---- scans ----
 
-    def due(self, touched: Iterable[RangeState], offset: Offset, log_time_ms: int) -> list[Scan]:
+    def due(self, touched: Iterable[RangeState], offset: Offset) -> list[Scan]:
         """The scans to ask for now (C2). Of ranges that were ``touched`` the source may have removed more."""
         self._look_for_removed(touched)
         for range_id in list(self._scans):
             self._valid_scan(self._ranges[range_id])
         while len(self._scans) < self._limits.scans and self._begin_one():
             pass
+        now_ms = self._clock.elapsed_ms
         return [
-            scan.scan.request(offset, log_time_ms)
-            for scan in self._scans.values()
-            if scan.scan.is_due(log_time_ms - SCAN_REPEAT_MS)
+            scan.scan.request(offset, now_ms) for scan in self._scans.values() if scan.scan.is_due(now_ms)
         ]
 
     def _begin_one(self) -> bool:

@@ -38,6 +38,7 @@ class PartitionReport:
     generations: Sequence[Generation] = ()
     log_time_ms: int = 0
     ended: Sequence[RangeId] = ()
+    elapsed_ms: int = 0
 
 
 def encode_checkpoint(checkpoint: PartitionCheckpoint) -> bytes:
@@ -47,6 +48,7 @@ def encode_checkpoint(checkpoint: PartitionCheckpoint) -> bytes:
         offset=checkpoint.offset,
         log_time_ms=checkpoint.log_time_ms,
         ended=checkpoint.ended,
+        elapsed_ms=checkpoint.elapsed_ms,
     )
     for feed in checkpoint.feeds:
         message.feeds.add(feed_id=feed.feed_id, epoch=feed.epoch)
@@ -94,6 +96,7 @@ def decode_checkpoint(value: bytes) -> PartitionCheckpoint:
         ),
         message.log_time_ms,
         tuple(map(RangeId, message.ended)),
+        message.elapsed_ms,
     )
 
 
@@ -111,6 +114,7 @@ def report_of(checkpoint: PartitionCheckpoint) -> PartitionReport:
         [item.generation for item in ranges],
         checkpoint.log_time_ms,
         checkpoint.ended,
+        checkpoint.elapsed_ms,
     )
 
 
@@ -131,6 +135,7 @@ def decode_report(value: bytes) -> PartitionReport:
         cast("list[Generation]", [item.generation for item in ranges]),
         message.log_time_ms,
         tuple(map(RangeId, message.ended)),
+        message.elapsed_ms,
     )
 
 

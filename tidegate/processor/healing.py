@@ -14,7 +14,7 @@ from tidegate.raftlog.entry import Offset, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.backlog import Backlog
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
-from tidegate.rangefeed.scan import SCAN_REPEAT_MS, RangeScan
+from tidegate.rangefeed.scan import RangeScan
 from tidegate.rangefeed.version import Version
 
 
@@ -44,19 +44,20 @@ class Healing:
                 state.quarantine_at(backlog.start, cause, complete or ZERO_RESOLVED)
             self._backlogs.let_go_on(state.range_id)
 
-    def take(self, backlog: Backlog, chunk: ScanChunk, log_time_ms: int) -> Sequence[Version]:
+    def take(self, backlog: Backlog, chunk: ScanChunk) -> Sequence[Version]:
         """The versions of a chunk that a range waits for (Q3). With the last one it goes on (Q4)."""
         scan = backlog.scan
         if scan is None or chunk.generation != backlog.head.generation:
             return ()
-        rows = scan.take(chunk, log_time_ms)
+        rows = scan.take(chunk, self._table.clock.elapsed_ms)
         if scan.done:
             self._backlogs.clear(chunk.range_id)
         return [scanned_version(chunk.range_id, row) for row in rows]
 
-    def due(self, state: RangeState, backlog: Backlog, offset: Offset, log_time_ms: int) -> Sequence[Scan]:
+    def due(self, state: RangeState, backlog: Backlog, offset: Offset) -> Sequence[Scan]:
         """What to ask for now, if the range waits for a scan."""
-        if backlog.scan is None or not backlog.scan.is_due(log_time_ms - SCAN_REPEAT_MS):
+        now_ms = self._table.clock.elapsed_ms
+        if backlog.scan is None or not backlog.scan.is_due(now_ms):
             return ()
         self._table.touch(state.range_id)
-        return (backlog.scan.request(offset, log_time_ms),)
+        return (backlog.scan.request(offset, now_ms),)

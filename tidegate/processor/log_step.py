@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry
+from tidegate.hlc import ZERO_CLOSED
 from tidegate.processor.batch import Incident, LogRecord, StepResult
 from tidegate.processor.deliveries import Deliveries
 from tidegate.processor.feed_failures import (
@@ -18,7 +19,7 @@ from tidegate.processor.feed_failures import (
     fail_unreachable,
 )
 from tidegate.processor.processor_state import ProcessorState
-from tidegate.raftlog.entry import DescriptorUpdate, Entry, Offset, Snapshot
+from tidegate.raftlog.entry import Command, DescriptorUpdate, Entry, Heartbeat, Offset, RangeEnd, Snapshot
 
 #: Entries of backlogs that one step applies.
 _DRAIN_MAX: Final = 4_096
@@ -53,8 +54,27 @@ class LogStep:
             if isinstance(entry, Snapshot):
                 self._learn(entry.descriptors, offset, result)
                 self._state.raise_high(entry.high)
-            self._entries.take(record, entry)
+            self._entries.take(record, entry, passed=offset <= self._state.position.offset)
             self._fail_feeds(result)
+
+    def hear(self, record: LogRecord, entry: Entry | MalformedEntry) -> None:
+        """Let the clock hear of an entry that was applied; what was read before says nothing new of the time.
+
+        Neither does what cannot be read, stands in another partition than its range, or names no range.
+        """
+        if isinstance(entry, MalformedEntry | DescriptorUpdate):
+            return
+        table, range_id = self._ranges.table, entry.range_id
+        if record.offset <= self._state.position.offset or not table.is_here(range_id):
+            return
+        if isinstance(entry, RangeEnd):
+            table.clock.forget(range_id)
+            return
+        state = table.states.get(range_id)
+        closed = ZERO_CLOSED if state is None else state.resolver.closed
+        if isinstance(entry, Command | Heartbeat | Snapshot) and entry.closed is not None:
+            closed = max(closed, entry.closed)
+        table.clock.hear(range_id, record.timestamp, closed.wall_ms)
 
     def settle(self, result: StepResult) -> None:
         """Answer claims, and apply what ranges are behind with: a bounded number of entries."""
@@ -76,7 +96,7 @@ class LogStep:
 
     def ask(self, result: StepResult) -> None:
         """Ask for scans; what no scan can bring is told in the step that begins it."""
-        result.requests += self._ranges.due(self._state.position.offset, self._state.position.log_time_ms)
+        result.requests += self._ranges.due(self._state.position.offset)
         self._fail_feeds(result)
 
     def _fail_feeds(self, result: StepResult) -> None:

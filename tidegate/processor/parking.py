@@ -20,13 +20,13 @@ from tidegate.processor.waiting import Unreachable, Waiting, claims_of
 from tidegate.raftlog.entry import Offset, Snapshot
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.backlog import Backlog
-from tidegate.rangefeed.handoff import HandOff
+from tidegate.rangefeed.handoff import Claim, HandOff
 from tidegate.rangefeed.range_snapshot import passes_over
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 
-#: A hand-off that has not come after so much log time is not waited for any more.
+#: A hand-off that has not come after so much elapsed log time is not waited for any more.
 HAND_OFF_LIMIT_MS: Final = 600_000
-#: A range that waits, and whose log has been silent for so much log time, is gone.
+#: A range that waits, and of which nothing was read for so much elapsed log time, is gone.
 SILENT_MS: Final = 900_000
 
 
@@ -59,17 +59,29 @@ class Parking:
             return False
         missing = claims_of(state, head).difference(state.hand_offs)
         if missing and self._waiting.is_needed(head):
-            backlog = self._backlogs.hold(state.range_id, record)
-            backlog.wait_for(head, offset, record.timestamp, missing)
+            self._hold(state, head, record, missing)
             self.exchanges.claim(missing)
             return True
         scan = None if missing else self._waiting.scan_for(state, head, offset)
         if scan is None:
             return False
-        backlog = self._backlogs.hold(state.range_id, record)
-        backlog.wait_for(head, offset, record.timestamp, frozenset())
-        self._healing.begin(state, backlog, scan)
+        self._healing.begin(state, self._hold(state, head, record, frozenset()), scan)
         return True
+
+    def _hold(
+        self, state: RangeState, head: Snapshot, record: LogRecord, missing: frozenset[Claim]
+    ) -> Backlog:
+        """Let the range wait; one that waited when the partition was restored goes on waiting."""
+        since_ms = heard_ms = self._table.clock.elapsed_ms
+        begins = state.range_id not in self._backlogs
+        if begins and state.behind is not None:
+            since_ms = since_ms if state.waits_since_ms is None else state.waits_since_ms
+            heard_ms = heard_ms if state.heard_ms is None else state.heard_ms
+        backlog = self._backlogs.hold(state.range_id, record)
+        if begins:
+            backlog.heard_ms = heard_ms
+        backlog.wait_for(head, Offset(record.offset), since_ms, missing)
+        return backlog
 
     def _receive(self, hand_off: HandOff) -> None:
         claim = hand_off.claim
@@ -108,17 +120,18 @@ class Parking:
                 self._table.touch(state.range_id).scan = None
                 self._backlogs.clear(state.range_id)
 
-    def due(self, offset: Offset, log_time_ms: int) -> Iterator[Scan]:
+    def due(self, offset: Offset) -> Iterator[Scan]:
         """The scans to ask for now. Hand-offs that did not come are waited for no more."""
+        now_ms = self._table.clock.elapsed_ms
         for state, backlog in self._parked():
-            if log_time_ms - backlog.heard_ms >= SILENT_MS:
+            if now_ms - backlog.heard_ms >= SILENT_MS:
                 self._leave(state, offset)
                 continue
-            if backlog.missing and log_time_ms - backlog.since_ms >= HAND_OFF_LIMIT_MS:
+            if backlog.missing and now_ms - backlog.since_ms >= HAND_OFF_LIMIT_MS:
                 self._table.touch(state.range_id)
                 for claim in backlog.missing:
                     self._receive(HandOff(claim, ZERO_RESOLVED, complete=False))
-            yield from self._healing.due(state, backlog, offset, log_time_ms)
+            yield from self._healing.due(state, backlog, offset)
 
     def _parked(self) -> Iterable[tuple[RangeState, Backlog]]:
         """The ranges that wait now, whatever becomes of them meanwhile."""

@@ -121,21 +121,24 @@ class PartitionProcessor:
                 f"log partition {self.partition} is held for a new feed's start and cannot take records"
             )
         self._step.look_at_feeds()
-        position = self._state.position
         due = [record for record in records if self._state.counts(record)]
         result = StepResult(None)
         entries = decode_batch((record.key, record.value) for record in due)
+        clock, record, entry = self._ranges.table.clock, None, None
         for record, entry in zip(due, entries, strict=True):
             self._step.apply(record, entry, result)
+            if record.timestamp >= clock.news_ms:
+                self._step.hear(record, entry)
+        if record is not None and entry is not None:
+            self._step.hear(record, entry)
         if records:
             self._state.advance(Offset(records[-1].offset))
-            position.log_time_ms = max(position.log_time_ms, *(record.timestamp for record in records))
         if end is not None:
             self._state.advance(Offset(end - 1))
         self._step.settle(result)
         self._step.emit(result)
         self._step.ask(result)
-        result.requests += self._pusher.due(self._ranges.touched, position.log_time_ms)
+        result.requests += self._pusher.due(self._ranges.touched, clock)
         return self._finish(result, everything=False)
 
     def exchange(self, records: Sequence[ExchangeRecord]) -> StepResult:
@@ -278,7 +281,7 @@ class PartitionProcessor:
 
     def status(self) -> PartitionStatus:
         """Counts, quarantines and parked ranges as of the last step."""
-        return self._reader.partition(self._state.position.offset, self._state.position.log_time_ms)
+        return self._reader.partition(self._state.position.offset)
 
     def ranges_in(self, span: Span) -> RangesIn:
         """The ranges that have keys of ``span``, which has no tenant prefix, as of the last step."""
@@ -309,9 +312,15 @@ class PartitionProcessor:
     def _checkpoint(self, *, everything: bool) -> PartitionCheckpoint:
         ranges = self._ranges.checkpoints(self._feeds.watched_spans, everything=everything)
         feeds = self._feeds.active_feeds(self._ranges.lagging.feeds)
-        position, ended = self._state.position, tuple(self._ranges.ended())
+        clock, ended = self._ranges.table.clock, tuple(self._ranges.ended())
         return PartitionCheckpoint(
-            self.partition, position.offset, feeds, tuple(ranges), position.log_time_ms, ended
+            self.partition,
+            self._state.position.offset,
+            feeds,
+            tuple(ranges),
+            clock.time_ms,
+            ended,
+            clock.elapsed_ms,
         )
 
 

@@ -76,6 +76,8 @@ class ProcessorState:
         changes.extend(self.rows.freeze())
         changes.extend(self.feeds.freeze())
         self._digests.take(changes)
+        clock = self.ranges.table.clock
+        self.position.log_time_ms, self.position.clock = clock.time_ms, clock.state()
         self.position.sizes = self._sizes()
         self.position.digests = self._digests.digests(self.ranges.table.intents_hash)
         changes.append(position_row(self.position))
@@ -108,8 +110,17 @@ class ProcessorState:
         self.rows.restore(others[StateTable.DESCRIPTORS])
         self.feeds.restore(value for _, value in others[StateTable.FEEDS])
         self.ranges.lagging.restore()
+        self._restore_clock()
         require_sizes(self.partition, stored, self._sizes())
         require_digests(self.partition, stored, self._digests.digests(self.ranges.table.intents_hash))
+
+    def _restore_clock(self) -> None:
+        clock, stored = self.ranges.table.clock, self.position.clock
+        if stored is not None:
+            clock.restore(stored)
+        else:
+            closed = (state.resolver.closed.wall_ms for state in self.ranges)
+            clock.guess(self.position.log_time_ms, closed)
 
 
 def _position_for(config: ProcessorConfig, partition: int, stored: Position) -> Position:

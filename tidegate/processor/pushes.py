@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tidegate.hlc import NANOS_PER_MS, Timestamp
+from tidegate.processor.log_clock import LogClock
 from tidegate.raftlog.entry import RangeId, TxnId
 from tidegate.raftlog.request import Push, PushedTxn
 from tidegate.rangefeed.intent_queue import IntentQueue
@@ -99,11 +100,11 @@ class Pusher:
         self._policy = policy
         self._in_flight: dict[RangeId, _InFlight] = {}
 
-    def due(self, ranges: Iterable[RangeState], log_time_ms: int) -> list[Push]:
+    def due(self, ranges: Iterable[RangeState], clock: LogClock) -> list[Push]:
         """The pushes to send now for those of ``ranges`` whose oldest transactions are too old."""
         if not self._policy.enabled:
             return []
-        return [push for state in ranges if (push := self._push(state, log_time_ms)) is not None]
+        return [push for state in ranges if (push := self._push(state, clock)) is not None]
 
     def last(self, state: RangeState) -> LastPush | None:
         """The last push of a range in this run; ``None`` when there was none, or the range has left since.
@@ -120,7 +121,7 @@ class Pusher:
             moved += txn is not None and txn.timestamp != asked.timestamp
         return LastPush(flight.asked_ms, flight.tries, *flight.oldest, flight.txns, ended, moved)
 
-    def _push(self, state: RangeState, log_time_ms: int) -> Push | None:
+    def _push(self, state: RangeState, clock: LogClock) -> Push | None:
         if state.status is not RangeStatus.LIVE:
             self._in_flight.pop(state.range_id, None)
             return None
@@ -128,18 +129,19 @@ class Pusher:
         if oldest is None:
             self._note_all_ended(state)
             return None
-        horizon_ms = log_time_ms - self._policy.age_ms - self._jitter_ms(state.range_id)
-        if oldest.timestamp.wall_ms >= horizon_ms or self._is_waiting(state, log_time_ms):
+        horizon_ms = clock.shown_ms - self._policy.age_ms - self._jitter_ms(state.range_id)
+        if oldest.timestamp.wall_ms >= horizon_ms or self._is_waiting(state, clock.elapsed_ms):
             return None
         old = state.resolver.queue.below(Timestamp(horizon_ms * NANOS_PER_MS), TXNS_PER_PUSH_MAX)
         asked = [_Asked(txn.txn_id, txn.timestamp) for txn in old]
-        self._in_flight[state.range_id] = _InFlight(log_time_ms, asked, self._tries(state.range_id, asked[0]))
+        tries = self._tries(state.range_id, asked[0])
+        self._in_flight[state.range_id] = _InFlight(clock.elapsed_ms, asked, tries)
         txns = tuple(PushedTxn(txn.txn_id, txn.anchor_key) for txn in old)
-        return Push(state.range_id, txns, Timestamp(log_time_ms * NANOS_PER_MS))
+        return Push(state.range_id, txns, Timestamp(clock.shown_ms * NANOS_PER_MS))
 
-    def _is_waiting(self, state: RangeState, log_time_ms: int) -> bool:
+    def _is_waiting(self, state: RangeState, now_ms: int) -> bool:
         flight = self._in_flight.get(state.range_id)
-        if flight is None or log_time_ms - flight.asked_ms >= self._policy.repeat_ms:
+        if flight is None or now_ms - flight.asked_ms >= self._policy.repeat_ms:
             return False
         return not flight.is_answered(state.resolver.queue)
 

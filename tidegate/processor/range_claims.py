@@ -33,8 +33,9 @@ from tidegate.spans import Span
 #: How far a closed timestamp may be above the log's time of another partition. It is at most 2 s above its
 #: record's (docs/log-contract.md), and clocks differ by half a second at most; the rest is to spare.
 AHEAD_MS: Final = 3_000
-#: How long a range that is left over of an overlap is held, by the log's time. What it overlapped may have
-#: given its keys to a range that is parked, for 600 s at most, and then scans (docs/ranges.md).
+#: How long a range that is left over of an overlap is held, by the elapsed log time of its partition. What it
+#: overlapped may have given its keys to a range that is parked, for 600 s at most, and then scans
+#: (docs/ranges.md).
 HELD_MS: Final = 900_000
 _NO_LIMIT: Final = 1 << 63
 
@@ -69,15 +70,15 @@ class _Part:
     """Keys up to ``end`` that the same ranges claim; those in ``contested`` have them at once.
 
     ``taken``: in which generations they were claimed before, and by when (wall nanoseconds); those that are
-    above a present claim. Where ``contested`` has one range alone it is held up to ``until_ms`` of the log's
-    time.
+    above a present claim. Where ``contested`` has one range alone it is held up to ``until_ms`` of its
+    partition's elapsed log time, which is set when the range is heard of next.
     """
 
     end: bytes
     claims: tuple[Claim, ...]
     taken: tuple[tuple[Generation, int], ...] = ()
     contested: frozenset[RangeId] = frozenset()
-    until_ms: int = 0
+    until_ms: int | None = None
 
     def of(self, range_id: RangeId) -> Claim | None:
         """The claim of a range."""
@@ -136,7 +137,7 @@ class RangeClaims:
         for range_id, claim, resolved in zip(report.range_ids, claims, report.resolved, strict=True):
             generation, start, end = claim
             if self._settled.get(range_id) != claim and start < end:
-                self._claim(range_id, generation, Span(start, end), resolved, report.log_time_ms)
+                self._claim(range_id, generation, Span(start, end), resolved, report)
         for range_id in report.ended:  # behind the claims: keys of these ranges may be among them
             self._end(range_id)
 
@@ -146,19 +147,20 @@ class RangeClaims:
         generation: Generation,
         span: Span,
         resolved: ResolvedTimestamp,
-        log_time_ms: int,
+        report: PartitionReport,
     ) -> None:
         known = self._claims.get(range_id)
         if known is not None and generation < known.generation:
             return  # late, and said by itself
         if known is None or (generation, span) != known[1:3]:
-            closed_by = (log_time_ms + AHEAD_MS) * NANOS_PER_MS if log_time_ms else _NO_LIMIT
-            self._enter(Claim(range_id, generation, span, max(closed_by, resolved.wall)), known, log_time_ms)
-        self._look_at(self._claims[range_id], resolved, log_time_ms)
+            now_ms = report.log_time_ms
+            closed_by = (now_ms + AHEAD_MS) * NANOS_PER_MS if now_ms else _NO_LIMIT
+            self._enter(Claim(range_id, generation, span, max(closed_by, resolved.wall)), known)
+        self._look_at(self._claims[range_id], resolved, report.elapsed_ms or report.log_time_ms)
 
     # ---- claims that come, change and go
 
-    def _enter(self, new: Claim, old: Claim | None, log_time_ms: int) -> None:
+    def _enter(self, new: Claim, old: Claim | None) -> None:
         self._claims[new.range_id] = new
         if old is None and not self._reaches(new.span):
             self._track(*new.span, new)
@@ -168,9 +170,9 @@ class RangeClaims:
         if old is not None:
             self._settled.pop(new.range_id, None)
             left = Span(old.span.start, min(old.span.end, new.span.start))
-            touched |= self._leave(new.range_id, left, log_time_ms)
+            touched |= self._leave(new.range_id, left)
             left = Span(max(old.span.start, new.span.end), old.span.end)
-            touched |= self._leave(new.range_id, left, log_time_ms)
+            touched |= self._leave(new.range_id, left)
         position = new.span.start
         for start in self._cut(new.span):
             self._track(position, start, new)
@@ -186,33 +188,38 @@ class RangeClaims:
         claim = self._claims.pop(range_id, None)
         if claim is not None:
             self._settled.pop(range_id, None)
-            self._settle(self._leave(range_id, claim.span, None))
+            self._settle(self._leave(range_id, claim.span, ended=True))
 
-    def _leave(self, range_id: RangeId, span: Span, log_time_ms: int | None) -> set[RangeId]:
-        """The range has these keys no more since a time of the log, or (``None``) it has ended.
+    def _leave(self, range_id: RangeId, span: Span, *, ended: bool = False) -> set[RangeId]:
+        """The range has these keys no more, and may have ``ended``.
 
         Returns the others that claim some of them.
         """
         touched: set[RangeId] = set()
         for start in self._cut(span):
             part = self._parts[start]
-            rest = _ended(part, range_id) if log_time_ms is None else _left(part, range_id, log_time_ms)
+            rest = _ended(part, range_id) if ended else _left(part, range_id)
             touched.update(claim.range_id for claim in rest.claims)
             self._change(start, rest)
         self._unite(span)
         return touched
 
-    def _look_at(self, claim: Claim, resolved: ResolvedTimestamp, log_time_ms: int) -> None:
-        """See whether the range is further than it could be where others have taken its keys."""
+    def _look_at(self, claim: Claim, resolved: ResolvedTimestamp, now_ms: int) -> None:
+        """See whether the range is further than it could be where others have taken its keys.
+
+        ``now_ms`` is the elapsed log time of its partition.
+        """
         touched: set[RangeId] = set()
         for start in self._within(claim.span):
             part = self._parts[start]
-            if part.contested == {claim.range_id} and log_time_ms > part.until_ms:
-                self._change(start, _freed(part))
+            if part.contested == {claim.range_id}:
+                if part.until_ms is None:
+                    self._change(start, replace(part, until_ms=now_ms + HELD_MS))
+                elif now_ms > part.until_ms:
+                    self._change(start, _freed(part))
             elif claim.range_id not in part.contested and resolved.wall > part.limit(claim.generation):
                 rivals = part.contested or frozenset((max(part.claims, key=_generation).range_id,))
-                held = replace(part, contested=rivals | {claim.range_id}, until_ms=log_time_ms + HELD_MS)
-                self._change(start, held)
+                self._change(start, replace(part, contested=rivals | {claim.range_id}, until_ms=None))
             touched.update(each.range_id for each in part.claims if part is not self._parts[start])
         self._settle(touched)
 
@@ -340,12 +347,12 @@ def _claimed(part: _Part, new: Claim) -> _Part:
     return replace(gone, claims=(*others, new), contested=part.contested.union(rivals))
 
 
-def _left(part: _Part, range_id: RangeId, log_time_ms: int) -> _Part:
-    """The part, which a range has no more since a time of the log, but has not ended."""
+def _left(part: _Part, range_id: RangeId) -> _Part:
+    """The part, which a range has no more, but has not ended."""
     rest = _without(part, range_id)
     if rest.contested == part.contested or len(rest.contested) > 1:
         return rest
-    return replace(rest, until_ms=log_time_ms + HELD_MS) if rest.contested else _freed(rest)
+    return replace(rest, until_ms=None) if rest.contested else _freed(rest)
 
 
 def _ended(part: _Part, range_id: RangeId) -> _Part:
@@ -356,7 +363,7 @@ def _ended(part: _Part, range_id: RangeId) -> _Part:
 
 def _freed(part: _Part) -> _Part:
     """The part, whose claims are taken as they are from now on."""
-    return replace(part, taken=(), contested=frozenset(), until_ms=0)
+    return replace(part, taken=(), contested=frozenset(), until_ms=None)
 
 
 def _without(part: _Part, range_id: RangeId) -> _Part:

@@ -66,8 +66,8 @@ class RangeEntries:
         self._committed = committed
         self._mutations: list[Mutation] = []
 
-    def take(self, record: LogRecord, entry: RangeEntry) -> None:
-        """Take the next entry of the partition.
+    def take(self, record: LogRecord, entry: RangeEntry, *, passed: bool) -> None:
+        """Take the next entry of the partition, or one that it has ``passed`` and this range has not.
 
         A command whose op is forbidden commits nothing: its range is complete up to the resolved
         timestamp from before it, and quarantined there.
@@ -77,8 +77,10 @@ class RangeEntries:
             self._quarantines.report_stray(range_id, record)
             return
         state, backlog = self._touch(range_id), self._backlogs.get(range_id)
+        if backlog is not None and not passed:
+            backlog.heard_ms = self._table.clock.elapsed_ms
         if isinstance(entry, ScanChunk):
-            self._take_chunk(state, entry, record)
+            self._take_chunk(state, entry)
         elif backlog is None:
             self._apply(state, entry, record)
         else:
@@ -161,13 +163,13 @@ class RangeEntries:
         if state.snapshots_taken > taken:
             self._lags.inherit(state, span, hand_offs.values())
 
-    def _take_chunk(self, state: RangeState, chunk: ScanChunk, record: LogRecord) -> None:
+    def _take_chunk(self, state: RangeState, chunk: ScanChunk) -> None:
         """A chunk is for the scan that the range is parked for, or for a feed that catches up."""
         backlog = self._backlogs.get(state.range_id)
         if backlog is None:
-            self._catch_ups.take_chunk(chunk, record.timestamp)
+            self._catch_ups.take_chunk(chunk)
         else:
-            self._commit(state, self._healing.take(backlog, chunk, record.timestamp))
+            self._commit(state, self._healing.take(backlog, chunk))
 
     # ---- backlogs that are applied ----
 

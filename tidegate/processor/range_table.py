@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from tidegate.processor.backlogs import Backlogs
 from tidegate.processor.batch import StateChange
 from tidegate.processor.journal import Journal
+from tidegate.processor.log_clock import LogClock
 from tidegate.processor.state_codec import chunk_rows, intent_rows, range_row
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset, RangeId
+from tidegate.rangefeed.backlog import Backlog
 from tidegate.rangefeed.intent_budget import PartitionSpill
 from tidegate.rangefeed.range_state import RangeState
 
@@ -26,6 +28,8 @@ class RangeTable:
         self.journal = journal
         #: Where open transactions go that are more than memory is to hold.
         self.spill = spill
+        #: What time it is, as the log shows it.
+        self.clock = LogClock()
         self.states: dict[RangeId, RangeState] = {}
         #: Those that have changed since the last freeze.
         self.touched: dict[RangeId, RangeState] = {}
@@ -69,11 +73,7 @@ class RangeTable:
         """
         changes: list[StateChange] = []
         for state in self.touched.values():
-            backlog = backlogs.get(state.range_id)
-            if backlog is not None:
-                state.behind = backlog.start
-            elif state.behind is not None:
-                state.behind = max(state.behind, Offset(read + 1)) if read < offset else None
+            _note_waiting(state, backlogs.get(state.range_id), offset, read)
             changes.append(range_row(state, offset))
             changes.extend(chunk_rows(state))
             changes.extend(intent_rows(state, offset))
@@ -87,3 +87,16 @@ class RangeTable:
         now = state.resolver.queue.rows_hash
         self.intents_hash += now - self._intents_hashes.get(state.range_id, 0)
         self._intents_hashes[state.range_id] = now
+
+
+def _note_waiting(state: RangeState, backlog: Backlog | None, offset: Offset, read: Offset) -> None:
+    """Note where a range's backlog begins, and how long it has waited."""
+    if backlog is not None:
+        state.behind = backlog.start
+        state.waits_since_ms = backlog.since_ms if backlog.parked else None
+        state.heard_ms = backlog.heard_ms
+    else:
+        if state.behind is not None:
+            state.behind = max(state.behind, Offset(read + 1)) if read < offset else None
+        if state.behind is None:
+            state.waits_since_ms = state.heard_ms = None

@@ -130,10 +130,10 @@ class PartitionRanges:
         state = self.table.states.get(range_id)
         return state is not None and state.behind is not None and offset >= state.behind
 
-    def due(self, offset: Offset, log_time_ms: int) -> list[Scan]:
+    def due(self, offset: Offset) -> list[Scan]:
         """The scans to ask for now. Hand-offs that did not come are waited for no more."""
-        healing = [*self.parking.due(offset, log_time_ms)]
-        return healing + self.catch_ups.due(self.table.touched.values(), offset, log_time_ms)
+        healing = [*self.parking.due(offset)]
+        return healing + self.catch_ups.due(self.table.touched.values(), offset)
 
     # ---- feeds ----
 

@@ -19,6 +19,7 @@ from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.digest import TableDigests, row_hash
 from tidegate.processor.exchange_codec import claim_message, hand_off_message, read_claim, read_hand_off
 from tidegate.processor.lag_codec import gaps_by_feed, lag_message, lags_message, read_lags
+from tidegate.processor.log_clock import ClockState, Voice
 from tidegate.processor.scan_codec import read_scan, scan_message
 from tidegate.processor.stored import STATE_VERSION, is_readable, pack, unpack
 from tidegate.raftlog.decode import decode_entry
@@ -71,7 +72,7 @@ class Position:
 
     ``log_id`` and ``control_id`` name the topics that the offsets belong to; empty where nobody said.
     ``sizes`` and ``digests`` are those of the state that was stored with it; earlier versions stored no
-    digests.
+    digests. ``clock`` is what the log has shown of the time; earlier versions stored ``log_time_ms`` alone.
     """
 
     offset: Offset = NOWHERE
@@ -83,6 +84,7 @@ class Position:
     sizes: TableSizes = EMPTY
     next_hand_off: Offset = _START
     digests: TableDigests | None = None
+    clock: ClockState | None = None
 
 
 def position_row(position: Position) -> StateChange:
@@ -100,6 +102,8 @@ def position_row(position: Position) -> StateChange:
         feed_rows=position.sizes.feeds,
         next_hand_off=position.next_hand_off,
     )
+    if position.clock is not None:
+        message.clock.CopyFrom(_clock_message(position.clock))
     if position.digests is None:
         return StateChange(StateTable.RANGES, POSITION_KEY, pack(message))
     message.ranges_digest, message.intents_digest, message.descriptors_digest, message.feeds_digest = (
@@ -130,7 +134,31 @@ def read_position(value: bytes) -> Position:
         TableSizes(row.ranges, row.descriptor_rows, row.feed_rows),
         Offset(row.next_hand_off),
         digests,
+        _clock(row.clock) if row.HasField("clock") else None,
     )
+
+
+def _clock_message(clock: ClockState) -> pb.LogClock:
+    message = pb.LogClock(
+        elapsed_ms=clock.elapsed_ms,
+        counted_ms=clock.counted_ms,
+        hearings=clock.hearings,
+        fell_at=clock.fell_at,
+    )
+    for range_id, shown_ms, closed_ms, counted_ms, heard in clock.voices:
+        message.voices.add(
+            range_id=range_id, shown_ms=shown_ms, closed_ms=closed_ms, counted_ms=counted_ms, heard=heard
+        )
+    return message
+
+
+def _clock(message: pb.LogClock) -> ClockState:
+    voices = (
+        Voice(RangeId(each.range_id), each.shown_ms, each.closed_ms, each.counted_ms, each.heard)
+        for each in message.voices
+    )
+    fell_at = message.fell_at if message.HasField("fell_at") else None
+    return ClockState(message.elapsed_ms, message.counted_ms, message.hearings, fell_at, tuple(voices))
 
 
 def range_row(state: RangeState, offset: Offset) -> StateChange:
@@ -172,6 +200,10 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
     """What it waits for, and what others may ask of it."""
     if state.behind is not None:
         message.behind = state.behind
+    if state.waits_since_ms is not None:
+        message.waits_since_ms = state.waits_since_ms
+    if state.heard_ms is not None:
+        message.heard_ms = state.heard_ms
     if state.scan is not None:
         message.scan.CopyFrom(scan_message(state.scan))
     message.hand_offs.extend(hand_off_message(state.hand_offs[claim]) for claim in sorted(state.hand_offs))
@@ -270,6 +302,8 @@ def _read_waiting(row: pb.Range, state: RangeState) -> None:
     state.unseen = RaftIndex(row.unseen)
     if row.HasField("behind"):
         state.behind = Offset(row.behind)
+    state.waits_since_ms = row.waits_since_ms if row.HasField("waits_since_ms") else None
+    state.heard_ms = row.heard_ms if row.HasField("heard_ms") else None
     if row.HasField("scan"):
         state.scan = read_scan(state.range_id, row.scan)
     state.hand_offs = {hand_off.claim: hand_off for hand_off in map(read_hand_off, row.hand_offs)}

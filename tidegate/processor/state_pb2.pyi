@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Position(_message.Message):
-    __slots__ = ("offset", "control_offset", "high_wall", "high_logical", "log_time_ms", "log_id", "control_id", "ranges", "descriptor_rows", "feed_rows", "next_hand_off", "ranges_digest", "intents_digest", "descriptors_digest", "feeds_digest", "own_hash")
+    __slots__ = ("offset", "control_offset", "high_wall", "high_logical", "log_time_ms", "log_id", "control_id", "ranges", "descriptor_rows", "feed_rows", "next_hand_off", "clock", "ranges_digest", "intents_digest", "descriptors_digest", "feeds_digest", "own_hash")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     CONTROL_OFFSET_FIELD_NUMBER: _ClassVar[int]
     HIGH_WALL_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,7 @@ class Position(_message.Message):
     DESCRIPTOR_ROWS_FIELD_NUMBER: _ClassVar[int]
     FEED_ROWS_FIELD_NUMBER: _ClassVar[int]
     NEXT_HAND_OFF_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_FIELD_NUMBER: _ClassVar[int]
     RANGES_DIGEST_FIELD_NUMBER: _ClassVar[int]
     INTENTS_DIGEST_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTORS_DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -35,15 +36,44 @@ class Position(_message.Message):
     descriptor_rows: int
     feed_rows: int
     next_hand_off: int
+    clock: LogClock
     ranges_digest: int
     intents_digest: int
     descriptors_digest: int
     feeds_digest: int
     own_hash: int
-    def __init__(self, offset: _Optional[int] = ..., control_offset: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., log_time_ms: _Optional[int] = ..., log_id: _Optional[str] = ..., control_id: _Optional[str] = ..., ranges: _Optional[int] = ..., descriptor_rows: _Optional[int] = ..., feed_rows: _Optional[int] = ..., next_hand_off: _Optional[int] = ..., ranges_digest: _Optional[int] = ..., intents_digest: _Optional[int] = ..., descriptors_digest: _Optional[int] = ..., feeds_digest: _Optional[int] = ..., own_hash: _Optional[int] = ...) -> None: ...
+    def __init__(self, offset: _Optional[int] = ..., control_offset: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., log_time_ms: _Optional[int] = ..., log_id: _Optional[str] = ..., control_id: _Optional[str] = ..., ranges: _Optional[int] = ..., descriptor_rows: _Optional[int] = ..., feed_rows: _Optional[int] = ..., next_hand_off: _Optional[int] = ..., clock: _Optional[_Union[LogClock, _Mapping]] = ..., ranges_digest: _Optional[int] = ..., intents_digest: _Optional[int] = ..., descriptors_digest: _Optional[int] = ..., feeds_digest: _Optional[int] = ..., own_hash: _Optional[int] = ...) -> None: ...
+
+class LogClock(_message.Message):
+    __slots__ = ("elapsed_ms", "counted_ms", "hearings", "fell_at", "voices")
+    ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_MS_FIELD_NUMBER: _ClassVar[int]
+    HEARINGS_FIELD_NUMBER: _ClassVar[int]
+    FELL_AT_FIELD_NUMBER: _ClassVar[int]
+    VOICES_FIELD_NUMBER: _ClassVar[int]
+    elapsed_ms: int
+    counted_ms: int
+    hearings: int
+    fell_at: int
+    voices: _containers.RepeatedCompositeFieldContainer[ClockVoice]
+    def __init__(self, elapsed_ms: _Optional[int] = ..., counted_ms: _Optional[int] = ..., hearings: _Optional[int] = ..., fell_at: _Optional[int] = ..., voices: _Optional[_Iterable[_Union[ClockVoice, _Mapping]]] = ...) -> None: ...
+
+class ClockVoice(_message.Message):
+    __slots__ = ("range_id", "shown_ms", "closed_ms", "counted_ms", "heard")
+    RANGE_ID_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_MS_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_MS_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_MS_FIELD_NUMBER: _ClassVar[int]
+    HEARD_FIELD_NUMBER: _ClassVar[int]
+    range_id: int
+    shown_ms: int
+    closed_ms: int
+    counted_ms: int
+    heard: int
+    def __init__(self, range_id: _Optional[int] = ..., shown_ms: _Optional[int] = ..., closed_ms: _Optional[int] = ..., counted_ms: _Optional[int] = ..., heard: _Optional[int] = ...) -> None: ...
 
 class Range(_message.Message):
-    __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions", "behind", "hand_offs", "claims", "scan", "holes", "promises", "unseen", "lags")
+    __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions", "behind", "hand_offs", "claims", "scan", "holes", "promises", "unseen", "lags", "waits_since_ms", "heard_ms")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +102,8 @@ class Range(_message.Message):
     PROMISES_FIELD_NUMBER: _ClassVar[int]
     UNSEEN_FIELD_NUMBER: _ClassVar[int]
     LAGS_FIELD_NUMBER: _ClassVar[int]
+    WAITS_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    HEARD_MS_FIELD_NUMBER: _ClassVar[int]
     offset: int
     generation: int
     applied: int
@@ -100,7 +132,9 @@ class Range(_message.Message):
     promises: _containers.RepeatedCompositeFieldContainer[Promise]
     unseen: int
     lags: _containers.RepeatedCompositeFieldContainer[Lag]
-    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ..., behind: _Optional[int] = ..., hand_offs: _Optional[_Iterable[_Union[HandOff, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., unseen: _Optional[int] = ..., lags: _Optional[_Iterable[_Union[Lag, _Mapping]]] = ...) -> None: ...
+    waits_since_ms: int
+    heard_ms: int
+    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ..., behind: _Optional[int] = ..., hand_offs: _Optional[_Iterable[_Union[HandOff, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., unseen: _Optional[int] = ..., lags: _Optional[_Iterable[_Union[Lag, _Mapping]]] = ..., waits_since_ms: _Optional[int] = ..., heard_ms: _Optional[int] = ...) -> None: ...
 
 class Lag(_message.Message):
     __slots__ = ("feed_id", "gaps")
@@ -313,20 +347,22 @@ class Feed(_message.Message):
     def __init__(self, feed_id: _Optional[str] = ..., epoch: _Optional[int] = ..., status: _Optional[int] = ..., registered: _Optional[bytes] = ..., message: _Optional[bytes] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Checkpoint(_message.Message):
-    __slots__ = ("partition", "offset", "feeds", "ranges", "log_time_ms", "ended")
+    __slots__ = ("partition", "offset", "feeds", "ranges", "log_time_ms", "ended", "elapsed_ms")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     FEEDS_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     LOG_TIME_MS_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
     partition: int
     offset: int
     feeds: _containers.RepeatedCompositeFieldContainer[ActiveFeed]
     ranges: _containers.RepeatedCompositeFieldContainer[RangeCheckpoint]
     log_time_ms: int
     ended: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ..., feeds: _Optional[_Iterable[_Union[ActiveFeed, _Mapping]]] = ..., ranges: _Optional[_Iterable[_Union[RangeCheckpoint, _Mapping]]] = ..., log_time_ms: _Optional[int] = ..., ended: _Optional[_Iterable[int]] = ...) -> None: ...
+    elapsed_ms: int
+    def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ..., feeds: _Optional[_Iterable[_Union[ActiveFeed, _Mapping]]] = ..., ranges: _Optional[_Iterable[_Union[RangeCheckpoint, _Mapping]]] = ..., log_time_ms: _Optional[int] = ..., ended: _Optional[_Iterable[int]] = ..., elapsed_ms: _Optional[int] = ...) -> None: ...
 
 class ActiveFeed(_message.Message):
     __slots__ = ("feed_id", "epoch")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from typing import Any, Final, NamedTuple
 
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.catch_ups import FeedLag
-from tidegate.processor.pushes import Pusher
+from tidegate.processor.pushes import LastPush, Pusher
 from tidegate.processor.range_facts import Condition, Json, OpenTxn, RangeFacts, ScanFacts
 from tidegate.processor.ranges import PartitionRanges
 from tidegate.raftlog.entry import Generation, Offset, RangeId
@@ -40,7 +40,7 @@ class QuarantinedRange:
 class ParkedRange:
     """A range that waits: for hand-offs of ``parents``, or where there are none for a scan.
 
-    ``offset`` is where its backlog of ``entries`` begins, ``since_ms`` the log's time when it was parked.
+    ``offset`` is where its backlog of ``entries`` begins, ``since_ms`` the log's time since when it waits.
     ``condition`` says which of both: PARKED or HEALING.
     """
 
@@ -58,7 +58,7 @@ class PartitionStatus:
 
     ``tracked_intents`` are the open intents of its open transactions. ``slowest`` are its live ranges that
     are least far resolved, ``resolved`` is the first of them. ``backlog_entries`` are the entries of all
-    ranges that are behind, parked or not. ``log_time_ms`` is the highest record time that it has read.
+    ranges that are behind, parked or not. ``log_time_ms`` is the time of the log (docs/ranges.md#log-time).
     ``spilled`` are those of the open transactions that are beyond memory. ``lagging`` are the feeds that its
     checkpoints do not name.
     """
@@ -123,9 +123,10 @@ class StatusReader:
 
     def __init__(self, ranges: PartitionRanges, pusher: Pusher) -> None:
         self._ranges = ranges
+        self._clock = ranges.table.clock
         self._pusher = pusher
 
-    def partition(self, offset: Offset, log_time_ms: int) -> PartitionStatus:
+    def partition(self, offset: Offset) -> PartitionStatus:
         """Counts, quarantines and parked ranges, at this position."""
         live = [state for state in self._ranges if state.status is RangeStatus.LIVE]
         slowest = nsmallest(_SLOWEST_COUNT, live, key=_progress)
@@ -144,9 +145,9 @@ class StatusReader:
                 for state in self._ranges
                 if (hole := state.quarantine) is not None and state.status is RangeStatus.QUARANTINED
             ),
-            tuple(_parked(state, backlog) for state, backlog in self._ranges.backlogs if backlog.parked),
+            tuple(self._parked(state, backlog) for state, backlog in self._ranges.backlogs if backlog.parked),
             sum(len(backlog.queue) for backlog in backlogs.values()),
-            log_time_ms,
+            self._clock.time_ms,
             _NONE if self._ranges.table.spill is None else self._ranges.table.spill.counts,
             self._ranges.catch_ups.status(),
         )
@@ -191,16 +192,35 @@ class StatusReader:
             offset=_offset(state, backlog),
             cause="" if hole is None else hole.cause,
             entries=0 if backlog is None else len(backlog.queue),
-            since_ms=backlog.since_ms if backlog is not None and parked else None,
+            since_ms=self._clock.when(backlog.since_ms) if backlog is not None and parked else None,
             parents=() if backlog is None else _parents(backlog),
-            scan=None if backlog is None or backlog.scan is None else _scan(backlog.scan),
+            scan=None if backlog is None or backlog.scan is None else self._scan(backlog.scan),
             txn=None
             if oldest is None
             else OpenTxn(
                 oldest.txn_id, oldest.anchor_key, oldest.min_timestamp, oldest.timestamp, oldest.refs
             ),
-            push=self._pusher.last(state),
+            push=self._push(state),
         )
+
+    def _push(self, state: RangeState) -> LastPush | None:
+        push = self._pusher.last(state)
+        return None if push is None else replace(push, asked_ms=self._clock.when(push.asked_ms))
+
+    def _parked(self, state: RangeState, backlog: Backlog) -> ParkedRange:
+        return ParkedRange(
+            state.range_id,
+            backlog.start,
+            len(backlog.queue),
+            self._clock.when(backlog.since_ms),
+            _parents(backlog),
+            _condition(state, backlog),
+        )
+
+    def _scan(self, scan: RangeScan) -> ScanFacts:
+        span = without_tenant(scan.span)
+        next_key = without_tenant(Span(scan.next_key, scan.span.end)).start if not scan.done else span.end
+        return ScanFacts(span, next_key, scan.after, scan.upto, self._clock.when(scan.asked_ms))
 
 
 def _progress(state: RangeState) -> tuple[ResolvedTimestamp, RangeId]:
@@ -238,20 +258,3 @@ def _offset(state: RangeState, backlog: Backlog | None) -> Offset | None:
 
 def _parents(backlog: Backlog) -> tuple[RangeId, ...]:
     return tuple(sorted(claim.parent for claim in backlog.missing))
-
-
-def _parked(state: RangeState, backlog: Backlog) -> ParkedRange:
-    return ParkedRange(
-        state.range_id,
-        backlog.start,
-        len(backlog.queue),
-        backlog.since_ms,
-        _parents(backlog),
-        _condition(state, backlog),
-    )
-
-
-def _scan(scan: RangeScan) -> ScanFacts:
-    span = without_tenant(scan.span)
-    next_key = without_tenant(Span(scan.next_key, scan.span.end)).start if not scan.done else span.end
-    return ScanFacts(span, next_key, scan.after, scan.upto, scan.asked_ms)

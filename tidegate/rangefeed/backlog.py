@@ -70,9 +70,10 @@ class Backlog:
     """A range that is behind. It waits for hand-offs, then for a scan; then it is applied bit by bit.
 
     It was parked at the snapshot that begins with ``head``, for the ``missing`` claims or for ``scan``;
-    ``since_ms`` is the record time of that. Once cleared, the snapshot at offset ``cleared`` is taken.
+    ``since_ms`` is when, by elapsed log time. Once cleared, the snapshot at offset ``cleared`` is taken.
     ``moved_at`` is where the range last changed its span, or ended: what it scans for before that nobody
-    can answer. ``heard_ms`` is the record time of the last entry.
+    can answer. ``heard_ms`` is when the partition last read an entry of the range, by elapsed log time; an
+    entry that it reads again after a restart does not count.
     """
 
     __slots__ = (
@@ -106,7 +107,6 @@ class Backlog:
     def wait_for(self, head: Snapshot, offset: Offset, since_ms: int, missing: frozenset[Claim]) -> None:
         """Wait before the snapshot that begins with ``head`` at ``offset``."""
         self.head, self.waits_at, self.since_ms, self.missing = head, offset, since_ms, missing
-        self.heard_ms = max(self.heard_ms, since_ms)
         self._generation = max(self._generation, head.generation)
 
     def clear(self) -> None:
@@ -117,7 +117,6 @@ class Backlog:
     def append(self, raw: RawEntry, entry: Entry | None) -> None:
         """Add an entry, which is ``None`` where it could not be read."""
         self.queue.append(raw)
-        self.heard_ms = max(self.heard_ms, raw.timestamp)
         match entry:
             case RangeEnd():
                 self.moved_at = Offset(raw.offset)

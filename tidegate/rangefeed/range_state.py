@@ -59,6 +59,7 @@ class RangeState:
         "gc_threshold",
         "generation",
         "hand_offs",
+        "heard_ms",
         "high",
         "holes",
         "inherited_lags",
@@ -76,6 +77,7 @@ class RangeState:
         "status",
         "stored_chunks",
         "unseen",
+        "waits_since_ms",
     )
 
     def __init__(self, range_id: RangeId) -> None:
@@ -104,6 +106,10 @@ class RangeState:
         self.published: ResolvedTimestamp = ZERO_RESOLVED
         #: Entries from this log offset on are not applied, though the partition has passed them.
         self.behind: Offset | None = None
+        #: While it is behind, as of the last freeze, by elapsed log time: since when it waits, if it does,
+        #: and when its log was heard last.
+        self.waits_since_ms: int | None = None
+        self.heard_ms: int | None = None
         #: The scan that it waits for, or one that it has left behind and has not replaced yet.
         self.scan: RangeScan | None = None
         #: The answers to its claims; kept until it has taken its snapshot.

@@ -15,7 +15,7 @@ from tidegate.raftlog.entry import KeyValue, Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.spans import Span
 
-#: A scan without progress for so much log time is asked for again.
+#: A scan without progress for so much elapsed log time is asked for again.
 SCAN_REPEAT_MS: Final = 30_000
 _NOT_ASKED: Final = 0
 #: Each part is a request of its own, so there are few: the keys that no scan came to, those that the last
@@ -37,7 +37,7 @@ class RangeScan:
     ``parts`` is what has not come yet, in the order in which it is asked for: those that lack most first, so
     that even a range whose span changes all the time comes to the end of them. All other keys of ``span`` are
     complete up to ``upto``. ``snapshot_offset`` is where the Snapshot stands that the range takes when the
-    scan is done. ``asked_ms`` is the log time of the last request or progress.
+    scan is done. ``asked_ms`` is when it was asked for last, or went on, by elapsed log time.
     """
 
     __slots__ = (
@@ -93,13 +93,13 @@ class RangeScan:
         """The key that the next chunk has to cover; the end when it is done."""
         return self.parts[0].span.start if self.parts else self.span.end
 
-    def request(self, offset: int, log_time_ms: int) -> Scan:
+    def request(self, offset: int, now_ms: int) -> Scan:
         """Ask for what is missing, at log position ``offset``, which gives the request its id.
 
         The lowest bit says whether previous values are asked for: chunks do not tell.
         """
         self.request_id = 2 * (offset + 1) + self.with_prev
-        self.asked_ms, self.lacking = log_time_ms, False
+        self.asked_ms, self.lacking = now_ms, False
         self.first_request_id = self.first_request_id or self.request_id
         return Scan(
             self.range_id,
@@ -111,11 +111,11 @@ class RangeScan:
             with_prev=self.with_prev,
         )
 
-    def is_due(self, before_ms: int) -> bool:
-        """Whether to ask: not asked yet, something was left out, or nothing has come since ``before_ms``."""
-        return self.request_id == _NOT_ASKED or self.lacking or self.asked_ms <= before_ms
+    def is_due(self, now_ms: int) -> bool:
+        """Whether to ask: not asked yet, something was left out, or nothing has come for too long."""
+        return self.request_id == _NOT_ASKED or self.lacking or now_ms - self.asked_ms >= SCAN_REPEAT_MS
 
-    def take(self, chunk: ScanChunk, log_time_ms: int) -> list[KeyValue]:
+    def take(self, chunk: ScanChunk, now_ms: int) -> list[KeyValue]:
         """The rows of ``chunk`` that were missing, in the order of keys and then timestamps."""
         if self.done or not self._is_answered_by(chunk) or chunk.span.end <= self.next_key:
             return []
@@ -130,7 +130,7 @@ class RangeScan:
         rows = sorted(wanted, key=lambda row: (row.key, row.timestamp))
         if covered.end < span.end:
             later = [ScanPart(Span(covered.end, span.end), after), *later]
-        self.parts, self.asked_ms = later, log_time_ms
+        self.parts, self.asked_ms = later, now_ms
         self.after = later[0].after if later else after
         answered = chunk.last and chunk.request_id == self.request_id
         self.lacking = not self.done and (answered or covered.end == span.end)

@@ -10,7 +10,7 @@ import pytest
 from tests.feeds import activation
 from tests.hand_log import HandLog, at, intent, txn
 from tests.unit.processor.driving import Driven, range_of, timestamp_of
-from tests.unit.processor.logs import PLAIN
+from tests.unit.processor.logs import OTHER, PLAIN
 from tidegate.changefeed.control import Activate
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import ExchangeRecord, OutputRecord
@@ -253,11 +253,12 @@ def test_nobody_waits_for_rows_that_no_feed_wants() -> None:
 
 def test_a_parent_that_never_comes_is_scanned_for_in_the_end() -> None:
     log = _split_log()
+    other = log.open_range(1, OTHER.span)
     run = Partitions(log)
     run.read(1)
-    log.wait_for(at(9 + HAND_OFF_LIMIT_MS / 1000))
-    log.describe(PLAIN)
-    run.read(1)
+    for seconds in range(10, 200 + HAND_OFF_LIMIT_MS // 1000, 5):
+        log.wait_for(at(seconds))
+        other.heartbeat(seconds)
     run.read(1)
     requests = [request for result in run.driven[1].results for request in result.requests]
     (scan,) = [request for request in requests if isinstance(request, Scan)]

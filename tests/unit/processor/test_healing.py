@@ -67,6 +67,12 @@ class _Broken:
         self.run()
         return _scans(self.driven)[-1]
 
+    def beat_at(self, seconds: float) -> None:
+        """Let so much time have passed, and the source go on as it does."""
+        self.log.wait_for(at(seconds))
+        self.range.heartbeat(seconds)
+        self.run()
+
     @property
     def times(self) -> list[object]:
         return list(map(timestamp_of, self.driven.rows))
@@ -161,13 +167,11 @@ def test_a_chunk_twice_brings_its_rows_once() -> None:
 def test_a_scan_without_an_answer_is_asked_for_again() -> None:
     broken = _Broken()
     scan = broken.heal()
-    broken.log.wait_for(at(10 + SCAN_REPEAT_MS / 1000 - 1))
     broken.range.heartbeat(10)
     broken.run()
+    broken.beat_at(10 + SCAN_REPEAT_MS / 1000 - 1)
     assert _scans(broken.driven) == [scan]
-    broken.log.wait_for(at(10 + SCAN_REPEAT_MS / 1000 + 1))
-    broken.range.heartbeat(10)
-    broken.run()
+    broken.beat_at(10 + SCAN_REPEAT_MS / 1000 + 1)
     again = _scans(broken.driven)[-1]
     assert again == scan._replace(request_id=again.request_id)
     assert again.request_id != scan.request_id
@@ -177,9 +181,7 @@ def test_an_answer_to_an_earlier_request_counts_however_late_it_comes() -> None:
     broken = _Broken()
     scan = broken.heal()
     for minutes in (1, 2, 3):
-        broken.log.wait_for(at(60 * minutes))
-        broken.range.heartbeat(10)
-        broken.run()
+        broken.beat_at(60 * minutes)
     assert len(_scans(broken.driven)) > 2
     broken.range.scanned(scan, _row(8, 1, "missed"))
     broken.run()
@@ -257,10 +259,10 @@ def test_a_range_that_falls_silent_while_it_waits_is_left() -> None:
     broken = _Broken()
     broken.heal()
     other = broken.log.open_range(9, OTHER.span)
-    for minutes in range(1, 18):
-        broken.log.wait_for(at(60 * minutes))
-        other.heartbeat(60 * minutes)
-        broken.run()
+    for seconds in range(15, 1_200, 5):
+        broken.log.wait_for(at(seconds))
+        other.heartbeat(seconds)
+    broken.run(1)
     asked = len(_scans(broken.driven))
     assert broken.driven.processor.status().parked == ()
     restored = Driven.restored(broken.driven.state).processor

@@ -1,16 +1,20 @@
-"""Ranges that wait for hand-offs: which of them a hand-off still reaches."""
+"""Ranges that wait: which of them a hand-off still reaches, and how long they have waited."""
 
 from __future__ import annotations
+
+import pytest
 
 from tests.feeds import activation
 from tests.hand_log import HandLog, at
 from tests.unit.processor.driving import Driven, timestamp_of
-from tests.unit.processor.logs import PLAIN
+from tests.unit.processor.logs import OTHER, PLAIN
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.batch import ExchangeRecord, StateTable
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state_codec import read_range
-from tidegate.raftlog.entry import RangeId
+from tidegate.raftlog.encode import encode_key
+from tidegate.raftlog.entry import KeyValue, RangeId
+from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Lag
 from tidegate.rangefeed.handoff import Claim, Exchange, HandOff
 from tidegate.rangefeed.range_state import RangeState
@@ -112,3 +116,134 @@ def test_a_hand_off_between_a_merge_and_its_snapshot_is_kept_for_it() -> None:
     assert _stored(driven, _CHILD).hand_offs == {hand_off.claim: hand_off}
     driven.run(log.partitions[1][driven.processor.next_offset or 0 :])
     assert list(map(timestamp_of, driven.rows)) == [at(8)]
+
+
+# ---- how long a range has waited, and been silent
+
+
+class _Healing:
+    """Range 1 of one partition waits for a scan; range 2 is well."""
+
+    def __init__(self) -> None:
+        self.log = HandLog(partitions=1)
+        self.log.describe(PLAIN, OTHER)
+        self.range = self.log.open_range(1, PLAIN.span)
+        self.other = self.log.open_range(2, OTHER.span)
+        self.range.apply(PLAIN.put(5, 1, "before"), close=6)
+        self.log.write_bytes(0, encode_key(RangeId(1)), b"\xff\xff\xff")
+        self.range.index += 1
+        self.range.snapshot(close=9, high=8)
+        self.driven = Driven()
+        self.driven.control(_FEED)
+        self.now_s = 20
+
+    def run(self, batch: int = 10) -> None:
+        position = int(self.driven.processor.next_offset or 0)
+        self.driven.run(self.log.partitions[0][position:], batch)
+
+    def let_pass(self, seconds: int, *, silent: bool = False) -> None:
+        """Both ranges, or the other one alone, write a heartbeat every five seconds."""
+        for now_s in range(self.now_s, self.now_s + seconds, 5):
+            self.log.wait_for(at(now_s))
+            self.other.heartbeat(now_s)
+            if not silent:
+                self.range.heartbeat(now_s)
+        self.now_s += seconds
+        self.run()
+
+    def restart(self) -> None:
+        results = self.driven.results
+        self.driven = Driven.restored(self.driven.state)
+        self.driven.results = results
+
+    def answer(self) -> None:
+        """The source answers what was asked for last."""
+        scans = [each for result in self.driven.results for each in result.requests if isinstance(each, Scan)]
+        key, value = PLAIN.pair(1, "missed")
+        self.range.scanned(scans[-1], KeyValue(key, at(8), value))
+        self.run()
+        while self.driven.processor.ready:
+            self.driven.step(())
+
+    @property
+    def is_left(self) -> bool:
+        return not self.driven.processor.status().parked
+
+
+@pytest.mark.parametrize("batch", [1, 10, 10_000])
+def test_a_range_that_is_heard_is_not_left_after_a_restart_however_long_it_has_waited(batch: int) -> None:
+    healing = _Healing()
+    healing.let_pass(1_500)
+    healing.restart()
+    healing.run(batch)
+    healing.let_pass(100)
+    assert not healing.is_left
+    healing.answer()
+    assert list(map(timestamp_of, healing.driven.rows)) == [at(5), at(8)]
+
+
+@pytest.mark.parametrize("own_first", [True, False])
+def test_a_pause_of_the_source_is_no_silence_of_one_range(own_first: bool) -> None:
+    healing = _Healing()
+    healing.run()
+    healing.log.wait_for(at(4_000))
+    for each in (healing.range, healing.other) if own_first else (healing.other, healing.range):
+        each.heartbeat(4_000)
+        healing.run(1)
+        assert not healing.is_left
+    healing.answer()
+    assert list(map(timestamp_of, healing.driven.rows)) == [at(5), at(8)]
+
+
+def test_chunks_count_as_heard() -> None:
+    healing = _Healing()
+    healing.run()
+    for _ in range(8):
+        healing.let_pass(400, silent=True)
+        scan = next(
+            each
+            for result in reversed(healing.driven.results)
+            for each in result.requests
+            if isinstance(each, Scan)
+        )
+        healing.range.scanned(scan._replace(request_id=0), last=False)  # of another request
+    assert not healing.is_left
+
+
+@pytest.mark.parametrize("restarts", [0, 1, 4])
+def test_silence_goes_on_over_restarts_from_what_was_read(restarts: int) -> None:
+    healing = _Healing()
+    healing.let_pass(100)
+    for _ in range(restarts):
+        healing.restart()
+        healing.let_pass(200, silent=True)
+    healing.let_pass(800 - 200 * restarts, silent=True)
+    assert not healing.is_left
+    healing.let_pass(400, silent=True)
+    assert healing.is_left
+
+
+def test_a_pause_of_the_source_is_no_waiting_for_a_hand_off() -> None:
+    log = _splits()
+    other = log.open_range(5, OTHER.span)
+    driven = _waiting_child(log)
+    log.wait_for(at(5_000))
+    other.heartbeat(5_000)
+    other.heartbeat(5_001)
+    driven.run(log.partitions[1][int(driven.processor.next_offset or 0) :], 1)
+    assert [parked.parents for parked in driven.processor.status().parked] == [(_PARENT,)]
+
+
+def test_waiting_for_a_hand_off_goes_on_over_restarts() -> None:
+    log = _splits()
+    other = log.open_range(5, OTHER.span)
+    driven = _waiting_child(log)
+    for seconds in range(10, 1_000, 5):
+        log.wait_for(at(seconds))
+        other.heartbeat(seconds)
+        if seconds % 100 == 0:
+            driven.run(log.partitions[1][int(driven.processor.next_offset or 0) :])
+            driven = Driven.restored(driven.state, 1, 2)
+    driven.run(log.partitions[1][int(driven.processor.next_offset or 0) :])
+    scans = [each for result in driven.results for each in result.requests if isinstance(each, Scan)]
+    assert [scan.range_id for scan in scans][:1] == [_CHILD]

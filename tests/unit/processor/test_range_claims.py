@@ -15,7 +15,12 @@ _LATE = 1 + AHEAD_MS  # milliseconds above a log's time that only a range comes 
 
 
 def _report(
-    range_id: int, generation: int, span: Span, at_ms: int, log_time_ms: int = 1_000
+    range_id: int,
+    generation: int,
+    span: Span,
+    at_ms: int,
+    log_time_ms: int = 1_000,
+    elapsed_ms: int = 0,
 ) -> PartitionReport:
     """A range's checkpoint at a resolved timestamp in milliseconds."""
     return PartitionReport(
@@ -28,6 +33,7 @@ def _report(
         [RangeId(range_id)],
         [Generation(generation)],
         log_time_ms,
+        elapsed_ms=elapsed_ms,
     )
 
 
@@ -103,8 +109,19 @@ def test_a_late_range_of_a_lower_generation_sets_no_limit_for_a_higher_one() -> 
 
 
 def test_what_is_left_over_of_an_overlap_is_held_for_a_while_and_no_longer() -> None:
+    """By the time of the partition that it is heard of in, and whatever the source's clock does meanwhile."""
     claims = _overlapping()
     _counted(claims, _report(1, 6, _AM, 970, log_time_ms=2_000))
+    assert _counted(claims, _report(2, 5, _MZ, 975, log_time_ms=10**9, elapsed_ms=50)) == []
+    late = 50 + HELD_MS
+    assert _counted(claims, _report(2, 5, _MZ, 980, log_time_ms=10**9, elapsed_ms=late)) == []
+    assert _counted(claims, _report(2, 5, _MZ, 990, log_time_ms=3_000, elapsed_ms=late + 1)) == [_MZ]
+
+
+def test_what_workers_report_that_do_not_tell_the_elapsed_time_is_held_by_log_time() -> None:
+    claims = _overlapping()
+    _counted(claims, _report(1, 6, _AM, 970, log_time_ms=2_000))
+    assert _counted(claims, _report(2, 5, _MZ, 975, log_time_ms=2_000)) == []
     late = 2_000 + HELD_MS
     assert _counted(claims, _report(2, 5, _MZ, 980, log_time_ms=late)) == []
     assert _counted(claims, _report(2, 5, _MZ, 990, log_time_ms=late + 1)) == [_MZ]

@@ -51,8 +51,12 @@ GOLDEN_V1: Final = GOLDEN.with_name("stored_v1.tsv")
 GOLDEN_V2: Final = GOLDEN.with_name("stored_v2.tsv")
 #: The same records before feeds could have another engine.
 GOLDEN_V3: Final = GOLDEN.with_name("stored_v3.tsv")
+#: The same records before partitions stored what their logs had shown of the time.
+GOLDEN_V4: Final = GOLDEN.with_name("stored_v4.tsv")
 _OLDER: Final = pytest.mark.parametrize(
-    "file", [GOLDEN_V1, GOLDEN_V2, GOLDEN_V3], ids=["version 1", "version 2", "version 3"]
+    "file",
+    [GOLDEN_V1, GOLDEN_V2, GOLDEN_V3, GOLDEN_V4],
+    ids=["version 1", "version 2", "version 3", "version 4"],
 )
 
 
