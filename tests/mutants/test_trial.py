@@ -26,7 +26,7 @@ _BESIDE: Final = (
     "import below\n\ndef test_less():\n    assert below.below(1, 2)\n    assert len(below.up_to(2)) == 2\n"
 )
 _LATER: Final = "import below\n\ndef test_equal():\n    assert not below.below(1, 1)\n"
-_STAGES: Final = (Stage("first", ("tests/first",), 60), Stage("second", ("tests/second",), 60))
+_STAGES: Final = (Stage("first", ("first",), 60), Stage("second", ("second",), 60))
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def tree(tmp_path: Path) -> Tree:
     checkout = tmp_path / "checkout"
     for name, text in {
         "below.py": _CODE.decode(),
-        "tests/first/test_first.py": _BESIDE,
-        "tests/second/test_second.py": _LATER,
+        "first/test_first.py": _BESIDE,
+        "second/test_second.py": _LATER,
     }.items():
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / name).write_text(text)
@@ -52,9 +52,9 @@ def mutant(before: str, after: str) -> Mutant:
 
 def test_the_first_stage_that_fails_names_its_test(tree: Tree) -> None:
     done = attempt(tree, mutant("len(found) < n", "len(found) <= n"), _STAGES, 1)
-    assert (done.stage, done.noticed_by) == ("first", "tests/first/test_first.py::test_less")
+    assert (done.stage, done.noticed_by) == ("first", "first/test_first.py::test_less")
     later = attempt(tree, mutant("a < b", "a <= b"), _STAGES, 1)
-    assert (later.stage, later.noticed_by) == ("second", "tests/second/test_second.py::test_equal")
+    assert (later.stage, later.noticed_by) == ("second", "second/test_second.py::test_equal")
 
 
 def test_what_no_test_notices_has_lived(tree: Tree) -> None:
@@ -62,7 +62,7 @@ def test_what_no_test_notices_has_lived(tree: Tree) -> None:
 
 
 def test_a_mutant_that_runs_for_ever_is_noticed(tree: Tree) -> None:
-    hurried = [Stage("first", ("tests/first",), 5)]
+    hurried = [Stage("first", ("first",), 5)]
     assert attempt(tree, mutant("found.append(0)", "pass"), hurried, 1).noticed_by == "it does not end"
 
 
@@ -75,7 +75,7 @@ def test_the_checkout_never_has_a_mutant_and_the_copy_only_while_it_is_tried(tre
 
 
 def test_tests_that_fail_without_a_mutant_say_nothing(tree: Tree) -> None:
-    (tree.root / "tests/second/test_second.py").write_text("def test_broken():\n    assert False\n")
+    (tree.root / "second/test_second.py").write_text("def test_broken():\n    assert False\n")
     assert timed(_STAGES[:1], tree, 1)[0].limit_s > 30
     with pytest.raises(BrokenWithout, match="test_broken"):
         timed(_STAGES, tree, 1)
