@@ -10,6 +10,7 @@ from typing import Any, Final
 import faust
 import structlog
 from faust.app.base import BootStrategy
+from faust.tables.manager import TableManager
 
 from app.assignment import Assignment
 from app.clients import broker_urls, faust_credentials
@@ -53,6 +54,15 @@ class NoFaustServers(BootStrategy):
     enable_kafka_producer = False
 
 
+class NoTables(TableManager):
+    """Faust's tables, of which there are none: stock Faust gives agents a second to declare some."""
+
+    async def on_start(self) -> None:
+        """Subscribe at once."""
+        await self._update_channels()
+        await self.recovery.start()
+
+
 class Application(faust.App):
     """One worker's Faust application. ``runtime`` is set before the first partition is assigned."""
 
@@ -90,6 +100,7 @@ class Application(faust.App):
             topic_disable_leader=True,
             web_enabled=False,
             datadir=settings.home,
+            TableManager="app.application:NoTables",
             Worker="app.worker:BatchWorker",
         )
         self.on_partitions_revoked.connect(self._release)

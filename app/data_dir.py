@@ -14,6 +14,7 @@ from tidegate.errors import TopologyError
 
 #: Version of the directory's layout; a newer one is refused.
 LAYOUT_VERSION: Final = 1
+_MEMBERS: Final = "members.json"
 
 
 class DataDirectory:
@@ -49,9 +50,29 @@ class DataDirectory:
         with self._writing():
             self._write("worker.json", json.dumps({"pid": os.getpid(), "url": f"http://{address}"}))
 
+    def members(self) -> tuple[str, ...]:
+        """The names in the consumer group that the process before noted and did not give up.
+
+        A file that cannot be read names none: whoever it named is missed by the group in time.
+        """
+        try:
+            names = json.loads((self.home / _MEMBERS).read_text())
+        except (OSError, ValueError):
+            return ()
+        return tuple(map(str, names)) if isinstance(names, list) else ()
+
+    def note_members(self, names: tuple[str, ...]) -> None:
+        """Keep names in the consumer group for the process that comes after this one.
+
+        Raises ``TopologyError`` when the directory cannot be written.
+        """
+        with self._writing():
+            self._write(_MEMBERS, json.dumps(names))
+
     def close(self) -> None:
-        """Let another process have the directory."""
+        """Let another process have the directory: this one has left its group."""
         (self.home / "worker.json").unlink(missing_ok=True)
+        (self.home / _MEMBERS).unlink(missing_ok=True)
         os.close(self._lock)
 
     def __enter__(self) -> Self:

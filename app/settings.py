@@ -75,7 +75,8 @@ class Settings(BaseSettings):
     instance_id: str | None = Field(
         default=None,
         description="Name of this worker in the group, kept over restarts (KIP-345): a restart within "
-        "session_timeout_ms then moves no partition. Danger: two workers with one name shut each other out.",
+        "session_timeout_ms then moves no partition. Danger: two workers with one name shut each other out, "
+        "and a worker that stops does not leave the group: its partitions wait for its session to expire.",
     )
 
     # ---- throughput and limits

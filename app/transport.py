@@ -30,10 +30,12 @@ from mode import Service
 
 from app.ending import end_process
 from app.fetched import FetchedBatch
+from app.membership import Membership, take_out
 from tidegate.errors import FatalError
 
 _LONG_POLL_MS: Final = 100  # a partition that flows again waits at most this long for its next fetch
 _WATCH_S: Final = 1.0
+_LOOK_S: Final = 0.05  # the group waits for a dead member until it is told
 _COMMIT_WAIT_S: Final = 5.0  # without a coordinator aiokafka tries for ever, and a stopping worker waits
 _DRAIN_WAIT_S: Final = 0.05  # the same for one whose records have been fetched already
 
@@ -94,6 +96,20 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
                     end_process(_group_failure(error))
                 except Exception as error:
                     end_process(error)
+
+    @Service.task
+    async def _take_place(self) -> None:
+        """Leave word of this member, and take those of dead processes out (``app/membership.py``)."""
+        fixed = self.app.conf.consumer_group_instance_id is not None
+        membership = Membership(self.app.runtime.directory, fixed=fixed)
+        while not self.should_stop:
+            await self.sleep(_WATCH_S if membership.settled else _LOOK_S)
+            coordinator = None if self._consumer is None else self._consumer._coordinator  # noqa: SLF001
+            if coordinator is None or not coordinator.member_id:
+                continue  # it has not asked to be let in
+            membership.note(coordinator.member_id)
+            if membership.dead and await take_out(coordinator, self._consumer._client, membership.dead):  # noqa: SLF001
+                membership.forget_dead()
 
     async def getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's signature
         """Fetch for a set of our own: the loop changes the one that it keeps, and this is another thread."""

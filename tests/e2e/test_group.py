@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from app.ending import EXIT_FATAL
 from tests.e2e.scenario import Scenario
+
+_NEVER_MS = 600_000  # a session that expires long after every time limit of the tests
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -24,3 +28,42 @@ def test_a_session_that_the_broker_refuses_ends_the_worker_with_a_sentence(scena
     assert worker.wait() == EXIT_FATAL, worker.text
     assert "session_timeout_ms" in worker.text
     assert "Traceback" not in worker.text
+
+
+def test_a_worker_that_was_killed_gets_its_partitions_back_before_its_session_expires(
+    scenario: Scenario,
+) -> None:
+    with scenario.start_worker(session_timeout_ms=_NEVER_MS) as first:
+        scenario.create_feed(first)
+    successor = scenario.start_worker(session_timeout_ms=_NEVER_MS)
+    scenario.append()
+    scenario.wait_until_covered(successor)
+    assert successor.stop() == 0, successor.text
+
+
+def test_a_worker_that_stops_leaves_the_group_and_no_name_behind(scenario: Scenario) -> None:
+    first = scenario.start_worker(session_timeout_ms=_NEVER_MS)
+    scenario.create_feed(first)
+    assert "members.json" in {file.name for file in first.home.iterdir()}
+    assert first.stop() == 0, first.text
+    assert "members.json" not in {file.name for file in first.home.iterdir()}
+    elsewhere = scenario.start_worker("w1", session_timeout_ms=_NEVER_MS)
+    scenario.append()
+    scenario.wait_until_covered(elsewhere)
+
+
+def test_a_copy_of_a_live_data_directory_throws_its_owner_out_once_and_both_go_on(
+    scenario: Scenario,
+) -> None:
+    first = scenario.start_worker()
+    scenario.create_feed(first)
+    copy = scenario.directory / "copy" / scenario.app_id
+    copy.mkdir(parents=True)
+    shutil.copy(first.home / "members.json", copy)
+    second = scenario.start_worker("copy")
+    second.wait_for("partition restored")
+    scenario.append()
+    scenario.wait_until_covered(second)
+    assert first.text.count("partitions assigned") <= 3, first.text  # its own, without it, and with both
+    assert first.stop() == 0, first.text
+    assert second.stop() == 0, second.text

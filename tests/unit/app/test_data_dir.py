@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,25 @@ def test_the_address_is_there_while_the_worker_is(tmp_path: Path) -> None:
         directory.announce("127.0.0.1:1234")
         assert json.loads((tmp_path / "worker.json").read_text())["url"] == "http://127.0.0.1:1234"
     assert not (tmp_path / "worker.json").exists()
+
+
+def test_names_in_the_group_outlast_a_process_that_died(tmp_path: Path) -> None:
+    directory = DataDirectory(tmp_path)
+    assert directory.members() == ()
+    directory.note_members(("a", "b"))
+    os.close(directory._lock)  # as the kernel does
+    assert DataDirectory(tmp_path).members() == ("a", "b")
+
+
+def test_a_process_that_left_its_group_leaves_no_name(tmp_path: Path) -> None:
+    with DataDirectory(tmp_path) as directory:
+        directory.note_members(("a",))
+    with DataDirectory(tmp_path) as directory:
+        assert directory.members() == ()
+
+
+@pytest.mark.parametrize("content", ["", "[", '{"a": 1}', "7"])
+def test_a_file_that_nobody_can_read_names_no_member(tmp_path: Path, content: str) -> None:
+    (tmp_path / "members.json").write_text(content)
+    with DataDirectory(tmp_path) as directory:
+        assert directory.members() == ()
