@@ -65,20 +65,19 @@ class Registration:
         self._catch_up = catch_up
         self._on_end = on_end
 
-    def put(self, item: Buffered) -> bool:
-        """Let an event wait for the reader; False, and the feed is lost, when there is no room.
+    def put(self, item: Buffered) -> None:
+        """Let an event wait for the reader; when there is no room the feed is lost: ``overflowed``.
 
         ``Registrations`` does the same in line where it matters.
         """
         if self.ended is not None or self.overflowed:
-            return False
+            return
         if len(self.buffer) >= self.capacity:
             self.overflowed = True
-            return False
+            return
         self.buffer.append(item)
         if item[1] is not None:
             item[1].holders += 1
-        return True
 
     def take(self, limit: int) -> list[FeedEvent]:
         """The next events, at most ``limit``; an empty list when nothing waits, or nothing follows.

@@ -9,9 +9,20 @@ from hypothesis import strategies as st
 from tests.entries import entries, timestamps
 from tidegate.errors import MalformedEntry
 from tidegate.hlc import ClosedTimestamp, Timestamp
+from tidegate.raftlog import raftlog_pb2 as pb
 from tidegate.raftlog.decode import decode_batch, decode_entry, decode_key
 from tidegate.raftlog.encode import encode_entry, encode_key, partition_of, range_of
-from tidegate.raftlog.entry import Command, Entry, Generation, RaftIndex, RangeId, Trigger, TxnId, WriteValue
+from tidegate.raftlog.entry import (
+    Command,
+    Entry,
+    Generation,
+    RaftIndex,
+    RangeId,
+    SnapshotReason,
+    Trigger,
+    TxnId,
+    WriteValue,
+)
 from tidegate.raftlog.request import (
     AdminMerge,
     AdminSplit,
@@ -234,6 +245,10 @@ def test_a_key_is_eight_bytes_and_not_negative() -> None:
 
 def test_partition_is_the_range_id_modulo_the_count() -> None:
     assert [partition_of(RangeId(i), 3) for i in (3, 4, 8)] == [0, 1, 2]
+
+
+def test_reasons_of_snapshots_have_the_numbers_of_the_contract() -> None:
+    assert {reason.name: reason.value for reason in SnapshotReason} == dict(pb.Snapshot.Reason.items())
 
 
 @given(st.lists(st.binary(min_size=16, max_size=16).map(TxnId), max_size=4))
