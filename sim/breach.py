@@ -23,6 +23,9 @@ class Rule(enum.Enum):
     AFTER_ABORT = "nothing of a transaction commits in a range after AbortTxn there"
     PUSHED = "AbortTxn answers a push"
     SNAPSHOT = "a snapshot shows what the log before it says"
+    MUTATION = (
+        "a snapshot tells the last change of its data outside the op log, and times of such changes rise"
+    )
     GENERATION = "an entry carries the generation that the last snapshot began, and generations rise"
     TRIGGER = "a split or merge trigger is followed by the snapshot of a new generation, and nothing else is"
     LINEAGE = "the ranges after a split or merge hold what those before it held, and no two the same key"

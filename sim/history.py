@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol, Self
 
 from sim.framed_file import FrameFormat, FrameWriter, read_frames
 from tidegate.hlc import Timestamp
+from tidegate.spans import Span
 
 #: No record begins as the end does: there is no table 0.
 _HISTORY_FORMAT: Final = FrameFormat(
@@ -23,6 +24,18 @@ class Version(NamedTuple):
     key: bytes
     timestamp: Timestamp
     value: bytes
+
+
+class Mutated(NamedTuple):
+    """A version that came into the past of its key at ``time``, where ``replaced`` stood before it.
+
+    ``span`` are the keys of its range then.
+    """
+
+    time: Timestamp
+    span: Span
+    version: Version
+    replaced: bytes
 
 
 class HistoryLog(Protocol):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidegate.hlc import Timestamp
-from tidegate.raftlog.entry import Parent, TxnId
+from tidegate.raftlog.entry import HistoryMutation, Parent, TxnId
 from tidegate.spans import Span
 
 
@@ -28,6 +28,7 @@ class Estate:
 
     ``newest`` has the newest version of each key; with ``forgotten`` entries were skipped, and it may lack
     some. In a ``hole`` that goes on, the intents are not known either, and ``high`` may be too low.
+    ``told`` is the last mutation by its last snapshot, ``mutated`` one since, with what its time is above.
     ``claims`` are the spans and intents that the ranges after a split have taken over.
     """
 
@@ -39,6 +40,8 @@ class Estate:
     high: Timestamp
     forgotten: bool
     hole: bool
+    told: HistoryMutation | None = None
+    mutated: HistoryMutation | None = None
     claims: list[tuple[Span, Counter[TxnId]]] = field(default_factory=list)
 
     @property

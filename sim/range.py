@@ -13,12 +13,14 @@ from sim.row_history import RowHistory
 from sim.transaction import Intent, Transaction
 from tidegate.hlc import NANOS_PER_MS, ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
+    NEVER_MUTATED,
     AbortIntent,
     Command,
     CommitIntent,
     DescriptorUpdate,
     Generation,
     Heartbeat,
+    HistoryMutation,
     Op,
     OpenIntent,
     Parent,
@@ -76,6 +78,7 @@ class Range:
         "high",
         "id",
         "intents",
+        "last_mutation",
         "log",
         "rows",
         "written",
@@ -91,6 +94,7 @@ class Range:
         self.high = ZERO
         self.gc_threshold = ZERO
         self.ended = False
+        self.last_mutation = NEVER_MUTATED
         self.intents: dict[bytes, Intent] = {}
         self.rows = RowHistory()
         self.log = log
@@ -200,19 +204,23 @@ class Range:
         """
         now = self.clock.now()
         self._close(now)
-        self.applied = RaftIndex(self.applied + 1)
-        entry = Command(
-            self.id,
-            self.descriptor.generation,
-            self.applied,
-            (),
-            self.closed,
-            Trigger.ADD_SSTABLE,
-            mutated=(span,),
-            at_write_timestamp=True,
-            write_timestamp=now,
-        )
-        self.log.append(entry, now.wall_ms)
+        self._append_command((), self.closed, now, Trigger.ADD_SSTABLE, (span,), at_write_timestamp=True)
+
+    def mutate(
+        self, key: bytes, trigger: Trigger, mutated: tuple[Span, ...]
+    ) -> tuple[Timestamp, bytes] | None:
+        """Bring in a version of a key from the past, by a command that does not say which.
+
+        Its time is above everything that was closed or written here. ``None`` when the key has no such past.
+        """
+        added = self.rows.bring_in(key, self.gc_threshold)
+        if added is not None:
+            self.clock.observe(max(self.closed, self.high, self.last_mutation.time))
+            now = self.clock.now()
+            self.last_mutation = HistoryMutation(RaftIndex(self.applied + 1), now)
+            self._close(now)
+            self._append_command((), self.closed, now, trigger, mutated)
+        return added
 
     # ---- other spans ----
 
@@ -240,6 +248,7 @@ class Range:
         lag_ms = self._lag_ns // NANOS_PER_MS
         right = Range(descriptor, self.clock, self.log.sibling(), lag_ms, self._prev_values)
         right.closed, right.high, right.gc_threshold = self.closed, self.high, self.gc_threshold
+        right.last_mutation = self.last_mutation._replace(raft_index=RaftIndex(0))
         return right
 
     def absorb(self, right: Range) -> None:
@@ -258,6 +267,8 @@ class Range:
         self.closed = max(self.closed, right.closed)
         self.high = max(self.high, right.high)
         self.gc_threshold = max(self.gc_threshold, right.gc_threshold)
+        if right.last_mutation.time > self.last_mutation.time:
+            self.last_mutation = right.last_mutation._replace(raft_index=RaftIndex(0))
         self.rows.absorb(right.rows)
         self.intents.update(right.intents)
         for key, intent in right.intents.items():
@@ -318,6 +329,7 @@ class Range:
                 reason=reason,
                 chunk=chunk,
                 chunks=chunks,
+                last_mutation=self.last_mutation,
             )
             self.log.append(entry, record_time_ms)
 
@@ -334,9 +346,22 @@ class Range:
         closed: ClosedTimestamp | None,
         now: Timestamp,
         trigger: Trigger = Trigger.NONE,
+        mutated: tuple[Span, ...] = (),
+        *,
+        at_write_timestamp: bool = False,
     ) -> None:
         self.applied = RaftIndex(self.applied + 1)
-        entry = Command(self.id, self.descriptor.generation, self.applied, ops, closed, trigger)
+        entry = Command(
+            self.id,
+            self.descriptor.generation,
+            self.applied,
+            ops,
+            closed,
+            trigger,
+            mutated=mutated,
+            at_write_timestamp=at_write_timestamp,
+            write_timestamp=now if mutated else None,
+        )
         self.log.append(entry, now.wall_ms)
 
     def _close(self, now: Timestamp) -> None:

@@ -10,6 +10,7 @@ from sim.breach import Rule
 from sim.lineage import Estate, Lineage, OpenTxn
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.entry import (
+    NEVER_MUTATED,
     AbortIntent,
     AbortTxn,
     Command,
@@ -17,6 +18,7 @@ from tidegate.raftlog.entry import (
     Entry,
     Generation,
     Heartbeat,
+    HistoryMutation,
     Op,
     Parent,
     RaftIndex,
@@ -35,6 +37,7 @@ from tidegate.spans import Span
 
 Report: TypeAlias = Callable[[Rule, str], None]
 _HAND_OVER = (Trigger.SPLIT, Trigger.MERGE)
+_MUTATES = (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION)
 
 
 class RangeCheck:
@@ -57,6 +60,9 @@ class RangeCheck:
         self._triggered = False
         self._closed = ZERO
         self._high = ZERO
+        #: As the last snapshot told, ``None`` where it did not; and the command since, with what it is above.
+        self._told: HistoryMutation | None = None
+        self._mutated: HistoryMutation | None = None
         self._newest: dict[bytes, tuple[Timestamp, bytes | None]] = {}
         self._open: dict[TxnId, OpenTxn] = {}
         self._aborted: set[TxnId] = set()
@@ -164,6 +170,8 @@ class RangeCheck:
         self._require(follows or skips, Rule.DENSE, f"a snapshot at {head.raft_index}")
         if skips and self._head is not None:
             self._skipped.append(range(self._applied + 1, head.raft_index + 1))
+        if head.last_mutation is not None:
+            self._check_mutation(head, head.last_mutation, hides=self._hole or skips)
         if self._hole or skips:
             self._forget(head)
         elif head.parents:
@@ -178,9 +186,33 @@ class RangeCheck:
         self._head, self._triggered = head, False
         self._generation, self._applied = head.generation, head.raft_index
         self._require(head.high == self._high, Rule.SNAPSHOT, f"high is {head.high}, not {self._high}")
+        self._told, self._mutated = head.last_mutation, None
         self._close(head.closed)
         below = head.gc_threshold <= self._closed
         self._require(below, Rule.SNAPSHOT, f"the GC threshold {head.gc_threshold} is not closed")
+
+    def _check_mutation(self, head: Snapshot, told: HistoryMutation, *, hides: bool) -> None:
+        """Compare with what is known of the range and of those that it came from; a hole may hide another."""
+        estates = [self._lineage.of(parent) for parent in head.parents if parent.range_id != self._range_id]
+        known = [estate for estate in estates if estate is not None]
+        others = [estate.told for estate in known if estate.told is not None]
+        earlier = max([self._told or NEVER_MUTATED, *others], key=_time_of)
+        above = [each for each in (self._mutated, *(estate.mutated for estate in known)) if each is not None]
+        later = all(told.time > each.time for each in above)
+        hides = hides or any(estate is None or estate.hole or estate.told is None for estate in estates)
+        if above or hides or (head.parents and self._head is not None and self._told is None):
+            self._require(told.time >= earlier.time, Rule.MUTATION, f"it falls from {earlier} to {told}")
+            self._require(later, Rule.MUTATION, f"{told} is not above what was closed or told before")
+        elif self._head is not None or head.parents:
+            own = self._told is not None and earlier == self._told
+            expected = earlier if own else earlier._replace(raft_index=RaftIndex(0))
+            self._require(told == expected, Rule.MUTATION, f"it tells {told}, and not {expected}")
+        if self._mutated is not None and len(above) == 1 and not hides:
+            is_own = told.raft_index == self._mutated.raft_index
+            self._require(
+                is_own, Rule.MUTATION, f"it tells {told}, and not that at {self._mutated.raft_index}"
+            )
+        self._require(told.raft_index <= head.raft_index, Rule.MUTATION, f"{told} is behind the snapshot")
 
     def _forget(self, head: Snapshot) -> None:
         self._require(head.generation >= self._generation, Rule.GENERATION, f"it falls to {head.generation}")
@@ -259,6 +291,8 @@ class RangeCheck:
             self._high,
             self._forgotten,
             self._hole,
+            self._told,
+            self._mutated,
         )
         self._lineage.leave(Parent(self._range_id, self._generation, self._applied), estate)
 
@@ -273,6 +307,9 @@ class RangeCheck:
             self._hole = self._forgotten = True
         for op in entry.ops or ():
             self._op(op)
+        if entry.trigger in _MUTATES and not entry.at_write_timestamp:
+            told = (self._told or NEVER_MUTATED).time
+            self._mutated = HistoryMutation(entry.raft_index, max(self._closed, told))
         if entry.closed is not None:
             self._close(entry.closed)
         if entry.trigger in _HAND_OVER:
@@ -364,6 +401,10 @@ class RangeCheck:
         )
         knows = op.prev_value is None or op.prev_value == value
         self._require(knows, Rule.VERSION_ORDER, f"{op.timestamp} of {key} replaces another version")
+
+
+def _time_of(mutation: HistoryMutation) -> Timestamp:
+    return mutation.time
 
 
 def _holds(known: list[Estate], estates: list[Estate | None], span: Span) -> bool:

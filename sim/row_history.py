@@ -49,6 +49,20 @@ class RowHistory:
         versions.append((timestamp, value))
         return replaced
 
+    def bring_in(self, key: bytes, above: Timestamp) -> tuple[Timestamp, bytes] | None:
+        """Add a version right below the newest of its key, with the value of the one before that.
+
+        What every other version replaces stays as it was. ``None`` where there is no room above a timestamp.
+        """
+        versions = self._versions[key]
+        newest = versions[-1][0]
+        if newest.logical or newest.prev() <= above:
+            return None
+        added = newest.prev(), (versions[-2][1] if len(versions) > 1 else b"")
+        versions.insert(-1, added)
+        self.bytes += len(key) + len(added[1])
+        return added
+
     def in_order(self) -> list[bytes]:
         """All keys in order; not to be changed."""
         if not self._sorted:

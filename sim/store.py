@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from sim.clock import HybridClock, Present
-from sim.history import HistoryLog, NoHistory, Version
+from sim.history import HistoryLog, Mutated, NoHistory, Version
 from sim.log_writer import LogWriter
 from sim.options import StoreOptions
 from sim.plan import Alteration, SimTable, Write
@@ -50,6 +50,8 @@ class RangeStore:
         self.present = present
         self.txns: dict[TxnId, Transaction] = {}
         self.counts: Counter[str] = Counter()
+        #: What changed outside the op log; the history has none of it.
+        self.mutations: list[Mutated] = []
         self.descriptors = [table.descriptor for table in tables]
         self._options = options
         self._rng = rng
@@ -168,6 +170,15 @@ class RangeStore:
         """Make a node the leaseholder of a range."""
         self.ranges[range_id].move_lease(self._clocks[node % len(self._clocks)])
         self.counts["lease moves"] += 1
+
+    def mutate(self, range_: Range, key: bytes, trigger: Trigger, mutated: tuple[Span, ...]) -> None:
+        """Change the past of a key in a way that the log does not tell, if it has any."""
+        added = range_.mutate(key, trigger, mutated)
+        if added is not None:
+            version = Version(range_.descriptor.table[0].table_id, key, *added)
+            # The value that it replaces is its own: see ``RowHistory.bring_in``.
+            self.mutations.append(Mutated(range_.last_mutation.time, range_.span, version, added[1]))
+            self.counts["mutations"] += 1
 
     # ---- requests of coordinators ----
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from random import Random
 
-from sim.history import History
+from sim.history import History, Mutated
 from sim.options import StoreOptions
 from sim.plan import Plan, SimTable, Workload
 from sim.range import Range
@@ -14,9 +14,10 @@ from sim.simulation import Simulation
 from sim.sink import ListSink, LogRecord
 from tests.logs import BASE_NS, Record
 from tidegate.hlc import NANOS_PER_MS, Timestamp
-from tidegate.raftlog.entry import RangeId, TxnId
+from tidegate.raftlog.entry import RangeId, Trigger, TxnId
 from tidegate.raftlog.request import Push, RangeRequest, Scan
 from tidegate.rows import TableDescriptor, decode_descriptor
+from tidegate.spans import Span
 
 
 class Finite:
@@ -144,6 +145,21 @@ class DrivenSim:
     def build_index_somewhere(self, rng: Random) -> None:
         """Build the secondary index of some table."""
         self.simulation.store.build_index(rng.choice(self.tables).id)
+
+    @property
+    def mutations(self) -> Sequence[Mutated]:
+        """What changed outside the op log so far; the list grows."""
+        return self.simulation.store.mutations
+
+    def mutate_somewhere(self, rng: Random) -> None:
+        """Change the past of a key outside the op log; the command says where, or that it may be anywhere."""
+        found = [(range_, keys) for range_ in self.ranges if (keys := range_.rows.in_order())]
+        if found:
+            range_, keys = rng.choice(found)
+            key = rng.choice(keys)
+            trigger = rng.choice((Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION))
+            mutated = rng.choice(((), (Span(key, key + b"\0"),), (range_.span,)))
+            self.simulation.store.mutate(range_, key, trigger, mutated)
 
     # ---- what can be read ----
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tidegate.hlc import MAX_LOGICAL, ClosedTimestamp, Timestamp
+from tidegate.hlc import MAX_LOGICAL, ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
+    NEVER_MUTATED,
     AbortIntent,
     AbortTxn,
     Command,
@@ -15,6 +16,7 @@ from tidegate.raftlog.entry import (
     Entry,
     Generation,
     Heartbeat,
+    HistoryMutation,
     KeyValue,
     Op,
     OpenIntent,
@@ -117,6 +119,9 @@ def descriptor_updates() -> st.SearchStrategy[DescriptorUpdate]:
     return st.builds(DescriptorUpdate, st.integers(1, 2**31), st.integers(0, 2**32), timestamps, st.binary())
 
 
+_mutations = st.builds(HistoryMutation, indexes, timestamps.filter(lambda timestamp: timestamp > ZERO))
+
+
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
     """Any snapshot chunk."""
@@ -137,6 +142,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         draw(st.sampled_from(SnapshotReason)),
         draw(st.integers(0, chunks - 1)),
         chunks,
+        draw(st.none() | st.just(NEVER_MUTATED) | _mutations),
     )
 
 

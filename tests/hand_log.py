@@ -14,6 +14,7 @@ from tidegate.hlc import NANOS_PER_SECOND, ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog.encode import encode_entry, encode_key, partition_of, range_of
 from tidegate.raftlog.entry import (
     BROADCAST,
+    NEVER_MUTATED,
     AbortIntent,
     Command,
     CommitIntent,
@@ -251,7 +252,7 @@ class HandRange:
                 ZERO if gc is None else at(gc),
                 tuple(intents),
                 reason=reason,
-                **fields,
+                **{"last_mutation": NEVER_MUTATED} | fields,
             )
         )
 

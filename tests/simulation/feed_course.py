@@ -7,10 +7,11 @@ comes to it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from sim.history import Version
+from sim.history import Mutated, Version
 from tests.feeds import activation
 from tests.logs import BASE_NS
 from tests.simulation.feed_judge import BrokenPromise, FeedJudge
@@ -67,8 +68,14 @@ class FeedCourse:
     """One feed from its creation to its end. ``messages`` are those of the control topic."""
 
     def __init__(
-        self, plan: FeedPlan, number: int, tables: tuple[TableDescriptor, ...], partitions: int
+        self,
+        plan: FeedPlan,
+        number: int,
+        tables: tuple[TableDescriptor, ...],
+        partitions: int,
+        mutations: Sequence[Mutated] = (),
     ) -> None:
+        self._mutations = mutations
         self.plan = plan
         self.id = FeedId(f"feed{number}")
         self._tables = tables[:1] if plan.first_table else tables
@@ -127,7 +134,7 @@ class FeedCourse:
         cursor = self._activate.definition.options.cursor
         start = cursor or max(ack.highest for ack in self._registered.values())
         activate = Activate(self._activate.definition, start, self._activate.targets)
-        self.judge = FeedJudge(activate, self._tables)
+        self.judge = FeedJudge(activate, self._tables, self._mutations)
         if not self.ended:
             self.messages.append(activate)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from sim.history import History, Version
+from sim.history import History, Mutated, Version
 from tests.plain_frontier import PlainFrontier
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.encoder import compile_encoder
@@ -36,9 +36,16 @@ class FeedJudge:
     """Judges one feed from its activation on; ``frontier`` is what its markers may promise.
 
     Keys here are those of the store, timestamps those that rows tell: of a row of the initial scan the start.
+    ``mutations`` came into the past outside the op log; the list may grow. The feed owes such a version by
+    the time of its mutation: one that began before it cannot know of it, and has to fail.
     """
 
-    def __init__(self, feed: Activate, tables: Iterable[TableDescriptor]) -> None:
+    def __init__(
+        self, feed: Activate, tables: Iterable[TableDescriptor], mutations: Sequence[Mutated] = ()
+    ) -> None:
+        self.mutations = mutations
+        self._mutations_known = 0
+        self._owed_by: dict[tuple[bytes, Timestamp], Timestamp] = {}
         self.feed_id, self.start = feed.feed_id, feed.start
         self.options = feed.definition.options
         self._topics = {target.table_id: target.topic for target in feed.targets}
@@ -106,7 +113,7 @@ class FeedJudge:
         """A checkpoint names the feed: all rows of its span up to there must have come."""
         self._learn(history)
         for key, at in self.missing():
-            if at <= item.resolved and item.span.contains(key):
+            if self._owed_by.get((key, at), at) <= item.resolved and item.span.contains(key):
                 raise BrokenPromise(
                     f"{self.feed_id}: {item} covers {key.hex()} at {at}, which was not written"
                 )
@@ -131,6 +138,12 @@ class FeedJudge:
             if version.table_id in self._codecs:
                 self._take(version)
                 self._newest[version.key] = version.value
+        for mutated in self.mutations[self._mutations_known :]:
+            self._mutations_known += 1
+            version = mutated.version
+            if version.table_id in self._codecs and version.timestamp > self.start and not self.only_scans:
+                self._owe(version, mutated.replaced, None)
+                self._owed_by[version.key, version.timestamp] = mutated.time
 
     def _take(self, version: Version) -> None:
         key = version.key

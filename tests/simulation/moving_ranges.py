@@ -40,13 +40,15 @@ from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.pushes import PushPolicy
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, partition_of
-from tidegate.raftlog.entry import Offset, ScanChunk
+from tidegate.raftlog.entry import Command, Offset, ScanChunk, Snapshot, Trigger
 from tidegate.raftlog.request import RangeRequest, Scan
 from tidegate.rangefeed.handoff import receiver_of
 
 _CONFIG: Final = ProcessorConfig(PushPolicy(age_ms=500, repeat_ms=300))
 _TELL_ALL: Final = 0.05
 _DRAIN_ROUNDS: Final = 400
+_HIDDEN: Final = 0.5
+_UNREADABLE: Final = b"\xff\xff"
 _LEAP_MS: Final = 31_000  # what is missing for so long is asked for again
 #: The feed that is there from the beginning on.
 _FIRST: Final = FeedPlan(0, None, InitialScan.NO, None, previous=False, first_table=True)
@@ -57,7 +59,8 @@ class Troubles:
     """How likely each thing is at each turn; ``feeds`` come besides the one that is there from the start.
 
     ``collect_ms``: versions that were replaced so long ago are collected; 0 is never. ``stand_still``: a sink
-    does; 0 is also that results are committed at once.
+    does; 0 is also that results are committed at once. ``mutate``: data changes outside the op log; half of
+    the commands that say so cannot be read. ``old_source``: snapshots do not tell of it, and all can be read.
     """
 
     split: float = 0.1
@@ -70,6 +73,8 @@ class Troubles:
     leap: float = 0.0
     stand_still: float = 0.0
     build_index: float = 0.0
+    mutate: float = 0.0
+    old_source: bool = False
     feeds: int = 0
     collect_ms: int = 0
     partitions: int = 3
@@ -163,6 +168,8 @@ class MovingRanges:
         if troubles.build_index:
             self._chance(troubles.build_index, lambda: self.sim.build_index_somewhere(rng))
         self._chance(troubles.leap, self._leap)
+        if troubles.mutate:
+            self._chance(troubles.mutate, lambda: self.sim.mutate_somewhere(rng))
         self._take_log()
         for plan in plans:
             if plan.begins == turn:
@@ -226,12 +233,20 @@ class MovingRanges:
 
     def _take_log(self) -> None:
         for log, new in zip(self.logs, self.sim.records(), strict=True):
-            for record in new:
-                if self.rng.random() < self.troubles.corrupt / 3 and not self._is_descriptor(record):
-                    record = record._replace(value=b"\xff\xff")
-                elif self.rng.random() < self.troubles.lose_chunk:
-                    record = _without_chunk(record)
-                log.append(record)
+            log += map(self._arriving, new)
+
+    def _arriving(self, record: Record) -> Record:
+        """What becomes of a record on its way."""
+        rng, troubles = self.rng, self.troubles
+        if troubles.old_source and (_mutates(record) or _is_snapshot(record)):
+            return _untold(record)
+        if rng.random() < troubles.corrupt / 3 and not self._is_descriptor(record):
+            return record._replace(value=_UNREADABLE)
+        if rng.random() < troubles.lose_chunk:
+            return _without_chunk(record)
+        if troubles.mutate and _mutates(record) and rng.random() < _HIDDEN:
+            return record._replace(value=_UNREADABLE)
+        return record
 
     def _is_descriptor(self, record: Record) -> bool:
         return record.key == bytes(8)
@@ -239,7 +254,8 @@ class MovingRanges:
     # ---- feeds
 
     def _create(self, plan: FeedPlan) -> None:
-        feed = FeedCourse(plan, len(self.feeds), self.sim.tables, len(self.partitions))
+        count = len(self.partitions)
+        feed = FeedCourse(plan, len(self.feeds), self.sim.tables, count, self.sim.mutations)
         self.feeds[feed.id] = feed
         feed.create(list(self.sim.history), Timestamp(self.sim.now_ns))
         self._post()
@@ -269,7 +285,7 @@ class MovingRanges:
         for ack in result.acks:
             self.feeds[ack.feed_id].take(ack)
             if self.feeds[ack.feed_id].failed:
-                self._require_overtaken(self.feeds[ack.feed_id])
+                self._require_reason(self.feeds[ack.feed_id])
         self._post()
 
     def note_rows(self, number: int, feed_id: FeedId, records: Sequence[OutputRecord]) -> None:
@@ -289,8 +305,19 @@ class MovingRanges:
                 if judge.watches(item.span):
                     judge.check(item, self.sim.history)
 
+    def _require_reason(self, feed: FeedCourse) -> None:
+        """A feed may fail when the store has removed or changed what it wants, and for nothing else."""
+        if "outside its op log" not in feed.failed:
+            self._require_overtaken(feed)
+            return
+        judge = feed.judge
+        watched = [each for each in self.sim.mutations if judge is not None and judge.watches(each.span)]
+        if judge is not None and "missing" in feed.failed:  # by a time alone, which its start may be above
+            watched = [each for each in watched if each.time > judge.start]
+        if not watched:
+            raise BrokenPromise(f"{feed.id} failed, and nothing that it watches was changed: {feed.failed}")
+
     def _require_overtaken(self, feed: FeedCourse) -> None:
-        """A feed may fail when the store has removed what it lacks, and for nothing else."""
         threshold = max((range_.gc_threshold for range_ in self.sim.ranges), default=ZERO)
         start = ZERO if feed.judge is None else feed.judge.start
         if "GC threshold" not in feed.failed or threshold <= start:
@@ -405,6 +432,23 @@ class Partition:
             else:
                 self._state[table, key] = value
         self._run.note(self._number, result)
+
+
+def _mutates(record: Record) -> bool:
+    entry = decode_entry(record.key, record.value)
+    return isinstance(entry, Command) and entry.trigger in (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION)
+
+
+def _is_snapshot(record: Record) -> bool:
+    return isinstance(decode_entry(record.key, record.value), Snapshot)
+
+
+def _untold(record: Record) -> Record:
+    """The record as a source writes it that knows nothing of ``last_mutation``."""
+    entry = decode_entry(record.key, record.value)
+    if not isinstance(entry, Snapshot):
+        return record
+    return record._replace(value=encode_entry(entry._replace(last_mutation=None)))
 
 
 def _without_chunk(record: Record) -> Record:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from random import SystemRandom
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.moving_ranges import MovingRanges, Troubles
+from tidegate.processor.mutations import Mutations
+from tidegate.raftlog.entry import Command
+from tidegate.rangefeed.range_state import RangeState
+from tidegate.spans import Span
 
 _FRESH: Final = SystemRandom()
 _QUIET: Final = Troubles(split=0.0, merge=0.0, corrupt=0.0, restart=0.0, lose_request=0.0, repeat_request=0.0)
+_CHANGED: Final = Troubles(mutate=0.2, feeds=3)
 
 
 def _hold(seed: int, troubles: Troubles, turns: int = 60) -> MovingRanges:
@@ -67,6 +73,62 @@ def test_answers_to_scans_that_are_lost_late_or_lack_parts_are_asked_for_again(s
 def test_a_feed_that_the_store_overtakes_fails_and_no_other() -> None:
     run = _hold(1, Troubles(corrupt=0.0, leap=0.02, feeds=4, collect_ms=2_000), turns=40)
     assert {bool(feed.failed) for feed in run.feeds.values()} == {False, True}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_feeds_whose_data_changes_outside_the_op_log_fail_and_no_other(seed: int) -> None:
+    _hold(seed, replace(_CHANGED, corrupt=0.03), turns=40)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_of_an_old_source_all_changes_count_that_can_be_read(seed: int) -> None:
+    _hold(seed, replace(_CHANGED, corrupt=0.06, old_source=True), turns=40)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_feeds_whose_data_changes_among_everything_else_fail_and_no_other(seed: int) -> None:
+    _hold(seed, Troubles(lose_chunk=0.05, mutate=0.1, feeds=4), turns=40)
+
+
+def _noted_while_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change counts only where the range applies its command, as a hole or a backlog does not."""
+    note = Mutations.note
+
+    def patched(self: Mutations, state: RangeState, command: Command, span: Span | None) -> None:
+        if state.quarantine is None and command.raft_index == state.applied + 1:
+            note(self, state, command, span)
+
+    monkeypatch.setattr(Mutations, "note", patched)
+
+
+def _told_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a snapshot tells of the last change is not looked at."""
+    monkeypatch.setattr(Mutations, "judge", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("defect", "troubles", "first"),
+    [
+        (_noted_while_applied, {"corrupt": 0.06, "old_source": True}, 0),
+        (_told_for_nothing, {"corrupt": 0.03}, 5),
+    ],
+    ids=["noted only while applied", "told for nothing"],
+)
+def test_a_forgotten_change_is_found(
+    defect: Callable[[pytest.MonkeyPatch], None],
+    troubles: dict[str, Any],
+    first: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From ``first`` on within few seeds; the search is over in two minutes of computing from any."""
+    defect(monkeypatch)
+    with pytest.raises(BrokenPromise):
+        _try_seeds(range(first, first + 20), replace(_CHANGED, **troubles))
+
+
+def _try_seeds(seeds: Iterable[int], troubles: Troubles) -> None:
+    for seed in seeds:
+        MovingRanges(seed, troubles).run(40)
 
 
 @pytest.mark.parametrize("number", range(2))

@@ -11,9 +11,10 @@ from tidegate.hlc import Timestamp
 from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.journal import as_it_is
 from tidegate.processor.keys_read import keys_read
+from tidegate.processor.mutations import HiddenMutation, Mutation, Untold
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.processor_state import ProcessorState
-from tidegate.processor.waiting import Mutation, Unreachable
+from tidegate.processor.waiting import Unreachable
 from tidegate.raftlog.entry import RangeId
 from tidegate.rows.table_key import without_tenant
 
@@ -95,3 +96,29 @@ def _complete_to(state: ProcessorState, feed: PartitionFeed, mutation: Mutation)
     if had != mutation.span or feed.id in then.lags or feed.id in now.lags:
         return feed.start
     return max(feed.start, min(then.resolved, mutation.resolved))
+
+
+def fail_hidden(state: ProcessorState, hidden: HiddenMutation) -> None:
+    """Stop the feeds whose rows may have changed in entries that could not be applied."""
+    range_id, raft_index, span, time, high = hidden
+    where = f"raft index {raft_index}" if raft_index else "a range that it came from"
+    for feed in state.feeds.missing(span, time):
+        reads = any(span.overlaps(keys) for keys in keys_read(feed.targets, state.rows, feed.start, time))
+        if reads and (feed.begins_with_scan or feed.start < high):
+            error = FeedError(
+                f"range {range_id} changed rows outside its op log at {time} ({where}), in entries that were "
+                f"missing or could not be applied: any of its keys {span.start.hex()} to {span.end.hex()} "
+                "may have other rows than the feed was given. Create the feed again"
+            )
+            state.feeds.fail(feed.id, error)
+
+
+def untold_mutations(untold: Untold) -> str:
+    """Why no feed could be failed for what a hole may have hidden; what a source has to do about it."""
+    return (
+        f"range {untold.range_id} goes on behind entries that were missing or could not be read, and its "
+        "Snapshot does not tell of the last history mutation (`last_mutation`): had such an entry changed "
+        "rows outside the op log, feeds would lack them and their markers would not show it. Let the source "
+        "write that field (docs/log-contract.md#data-that-changes-outside-the-op-log). This is said once "
+        "until the partition is taken up anew"
+    )

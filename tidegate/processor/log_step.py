@@ -13,11 +13,14 @@ from tidegate.hlc import ZERO_CLOSED
 from tidegate.processor.batch import Incident, LogRecord, StepResult
 from tidegate.processor.deliveries import Deliveries
 from tidegate.processor.feed_failures import (
+    fail_hidden,
     fail_mutated,
     fail_overtaken,
     fail_table,
     fail_unreachable,
+    untold_mutations,
 )
+from tidegate.processor.mutations import Untold
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.raftlog.entry import Command, DescriptorUpdate, Entry, Heartbeat, Offset, RangeEnd, Snapshot
 
@@ -36,6 +39,8 @@ class LogStep:
         self._entries = state.ranges.entries
         self._parking = state.ranges.parking
         self._catch_ups = state.ranges.catch_ups
+        self._mutations = state.ranges.mutations
+        self._has_warned = False
         self._deliveries = Deliveries(state)
         self._watched = self._feeds.active
 
@@ -54,6 +59,8 @@ class LogStep:
             if isinstance(entry, Snapshot):
                 self._learn(entry.descriptors, offset, result)
                 self._state.raise_high(entry.high)
+                if entry.last_mutation is not None:
+                    self._state.raise_high(entry.last_mutation.time)
             self._entries.take(record, entry, passed=offset <= self._state.position.offset)
             self._fail_feeds(result)
 
@@ -104,12 +111,26 @@ class LogStep:
         for lost in self._parking.take_unreachable():
             self._deliveries.emit(result)
             fail_unreachable(self._feeds, lost)
-        for mutation in self._entries.take_mutations():
+        for mutation in self._mutations.take_noted():
             self._deliveries.emit(result)
             fail_mutated(self._state, mutation)
+        for hidden in self._mutations.take_hidden():
+            self._deliveries.emit(result)
+            fail_hidden(self._state, hidden)
+        for untold in self._mutations.take_untold():
+            self._warn_of(untold, result)
         for overtaken in self._catch_ups.take_overtaken():
             self._deliveries.emit(result)
             fail_overtaken(self._feeds, *overtaken)
+
+    def _warn_of(self, untold: Untold, result: StepResult) -> None:
+        """Say once that the source does not tell what no entry could; no feed can be failed for that."""
+        if not self._has_warned and self._feeds.missing(untold.span, untold.high):
+            self._has_warned = True
+            cause = untold_mutations(untold)
+            result.incidents.append(
+                Incident(self._state.partition, untold.offset, untold.range_id, None, cause)
+            )
 
     def _learn(self, updates: Iterable[DescriptorUpdate], offset: Offset, result: StepResult) -> None:
         """Take descriptor versions; rows before a new one are read first, as the log has them."""

@@ -16,10 +16,10 @@ from tidegate.processor.catch_ups import CatchUps
 from tidegate.processor.committed import CommittedVersions
 from tidegate.processor.healing import Healing
 from tidegate.processor.lags import Lags
+from tidegate.processor.mutations import Mutations
 from tidegate.processor.parking import Parking
 from tidegate.processor.quarantine import Quarantines
 from tidegate.processor.range_table import RangeTable
-from tidegate.processor.waiting import Mutation, mutations_of
 from tidegate.raftlog.decode import decode_entry, decode_key
 from tidegate.raftlog.entry import (
     BROADCAST,
@@ -31,6 +31,7 @@ from tidegate.raftlog.entry import (
     RangeId,
     ScanChunk,
     Snapshot,
+    Trigger,
 )
 from tidegate.rangefeed.backlog import RawEntry
 from tidegate.rangefeed.range_log import apply_entry
@@ -54,6 +55,7 @@ class RangeEntries:
         lags: Lags,
         catch_ups: CatchUps,
         committed: CommittedVersions,
+        mutations: Mutations,
     ) -> None:
         self._table = table
         self._touch = table.touch
@@ -64,7 +66,7 @@ class RangeEntries:
         self._lags = lags
         self._catch_ups = catch_ups
         self._committed = committed
-        self._mutations: list[Mutation] = []
+        self._mutations = mutations
 
     def take(self, record: LogRecord, entry: RangeEntry, *, passed: bool) -> None:
         """Take the next entry of the partition, or one that it has ``passed`` and this range has not.
@@ -82,9 +84,16 @@ class RangeEntries:
         if isinstance(entry, ScanChunk):
             self._take_chunk(state, entry)
         elif backlog is None:
+            if isinstance(entry, Command) and entry.trigger is not Trigger.NONE:
+                self._mutations.note(state, entry, state.span)
             self._apply(state, entry, record)
+            if state.quarantine is not None and isinstance(entry, Command):
+                self._mutations.account(state, entry)
         else:
             backlog.append(raw_entry(record), entry)
+            if isinstance(entry, Command):
+                self._mutations.note(state, entry, backlog.span)
+                self._mutations.account(state, entry)
             if backlog.scan is not None:
                 self._healing.leave_behind(state, backlog)
 
@@ -139,16 +148,13 @@ class RangeEntries:
         if isinstance(entry, Snapshot):
             self._apply_snapshot(state, entry, record)
             return
-        resolved, applied = state.resolved, state.applied
+        resolved = state.resolved
         try:
             self._commit(state, apply_entry(state, entry))
         except RangeError as error:
             self._quarantines.begin(state, record, str(error), resolved)
             if isinstance(entry, RangeEnd):
                 apply_entry(state, entry)  # there will be nothing to heal it
-            return
-        if isinstance(entry, Command) and state.applied > applied:
-            self._mutations.extend(mutations_of(state, entry, resolved))
 
     def _apply_snapshot(self, state: RangeState, chunk: Snapshot, record: LogRecord) -> None:
         if chunk.chunk == 0 and self._parking.parks(state, chunk, record):
@@ -203,8 +209,3 @@ class RangeEntries:
             return
         assert not isinstance(entry, DescriptorUpdate)
         self._apply(state, entry, raw)
-
-    def take_mutations(self) -> list[Mutation]:
-        """What was changed outside the op log since the last call."""
-        mutations, self._mutations = self._mutations, []
-        return mutations

@@ -5,6 +5,7 @@
     quarantine.py         what cannot be followed, and what there is to report of it
     parking.py            ranges that wait before a snapshot; exchange.py has claims and hand-offs
     healing.py            the scans of those that come out of a hole
+    mutations.py          changes of their data outside the op log
     backlogs.py           the entries of those that wait, or waited
     range_checkpoints.py  how far they are resolved
     lags.py               what feeds lack of them; catch_ups.py has the scans for it
@@ -28,6 +29,7 @@ from tidegate.processor.healing import Healing
 from tidegate.processor.journal import Certainty, Journal
 from tidegate.processor.lagging import LaggingFeeds
 from tidegate.processor.lags import Lags
+from tidegate.processor.mutations import Mutations
 from tidegate.processor.parking import Parking
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.quarantine import Quarantines
@@ -73,7 +75,9 @@ class PartitionRanges:
             self.lagging, self.detached, table, self.committed, catch_up or CatchUpLimits()
         )
         healing = Healing(table, backlogs, self.lags)
-        self.parking = Parking(table, backlogs, Waiting(feeds), healing, self.quarantines)
+        self.mutations = Mutations()
+        waiting = Waiting(feeds, self.mutations)
+        self.parking = Parking(table, backlogs, waiting, healing, self.quarantines)
         self.entries = RangeEntries(
             table,
             backlogs,
@@ -83,6 +87,7 @@ class PartitionRanges:
             self.lags,
             self.catch_ups,
             self.committed,
+            self.mutations,
         )
         self._checkpoints = RangeCheckpoints(table)
 

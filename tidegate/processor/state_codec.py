@@ -34,6 +34,7 @@ from tidegate.raftlog.entry import (
     Snapshot,
     TxnId,
 )
+from tidegate.rangefeed.accounted import Accounted
 from tidegate.rangefeed.gap import Lag
 from tidegate.rangefeed.handoff import Hole, Promise
 from tidegate.rangefeed.range_state import Floor, Quarantine, RangeState, RangeStatus
@@ -224,6 +225,15 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
             index=index, resolved_wall=resolved.wall, start=start, end=end, lags=lags_message(lags)
         )
     message.lags.extend(lag_message(Lag(*item)) for item in sorted(state.lags.items()))
+    if state.accounted.says_more(state.applied):
+        _fill_accounted(message.accounted, state.accounted)
+
+
+def _fill_accounted(message: pb.Accounted, accounted: Accounted) -> None:
+    raft_index, noted, span, time = accounted
+    message.raft_index, message.noted = raft_index, noted
+    message.start, message.end = span or (b"", b"")
+    message.time_wall, message.time_logical = time
 
 
 class StoredRange(NamedTuple):
@@ -319,6 +329,17 @@ def _read_waiting(row: pb.Range, state: RangeState) -> None:
         for promise in row.promises
     ]
     state.lags = gaps_by_feed(row.lags)
+    if row.HasField("accounted"):
+        state.accounted = _accounted(row.accounted)
+
+
+def _accounted(message: pb.Accounted) -> Accounted:
+    return Accounted(
+        RaftIndex(message.raft_index),
+        RaftIndex(message.noted),
+        _span(message.start, message.end),
+        Timestamp(message.time_wall, message.time_logical),
+    )
 
 
 def _hole(message: pb.Hole) -> Hole:

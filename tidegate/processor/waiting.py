@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from tidegate.hlc import MAX, ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
-from tidegate.raftlog.entry import Command, Offset, RaftIndex, RangeId, Snapshot, Trigger
+from tidegate.hlc import ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
+from tidegate.processor.mutations import Mutations
+from tidegate.raftlog.entry import Offset, RangeId, Snapshot
 from tidegate.rangefeed.handoff import Claim
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.rangefeed.scan import RangeScan, ScanPart, parts_left
@@ -50,44 +50,6 @@ class Unreachable(NamedTuple):
     reach: Reach
 
 
-class Mutation(NamedTuple):
-    """A command changed data of ``span`` outside the op log: rows changed, and no record says how.
-
-    The versions that it changed stand from ``first`` to ``last``, both included. Before it the range was
-    complete up to ``resolved`` for all keys of ``span``. The defaults say that nothing is known of these.
-    """
-
-    range_id: RangeId
-    raft_index: RaftIndex
-    span: Span
-    what: str
-    first: Timestamp = ZERO
-    last: Timestamp = MAX
-    resolved: ResolvedTimestamp = ZERO_RESOLVED
-
-
-def mutations_of(
-    state: RangeState, command: Command, resolved: ResolvedTimestamp = ZERO_RESOLVED
-) -> Iterator[Mutation]:
-    """What a command changed that its ops do not tell; it says where, or it may be anywhere in the range.
-
-    ``resolved``: how far the range was complete before the command.
-
-    Source: CockroachDB ends rangefeeds there (``MVCCHistoryMutationError``, or "unexpected SST ingestion" by
-    the changefeed); docs/log-contract.md#data-that-changes-outside-the-op-log.
-    """
-    if command.trigger in (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION):
-        whole = () if state.span is None else (state.span,)
-        what, written = command.trigger.value, command.write_timestamp
-        first, last = ZERO, MAX if written is None else written
-        if command.at_write_timestamp:
-            first = resolved if written is None else written
-        for span in command.mutated or whole:
-            yield Mutation(
-                state.range_id, command.raft_index, without_tenant(span), what, first, last, resolved
-            )
-
-
 def claims_of(state: RangeState, head: Snapshot) -> frozenset[Claim]:
     """The hand-offs that a range needs before it takes a snapshot. Out of a hole it scans instead."""
     if state.status is RangeStatus.QUARANTINED:
@@ -121,10 +83,12 @@ def _complete_in_quarantine(state: RangeState, head: Snapshot) -> ResolvedTimest
 
 
 class Waiting:
-    """Decides for the ranges of one partition; ``unreachable`` collects what no scan can bring."""
+    """Decides for the ranges of one partition; ``unreachable`` collects what no scan can bring, ``mutations``
+    what changed in entries that were not applied."""
 
-    def __init__(self, watchers: Watchers) -> None:
+    def __init__(self, watchers: Watchers, mutations: Mutations) -> None:
         self._watchers = watchers
+        self._mutations = mutations
         self.unreachable: list[Unreachable] = []
 
     def is_needed(self, head: Snapshot) -> bool:
@@ -145,6 +109,7 @@ class Waiting:
         complete = complete_before(state, head)
         if complete is None:
             return None
+        self._mutations.judge(state, head, offset, complete)
         wanted = [self._wanted(head, part) for part in parts_left(head.span, complete, begun)]
         parts = sorted(
             (part for part in wanted if part is not None), key=lambda part: (part.after, part.span)

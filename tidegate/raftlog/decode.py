@@ -8,7 +8,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from tidegate.errors import MalformedEntry
-from tidegate.hlc import ClosedTimestamp, Timestamp
+from tidegate.hlc import ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog import raftlog_pb2 as pb
 from tidegate.raftlog.entry import (
     BROADCAST,
@@ -21,6 +21,7 @@ from tidegate.raftlog.entry import (
     Entry,
     Generation,
     Heartbeat,
+    HistoryMutation,
     KeyValue,
     Op,
     OpenIntent,
@@ -286,7 +287,15 @@ def _snapshot(message: pb.LogEntry) -> Entry:
         SnapshotReason(snapshot.reason) if int(snapshot.reason) in _REASONS else SnapshotReason.UNKNOWN,
         snapshot.chunk,
         chunks,
+        _last_mutation(snapshot.last_mutation) if snapshot.HasField("last_mutation") else None,
     )
+
+
+def _last_mutation(message: pb.HistoryMutation) -> HistoryMutation:
+    mutation = HistoryMutation(RaftIndex(message.raft_index), _timestamp(message.time))
+    if mutation.raft_index and mutation.time == ZERO:
+        raise MalformedEntry(f"the history mutation at index {mutation.raft_index} has no time")
+    return mutation
 
 
 _REASONS: Final = frozenset(map(int, SnapshotReason))

@@ -9,6 +9,7 @@ from tidegate.hlc import Timestamp
 from tidegate.raftlog import raftlog_pb2 as pb
 from tidegate.raftlog.entry import (
     BROADCAST,
+    NEVER_MUTATED,
     AbortIntent,
     AbortTxn,
     Command,
@@ -215,6 +216,11 @@ def _snapshot(entry: Snapshot) -> pb.LogEntry:
             key=intent.key,
             timestamp=timestamp_message(intent.timestamp),
         )
+    if entry.last_mutation is not None:
+        snapshot.last_mutation.SetInParent()
+        if entry.last_mutation != NEVER_MUTATED:
+            snapshot.last_mutation.raft_index = entry.last_mutation.raft_index
+            _fill_timestamp(snapshot.last_mutation.time, entry.last_mutation.time)
     for parent in entry.parents:
         snapshot.parents.add(
             range_id=parent.range_id, generation=parent.generation, last_index=parent.last_index

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple, NewType, TypeAlias
 
-from tidegate.hlc import ClosedTimestamp, Timestamp
+from tidegate.hlc import ZERO, ClosedTimestamp, Timestamp
 from tidegate.spans import Span
 
 RangeId = NewType("RangeId", int)
@@ -168,8 +168,27 @@ class SnapshotReason(enum.IntEnum):
     PERIODIC = 5
 
 
+class HistoryMutation(NamedTuple):
+    """The last change of a range's data outside the op log.
+
+    ``raft_index`` is that of its command, 0 when it came with keys from another range. ``time`` is at or
+    above every version that it changed, above what was closed before it, and above earlier mutations of the
+    keys.
+    """
+
+    raft_index: RaftIndex
+    time: Timestamp
+
+
+#: The data of the range was never changed outside the op log.
+NEVER_MUTATED = HistoryMutation(RaftIndex(0), ZERO)
+
+
 class Snapshot(NamedTuple):
-    """One chunk of what a range looked like at applied index ``raft_index``; carries no row versions."""
+    """One chunk of what a range looked like at applied index ``raft_index``; carries no row versions.
+
+    ``last_mutation`` is ``None`` where the source does not tell of any.
+    """
 
     range_id: RangeId
     generation: Generation
@@ -184,6 +203,7 @@ class Snapshot(NamedTuple):
     reason: SnapshotReason = SnapshotReason.INITIAL
     chunk: int = 0
     chunks: int = 1
+    last_mutation: HistoryMutation | None = None
 
 
 class RangeEnd(NamedTuple):

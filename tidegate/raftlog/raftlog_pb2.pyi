@@ -242,7 +242,7 @@ class Heartbeat(_message.Message):
     def __init__(self, closed_timestamp: _Optional[_Union[Timestamp, _Mapping]] = ..., covers: _Optional[int] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("span", "closed_timestamp", "high", "gc_threshold", "intents", "descriptors", "parents", "reason", "chunk", "chunks")
+    __slots__ = ("span", "closed_timestamp", "high", "gc_threshold", "intents", "descriptors", "parents", "reason", "chunk", "chunks", "last_mutation")
     class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNKNOWN: _ClassVar[Snapshot.Reason]
@@ -267,6 +267,7 @@ class Snapshot(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    LAST_MUTATION_FIELD_NUMBER: _ClassVar[int]
     span: Span
     closed_timestamp: Timestamp
     high: Timestamp
@@ -277,7 +278,16 @@ class Snapshot(_message.Message):
     reason: Snapshot.Reason
     chunk: int
     chunks: int
-    def __init__(self, span: _Optional[_Union[Span, _Mapping]] = ..., closed_timestamp: _Optional[_Union[Timestamp, _Mapping]] = ..., high: _Optional[_Union[Timestamp, _Mapping]] = ..., gc_threshold: _Optional[_Union[Timestamp, _Mapping]] = ..., intents: _Optional[_Iterable[_Union[OpenIntent, _Mapping]]] = ..., descriptors: _Optional[_Iterable[_Union[DescriptorUpdate, _Mapping]]] = ..., parents: _Optional[_Iterable[_Union[Parent, _Mapping]]] = ..., reason: _Optional[_Union[Snapshot.Reason, str]] = ..., chunk: _Optional[int] = ..., chunks: _Optional[int] = ...) -> None: ...
+    last_mutation: HistoryMutation
+    def __init__(self, span: _Optional[_Union[Span, _Mapping]] = ..., closed_timestamp: _Optional[_Union[Timestamp, _Mapping]] = ..., high: _Optional[_Union[Timestamp, _Mapping]] = ..., gc_threshold: _Optional[_Union[Timestamp, _Mapping]] = ..., intents: _Optional[_Iterable[_Union[OpenIntent, _Mapping]]] = ..., descriptors: _Optional[_Iterable[_Union[DescriptorUpdate, _Mapping]]] = ..., parents: _Optional[_Iterable[_Union[Parent, _Mapping]]] = ..., reason: _Optional[_Union[Snapshot.Reason, str]] = ..., chunk: _Optional[int] = ..., chunks: _Optional[int] = ..., last_mutation: _Optional[_Union[HistoryMutation, _Mapping]] = ...) -> None: ...
+
+class HistoryMutation(_message.Message):
+    __slots__ = ("raft_index", "time")
+    RAFT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    raft_index: int
+    time: Timestamp
+    def __init__(self, raft_index: _Optional[int] = ..., time: _Optional[_Union[Timestamp, _Mapping]] = ...) -> None: ...
 
 class OpenIntent(_message.Message):
     __slots__ = ("txn_id", "anchor_key", "key", "timestamp")

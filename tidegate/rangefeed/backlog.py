@@ -13,6 +13,7 @@ from tidegate.hlc import ZERO
 from tidegate.raftlog.entry import Entry, Generation, Offset, RangeEnd, RangeId, Snapshot
 from tidegate.rangefeed.handoff import Claim
 from tidegate.rangefeed.scan import RangeScan
+from tidegate.spans import Span
 
 
 class RawEntry(NamedTuple):
@@ -73,7 +74,8 @@ class Backlog:
     ``since_ms`` is when, by elapsed log time. Once cleared, the snapshot at offset ``cleared`` is taken.
     ``moved_at`` is where the range last changed its span, or ended: what it scans for before that nobody
     can answer. ``heard_ms`` is when the partition last read an entry of the range, by elapsed log time; an
-    entry that it reads again after a restart does not count.
+    entry that it reads again after a restart does not count. ``span`` is what the range has behind the last
+    entry.
     """
 
     __slots__ = (
@@ -87,6 +89,7 @@ class Backlog:
         "queue",
         "scan",
         "since_ms",
+        "span",
         "waits_at",
     )
 
@@ -100,6 +103,7 @@ class Backlog:
         self.waits_at: Offset | None = None
         self.cleared: Offset | None = None
         self.moved_at: Offset | None = None
+        self.span: Span | None = None
         self._generation = Generation(0)
         #: The highest GC threshold that a snapshot has told, and where.
         self._kept = ZERO, Offset(0)
@@ -108,6 +112,7 @@ class Backlog:
         """Wait before the snapshot that begins with ``head`` at ``offset``."""
         self.head, self.waits_at, self.since_ms, self.missing = head, offset, since_ms, missing
         self._generation = max(self._generation, head.generation)
+        self.span = self.span or head.span
 
     def clear(self) -> None:
         """Wait for nothing more."""
@@ -122,8 +127,10 @@ class Backlog:
                 self.moved_at = Offset(raw.offset)
             case Snapshot(chunk=0, generation=generation) if generation > self._generation:
                 self.moved_at, self._generation = Offset(raw.offset), generation
-        if isinstance(entry, Snapshot) and entry.chunk == 0 and entry.gc_threshold > self._kept[0]:
-            self._kept = entry.gc_threshold, Offset(raw.offset)
+        if isinstance(entry, Snapshot) and entry.chunk == 0:
+            self.span = entry.span
+            if entry.gc_threshold > self._kept[0]:
+                self._kept = entry.gc_threshold, Offset(raw.offset)
 
     def skip_to_move(self) -> bool:
         """Leave out what is before the last snapshot that the scan does not fit, when there is one."""

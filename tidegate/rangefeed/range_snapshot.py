@@ -6,7 +6,7 @@ What it had resolved, and what its parents had, stays true: as promises that bin
 from __future__ import annotations
 
 from tidegate.errors import GenerationError, IndexGap, MalformedEntry
-from tidegate.hlc import ZERO_RESOLVED
+from tidegate.hlc import ZERO, ZERO_RESOLVED
 from tidegate.raftlog.entry import RaftIndex, Snapshot, WriteIntent
 from tidegate.rangefeed.handoff import bounded
 from tidegate.rangefeed.range_state import Floor, RangeState, RangeStatus
@@ -71,6 +71,8 @@ def _take_snapshot(state: RangeState, chunks: list[Snapshot]) -> None:
     state.gc_threshold = max(state.gc_threshold, head.gc_threshold)
     state.status, state.awaits_snapshot, state.pending_heartbeat = RangeStatus.LIVE, False, None
     _take_over(state, head)
+    told = ZERO if head.last_mutation is None else head.last_mutation.time
+    state.accounted = state.accounted._replace(span=None, time=told)
     state.replace_resolver(_resolver_of(chunks))
 
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from tidegate.hlc import ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import Generation, Heartbeat, Offset, RaftIndex, RangeId, Snapshot
+from tidegate.rangefeed.accounted import AS_APPLIED
 from tidegate.rangefeed.gap import Gaps, Lag
 from tidegate.rangefeed.handoff import Claim, HandOff, Hole, Promise
 from tidegate.rangefeed.resolver import Resolver
@@ -49,6 +50,7 @@ class RangeState:
     """What a range knows of itself; see the module's docstring."""
 
     __slots__ = (
+        "accounted",
         "applied",
         "awaits_snapshot",
         "behind",
@@ -118,6 +120,8 @@ class RangeState:
         self.claims: set[Claim] = set()
         #: Up to this index it never saw what ranges that come from it may go on from.
         self.unseen = RaftIndex(0)
+        #: Which changes outside the op log are dealt with, beside those of applied entries.
+        self.accounted = AS_APPLIED
         self.holes: list[Hole] = []
         self.promises: list[Promise] = []
         #: What feeds lack, by their ids; a feed that lacks nothing is not in it.

@@ -62,6 +62,23 @@ def _quarantine(breakage: Breakage, world: World) -> None:
     world.feed(other)
 
 
+def _changed_in_a_hole(breakage: Breakage, world: World) -> None:
+    """Rows change outside the op log while their range is in a hole: its feed fails, without row or marker.
+
+    The snapshot behind it would heal the range without a scan.
+    """
+    table, other = world.table(), world.table()
+    broken, beside = world.range(table.span), world.range(other.span)
+    breakage(world, broken, table)
+    broken.apply(trigger=Trigger.ADD_SSTABLE)
+    broken.snapshot(close=1)
+    for second in range(2, 9):
+        broken.apply(table.put(second, 1, f"{second}"), close=second)
+        beside.apply(other.put(second, 1, f"{second}"), close=second)
+    world.feed(table, start=at(1))
+    world.feed(other)
+
+
 def _nameless_record(world: World) -> None:
     """A record without a readable key: every range of its partition stops, no other does."""
     table, other = world.table(), world.table()
@@ -143,6 +160,10 @@ _BREAKAGES: Final[dict[str, Breakage]] = {
 
 CASES: Final = (
     *(Case(f"quarantine: {name}", partial(_quarantine, breakage)) for name, breakage in _BREAKAGES.items()),
+    *(
+        Case(f"rows changed behind {name}", partial(_changed_in_a_hole, _BREAKAGES[name]))
+        for name in ("unreadable bytes", "a missing index", "no op log")
+    ),
     Case("a record that names no range", _nameless_record, alone=True),
     Case("idle ranges", _idle),
     Case("starts in the middle", _started),

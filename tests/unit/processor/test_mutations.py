@@ -5,11 +5,28 @@ from __future__ import annotations
 import pytest
 
 from tests.feeds import activation
-from tests.hand_log import HandLog, at
-from tests.unit.processor.driving import Driven, timestamp_of
+from tests.hand_log import HandLog, HandRange, at
+from tests.unit.processor.driving import Driven, active, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN
-from tidegate.changefeed.control import Failed, Register
-from tidegate.raftlog.entry import DeleteRange, RangeId, Trigger
+from tidegate.changefeed.control import Failed, Register, Registered, Remove
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
+from tidegate.processor import state_pb2 as pb
+from tidegate.processor.batch import StateTable
+from tidegate.processor.mutations import Mutations
+from tidegate.processor.state_codec import read_range
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.encode import encode_key
+from tidegate.raftlog.entry import (
+    NEVER_MUTATED,
+    Command,
+    DeleteRange,
+    HistoryMutation,
+    RaftIndex,
+    RangeId,
+    SnapshotReason,
+    Trigger,
+)
+from tidegate.rangefeed.accounted import AS_APPLIED
 from tidegate.spans import Span
 
 _LOW, _HIGH = PLAIN.split(100)
@@ -90,3 +107,211 @@ def test_a_range_deletion_gives_changefeeds_nothing() -> None:
     assert list(map(timestamp_of, driven.rows)) == [at(5), at(8)]
     assert driven.checkpoints[RangeId(1)].resolved == at(8)
     assert driven.causes == []
+
+
+# ---- in holes, and in what ranges leave out of their backlogs ----
+
+_KINDS = ["unreadable entry", "no op log", "missing index", "backlog"]
+
+
+def _hidden(kind: str, log: HandLog, plain: HandRange) -> None:
+    """Let the range break, and data change by a command that can be read."""
+    if kind == "unreadable entry":
+        _lose(log, plain)
+        plain.apply(trigger=Trigger.ADD_SSTABLE)
+    elif kind == "no op log":
+        plain.index += 1
+        command = plain.command(trigger=Trigger.HISTORY_MUTATION)
+        log.write(command._replace(ops=None, write_batch=bytes(12)))
+    elif kind == "missing index":
+        plain.index += 1
+        plain.apply(trigger=Trigger.HISTORY_MUTATION)
+    elif kind == "backlog":
+        _lose(log, plain)
+        plain.snapshot(close=9, high=8)
+        plain.apply(trigger=Trigger.ADD_SSTABLE)
+
+
+def _lose(log: HandLog, plain: HandRange) -> None:
+    """An entry that nobody can read."""
+    plain.index += 1
+    log.write_bytes(0, encode_key(plain.id), b"\xff")
+
+
+def _opened() -> tuple[HandLog, HandRange]:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN, OTHER)
+    plain = log.open_range(1, PLAIN.span)
+    plain.apply(PLAIN.put(5, 1, "before"), close=6)
+    return log, plain
+
+
+@pytest.mark.parametrize("batch", [1, 99])
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_change_that_can_be_read_fails_its_feeds_whatever_state_the_range_is_in(
+    kind: str, batch: int
+) -> None:
+    log, plain = _opened()
+    _hidden(kind, log, plain)
+    driven = _run(log, batch)
+    assert [feed_id for feed_id, _ in _failed(driven)] == ["plain"]
+    plain.snapshot(close=9, high=8)
+    plain.heartbeat(20)
+    later = driven.run(log.partitions[0][int(driven.processor.next_offset or 0) :])
+    named = [result.checkpoint.feeds for result in later if result.checkpoint is not None]
+    assert {feed.feed_id for feeds in named for feed in feeds} <= {"other"}
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_a_feed_that_begins_behind_the_change_is_not_concerned_also_after_a_restart(kind: str) -> None:
+    log, plain = _opened()
+    _hidden(kind, log, plain)
+    driven = _run(log)
+    driven.control(Remove(FeedId("plain"), FIRST_EPOCH))
+    late = activation([PLAIN.descriptor], feed_id="late", start=at(5))
+    driven.control(Register(late.definition), late)
+    driven = Driven.restored(driven.state)
+    again = log.partitions[0][int(driven.processor.next_offset or 0) :]
+    plain.snapshot(close=9, high=8)
+    driven.run(again)
+    driven.run(log.partitions[0][int(driven.processor.next_offset or 0) :])
+    assert _failed(driven) == []
+
+
+def test_a_change_is_noted_with_the_keys_that_the_range_has_where_it_stands_in_the_backlog() -> None:
+    log, plain = _opened()
+    _lose(log, plain)
+    plain.snapshot(close=9, high=8)
+    child = plain.split(PLAIN.key(100), 2, close=9)
+    plain.apply(trigger=Trigger.ADD_SSTABLE)
+    low = activation([PLAIN.descriptor], feed_id="low")
+    driven = active(low)
+    driven.run(log.partitions[0])
+    ((_, reason),) = _failed(driven)
+    assert PLAIN.key(100).hex() in reason
+    assert child.span.end.hex() not in reason
+
+
+# ---- that no entry could tell ----
+
+
+def _told(index: int, seconds: float) -> HistoryMutation:
+    return HistoryMutation(RaftIndex(index), at(seconds))
+
+
+@pytest.mark.parametrize("batch", [1, 99])
+def test_a_change_in_an_entry_that_nobody_can_read_fails_the_feeds_that_it_may_concern(batch: int) -> None:
+    log, plain = _opened()
+    _lose(log, plain)
+    plain.snapshot(close=9, high=8, last_mutation=_told(plain.index, 7))
+    driven = _run(log, batch)
+    ((feed_id, reason),) = _failed(driven)
+    assert feed_id == "plain"
+    assert f"raft index {plain.index}" in reason
+    assert "missing or could not be applied" in reason
+
+
+@pytest.mark.parametrize(
+    "told",
+    [NEVER_MUTATED, _told(11, 7), _told(0, 6), _told(0, 5.5)],
+    ids=["never", "before the hole, by its index", "by its time", "long before"],
+)
+def test_a_change_from_before_a_hole_fails_nobody(told: HistoryMutation) -> None:
+    log, plain = _opened()
+    _lose(log, plain)
+    plain.snapshot(close=9, high=8, last_mutation=told)
+    assert _failed(_run(log)) == []
+
+
+def test_a_feed_that_starts_above_what_a_hidden_change_could_change_is_not_concerned() -> None:
+    log, plain = _opened()
+    _lose(log, plain)
+    plain.snapshot(close=9, high=8, last_mutation=_told(plain.index, 7))
+    driven = active(activation([PLAIN.descriptor], feed_id="late", start=at(7)))
+    driven.control(activation([PLAIN.descriptor], feed_id="early", start=at(6)))
+    driven.run(log.partitions[0])
+    assert [feed_id for feed_id, _ in _failed(driven)] == ["early"]
+
+
+def test_a_feed_that_is_registered_behind_the_snapshot_starts_above_the_change() -> None:
+    log, plain = _opened()
+    _lose(log, plain)
+    plain.snapshot(close=9, high=6, last_mutation=_told(plain.index, 8))
+    driven = Driven()
+    driven.run(log.partitions[0])
+    feed = activation([PLAIN.descriptor], feed_id="late")
+    (registered,) = driven.control(Register(feed.definition)).acks
+    assert isinstance(registered, Registered)
+    assert registered.highest == at(8)
+
+
+def test_a_child_tells_of_what_its_parents_hole_hid() -> None:
+    log, plain = _opened()
+    _lose(log, plain)  # the change stands here, and the split behind it
+    _lose(log, plain)
+    parent = plain.as_parent()
+    child = HandRange(log, RangeId(2), _HIGH)
+    child.generation = 2
+    child.snapshot(reason=SnapshotReason.SPLIT, close=9, high=8, parents=(parent,), last_mutation=_told(0, 7))
+    ((feed_id, reason),) = _failed(_run(log))
+    assert feed_id == "plain"
+    assert "a range that it came from" in reason
+
+
+def test_a_child_of_a_whole_parent_tells_nothing_new() -> None:
+    log, plain = _opened()
+    plain.apply(trigger=Trigger.SPLIT, close=8)
+    parent = plain.as_parent()
+    child = HandRange(log, RangeId(2), _HIGH)
+    child.generation = 2
+    child.snapshot(reason=SnapshotReason.SPLIT, close=9, high=8, parents=(parent,), last_mutation=_told(0, 7))
+    assert _failed(_run(log)) == []
+
+
+def test_of_keys_that_a_hole_brought_in_nothing_was_noted() -> None:
+    log, plain = _opened()
+    plain.span = _LOW
+    low = log.open_range(3, _LOW)
+    low.apply(PLAIN.put(5, 1, "before"), close=6)
+    _lose(log, low)
+    low.span = PLAIN.span  # merged within the hole; the change was there before
+    low.generation = 2
+    low.snapshot(close=9, high=8, last_mutation=_told(11, 5.5))
+    ((_, reason),) = _failed(_run(log))
+    assert f"{_HIGH.start.hex()} to {_HIGH.end.hex()}" in reason
+
+
+def test_a_source_that_does_not_tell_is_named_once_and_fails_nobody() -> None:
+    log, plain = _opened()
+    for second in (10, 20):
+        _lose(log, plain)
+        plain.snapshot(close=second, high=second - 1, last_mutation=None)
+        plain.apply(close=second)
+    driven = _run(log)
+    assert _failed(driven) == []
+    assert len([cause for cause in driven.causes if "last_mutation" in cause]) == 1
+
+
+def test_what_an_older_version_passed_in_a_backlog_is_noted_when_it_is_read_again() -> None:
+    """That version noted a change where the range came to it, and stored nothing that says so."""
+    log, plain = _opened()
+    _lose(log, plain)
+    plain.snapshot(close=9, high=8)
+    plain.apply(trigger=Trigger.ADD_SSTABLE)
+    driven = active(activation([PLAIN.descriptor], feed_id="plain"))
+    driven.run(log.partitions[0][:-1])
+    rows = dict(driven.state)
+    place = StateTable.RANGES, encode_key(plain.id)
+    row = pb.Range.FromString(rows[place][1:])
+    row.ClearField("accounted")
+    rows[place] = rows[place][:1] + row.SerializeToString()
+    state = read_range(place[1], rows[place]).state
+    assert state.accounted == AS_APPLIED
+    state.scan = None
+    mutations = Mutations()
+    command = decode_entry(log.partitions[0][-1].key, log.partitions[0][-1].value)
+    assert isinstance(command, Command)
+    mutations.note(state, command, PLAIN.span)
+    assert [each.raft_index for each in mutations.take_noted()] == [command.raft_index]
+    mutations.note(state, command, PLAIN.span)
+    assert mutations.take_noted() == []

@@ -13,11 +13,14 @@ from tidegate.raftlog import raftlog_pb2 as pb
 from tidegate.raftlog.decode import decode_batch, decode_entry, decode_key
 from tidegate.raftlog.encode import encode_entry, encode_key, partition_of, range_of
 from tidegate.raftlog.entry import (
+    NEVER_MUTATED,
     Command,
     Entry,
     Generation,
+    HistoryMutation,
     RaftIndex,
     RangeId,
+    Snapshot,
     SnapshotReason,
     Trigger,
     TxnId,
@@ -96,6 +99,12 @@ def _command(*fields: bytes) -> Command:
     value = _int(1, _RANGE) + _int(2, 4) + _int(3, 99) + _bytes(4, b"".join(fields))
     entry = decode_entry(_KEY, value)
     assert isinstance(entry, Command)
+    return entry
+
+
+def _snapshot(content: bytes) -> Snapshot:
+    entry = decode_entry(_KEY, _int(1, _RANGE) + _bytes(5, content))
+    assert isinstance(entry, Snapshot)
     return entry
 
 
@@ -187,6 +196,30 @@ def test_an_sstable_over_two_spans_cannot_be_written() -> None:
     command = _expected(trigger=Trigger.ADD_SSTABLE)._replace(mutated=(Span(b"a", b"b"), Span(b"c", b"d")))
     with pytest.raises(ValueError, match="too many"):
         encode_entry(command)
+
+
+def test_a_snapshot_tells_of_no_mutation_of_one_or_nothing() -> None:
+    snapshot = _bytes(1, _bytes(3, b"a") + _bytes(4, b"c"))
+    told = {
+        name: _snapshot(snapshot + field).last_mutation
+        for name, field in {
+            "nothing": b"",
+            "never": _bytes(11, b""),
+            "own": _bytes(11, _int(1, 7) + _timestamp(2, 10)),
+            "of another": _bytes(11, _timestamp(2, 10)),
+        }.items()
+    }
+    assert told == {
+        "nothing": None,
+        "never": NEVER_MUTATED,
+        "own": HistoryMutation(RaftIndex(7), Timestamp(10)),
+        "of another": HistoryMutation(RaftIndex(0), Timestamp(10)),
+    }
+
+
+def test_a_mutation_without_a_time_is_malformed() -> None:
+    with pytest.raises(MalformedEntry, match="index 7 has no time"):
+        _snapshot(_bytes(1, _bytes(3, b"a") + _bytes(4, b"c")) + _bytes(11, _int(1, 7)))
 
 
 def test_a_value_that_is_present_and_empty_is_a_tombstone_and_an_absent_one_is_not() -> None:

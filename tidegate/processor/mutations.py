@@ -1,0 +1,150 @@
+"""Changes of data outside the op log: those that commands tell, and those that no entry could tell.
+
+Each fails the feeds that it concerns, in whatever state its range is (docs/ranges.md#mutations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tidegate.hlc import MAX, ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
+from tidegate.raftlog.entry import Command, Offset, RaftIndex, RangeId, Snapshot, Trigger
+from tidegate.rangefeed.accounted import Accounted
+from tidegate.rangefeed.gap import remainder
+from tidegate.rangefeed.range_state import RangeState
+from tidegate.rows.table_key import without_tenant
+from tidegate.spans import Span
+
+
+class Mutation(NamedTuple):
+    """A command changed data of ``span`` outside the op log: rows changed, and no record says how.
+
+    The versions that it changed stand from ``first`` to ``last``, both included. Before it the range was
+    complete up to ``resolved`` for all keys of ``span``. The defaults say that nothing is known of these.
+    """
+
+    range_id: RangeId
+    raft_index: RaftIndex
+    span: Span
+    what: str
+    first: Timestamp = ZERO
+    last: Timestamp = MAX
+    resolved: ResolvedTimestamp = ZERO_RESOLVED
+
+
+class HiddenMutation(NamedTuple):
+    """Data of a range changed outside the op log at ``time``, in entries that nobody could apply.
+
+    Any key of ``span`` may have changed, but no version above ``high``. ``raft_index`` is 0 for a change in a
+    range that this one came from.
+    """
+
+    range_id: RangeId
+    raft_index: RaftIndex
+    span: Span
+    time: Timestamp
+    high: Timestamp
+
+
+class Untold(NamedTuple):
+    """The snapshot at ``offset`` stands behind entries that were not applied, and tells of no mutation."""
+
+    range_id: RangeId
+    offset: Offset
+    span: Span
+    high: Timestamp
+
+
+def mutations_of(
+    range_id: RangeId, command: Command, span: Span | None, resolved: ResolvedTimestamp = ZERO_RESOLVED
+) -> Iterator[Mutation]:
+    """What a command changed that its ops do not tell; it says where, or it may be anywhere in ``span``.
+
+    ``resolved``: how far the range was complete before the command.
+
+    Source: CockroachDB ends rangefeeds there (``MVCCHistoryMutationError``, or "unexpected SST ingestion" by
+    the changefeed); docs/log-contract.md#data-that-changes-outside-the-op-log.
+    """
+    if command.trigger in (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION):
+        what, written = command.trigger.value, command.write_timestamp
+        first, last = ZERO, MAX if written is None else written
+        if command.at_write_timestamp:
+            first = resolved if written is None else written
+        for mutated in command.mutated or (() if span is None else (span,)):
+            yield Mutation(range_id, command.raft_index, without_tenant(mutated), what, first, last, resolved)
+
+
+class Mutations:
+    """Collects the mutations of one log partition until the step fails the feeds that they concern."""
+
+    def __init__(self) -> None:
+        self._noted: list[Mutation] = []
+        self._hidden: list[HiddenMutation] = []
+        self._untold: list[Untold] = []
+
+    def note(self, state: RangeState, command: Command, span: Span | None) -> None:
+        """Note what a command tells when the partition reads it, before the range applies it, if ever.
+
+        ``span`` are the range's keys as of this place in the log. Copies, and what is read again after a
+        restart, were noted before.
+        """
+        index, accounted = command.raft_index, state.accounted
+        if index > max(state.applied, accounted.raft_index, accounted.noted):
+            found = [*mutations_of(state.range_id, command, span, state.resolved)]
+            if found:
+                state.accounted = accounted._replace(noted=index)
+                self._noted += found
+
+    def account(self, state: RangeState, command: Command) -> None:
+        """The partition has read a command that the range has not applied: nothing before it is hidden, if
+        that is so of the one before."""
+        if command.raft_index == max(state.applied, state.accounted.raft_index) + 1:
+            state.accounted = state.accounted._replace(raft_index=command.raft_index)
+
+    def judge(self, state: RangeState, head: Snapshot, offset: Offset, complete: Timestamp) -> None:
+        """Find out whether entries that were not applied before the snapshot may have changed data.
+
+        The keys of the snapshot are complete up to ``complete``.
+        """
+        told, accounted = head.last_mutation, state.accounted
+        index = max(state.applied, accounted.raft_index)
+        if told is None:
+            if head.raft_index > index:
+                self._untold.append(Untold(state.range_id, offset, without_tenant(head.span), head.high))
+        elif told.time > complete:
+            for part in _unaccounted(state, head, told.time, is_known=0 < told.raft_index <= index):
+                hidden = HiddenMutation(
+                    state.range_id, told.raft_index, without_tenant(part), told.time, head.high
+                )
+                self._hidden.append(hidden)
+        span = None if head.span == state.span else head.span
+        time = accounted.time if told is None else max(told.time, accounted.time)
+        state.accounted = Accounted(max(index, head.raft_index), accounted.noted, span, time)
+
+    def take_noted(self) -> list[Mutation]:
+        """What commands told since the last call."""
+        noted, self._noted = self._noted, []
+        return noted
+
+    def take_hidden(self) -> list[HiddenMutation]:
+        """What entries since the last call may have changed that nobody could apply."""
+        hidden, self._hidden = self._hidden, []
+        return hidden
+
+    def take_untold(self) -> list[Untold]:
+        """The snapshots since the last call that should have told, and did not."""
+        untold, self._untold = self._untold, []
+        return untold
+
+
+def _unaccounted(state: RangeState, head: Snapshot, time: Timestamp, *, is_known: bool) -> list[Span]:
+    """The keys of a snapshot that a mutation at ``time`` may have changed without anybody's notice.
+
+    ``is_known``: it was accounted for by its index. A range that is whole has noted all those of its keys.
+    """
+    accounted = state.accounted
+    own = accounted.span or state.span
+    if own is not None and (is_known or state.quarantine is None or time <= accounted.time):
+        return remainder(head.span, (own,))
+    return [head.span]
