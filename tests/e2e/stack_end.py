@@ -9,10 +9,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from confluent_kafka.schema_registry import SchemaRegistryClient
+
 from stack.identity import ProcessIdentity
 from stack.owned import OwnedServer
 from stack.places import CHECKOUT
 from stack.ports import host_and_port, is_free
+
+_ANSWER_S = 20
 
 
 def children_of(pid: int) -> set[ProcessIdentity]:
@@ -38,6 +42,11 @@ def nothing_is_left_of(
     assert not [process for process in processes if process.alive()]
     assert is_free(host_and_port(running.address)[1])
     assert not running.log.parent.exists()
+
+
+def registry_client(url: str) -> SchemaRegistryClient:
+    """A client that asks again where a busy registry does not answer; by default it would wait for ever."""
+    return SchemaRegistryClient({"url": url, "timeout": _ANSWER_S})
 
 
 def stack(run_dir: Path, *arguments: str, succeeds: bool = True) -> str:

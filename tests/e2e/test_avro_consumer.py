@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -18,6 +17,7 @@ from sim.workloads.random_datums import VALUE_TYPES
 from stack.kafka import KafkaBroker
 from stack.registry import SchemaRegistry
 from tests.e2e.scenario import PARTITIONS, Scenario
+from tests.e2e.stack_end import registry_client
 from tests.logs import eventful_store, simulate
 from tidegate.changefeed.datum_text import inet_text, timetz_text
 from tidegate.changefeed.definition import define_feed
@@ -35,8 +35,6 @@ pytestmark = pytest.mark.broker
 _SEED: Final = 24  # whose tables have every type that is drawn
 _TABLES: Final = 8
 _HEAD_RECORDS: Final = 2 * _TABLES + 4  # of a partition: descriptors, and snapshots of its ranges
-#: A request that a busy registry has lost is made again.
-_ANSWER_S: Final = 20
 _DAY_ZERO: Final = dt.date(1970, 1, 1)
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -158,7 +156,7 @@ class _Reader:
         self._connection = scenario.connection
         self._tables = {target.topic: target.table.name for target in state.targets}
         self._partitions = sum(target.partitions for target in state.targets)
-        client = SchemaRegistryClient({"url": registry.url, "timeout": _ANSWER_S})
+        client = registry_client(registry.url)
         self._deserialize = AvroDeserializer(client)
         self.rows: set[tuple[Any, ...]] = set()
         self.markers: dict[tuple[str, int], Timestamp] = {}

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
 
 import stack.registry
 from schemas.registry import SchemaRegistry
+from tests.e2e.stack_end import registry_client
 from tests.unit.changefeed.tables import table
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.encoder import compile_encoder, compile_marker
@@ -89,7 +89,7 @@ def test_two_workers_get_the_same_id_and_leave_one_version(
     other = opened(server)
     assert registry.id_of(schema) == other.id_of(schema) == other.id_of(schema)
     assert (registry.calls, other.calls) == (1, 1)
-    assert SchemaRegistryClient({"url": server.url}).get_versions(schema.subject) == [1]
+    assert registry_client(server.url).get_versions(schema.subject) == [1]
     other.close()
 
 
@@ -120,7 +120,7 @@ def test_rows_and_markers_of_a_changing_table_live_on_one_subject(
     wider = row_schema(chosen, **COLUMNS, added="TIMESTAMPTZ")
     narrower = row_schema(chosen, id="INT8", price="DECIMAL(10,2)")
     assert marker.subject == row.subject
-    SchemaRegistryClient({"url": server.url}).set_compatibility(row.subject, level)
+    registry_client(server.url).set_compatibility(row.subject, level)
     order = (marker, row) if marker_first else (row, marker)
     ids = [registry.id_of(schema) for schema in (*order, wider, narrower)]
     assert len(set(ids)) == 4
@@ -135,7 +135,7 @@ def test_rows_for_connect_live_on_one_subject_while_their_table_changes(
     row = row_schema(chosen, **COLUMNS)
     wider = row_schema(chosen, **COLUMNS, added="TIMESTAMPTZ")
     narrower = row_schema(chosen, id="INT8", price="DECIMAL(10,2)")
-    SchemaRegistryClient({"url": server.url}).set_compatibility(row.subject, level)
+    registry_client(server.url).set_compatibility(row.subject, level)
     assert len({registry.id_of(schema) for schema in (row, wider, narrower)}) == 3
 
 

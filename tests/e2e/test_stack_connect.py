@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema
 
 from stack.connect import ConnectWorker
 from stack.errors import ConnectorFailed, StackError
@@ -23,7 +23,7 @@ from stack.kafka import KafkaBroker
 from stack.ports import choose_port
 from stack.postgres import PostgresServer
 from stack.registry import SchemaRegistry
-from tests.e2e.stack_end import nothing_is_left_of, stack
+from tests.e2e.stack_end import nothing_is_left_of, registry_client, stack
 
 pytestmark = pytest.mark.broker
 
@@ -134,7 +134,7 @@ class AvroTable:
         create_topic(broker, topic)
         self._topic = topic
         self._producer = Producer({"bootstrap.servers": broker.bootstrap})
-        self._registry = SchemaRegistryClient({"url": registry.url})
+        self._registry = registry_client(registry.url)
 
     def write(self, key: int, row: dict[str, str] | None) -> None:
         value = None if row is None else self._framed("value", value_schema(*row), {"id": key, **row})
@@ -178,7 +178,7 @@ def jdbc_sink(topic: str, table: str, postgres: PostgresServer, registry: Schema
 def registry() -> Iterator[SchemaRegistry]:
     with SchemaRegistry() as running:
         # Ids of contents and of versions must differ, or the converter could take one for the other.
-        client = SchemaRegistryClient({"url": running.url})
+        client = registry_client(running.url)
         for subject in ("one", "two"):
             client.register_schema(subject, Schema(json.dumps(KEY), "AVRO"))
         yield running

@@ -11,7 +11,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from stack.registry import SchemaRegistry
-from tests.e2e.stack_end import nothing_is_left_of, stack
+from tests.e2e.stack_end import nothing_is_left_of, registry_client, stack
 
 pytestmark = pytest.mark.broker
 
@@ -30,7 +30,7 @@ def registry() -> Iterator[SchemaRegistry]:
 
 @pytest.fixture
 def client(registry: SchemaRegistry) -> SchemaRegistryClient:
-    return SchemaRegistryClient({"url": registry.url})
+    return registry_client(registry.url)
 
 
 def test_a_registered_schema_is_found_by_its_id(
@@ -38,7 +38,7 @@ def test_a_registered_schema_is_found_by_its_id(
 ) -> None:
     schema_id = client.register_schema("found-value", record(a="int"))
     assert client.register_schema("found-value", record(a="int")) == schema_id
-    found = SchemaRegistryClient({"url": registry.url}).get_schema(schema_id)  # without the other's cache
+    found = registry_client(registry.url).get_schema(schema_id)  # without the other's cache
     assert json.loads(found.schema_str)["fields"] == [{"name": "a", "type": "int"}]
 
 
@@ -59,12 +59,10 @@ def test_compatibility_can_be_set_per_subject(client: SchemaRegistryClient) -> N
 def test_schemas_outlive_a_stop_and_a_kill(registry: SchemaRegistry) -> None:
     ids: list[int] = []
     for end in (registry.stop, registry.kill):
-        ids.append(
-            SchemaRegistryClient({"url": registry.url}).register_schema(f"kept-{len(ids)}", record(a="int"))
-        )
+        ids.append(registry_client(registry.url).register_schema(f"kept-{len(ids)}", record(a="int")))
         end()
         registry.start()
-    again = SchemaRegistryClient({"url": registry.url})
+    again = registry_client(registry.url)
     assert [again.register_schema(f"kept-{n}", record(a="int")) for n in range(2)] == ids
 
 
@@ -74,20 +72,18 @@ def test_a_frozen_registry_answers_once_it_goes_on(registry: SchemaRegistry) -> 
     with pytest.raises(Exception, match=r"(?i)time"):
         hurried.get_subjects()
     registry.resume()
-    SchemaRegistryClient({"url": registry.url}).get_subjects()
+    registry_client(registry.url).get_subjects()
 
 
 def test_nothing_is_left_of_an_ended_registry() -> None:
-    nothing_is_left_of(
-        SchemaRegistry(), lambda running: SchemaRegistryClient({"url": running.address}).get_subjects()
-    )
+    nothing_is_left_of(SchemaRegistry(), lambda running: registry_client(running.address).get_subjects())
 
 
 def test_up_status_and_down(tmp_path: Path) -> None:
     try:
         started = stack(tmp_path, "up", "registry")
         url = started.split(" at ")[1].split()[0]
-        assert SchemaRegistryClient({"url": url}).register_schema("s", record(a="int")) == 1
+        assert registry_client(url).register_schema("s", record(a="int")) == 1
         assert f"registry  {url}" in stack(tmp_path, "status")
         assert stack(tmp_path, "status").strip().endswith("healthy")
     finally:

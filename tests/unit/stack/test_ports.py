@@ -1,11 +1,22 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 
 import pytest
 
+from stack import ports as ports_module
 from stack.errors import PortTaken
+from stack.places import CHECKOUT
 from stack.ports import LOOPBACK, accepts_connections, choose_port, host_and_port, is_free
+
+# Chooses a port, tells it, and ends once it is told to.
+_CHOOSES = """
+from stack.ports import choose_port
+print(choose_port(), flush=True)
+input()
+"""
 
 
 def test_a_chosen_port_can_be_listened_on() -> None:
@@ -30,12 +41,44 @@ def test_a_taken_port_is_refused_with_the_way_out() -> None:
             choose_port(port)
 
 
-def test_a_port_that_is_spoken_for_is_not_chosen_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stack.ports._FIRST", 20_500)
-    monkeypatch.setattr("stack.ports._LAST", 20_501)
-    monkeypatch.setattr("stack.ports._ATTEMPTS", 2)
-    monkeypatch.setattr("stack.ports.is_free", lambda port: True)
-    assert {choose_port(other_than=20_500) for _ in range(20)} == {20_501}
+@pytest.fixture
+def two_ports(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The only ports that there are to choose from; nobody listens there, and nobody else has chosen them."""
+    first = choose_port()
+    while not ports_module._keep(first + 1):
+        first = choose_port()
+    ports = {first, first + 1}
+    for name, value in {"_FIRST": min(ports), "_LAST": max(ports), "_ATTEMPTS": 2}.items():
+        monkeypatch.setattr(ports_module, name, value)
+    monkeypatch.setattr(ports_module, "_kept", set())
+    monkeypatch.setattr(ports_module, "is_free", lambda port: True)
+    return ports
+
+
+def test_a_port_that_is_spoken_for_is_not_chosen(two_ports: set[int]) -> None:
+    assert choose_port(other_than=min(two_ports)) == max(two_ports)
+
+
+def test_a_port_is_chosen_once(two_ports: set[int]) -> None:
+    """Its server may not have begun to listen, or may be stopped for a while."""
+    assert {choose_port(), choose_port()} == two_ports
+    with pytest.raises(PortTaken, match="None of 2 ports tried"):
+        choose_port()
+
+
+def test_a_port_that_another_process_has_chosen_is_not_chosen_while_that_one_lives() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _CHOOSES],
+        cwd=CHECKOUT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as chooser:
+        assert chooser.stdout is not None
+        port = int(chooser.stdout.readline())
+        assert not ports_module._keep(port)
+        chooser.communicate("\n")
+    assert ports_module._keep(port)
 
 
 def test_a_port_left_by_a_closed_connection_is_free() -> None:
