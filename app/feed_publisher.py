@@ -16,6 +16,7 @@ import contextlib
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -31,6 +32,7 @@ from app.report import FeedReport
 from app.settings import Settings
 from app.sinks import SinkCluster
 from app.transaction import TransactionalProducer
+from tidegate.changefeed.control import NO_PARTITION, Failed, ack_key
 from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.feed_progress import FeedProgress
 from tidegate.changefeed.frontier import FeedFrontier
@@ -38,7 +40,7 @@ from tidegate.changefeed.job_records import ProgressRecord, SpansRecord, StateRe
 from tidegate.changefeed.span_progress import SpanProgress
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import GivenUpError, Record
-from tidegate.errors import DeliveryError, RetryError
+from tidegate.errors import DeliveryError, RecordRefused, RetryError
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionReport
 from tidegate.spans import Span
@@ -72,10 +74,10 @@ class FeedPublisher:
         self._markers = markers
         self._threads = threads
         self._now = asyncio.get_running_loop().time
-        self._jobs = Topics.of(settings).jobs
+        self._topics = Topics.of(settings)
         transactional_id = f"{settings.app_id}-feed-{definition.id}"
         self._producer = TransactionalProducer(settings, transactional_id, machine)
-        self._writer: MarkerWriter = OwnMarkers(self._commit)
+        self._writer: MarkerWriter = OwnMarkers(partial(self._commit, insist=False))
         if sink is not None and not sink.own:
             self._writer = OtherMarkers(sink, transactional_id, machine)
         self._proved = not self._writer.beside  # since it was opened
@@ -94,6 +96,8 @@ class FeedPublisher:
         self._markers_failed = BackOff()
         self._markers_rest_until = 0.0  # monotonic; 0 while they do not rest
         self._markers_wait = ""  # why the last one could not be written
+        self._refusal: RecordRefused | None = None  # why none can be written any more
+        self._refusal_told = False
         self.frontier: FeedFrontier | None = None
         self._task = guarded_task(self._publish(), f"feed {definition.id}")
 
@@ -202,6 +206,8 @@ class FeedPublisher:
         return self.frontier
 
     async def _advance(self, frontier: FeedFrontier) -> None:
+        if self._refusal is not None and not self._refusal_told:
+            await self._tell_refusal(self._refusal)
         if self._now() >= self._markers_rest_until:
             self._markers_rest_until = 0.0
         if self._marks and not self._writer.is_open and self._may_begin:
@@ -261,7 +267,7 @@ class FeedPublisher:
 
     @property
     def _may_mark(self) -> bool:
-        return self._markers.ready and self._writer.is_open and self._may_begin
+        return self._refusal is None and self._markers.ready and self._writer.is_open and self._may_begin
 
     async def _wait(self, frontier: FeedFrontier) -> None:
         """Until there is news, or progress or a marker that was held back is due."""
@@ -292,7 +298,9 @@ class FeedPublisher:
             if ahead != self._ahead:
                 records.append(SpansRecord(self.definition.id, self.definition.epoch, ahead))
         if records:
-            await self._commit([Record(self._jobs, 0, record.key, record.to_bytes()) for record in records])
+            await self._commit(
+                [Record(self._topics.jobs, 0, record.key, record.to_bytes()) for record in records]
+            )
         self._ahead = ahead
         if high_water is not None:
             self._persisted = high_water
@@ -306,6 +314,10 @@ class FeedPublisher:
         except RetryError as error:
             self._rest(error)
             return False
+        except RecordRefused as error:
+            self._refusal, self._markers_wait = error, str(error)
+            self._news.set()
+            return False
         self._markers_failed.succeeded()
         self._markers_wait = ""
         MARKERS.labels(self.definition.id).inc()
@@ -317,9 +329,18 @@ class FeedPublisher:
         self._markers_wait = str(error)
         _log.error("markers wait", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
 
-    async def _commit(self, records: Sequence[Record]) -> None:
+    async def _tell_refusal(self, refusal: RecordRefused) -> None:
+        """Step R7: have the jobs agent fail the feed, as a log partition does. Who is fenced cannot."""
+        _log.error(
+            "no marker of the feed can be written, so it fails", feed=self.definition.id, cause=str(refusal)
+        )
+        told = Failed(self.definition.id, self.definition.epoch, NO_PARTITION, str(refusal))
+        await self._commit([Record(self._topics.control_acks, 0, ack_key(told), told.to_bytes())])
+        self._refusal_told = True
+
+    async def _commit(self, records: Sequence[Record], *, insist: bool = True) -> None:
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._threads, self._producer.commit, records)
+        await loop.run_in_executor(self._threads, partial(self._producer.commit, records, insist=insist))
 
     async def _in_thread(self, call: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._threads, call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.sink import Barrier
+from app.sink import Barrier, Sink
 from app.sinks import Sinks
 from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.jobs import FeedView
@@ -16,19 +16,26 @@ class FeedSink:
     """Takes the rows of one epoch of a feed (``app.outlet.RowSink``). ``view`` is the feed on the jobs topic.
 
     The cluster is the one whose id is stored with the feed. A log partition may have a feed before the worker
-    has read that from the jobs topic: until then the sink has no room.
+    has read that from the jobs topic: until then the sink has no room. All rows go to one producer: when that
+    comes to its end none of them may go to the next one before those that it has given up.
     """
 
     def __init__(self, sinks: Sinks, definition: FeedDefinition, view: Callable[[], FeedView]) -> None:
         self._sinks = sinks
         self._definition = definition
         self._view = view
-        self._cluster: str | None = None
+        self._sink: Sink | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the producer that has rows of the feed is over: another ``FeedSink`` takes them then."""
+        return self._sink is not None and self._sink.is_over
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         """See ``app.sink.Sink.send``."""
-        if self._cluster is None:
-            self._cluster = stored_cluster(self._view(), self._definition.epoch)
-        if self._cluster is None:
-            return first
-        return self._sinks.of(self._definition.sink_uri, self._cluster).rows.send(rows, barrier, first)
+        if self._sink is None:
+            cluster = stored_cluster(self._view(), self._definition.epoch)
+            if cluster is None:
+                return first
+            self._sink = self._sinks.of(self._definition.sink_uri, cluster).rows
+        return self._sink.send(rows, barrier, first)

@@ -17,7 +17,7 @@ from app.machine import Machine
 from app.sinks import SinkCluster
 from app.transaction import TransactionalProducer
 from tidegate.client.transaction import GivenUpError, Record
-from tidegate.errors import DeliveryError, RetryError
+from tidegate.errors import DeliveryError, RecordRefused, RetryError
 
 ResultT = TypeVar("ResultT")
 
@@ -37,7 +37,8 @@ class MarkerWriter(Protocol):
         """Fence them. Raises ``RetryError``, and ``GivenUpError`` once it is closed."""
 
     async def write(self, records: Sequence[Record]) -> None:
-        """One transaction. Raises as ``open`` does; it has to be opened again then."""
+        """One transaction. Raises as ``open`` does, and has to be opened again then; and ``RecordRefused``
+        for a topic that takes no marker."""
 
     def give_up(self) -> None:
         """Repeat nothing more that has no answer."""
@@ -59,7 +60,7 @@ class OwnMarkers:
         """It is."""
 
     async def write(self, records: Sequence[Record]) -> None:
-        """See ``MarkerWriter``. A failure ends the process, as with progress."""
+        """See ``MarkerWriter``. Any other failure ends the process, as with progress."""
         await self._commit(records)
 
     def give_up(self) -> None:
@@ -92,7 +93,7 @@ class OtherMarkers:
         """See ``MarkerWriter``."""
         self._require_wanted()
         assert self._producer is not None
-        await self._guard(partial(self._producer.commit, records))
+        await self._guard(partial(self._producer.commit, records, insist=False))
 
     def give_up(self) -> None:
         """See ``MarkerWriter``."""
@@ -111,6 +112,8 @@ class OtherMarkers:
             await self._in_thread(call)
         except GivenUpError:
             self.is_open = False
+            raise
+        except RecordRefused:
             raise
         except DeliveryError as error:
             self._producer, self.is_open = None, False

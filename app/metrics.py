@@ -37,6 +37,12 @@ SINK_TROUBLES: Final = Counter(
     ["sink"],
     registry=REGISTRY,
 )
+SINK_ENDS: Final = Counter(
+    "tidegate_sink_ends",
+    "Producers of rows that came to their end, and whose rows another one writes",
+    ["sink"],
+    registry=REGISTRY,
+)
 REREADS: Final = Counter(
     "tidegate_rereads", "Times a batch did not follow the last one and was read again", registry=REGISTRY
 )

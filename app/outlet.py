@@ -22,7 +22,7 @@ from app.sink import Barrier
 from app.sink_patience import SinkPatience
 from app.spool import Spool
 from tidegate.changefeed.feed import FeedId
-from tidegate.errors import SpoolLost
+from tidegate.errors import RowRefused, SpoolLost
 from tidegate.processor.batch import OutputRecord
 
 #: What a detached feed gives to its producer at a time, once that has nothing of it any more.
@@ -33,8 +33,10 @@ _log = structlog.get_logger("tidegate.outlet")
 
 
 class RowSink(Protocol):
-    """Takes rows; see ``app.sink.Sink.send``."""
+    """Takes rows; see ``app.sink.Sink``."""
 
+    @property
+    def is_over(self) -> bool: ...
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int: ...
 
 
@@ -47,8 +49,9 @@ class OutletState(enum.Enum):
 
 
 class Change(enum.Enum):
-    """Steps K2, K4, K5 and K6: what the partition processor is to be told of a feed."""
+    """Steps R2, K2, K4, K5 and K6: what the partition processor is to be told of a feed."""
 
+    REFUSE = "refuse"
     DETACH = "detach"
     ATTACH = "attach"
     STALL = "stall"
@@ -107,11 +110,17 @@ class Outlet:
     """
 
     def __init__(
-        self, feed_id: FeedId, sink: RowSink, limits: OutletLimits, acknowledged: Callable[[], None]
+        self,
+        feed_id: FeedId,
+        sink_of: Callable[[FeedId], RowSink],
+        limits: OutletLimits,
+        acknowledged: Callable[[], None],
     ) -> None:
+        """``sink_of`` gives the feed's sink, and another one once that is over."""
         self.feed_id = feed_id
         self.state = OutletState.LIVE
-        self._sink = sink
+        self._sink_of = sink_of
+        self._sink = sink_of(feed_id)
         self._limits = limits
         self._acknowledged = acknowledged
         self._loop = asyncio.get_running_loop()
@@ -138,15 +147,27 @@ class Outlet:
 
     @property
     def has_more(self) -> bool:
-        """Whether there are rows that the producer does not have."""
+        """Whether there are rows that the producer does not have, or that it has given up."""
+        if self._sink.is_over and self._parcels:
+            return True
         return bool(self._spool) or any(not parcel.handed for parcel in self._parcels)
 
     def hand_over(self) -> None:
-        """Give the producer what it has room for, in order. Raises as ``Sink.send``."""
+        """Give the producer what it has room for, in order; nothing behind a row that is refused."""
+        if self.refusal is not None:
+            return
+        if self._sink.is_over:
+            self._begin_again()
         while (parcel := self._next()) is not None:
             parcel.first = self._sink.send(parcel.rows, parcel.barrier, parcel.first)
             if not parcel.handed:
                 return
+
+    @property
+    def refusal(self) -> RowRefused | None:
+        """Why a row is refused for good (step R1), if one is."""
+        refusals = (parcel.barrier.refusal for parcel in self._parcels)
+        return next((refusal for refusal in refusals if refusal is not None), None)
 
     def forget(self) -> None:
         """Throw away all rows but those that the producer has."""
@@ -174,6 +195,8 @@ class Outlet:
         ``is_last``: batches cannot wait for them any longer. ``has_ended``: of a feed that was removed or has
         failed, for which they wait no longer than ``stall_s``.
         """
+        if self.refusal is not None:
+            return Change.REFUSE
         if self._drop_acknowledged():
             self._pause.acknowledged(now)
         match self.state:
@@ -192,6 +215,8 @@ class Outlet:
         match change:
             case Change.DETACH:
                 self.state = OutletState.SPOOLING
+            case Change.REFUSE:
+                self.forget()
             case Change.STALL:
                 self.state = OutletState.STALLED
                 self._lost = False
@@ -226,6 +251,20 @@ class Outlet:
         while self._parcels and self._parcels[0].barrier.acknowledged.done():
             self._parcels.popleft()
         return len(self._parcels) < parcels
+
+    def _begin_again(self) -> None:
+        """Step R6: the sink is over, and told of every row of its what became of it. Another one is given all
+        that is not acknowledged, in the same order, but what nobody waits for.
+        """
+        self._sink = self._sink_of(self.feed_id)
+        self._drop_acknowledged()
+        if self.state is OutletState.STALLED or self._lost:
+            self.forget()
+            self._parcels.clear()
+        for parcel in self._parcels:
+            if not parcel.barrier.acknowledged.done():
+                parcel.first = 0
+                parcel.barrier.begin_again(len(parcel.rows))
 
     def _look_at_oldest(self, now: float, *, has_ended: bool) -> None:
         """Count what it waits. Rows of one batch are never too many: they could not come in parts."""

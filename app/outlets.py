@@ -12,15 +12,20 @@ from app.outlet import Change, Outlet, OutletLimits, OutletReport, OutletState, 
 from app.sink import Barrier
 from tidegate.changefeed.control import Ack, Failed, Removed
 from tidegate.changefeed.feed import FeedId
+from tidegate.errors import RowRefused
 from tidegate.processor.batch import OutputRecord
 
 _QUEUE_FULL_S: Final = 0.01  # librdkafka tells nobody when it has room
 _TEXTS: Final = {
+    Change.REFUSE: "a row of the feed is refused for good; the feed fails",
     Change.DETACH: "the sink does not follow; no batch waits for the feed any more",
     Change.ATTACH: "the sink has followed; batches wait for the feed again",
     Change.STALL: "the feed is stalled; its rows are scanned for when the sink takes rows again",
     Change.RESUME: "the sink takes rows again; the feed catches up",
 }
+
+#: What is done first. A batch may wait for several feeds; of one that has failed nothing else is asked.
+_URGENT: Final = (Change.REFUSE, Change.DETACH)
 
 _log = structlog.get_logger("tidegate.outlet")
 
@@ -59,14 +64,14 @@ class Outlets:
     def take(
         self, outputs: Mapping[FeedId, Sequence[OutputRecord]], barriers: Mapping[FeedId, Barrier]
     ) -> None:
-        """Step 3: rows to their sinks, or behind others that wait. Raises as ``Sink.send``."""
+        """Step 3: rows to their sinks, or behind others that wait."""
         for feed_id, rows in outputs.items():
             if rows:
                 self._outlet(feed_id).take(rows, barriers.get(feed_id))
         self.hand_over()
 
     def hand_over(self) -> None:
-        """Give each sink what it has room for. Raises as ``Sink.send``."""
+        """Give each sink what it has room for."""
         for outlet in self._outlets.values():
             outlet.hand_over()
 
@@ -95,7 +100,13 @@ class Outlets:
             for feed_id, outlet in self._outlets.items()
         ]
         changes = [(change, feed_id) for change, feed_id in looks if change is not None]
-        return min(changes, key=lambda found: found[0] is not Change.DETACH, default=None)
+        return min(changes, key=_order, default=None)
+
+    def refusal(self, feed_id: FeedId) -> RowRefused:
+        """Why a row of the feed is refused, where ``look`` says that one is."""
+        refusal = self._outlets[feed_id].refusal
+        assert refusal is not None
+        return refusal
 
     def let_go(self) -> None:
         """The partition is let go of: batches wait for rows for ``drain_s`` more and no longer."""
@@ -107,6 +118,9 @@ class Outlets:
         outlet.become(change, self._clock())
         log = _log.info if change in (Change.ATTACH, Change.RESUME) else _log.warning
         log(_TEXTS[change], partition=self._partition, feed_id=feed_id, **_counts(outlet.report()))
+        if change is Change.REFUSE:
+            del self._outlets[feed_id]
+            self._ended.discard(feed_id)
 
     def note(self, acks: Iterable[Ack]) -> None:
         """These answers were given: of a feed that has ended no more rows come."""
@@ -133,8 +147,8 @@ class Outlets:
         self._ended.discard(feed_id)
         outlet = self._outlets.get(feed_id)
         if outlet is None:
-            sink = self._sink_of(feed_id)
-            outlet = self._outlets[feed_id] = Outlet(feed_id, sink, self._limits, self._acknowledged)
+            outlet = Outlet(feed_id, self._sink_of, self._limits, self._acknowledged)
+            self._outlets[feed_id] = outlet
         return outlet
 
     def _sweep(self) -> None:
@@ -144,6 +158,10 @@ class Outlets:
                 outlet.forget()
                 del self._outlets[feed_id]
                 self._ended.discard(feed_id)
+
+
+def _order(found: tuple[Change, FeedId]) -> int:
+    return _URGENT.index(found[0]) if found[0] in _URGENT else len(_URGENT)
 
 
 def _counts(report: OutletReport) -> dict[str, int]:

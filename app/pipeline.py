@@ -177,11 +177,15 @@ class Pipeline:
         return None
 
     async def _step_outlet(self) -> InFlight | None:
-        """Steps K2 and K4 to K6, whether there is room or not: the sink of a feed follows, or does not."""
+        """Steps R2, K2 and K4 to K6, whether there is room or not: a sink refuses, or does not follow."""
         match self.outlets.look():
-            case Change.DETACH, _ if self._stepper.abandoned:  # to detach is a step
+            case Change.DETACH | Change.REFUSE, _ if (
+                self._stepper.abandoned
+            ):  # to detach is a step, to fail too
                 self.in_flight.drop_uncommitted()
                 return None
+            case Change.REFUSE, feed_id:
+                return await self._fail(feed_id)
             case Change.DETACH, feed_id:
                 return await self._detach(feed_id)
             case Change.ATTACH, feed_id if not self._draining and self.processor.is_spooling(feed_id):
@@ -209,6 +213,15 @@ class Pipeline:
         if not self.processor.is_spooling(feed_id):
             self.outlets.become(Change.STALL, feed_id)
         return flight
+
+    async def _fail(self, feed_id: FeedId) -> InFlight | None:
+        """Steps R2 and R3: the batches that are not committed are changed with it, and wait for the feed no
+        more."""
+        refusal = self.outlets.refusal(feed_id)
+        with self.in_flight.uncommitted() as uncommitted:
+            self.in_flight.release(feed_id)  # before rows are thrown away, which then count as acknowledged
+            self.outlets.become(Change.REFUSE, feed_id)
+            return await self._step(partial(self.processor.fail_delivery, feed_id, refusal), uncommitted)
 
     async def _step_input(self) -> InFlight | None:
         """``None`` when there was nothing to step yet, or no room for it."""

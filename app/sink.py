@@ -1,7 +1,8 @@
 """Rows to Kafka: idempotent producers without expiry, and a barrier that counts one batch's deliveries.
 
 ``Producer.flush`` would wait for every batch and hide errors: with one record refused it returns 0. The
-barrier is told of each row's delivery instead, and a failure ends the process (docs/delivery.md).
+barrier is told of each row's delivery instead, and of a row that is refused for good: its feed fails
+(docs/delivery.md#rows-that-are-refused).
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from confluent_kafka import KafkaError, KafkaException
 from app.clients import librdkafka_config
 from app.ending import end_process
 from app.machine import REAL, Machine
-from app.metrics import SINK_TROUBLES
+from app.metrics import SINK_ENDS, SINK_TROUBLES
 from app.settings import Settings
 from tidegate.client.row_delivery import ROW_DELIVERY
-from tidegate.client.transaction import Record, is_fatal, refused
-from tidegate.errors import DeliveryError
+from tidegate.client.row_refusal import is_of_the_row, row_refused
+from tidegate.client.transaction import is_fatal
+from tidegate.errors import RowRefused
 from tidegate.processor.batch import OutputRecord
 
 _POLL_S: Final = 0.05
 _CLOSE_S: Final = 5.0
 _TELL_AGAIN_S: Final = 10.0
-
-_GIVEN_UP: Final = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # noqa: SLF001 - its public codes
+_REST_S: Final = 0.5  # before another producer, which may come to its end as well
 
 _log = structlog.get_logger("tidegate.sink")
 
@@ -41,10 +42,12 @@ class Barrier:
     ``delivered`` is called by the sinks' threads, everything else by the loop's or that of the steps.
     """
 
-    __slots__ = ("_left", "_lock", "_loop", "acknowledged")
+    __slots__ = ("_left", "_lock", "_loop", "acknowledged", "refusal")
 
     def __init__(self, rows: int, loop: asyncio.AbstractEventLoop) -> None:
         self.acknowledged: asyncio.Future[None] = loop.create_future()
+        #: Why one of the rows will never be acknowledged, so that the feed fails (step R1).
+        self.refusal: RowRefused | None = None
         self._left = rows
         self._loop = loop
         self._lock = threading.Lock()  # the sink's thread counts, and whoever gives rows up
@@ -64,21 +67,28 @@ class Barrier:
         if last:
             self._loop.call_soon_threadsafe(self._open)
 
-    def delivered(self, error: KafkaError | None, message: Any) -> None:
-        """Count one row, or end the process when it was not delivered.
+    def begin_again(self, rows: int) -> None:
+        """Count all ``rows`` once more: their sink is over, and another one is given them (step R6)."""
+        with self._lock:
+            self._left = rows
 
-        Rows that are given up where the sink is closed are those of detached feeds: nobody waits for them.
+    def refuse(self, refusal: RowRefused) -> None:
+        """Note that a row is refused for good. It counts as not acknowledged."""
+        if self.refusal is None:
+            self.refusal = refusal
+
+    def delivered(self, error: KafkaError | None, message: Any) -> None:
+        """Count one row, or note that it is refused.
+
+        A row that the producer gave up when it came to its end does not count: another producer is given it,
+        or nobody waits for it.
         """
         if error is not None:
-            if error.code() in _GIVEN_UP:
-                return
-            end_process(
-                DeliveryError(
-                    f"A row for {message.topic()} partition {message.partition()}, key "
-                    f"{(message.key() or b'').hex()}, could not be delivered: {error.str()}. Nothing of its "
-                    "batch is acknowledged; the next worker writes the batch again"
+            if is_of_the_row(error):
+                self.refuse(
+                    row_refused(message.topic(), message.partition(), message.key(), message.value(), error)
                 )
-            )
+            return
         with self._lock:
             self._left -= 1
             last = not self._left
@@ -91,10 +101,16 @@ class Barrier:
 
 
 class Sink:
-    """One producer for all feeds that write to one cluster."""
+    """One producer for all feeds that write to one cluster.
+
+    When the producer comes to its end, as after a record that the broker refuses, it takes no more rows. Once
+    the last row is told what became of it the sink `is_over`, and tells of no row any more: its feeds begin
+    again with another sink (docs/delivery.md#rows-that-are-refused, steps R4 to R6).
+    """
 
     def __init__(self, settings: Settings, machine: Machine = REAL) -> None:
         self._limit = settings.max_record_bytes
+        self._servers = settings.bootstrap_servers
         self._producer = machine.producer(
             {
                 **librdkafka_config(settings),
@@ -105,16 +121,21 @@ class Sink:
                 "error_cb": _Troubles(settings.bootstrap_servers),
             }
         )
+        #: Whether no row of it is on its way, and none ever will be.
+        self.is_over = False
         self._closed = threading.Event()
+        self._ends = threading.Event()
         self._poller = machine.background(self._poll, "sink-deliveries")
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         """Hand rows to the producer from index ``first`` on.
 
-        Returns the index of the first row that had no place in the producer's queue: call again with it
-        after a while. Raises ``DeliveryError`` for a row that the producer does not take, such as one
-        above ``max_record_bytes``.
+        Returns the index of the first row that it did not take. It has no room, and is to be called again
+        after a while; or it has come to its end; or the row is refused, such as one above
+        ``max_record_bytes``, and the barrier says so.
         """
+        if self._ends.is_set():
+            return first
         produce, delivered = self._producer.produce, barrier.delivered
         for index in range(first, len(rows)):
             topic, partition, key, value, timestamp_ms, headers = rows[index]
@@ -122,10 +143,13 @@ class Sink:
                 produce(topic, value, key, partition, delivered, None, timestamp_ms, headers)
             except BufferError:
                 return index
-            except KafkaException as error:
-                if is_fatal(error.args[0]):
-                    raise _undeliverable(error.args[0]) from None
-                raise refused(Record(topic, partition, key, value), self._limit, error) from None
+            except KafkaException as failure:
+                error: KafkaError = failure.args[0]
+                if is_fatal(error):
+                    self._ends.set()
+                else:
+                    barrier.refuse(row_refused(topic, partition, key, value, error, self._limit))
+                return index
         return len(rows)
 
     def pending(self) -> int:
@@ -141,12 +165,33 @@ class Sink:
 
     def _poll(self) -> None:
         try:
-            while not self._closed.is_set():
-                self._producer.poll(_POLL_S)
-        except KafkaException as error:
-            end_process(_undeliverable(error.args[0]))
+            while not self._closed.is_set() and not self._ends.is_set():
+                self._poll_once()
+            if not self._closed.is_set():
+                self._come_to_the_end()
         except BaseException as error:  # nobody else would see it
             end_process(error)
+
+    def _poll_once(self) -> None:
+        try:
+            self._producer.poll(_POLL_S)
+        except KafkaException as failure:  # the producer can do nothing more
+            SINK_ENDS.labels(self._servers).inc()
+            _log.warning(
+                "a producer of rows has come to its end; another one writes what it has not delivered",
+                sink=self._servers,
+                cause=failure.args[0].str(),
+            )
+            self._ends.set()
+
+    def _come_to_the_end(self) -> None:
+        """Have every row told what became of it (steps R4 and R5), then leave the cluster alone a moment."""
+        self._producer.purge()
+        while len(self._producer) and not self._closed.is_set():
+            self._poll_once()
+        if not self._closed.is_set():
+            self._producer.poll(_REST_S)
+            self.is_over = True
 
 
 class _Troubles:
@@ -161,11 +206,3 @@ class _Troubles:
         if time.monotonic() >= self._tell_at:
             self._tell_at = time.monotonic() + _TELL_AGAIN_S
             _log.warning("Kafka is in trouble", sink=self._servers, cause=error.str())
-
-
-def _undeliverable(error: KafkaError) -> DeliveryError:
-    """Comes instead of delivery reports where going on would leave a gap; it names the topic."""
-    return DeliveryError(
-        f"Rows could not be delivered: {error.str()}. Nothing of their batches is acknowledged; the next "
-        "worker writes them again"
-    )

@@ -54,9 +54,9 @@ class SinkCluster:
 
     @property
     def rows(self) -> Sink:
-        """The one producer of rows."""
+        """The one producer of rows; another one when that has come to its end (step R6)."""
         with self._lock:
-            if self._rows is None:
+            if self._rows is None or self._rows.is_over:
                 self._rows = Sink(self.settings, self._machine)
             return self._rows
 

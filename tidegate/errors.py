@@ -8,6 +8,7 @@
     │   └── SpoolLost                rows that waited on disk for a sink: they are scanned for again
     ├── FatalError                   end this process: the next one starts from what is durable
     │   ├── DeliveryError            a record was refused or lost its acknowledgement
+    │   │   └── RecordRefused        its topic does not take it, and its producer can go on without it
     │   ├── StateError               stored state that cannot be trusted or read
     │   │   └── StateMismatch        its rows are damaged, or not those that were written
     │   ├── TopologyError            topics, partitions or directories that do not fit together
@@ -26,6 +27,7 @@
     │   │   ├── TableRowError        one of those, with its table and place (tidegate/processor/rows.py)
     │   │   ├── DescriptorConflict   a descriptor that arrives too late or contradicts itself
     │   │   ├── SchemaRejected       a schema that the registry will not take
+    │   │   ├── RowRefused           a row that its topic does not take, however often it is sent
     │   │   ├── UnsupportedTable     a table that this version cannot feed
     │   │   ├── StartBelowGC         a start whose versions may be collected already
     │   │   └── InlineValue          a value without a timestamp, where a feed reads history
@@ -71,6 +73,10 @@ class FatalError(TidegateError):
 
 class DeliveryError(FatalError):
     """The broker refused a record, or a delivery could not be confirmed."""
+
+
+class RecordRefused(DeliveryError):
+    """A topic does not take a record, however often it is sent; the producer can go on without it."""
 
 
 class StateError(FatalError):
@@ -139,6 +145,10 @@ class DescriptorConflict(FeedError):
 
 class SchemaRejected(FeedError):
     """A schema that the registry will not take: it breaks a subject's compatibility, or is invalid."""
+
+
+class RowRefused(FeedError):
+    """A row that its topic does not take, however often it is sent: too large, or the topic is gone."""
 
 
 class UnsupportedTable(FeedError):

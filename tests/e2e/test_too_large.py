@@ -1,4 +1,4 @@
-"""Rows that cannot be delivered end the worker, and nothing of their batch is acknowledged."""
+"""Rows that a topic refuses fail their feed, by name; no other feed is held back, and the worker goes on."""
 
 from __future__ import annotations
 
@@ -8,47 +8,150 @@ import re
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from app.ending import EXIT_FATAL
 from app.settings import Settings
 from app.sink import Barrier, Sink
 from stack.kafka import KafkaBroker
 from tests.e2e.scenario import Scenario
-from tidegate.errors import DeliveryError
+from tests.e2e.worker_process import WorkerProcess
+from tests.feeds import activation
+from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.options import FeedOptions
+from tidegate.client.jobs import Jobs
 from tidegate.processor.batch import OutputRecord
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
-
-def limit_records(scenario: Scenario, max_bytes: int) -> None:
-    """Let the broker refuse larger batches on the output topic."""
-    entry = ConfigEntry("max.message.bytes", str(max_bytes), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, scenario.topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)
+_GONE_S = 120.0  # librdkafka looks for a topic for 30 s
 
 
-def test_a_row_that_the_broker_refuses_ends_the_worker(scenario: Scenario) -> None:
-    worker = scenario.start_worker(instance_id="w0", linger_ms=0)
-    scenario.create_feed(worker)
-    limit_records(scenario, 60)
+class TwoFeeds:
+    """The scenario's feed, and one on topics of its own that is going to be refused."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self._admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
+
+    def create(self, worker: WorkerProcess) -> None:
+        self.scenario.create_feed(worker)
+        self.jobs.create(self._definition)
+        feed = self.jobs.wait(FeedId("refused"), 60)
+        assert feed.status is FeedState.RUNNING, feed
+
+    @property
+    def has_progress(self) -> bool:
+        return self._feed.high_water is not None
+
+    @property
+    def jobs(self) -> Jobs:
+        return Jobs(self.scenario.connection, self.scenario.app_id)
+
+    @property
+    def _definition(self) -> FeedDefinition:
+        prefix = f"{self.scenario.prefix}r-"
+        options = FeedOptions(updated=True, resolved_interval_ns=0, topic_prefix=prefix)
+        return activation(
+            self.scenario.log.tables,
+            options,
+            feed_id="refused",
+            sink_uri=f"kafka://{self.scenario.bootstrap}",
+        ).definition
+
+    @property
+    def topic(self) -> str:
+        return f"{self.scenario.prefix}r-accounts"
+
+    def limit_records(self, max_bytes: int) -> None:
+        """Let the broker refuse larger batches on the topic."""
+        entry = ConfigEntry("max.message.bytes", str(max_bytes), incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, self.topic, incremental_configs=[entry])
+        self._admin.incremental_alter_configs([resource])[resource].result(30)
+
+    def delete_topic(self) -> None:
+        self._admin.delete_topics([self.topic])[self.topic].result(30)
+
+    def fails(self, worker: WorkerProcess, why: str) -> FeedView:
+        """Wait until the feed has failed for this reason, and the other one is complete."""
+        worker.wait_until(lambda: self._feed.status is FeedState.FAILED, "the feed to fail", _GONE_S)
+        assert re.search(why, self._feed.current_state.error), self._feed  # type: ignore[union-attr]
+        self.scenario.wait_until_covered(worker)
+        return self._feed
+
+    @property
+    def _feed(self) -> FeedView:
+        return self.jobs.feed(FeedId("refused"))
+
+
+def test_a_row_that_the_broker_refuses_fails_its_feed_and_no_other(scenario: Scenario) -> None:
+    feeds = TwoFeeds(scenario)
+    worker = scenario.start_worker(instance_id="w0")
+    feeds.create(worker)
+    feeds.limit_records(60)
     scenario.append()
-    assert worker.wait() == EXIT_FATAL, worker.text
-    assert re.search(f"Rows could not be delivered.*{scenario.topic}.*Message size too large", worker.text), (
-        worker.text
+    feeds.fails(
+        worker, rf"a row of \d+ bytes for {feeds.topic} partition \d, key [0-9a-f]+, .*max.message.bytes"
     )
-    limit_records(scenario, 1_000_000)
+    assert worker.stop() == 0, worker.text
+
+
+@pytest.mark.timeout(400)
+def test_a_topic_that_is_deleted_fails_its_feed_and_no_other(scenario: Scenario) -> None:
+    feeds = TwoFeeds(scenario)
+    worker = scenario.start_worker(instance_id="w0")
+    feeds.create(worker)
+    scenario.append(40)
+    feeds.delete_topic()
+    scenario.append()
+    feeds.fails(worker, f"the topic {feeds.topic} has had no partition")
+    feeds.jobs.drop(FeedId("refused"))
+    assert worker.stop() == 0, worker.text
+
+
+@pytest.mark.timeout(400)
+def test_a_topic_that_is_deleted_while_no_worker_runs_fails_its_feed_at_the_next_start(
+    scenario: Scenario,
+) -> None:
+    feeds = TwoFeeds(scenario)
+    worker = scenario.start_worker(instance_id="w0")
+    feeds.create(worker)
+    scenario.append(40)
+    worker.kill()
+    feeds.delete_topic()
     successor = scenario.start_worker(instance_id="w0")
-    scenario.wait_until_covered(successor)
+    scenario.append()
+    feeds.fails(successor, f"the topic {feeds.topic} has had no partition")
+    assert successor.stop() == 0, successor.text
+
+
+@pytest.mark.timeout(400)
+def test_a_deleted_topic_to_which_no_row_comes_fails_its_feed_with_the_next_marker(
+    scenario: Scenario,
+) -> None:
+    feeds = TwoFeeds(scenario)
+    worker = scenario.start_worker(instance_id="w0")
+    feeds.create(worker)
+    scenario.append()
+    scenario.wait_until_covered(worker)
+    worker.wait_until(lambda: feeds.has_progress, "the feed's progress")
+    worker.kill()
+    feeds.delete_topic()  # the successor repeats the last marker before anything else
+    successor = scenario.start_worker(instance_id="w0")
+    feeds.fails(successor, f"the topic {feeds.topic} has had no partition")
+    assert successor.stop() == 0, successor.text
 
 
 def test_a_row_above_the_limit_is_not_even_sent(broker: KafkaBroker, topic_prefix: str) -> None:
-    async def send() -> None:
-        sink.send(rows, Barrier(1, asyncio.get_running_loop()))
+    async def send() -> Barrier:
+        barrier = Barrier(1, asyncio.get_running_loop())
+        assert sink.send(rows, barrier) == 0
+        return barrier
 
     sink = Sink(Settings(bootstrap_servers=broker.bootstrap, max_record_bytes=10_000))
     rows = [OutputRecord(f"{topic_prefix}t", 1, b"\x12\x34", b"v" * 20_000, 0, [])]
     try:
-        with pytest.raises(DeliveryError, match=r"of 20002 bytes for .*t partition 1, key 1234 is above"):
-            asyncio.run(send())
+        assert re.search(
+            r"of 20002 bytes for .*t partition 1, key 1234, is above", str(asyncio.run(send()).refusal)
+        )
+        assert sink.pending() == 0
     finally:
         sink.close()

@@ -6,6 +6,7 @@ when it dies. What was sent before arrives all the same.
 
 from __future__ import annotations
 
+import enum
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -25,6 +26,7 @@ _CALM_S: Final = 0.002
 _REFUSED: Final = 0.3
 _RETRY_S: Final = 0.5
 _CALM_RECORDS: Final = 1_000
+_GONE_S: Final = 0.5  # half a minute on a real broker
 _IDLE_POLL_S: Final = 2.0  # a poll that nobody waits for may take longer than it was asked to
 
 
@@ -36,7 +38,7 @@ class NetworkOptions:
     #: Requests that take up to ``slow_s``.
     slow: float = 0.02
     slow_s: float = 0.5
-    #: Records that are refused for good: the process ends.
+    #: Requests with records that break their producer's sequence: it comes to its end.
     refused: float = 0.0
     #: Commits that the coordinator wants to be written again.
     aborted: float = 0.0
@@ -44,6 +46,13 @@ class NetworkOptions:
     queue_records: int = 200
     #: A reader gets so many records at once.
     fetch_records: int = 50
+
+
+class Grown(enum.Enum):
+    """Whose limit a row is above: that of the producer, or that of the broker."""
+
+    FOR_US = enum.auto()
+    FOR_THE_BROKER = enum.auto()
 
 
 class Network:
@@ -56,6 +65,9 @@ class Network:
         self._down: dict[tuple[str, int], float] = {}
         self._standing: dict[str, float] = {}
         self._refusing: dict[str, float] = {}
+        self._gone: set[str] = set()
+        self._grown: set[tuple[str, Grown]] = set()
+        self._too_large: dict[tuple[str, bytes | None, bytes | None], Grown] = {}
         #: What acknowledgements of a sink take longer, by its name.
         self.late_s: dict[str, float] = {}
 
@@ -84,11 +96,31 @@ class Network:
         return 0.0 if self.calm else max(0.0, self._standing.get(sink, 0.0) - now)
 
     def refuse(self, sink: str, until: float) -> None:
-        """The sink lets some of the records in that come up to ``until``, and refuses the others."""
+        """The sink breaks the sequence of some producers whose records come up to ``until``."""
         self._refusing[sink] = until
 
+    def lose(self, sink: str) -> None:
+        """The topics of the sink are deleted: no record comes to them any more."""
+        self._gone.add(sink)
+
+    def is_gone(self, partition: Partition) -> bool:
+        """Whether its topic is deleted."""
+        return _sink_of(partition) in self._gone
+
+    def grow(self, sink: str, grown: Grown) -> None:
+        """The next row for the sink is too large, however often it is sent."""
+        self._grown.add((_name(sink), grown))
+
+    def is_too_large(self, partition: Partition, record: SentRecord, grown: Grown) -> bool:
+        """Whether the record is above that limit. Markers, which have no key, are small."""
+        sink, known = _sink_of(partition), (partition.topic, record.key, record.value)
+        if record.key is not None and (sink, grown) in self._grown:
+            self._grown.discard((sink, grown))
+            self._too_large.setdefault(known, grown)
+        return self._too_large.get(known) is grown
+
     def refuses(self, partition: Partition, now: float) -> bool:
-        """Whether it does so with the records of a request."""
+        """Whether a request's records break their sequence."""
         refusing = self._refusing.get(_sink_of(partition), 0.0) > now
         return self.happens(self.options.refused) or (refusing and self.happens(_REFUSED))
 
@@ -119,7 +151,11 @@ class Network:
 
 
 def _sink_of(partition: Partition) -> str:
-    return partition.topic.partition("-")[0]
+    return _name(partition.topic)
+
+
+def _name(topic: str) -> str:
+    return topic.partition("-")[0]
 
 
 class Message:
@@ -166,6 +202,8 @@ class SimProducer:
         self._reports: deque[tuple[_Delivered, KafkaError | None, Message]] = deque()
         self._waiting: list[Action] = []
         self._records = 0
+        self._fatal: KafkaError | None = None
+        self._fatal_told = False
         self._busy = False  # the last transaction's markers are not all written
 
     def __len__(self) -> int:
@@ -185,20 +223,31 @@ class SimProducer:
         self._machine.process.require_alive()
         if self._fenced:
             raise KafkaException(_fenced_error())
+        if self._fatal is not None:
+            raise KafkaException(KafkaError(KafkaError._FATAL, "the producer has come to its end"))
         if self._id is None and self._records >= self._machine.network.queue_size():
             raise BufferError
         place = self._machine.broker.partition(topic, partition)
+        if self._id is None:
+            self._require_small(place, SentRecord(key, value, timestamp, tuple(headers)))
         lane = self._lanes.get((topic, partition))
         if lane is None:
             lane = self._lanes[topic, partition] = _Lane(self, self._machine, place)
         self._records += 1
         lane.add(SentRecord(key, value, timestamp, tuple(headers)), on_delivery)
 
+    def _require_small(self, place: Partition, record: SentRecord) -> None:
+        if self._machine.network.is_too_large(place, record, Grown.FOR_US):
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "above message.max.bytes"))
+
     def poll(self, timeout: float = 0.0) -> int:
-        """Serve delivery reports; waits for some."""
+        """Serve delivery reports; waits for some. Raises what has ended the producer, once."""
         self._machine.process.require_alive()
-        if not self._reports and timeout:
+        if not self._reports and timeout and (self._fatal is None or self._fatal_told):
             self._wait(max(timeout, _IDLE_POLL_S) if self._id is None else timeout)
+        if self._fatal is not None and not self._fatal_told:
+            self._fatal_told = True
+            raise KafkaException(self._fatal)
         served = 0
         while self._reports:
             delivered, error, message = self._reports.popleft()
@@ -216,7 +265,16 @@ class SimProducer:
         return self._records
 
     def purge(self) -> None:
+        """Give up what is not answered; what is on its way arrives, or does not."""
+        for lane in self._lanes.values():
+            lane.purge()
         self._lanes.clear()
+
+    def end(self, error: KafkaError) -> None:
+        """An answer says that the producer's sequence has a gap. A transactional one can abort."""
+        if self._id is None and self._fatal is None:
+            self._fatal = error
+            self._wake()
 
     def close(self) -> None:
         """Give the connections back."""
@@ -303,6 +361,9 @@ class SimProducer:
     def report(self, delivered: _Delivered, error: KafkaError | None, message: Message) -> None:
         """A record was delivered, or was not."""
         self._reports.append((delivered, error, message))
+        self._wake()
+
+    def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
         for resume in waiting:
             resume()
@@ -326,6 +387,7 @@ class _Lane:
         self._sending = False
         self._refused = False
         self._answered_at = 0.0
+        self._unanswered: dict[int, list[tuple[SentRecord, _Delivered]]] = {}
 
     def add(self, record: SentRecord, delivered: _Delivered) -> None:
         self._queue.append((record, delivered))
@@ -342,20 +404,43 @@ class _Lane:
     def _send(self) -> None:
         """From here on the records are on the wire, whatever becomes of the process."""
         network, scheduler = self._machine.network, self._machine.scheduler
+        if network.is_gone(self._place):
+            scheduler.after(_GONE_S, self._give_up, self._machine.process)
+            return
         if away := network.away(self._place, scheduler.now):
             scheduler.after(min(away, _RETRY_S), self._send, self._machine.process)
             return
         count = min(len(self._queue), network.request_size())
         batch = [self._queue.popleft() for _ in range(count)]
+        self._unanswered[id(batch)] = batch
         scheduler.after(network.delay(), lambda: self._arrive(batch))
+
+    def _give_up(self) -> None:
+        """The topic was looked for long enough."""
+        error = KafkaError(KafkaError._UNKNOWN_PARTITION, "no such partition")
+        batch = [*self._queue]
+        self._queue.clear()
+        self._report(batch, -1, error)
+        self._sent()
+
+    def purge(self) -> None:
+        """Report what is queued, and what is not answered, as given up."""
+        for batch in self._unanswered.values():
+            self._report(batch, -1, KafkaError(KafkaError._PURGE_INFLIGHT, "purged on its way"))
+        self._report([*self._queue], -1, KafkaError(KafkaError._PURGE_QUEUE, "purged"))
+        self._unanswered.clear()
+        self._queue.clear()
 
     def _arrive(self, batch: list[tuple[SentRecord, _Delivered]]) -> None:
         network, scheduler, process = self._machine.network, self._machine.scheduler, self._machine.process
         error: KafkaError | None = None
         first = -1
         process.light("rows")
-        if network.refuses(self._place, scheduler.now):
-            error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed to write any more")
+        if self._is_too_large(batch):
+            error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "above max.message.bytes")
+            self._refused = True
+        elif network.refuses(self._place, scheduler.now):
+            error = KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "the sequence has a gap")
             self._refused = not self._producer.is_transactional
         else:
             try:
@@ -373,8 +458,24 @@ class _Lane:
     def _answer(
         self, batch: list[tuple[SentRecord, _Delivered]], first: int, error: KafkaError | None
     ) -> None:
+        if self._unanswered.pop(id(batch), None) is None:  # it was purged
+            return
         if error is not None and error.code() == KafkaError._FENCED:
             self._producer.fence()
+        elif error is not None:
+            self._producer.end(error)
+        self._report(batch, first, error)
+
+    def _is_too_large(self, batch: list[tuple[SentRecord, _Delivered]]) -> bool:
+        """Whether one of the records is; who brings one in a transaction has no rows."""
+        network = self._machine.network
+        return not self._producer.is_transactional and any(
+            network.is_too_large(self._place, record, Grown.FOR_THE_BROKER) for record, _ in batch
+        )
+
+    def _report(
+        self, batch: list[tuple[SentRecord, _Delivered]], first: int, error: KafkaError | None
+    ) -> None:
         for number, (record, delivered) in enumerate(batch):
             entry = Entry(first + number, record, record.timestamp_ms)
             self._producer.report(delivered, error, Message(self._place, first + number, entry, error))

@@ -12,19 +12,24 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
+from confluent_kafka import KafkaError
+
 import app.sinks
 from app.batch_queue import Batch, BatchQueue, Cut
 from app.fetched import FetchedBatch
 from app.in_flight import InFlight, InFlightBatches
 from app.marker_records import MarkersAmongRows
+from app.outlet import Outlet
 from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
+from app.sink import Barrier
 from app.stepper import Stepper
 from tests.logs import Record
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.options import InitialScan
 from tidegate.changefeed.sink_cluster import other_cluster
+from tidegate.client.row_refusal import is_of_the_row
 from tidegate.client.transaction import Record as SentRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import LogRecord, StateChange, StepResult
@@ -252,6 +257,32 @@ def addresses_decide_the_cluster() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def refused_row_as_delivered() -> Iterator[None]:
+    """A row that is refused for good counts as one that was acknowledged."""
+    original = Barrier.delivered
+
+    def delivered(self: Barrier, error: KafkaError | None, message: Any) -> None:
+        original(self, None if error is not None and is_of_the_row(error) else error, message)
+
+    with _patched(Barrier, "delivered", delivered):
+        yield
+
+
+@contextmanager
+def ended_producer_forgotten() -> Iterator[None]:
+    """What a producer that came to its end had not delivered is not given to the next one."""
+
+    def begin_again(self: Outlet) -> None:
+        self._sink = self._sink_of(self.feed_id)
+        for parcel in self._parcels:
+            if parcel.handed:
+                parcel.barrier.forget(parcel.barrier.left)
+
+    with _patched(Outlet, "_begin_again", begin_again):
+        yield
+
+
 DEFECTS: Final[dict[str, Defect]] = {
     "addresses-decide-the-cluster": addresses_decide_the_cluster,
     "offsets-before-acknowledgements": offsets_before_acknowledgements,
@@ -265,4 +296,6 @@ DEFECTS: Final[dict[str, Defect]] = {
     "every-index-counts": every_index_counts,
     "inclusive-cursor": inclusive_cursor,
     "given-up-batch-passed-over": given_up_batch_passed_over,
+    "refused-row-as-delivered": refused_row_as_delivered,
+    "ended-producer-forgotten": ended_producer_forgotten,
 }

@@ -9,6 +9,7 @@ from typing import Final
 from sim.history import History
 from tests.simulation.kafka import Broker
 from tests.simulation.registry import Registry
+from tests.simulation.sinks import Refusal
 from tidegate.changefeed.decoder import decoder_for
 from tidegate.changefeed.feed import FeedState
 from tidegate.changefeed.jobs import FeedView, JobsView
@@ -93,15 +94,18 @@ def violations(
     feed: FeedView,
     history: History,
     descriptors: Iterable[DescriptorUpdate],
+    refusal: Refusal | None = None,
 ) -> Iterator[str]:
     """Every way in which a feed's output is not what it has to be; none for one that is as it should.
 
-    A schema that the registry has not is registered on the way, for no record can name its id.
+    A schema that the registry has not is registered on the way, for no record can name its id. A feed whose
+    sink has a ``refusal`` may have failed for it.
     """
     state = feed.current_state
     assert feed.definition is not None
     name = feed.definition.id
-    if state is None or state.state not in COMPLETE or state.start is None:
+    is_refused = has_been_refused(feed, refusal)
+    if state is None or not (is_refused or state.state in COMPLETE) or state.start is None:
         yield f"feed {name} is {feed.status.value}: {'' if state is None else state.error}"
         return
     output = read_output(broker, registry, feed)
@@ -119,8 +123,15 @@ def violations(
         yield f"feed {name}: {report}"
     yield from (f"feed {name}: {fault}" for fault in _own_rules(output))
     last = max((version.scanned_at or version.timestamp for version in expected), default=ZERO)
-    if report.covered < last:
+    if report.covered < last and not is_refused:
         yield f"feed {name} is complete up to {report.covered}, and was to come to {last}"
+
+
+def has_been_refused(feed: FeedView, refusal: Refusal | None) -> bool:
+    """Whether the feed has failed for the reason that its sink gave it."""
+    state = feed.current_state
+    failed = state is not None and state.state is FeedState.FAILED
+    return refusal is not None and state is not None and failed and refusal.words in state.error
 
 
 def _own_rules(output: FeedOutput) -> Iterator[str]:

@@ -23,7 +23,7 @@ from tests.driven_sim import DrivenSim
 from tests.logs import EVENTFUL_MIX, Record
 from tests.simulation.feed_course import FeedCourse, FeedPlan, draw_feeds
 from tests.simulation.feed_judge import BrokenPromise
-from tests.simulation.standing_sinks import Window
+from tests.simulation.standing_sinks import REFUSED, Window
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import ZERO, Timestamp
@@ -61,6 +61,7 @@ class Troubles:
     ``collect_ms``: versions that were replaced so long ago are collected; 0 is never. ``stand_still``: a sink
     does; 0 is also that results are committed at once. ``mutate``: data changes outside the op log; half of
     the commands that say so cannot be read. ``old_source``: snapshots do not tell of it, and all can be read.
+    ``refuse``: a sink refuses a row of those that it has.
     """
 
     split: float = 0.1
@@ -75,6 +76,7 @@ class Troubles:
     build_index: float = 0.0
     mutate: float = 0.0
     old_source: bool = False
+    refuse: float = 0.0
     feeds: int = 0
     collect_ms: int = 0
     partitions: int = 3
@@ -138,7 +140,7 @@ class MovingRanges:
         for plan in plans:
             if plan.ends is not None and plan.ends >= turns:
                 self.rng.choice(list(self.feeds.values())).end()
-        self.troubles = replace(self.troubles, corrupt=0.0, lose_chunk=0.0, stand_still=0.0)
+        self.troubles = replace(self.troubles, corrupt=0.0, lose_chunk=0.0, stand_still=0.0, refuse=0.0)
         for _ in range(_DRAIN_ROUNDS):
             self._drain()
             if self.complete:
@@ -306,7 +308,11 @@ class MovingRanges:
                     judge.check(item, self.sim.history)
 
     def _require_reason(self, feed: FeedCourse) -> None:
-        """A feed may fail when the store has removed or changed what it wants, and for nothing else."""
+        """A feed may fail when the store has removed or changed what it wants, when a row is refused, and for
+        nothing else.
+        """
+        if feed.failed == REFUSED:
+            return
         if "outside its op log" not in feed.failed:
             self._require_overtaken(feed)
             return
@@ -410,6 +416,7 @@ class Partition:
             lambda feed_id, rows: self._run.note_rows(self._number, feed_id, rows),
             self._commit,
             standing,
+            self._run.troubles.refuse,
         )
 
     def _go_on(self) -> None:

@@ -13,7 +13,7 @@ from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.simulation.alterations import Altered
 from tests.simulation.clients import NetworkOptions
 from tests.simulation.registry import NO_REGISTRY, RegistryPlan, draw_registry
-from tests.simulation.sinks import SinkPlan, draw_sinks, follow, have_troubles
+from tests.simulation.sinks import SinkPlan, draw_refusals, draw_sinks, follow, have_troubles
 from tidegate.changefeed.options import FeedOptions, InitialScan
 
 _EVENTFUL: Final = OutcomeMix(restart=0.1, abort=0.08, abandon=0.06)
@@ -25,7 +25,8 @@ class Profile:
 
     ``seconds`` are of virtual time, during which the store writes ``rows_per_s``. ``lags``: feeds may begin
     in the past, or with a scan. ``sinks``: they have troubles of their own; with ``witnessed`` all but that
-    of the first feed, and all feeds are there from the beginning. ``schemas``: the share of the seeds whose
+    of the first feed, and all feeds are there from the beginning. ``refusals``: some refuse rows for good,
+    and their feeds fail. ``schemas``: the share of the seeds whose
     feeds have some, which a registry keeps. ``least_records``: batches and fetches are not smaller. A worker
     steps about 130 batches a second, and a store writes 300 records and more: what batches of one leave
     undone in a run of a minute takes longer than a run has for coming to rest.
@@ -47,6 +48,7 @@ class Profile:
     network: bool = True
     lags: bool = True
     sinks: bool = True
+    refusals: bool = False
     witnessed: bool = False
     schemas: float = 0.35
     least_records: int = 1
@@ -72,6 +74,9 @@ PROFILES: Final = {
     "moves": Profile(holes=False),
     "calm": replace(_QUIET, moves=False, lags=False, sinks=False),
     "sinks": replace(_QUIET, seconds=(11.0, 14.0), rows_per_s=(20.0, 50.0), witnessed=True),
+    "refusals": replace(
+        _QUIET, rows_per_s=(50.0, 150.0), partitions=2, feeds=3, kills=2, refusals=True, lags=False
+    ),
     "schemas": Profile(moves=False, holes=False, kills=1, pauses=0, outages=0, strandings=0, schemas=1.0),
     "long": Profile(
         seconds=(20.0, 90.0),
@@ -151,6 +156,8 @@ def draw(seed: int, profile: Profile) -> RunPlan:
         sinks = draw_sinks(seed, len(feeds), plan.seconds, witnessed=profile.witnessed)
         plan = replace(plan, feeds=feeds, sinks=sinks)
     plan = replace(plan, store=_with_indexes(plan.store, Random(f"{seed}:indexes"), profile))
+    if profile.refusals:
+        plan = replace(plan, sinks=draw_refusals(plan.sinks, seed, plan.seconds))
     return _with_schemas(plan, profile)
 
 

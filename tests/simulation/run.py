@@ -23,12 +23,12 @@ from app.settings import Settings
 from tests.simulation.clients import Network, SimMachine
 from tests.simulation.disk import Disk
 from tests.simulation.group import Group, Member
-from tests.simulation.judge import COMPLETE, covered, read_jobs, violations
+from tests.simulation.judge import COMPLETE, covered, has_been_refused, read_jobs, violations
 from tests.simulation.kafka import Broker, SentRecord, Topic
 from tests.simulation.plan import Fault, PlannedFeed, RunPlan
 from tests.simulation.registry import SINKS_LONGER_S, Absence, Registry
 from tests.simulation.scheduler import Ended, Process, Scheduler
-from tests.simulation.sinks import OWN, RENAMED, WITNESS_LAG_S, plan_troubles, sink_name
+from tests.simulation.sinks import OWN, RENAMED, WITNESS_LAG_S, Refusal, plan_troubles, sink_name
 from tests.simulation.source import Source
 from tests.simulation.worker import SimShell, start_worker
 from tidegate.changefeed.feed import (
@@ -43,7 +43,7 @@ from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions
 from tidegate.client.topics import Topics
-from tidegate.errors import DeliveryError, FatalError
+from tidegate.errors import DeliveryError, FatalError, RecordRefused
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows import decode_descriptor
 
@@ -438,12 +438,18 @@ class Run:
         feeds = [feed for _, feed in view.feeds()]
         if len(feeds) < len(self.plan.feeds):
             return False
+        feeds = [feed for feed in feeds if not has_been_refused(feed, self._refusal(feed))]
         failed = [feed.current_state for feed in feeds if feed.status is FeedState.FAILED]
         return any(state is not None and not _is_untold(state) for state in failed) or all(
             feed.status is FeedState.SUCCEEDED
             or (feed.status is FeedState.RUNNING and self._covered(feed) >= last)
             for feed in feeds
         )
+
+    def _refusal(self, feed: FeedView) -> Refusal | None:
+        """What the sink of a feed refuses it for."""
+        assert feed.definition is not None
+        return self.plan.sinks.sinks[int(feed.definition.id.removeprefix("feed"))].refusal
 
     def _hear_witness(self) -> None:
         """The other sinks have stood still for long: the first feed's markers have gone on meanwhile."""
@@ -462,7 +468,12 @@ class Run:
         for _, feed in view.feeds():
             found += 1
             outcome.faults += violations(
-                self._broker_of(feed), self.registry, feed, self.source.history, descriptors
+                self._broker_of(feed),
+                self.registry,
+                feed,
+                self.source.history,
+                descriptors,
+                self._refusal(feed),
             )
         if found != len(self.plan.feeds):
             outcome.faults.append(f"{found} feeds of {len(self.plan.feeds)} are known")
@@ -537,6 +548,8 @@ def _is_untold(state: StateRecord) -> bool:
 
 def _expected(error: Ended) -> bool:
     """Whether a worker may end itself for this."""
+    if isinstance(error, RecordRefused):
+        return False  # that is the end of a feed
     return error is None or isinstance(error, DeliveryError) or type(error) is FatalError
 
 

@@ -1,4 +1,5 @@
-"""Sinks that stand still, are slow or refuse: drawn by themselves, so that a seed keeps what else it draws.
+"""Sinks that stand still, are slow, break producers, or refuse rows for good: drawn by themselves, so that a
+seed keeps what else it draws.
 
 A feed's sink is the cluster of the workers, or one of its own.
 """
@@ -7,11 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, NamedTuple
 
-from tests.simulation.clients import Network
+from tests.simulation.clients import Grown, Network
 from tests.simulation.scheduler import Scheduler
 
 #: While another sink stands still the markers of a feed are at most so much behind, seconds.
@@ -28,7 +29,26 @@ class TroubleKind(enum.Enum):
     """What a sink does for a while."""
 
     STANDS = "stands still"
-    REFUSES = "refuses"
+    REFUSES = "breaks sequences"
+
+
+class Refusal(enum.Enum):
+    """Why rows of a sink cannot be delivered any more, so that its feed has to fail."""
+
+    DELETED = "its topics are deleted"
+    TOO_LARGE_FOR_US = "a row is above our limit"
+    TOO_LARGE_FOR_THE_BROKER = "a row is above the broker's limit"
+
+    @property
+    def words(self) -> str:
+        """What the feed's error must say."""
+        match self:
+            case Refusal.DELETED:
+                return "it was deleted"
+            case Refusal.TOO_LARGE_FOR_US:
+                return "above the limit of"
+            case Refusal.TOO_LARGE_FOR_THE_BROKER:
+                return "above the topic's max.message.bytes"
 
 
 class Trouble(NamedTuple):
@@ -41,11 +61,13 @@ class Trouble(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlannedSink:
-    """Of one feed. ``late_s``: what each acknowledgement takes longer."""
+    """Of one feed. ``late_s``: what acknowledgements take longer. Its ``refusal`` comes at ``refuses_at``."""
 
     elsewhere: bool = False
     late_s: float = 0.0
     troubles: tuple[Trouble, ...] = ()
+    refusal: Refusal | None = None
+    refuses_at: float = 0.0
 
     def servers(self, number: int) -> str:
         """Of the sink of feed ``number``."""
@@ -94,6 +116,26 @@ def draw_sinks(seed: int, feeds: int, seconds: float, *, witnessed: bool) -> Sin
     return SinkPlan(planned, stall_ms, memory_bytes, spool_bytes, witnessed, renamed_at)
 
 
+def draw_refusals(plan: SinkPlan, seed: int, seconds: float) -> SinkPlan:
+    """The sinks, of which some refuse rows for good from a time on, and all break producers now and then."""
+    rng = Random(f"{seed}:refusals")
+    return replace(plan, sinks=tuple(_refusing(rng, sink, seconds) for sink in plan.sinks))
+
+
+def _refusing(rng: Random, sink: PlannedSink, seconds: float) -> PlannedSink:
+    refusal = rng.choice((None, *Refusal))
+    breaks = (
+        Trouble(seconds * rng.random(), rng.random(), TroubleKind.REFUSES) for _ in range(rng.randint(0, 8))
+    )
+    return replace(
+        sink,
+        late_s=rng.choice((0.0, 0.05, 0.4)),
+        troubles=(*sink.troubles, *breaks),
+        refusal=refusal,
+        refuses_at=seconds * rng.uniform(0.2, 1.0),
+    )
+
+
 def _sink(rng: Random, seconds: float) -> PlannedSink:
     return PlannedSink(
         elsewhere=rng.random() < 0.5,
@@ -121,10 +163,25 @@ def plan_troubles(
         else:
             network.refuse(name, until)
 
+    def refuse(name: str, refusal: Refusal) -> None:
+        say(name, refusal.value)
+        match refusal:
+            case Refusal.DELETED:
+                network.lose(name)
+            case Refusal.TOO_LARGE_FOR_US:
+                network.grow(name, Grown.FOR_US)
+            case Refusal.TOO_LARGE_FOR_THE_BROKER:
+                network.grow(name, Grown.FOR_THE_BROKER)
+
     for number, sink in enumerate(plan.sinks):
         network.late_s[name := sink_name(number)] = sink.late_s
         for trouble in sink.troubles:
             scheduler.after(trouble.at, lambda name=name, trouble=trouble: begin(name, trouble))  # type: ignore[misc]
+        if sink.refusal is not None:
+            scheduler.after(
+                sink.refuses_at,
+                lambda name=name, refusal=sink.refusal: refuse(name, refusal),  # type: ignore[misc]
+            )
 
 
 def sink_name(number: int) -> str:

@@ -1,7 +1,8 @@
-"""Sinks that stand still, and the results that wait for them: steps K1 to K6 of docs/catch-up.md.
+"""Sinks that stand still or refuse a row, and the results that wait for them: steps K1 to K6 of
+docs/catch-up.md, R1 to R3 of docs/delivery.md.
 
 What ``app`` does with tasks and clocks is drawn here: when rows are acknowledged, when results that lack none
-are committed, when a feed is detached, when its spool is lost, when a sink takes rows again.
+are committed, when a feed is detached, when its spool is lost, when a sink takes rows again or refuses one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 from tests.simulation.feed_judge import BrokenPromise
 from tidegate.changefeed.control import Failed, Removed
 from tidegate.changefeed.feed import FeedId
+from tidegate.errors import RowRefused
 from tidegate.processor.batch import OutputRecord, StepResult
 from tidegate.processor.processor import PartitionProcessor
 
@@ -24,6 +26,8 @@ _WAKE: Final = 0.1  # all of these are probabilities, per look
 _DETACH: Final = 0.25
 _LOSE_SPOOL: Final = 0.1
 _HALF: Final = 0.5
+#: Why a feed fails of which a row is refused.
+REFUSED: Final = "a row is above a limit"
 
 
 class Mode(enum.Enum):
@@ -70,8 +74,11 @@ class Window:
         written: Callable[[FeedId, Sequence[OutputRecord]], None],
         committed: Callable[[StepResult], None],
         standing: Iterable[FeedId] = (),
+        refuse: float = 0.0,
     ) -> None:
+        """``refuse`` is the probability, per look, that a row is refused of those that a sink has."""
         self._processor = processor
+        self._refuse = refuse
         self._rng = rng
         self._written = written
         self._committed = committed
@@ -136,7 +143,9 @@ class Window:
                 sink.standing = False
             if not sink.standing or self._chance(_HALF):
                 self._acknowledge_some(feed_id)
-            if feed_id in self._ended and (sink.mode is not Mode.LIVE or not sink.rows):
+            if self._refuses(feed_id, sink):
+                self._fail(feed_id)
+            elif feed_id in self._ended and (sink.mode is not Mode.LIVE or not sink.rows):
                 del self._sinks[feed_id]
             else:
                 self._step(feed_id, sink)
@@ -194,7 +203,29 @@ class Window:
         sink.rows = chosen + left
         self._acknowledge(feed_id, len(chosen))
 
-    # ---- the steps K
+    # ---- the steps R and K
+
+    def _refuses(self, feed_id: FeedId, sink: Sink) -> bool:
+        """Whether it does so now; nothing is drawn where none ever does."""
+        may = self._refuse > 0 and bool(sink.rows) and feed_id not in self._ended
+        return may and self._chance(self._refuse)
+
+    def _fail(self, feed_id: FeedId) -> None:
+        """R1 to R3: a row is refused, and the sink has nothing from there on."""
+        if self._chance(_HALF):
+            self.commit(tell=False)
+        result = self._processor.fail_delivery(
+            feed_id, RowRefused(REFUSED), [flight.result for flight in self._flights]
+        )
+        self._release(feed_id)
+        del self._sinks[feed_id]
+        self.add(result)
+
+    def _release(self, feed_id: FeedId) -> None:
+        """The flights wait for the feed no more; those that lack rows are committed with the next one."""
+        for flight in self._flights:
+            if flight.waits.pop(feed_id, 0):
+                flight.until = self._next
 
     def _step(self, feed_id: FeedId, sink: Sink) -> None:
         match sink.mode:
@@ -216,9 +247,7 @@ class Window:
             self.commit(tell=False)
         sink.mode = Mode.SPOOLING
         result = self._processor.detach(feed_id, [flight.result for flight in self._flights])
-        for flight in self._flights:
-            if flight.waits.pop(feed_id, 0):
-                flight.until = self._next
+        self._release(feed_id)
         self.add(result)
         if not self._processor.is_spooling(feed_id):
             sink.mode = Mode.STALLED

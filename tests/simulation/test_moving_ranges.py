@@ -11,7 +11,9 @@ import pytest
 
 from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.moving_ranges import MovingRanges, Troubles
+from tests.simulation.standing_sinks import REFUSED
 from tidegate.processor.mutations import Mutations
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Command
 from tidegate.rangefeed.range_state import RangeState
 from tidegate.spans import Span
@@ -139,6 +141,27 @@ def test_feeds_lag_through_everything_for_a_fresh_seed(number: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_sinks_stand_still_through_splits_merges_and_crashes(seed: int) -> None:
     _hold(seed, replace(_QUIET, split=0.2, merge=0.15, restart=0.1, stand_still=0.6, feeds=1), turns=40)
+
+
+def _refusing(seed: int, turns: int = 30) -> MovingRanges:
+    troubles = replace(_QUIET, split=0.2, merge=0.15, restart=0.1, stand_still=0.6, refuse=0.2, feeds=3)
+    return _hold(seed, troubles, turns)
+
+
+def test_feeds_whose_rows_are_refused_fail_and_no_checkpoint_covers_what_is_missing() -> None:
+    failed = [feed.failed for seed in range(6) for feed in _refusing(seed).feeds.values()]
+    assert REFUSED in failed
+
+
+def test_a_refusal_behind_which_batches_still_name_the_feed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = PartitionProcessor.fail_delivery
+
+    def fail_delivery(self, feed_id, refusal, uncommitted):  # type: ignore[no-untyped-def]
+        return original(self, feed_id, refusal, ())
+
+    monkeypatch.setattr(PartitionProcessor, "fail_delivery", fail_delivery)
+    with pytest.raises(pytest.fail.Exception):
+        assert [_refusing(seed) for seed in range(20)]
 
 
 @pytest.mark.parametrize("number", range(2))

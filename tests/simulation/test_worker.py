@@ -23,6 +23,8 @@ _PROFILES = {
     "child-before-hand-off": "moves",
     "abort-before-commits": "still",
     "given-up-batch-passed-over": "schemas",
+    "refused-row-as-delivered": "refusals",
+    "ended-producer-forgotten": "refusals",
 }
 #: Seeds with short runs that find a defect. Changes of the code shift what a seed brings about: the search
 #: goes on from there. That it needs no such hint, the tests of `make soak` show.
@@ -54,6 +56,12 @@ def _profile(defect: str) -> tuple[str, str]:
 @pytest.mark.parametrize("first", range(0, 4 * _RUNS, _RUNS))
 def test_whatever_goes_wrong_the_output_keeps_its_promise(first: int) -> None:
     done = _simulate("--profile", _PROFILE, "--seed", str(first), "--runs", str(_RUNS))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_feeds_whose_rows_are_refused_fail_and_no_other_feed_or_worker_does() -> None:
+    done = _simulate("--profile", "refusals", "--seed", "0", "--runs", str(2 * _RUNS))
     assert done.returncode == 0, done.stdout + done.stderr
 
 

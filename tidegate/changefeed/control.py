@@ -73,6 +73,9 @@ class Remove:
 
 ControlMessage: TypeAlias = Register | Activate | Remove
 
+#: What a failure names in place of a log partition where none is at fault.
+NO_PARTITION: Final = -1
+
 
 def control_key(feed_id: FeedId) -> bytes:
     """The key of every control message about a feed."""
@@ -137,7 +140,10 @@ class Active:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The partition cannot feed this any further; ``reason`` is a sentence."""
+    """The partition cannot feed this any further; ``reason`` is a sentence.
+
+    ``partition`` is `NO_PARTITION` where the feed's markers cannot be written any more.
+    """
 
     feed_id: FeedId
     epoch: FeedEpoch

@@ -31,6 +31,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from tidegate.changefeed.control import (
+    NO_PARTITION,
     Ack,
     Activate,
     Active,
@@ -164,7 +165,8 @@ def next_step(feed: FeedView, acks: Answers, partition_count: int, former: Answe
         return _ending(feed, definition, FeedState.SUCCEEDED, acks, partition_count)
     failed = [ack for _, ack in sorted(acks.items()) if isinstance(ack, Failed)]
     if failed:
-        reason = f"log partition {failed[0].partition}: {failed[0].reason}"
+        where = "markers" if failed[0].partition == NO_PARTITION else f"log partition {failed[0].partition}"
+        reason = f"{where}: {failed[0].reason}"
         return _ending(feed, definition, FeedState.FAILED, acks, partition_count, reason)
     if stored is None or stored.state is FeedState.PENDING:
         return _before_start(feed, definition, acks, partition_count, former)

@@ -11,8 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from tidegate.client.row_refusal import is_for_good, is_too_large, marker_refused
 from tidegate.delivery.marker_records import MarkerRecord
-from tidegate.errors import DeliveryError
+from tidegate.errors import DeliveryError, RecordRefused
 
 #: The coordinator aborts a transaction that is open for longer; a broker may be away for that long in the
 #: middle of one before the worker has to start again. Below the broker's transaction.max.timeout.ms.
@@ -65,6 +66,7 @@ class TransactionalProducer:
         self._id = transactional_id
         self._limit = limit_bytes
         self._failed: KafkaError | None = None
+        self._refusal: RecordRefused | None = None
         self._given_up = threading.Event()
         self._producer = producer
 
@@ -75,12 +77,13 @@ class TransactionalProducer:
         """
         self._insist("init_transactions", lambda: self._producer.init_transactions(_CALL_S))
 
-    def commit(self, records: Sequence[Record]) -> dict[tuple[str, int], int]:
+    def commit(self, records: Sequence[Record], *, insist: bool = True) -> dict[tuple[str, int], int]:
         """Write ``records`` and commit them (steps 5 and 6); repeats without limit while the broker is away.
 
         Returns per topic and partition the offset behind the last of them. Raises ``DeliveryError`` when
         this writer is fenced, a record is refused, or the coordinator keeps aborting: nothing was
-        committed then, and the process must end.
+        committed then, and the process must end. Without ``insist`` it raises ``RecordRefused`` as soon as a
+        topic refuses a record for good, and can go on.
         """
         for attempt in range(_ATTEMPTS_MAX):
             try:
@@ -89,6 +92,8 @@ class TransactionalProducer:
             except _AbortedError as aborted:
                 _log.warning("a transaction of %s is repeated (%d): %s", self._id, attempt + 1, aborted)
                 self._insist("abort_transaction", lambda: self._producer.abort_transaction(_CALL_S))
+                if self._refusal is not None and not insist:
+                    raise self._refusal from None
             else:
                 return ends
         raise DeliveryError(
@@ -116,10 +121,11 @@ class TransactionalProducer:
         def delivered(error: KafkaError | None, message: Any) -> None:
             if error is None:
                 ends[message.topic(), message.partition()] = message.offset() + 1
-            elif self._failed is None:
-                self._failed = error
+            else:
+                self._failed = self._failed or error
+                self._note_refusal(message.topic(), message.partition(), error)
 
-        self._failed = None
+        self._failed = self._refusal = None
         self._insist("begin_transaction", self._producer.begin_transaction)
         for record in records:
             self._produce(record, delivered)
@@ -154,9 +160,16 @@ class TransactionalProducer:
                 if is_fatal(error.args[0]):
                     self._finish()  # raises what it was: this call may say no more than that it was fatal
                     raise self._fatal("produce", error.args[0]) from None
+                self._note_refusal(topic, partition, error.args[0])
+                if self._refusal is not None and not is_too_large(error.args[0]):
+                    raise _AbortedError(error.args[0].str()) from None
                 raise refused(record, self._limit, error) from None
             else:
                 return
+
+    def _note_refusal(self, topic: str, partition: int, error: KafkaError) -> None:
+        if self._refusal is None and is_for_good(error):
+            self._refusal = marker_refused(topic, partition, error)
 
     def _insist(self, name: str, call: Callable[[], None]) -> None:
         """Repeat ``call`` while the broker does not answer."""

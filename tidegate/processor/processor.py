@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tidegate.changefeed.feed import FeedDefinition, FeedId
-from tidegate.errors import FeedError, StateError
+from tidegate.errors import FeedError, RowRefused, StateError
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
@@ -213,6 +213,22 @@ class PartitionProcessor:
         result.changes += self._state.freeze()
         result.acks += self._feeds.take_acks()
         result.incidents += self._feeds.take_incidents(self._state.position.offset)
+
+    def fail_delivery(
+        self, feed_id: FeedId, refusal: RowRefused, uncommitted: Sequence[StepResult]
+    ) -> StepResult:
+        """Fail a feed of which a row is refused for good (docs/delivery.md#rows-that-are-refused, step R2).
+
+        ``uncommitted`` as for ``detach``, the batch of that row among them: none of them names the feed any
+        more. They are to be durable together with this step. Of a feed that has failed or was removed before
+        nothing else is changed.
+        """
+        if self._feeds.is_active(feed_id):
+            self._feeds.fail(feed_id, refusal)
+        for result in uncommitted:
+            _withdraw(feed_id, result)
+            result.exchanges = [self._feeds.tell_failures(message) for message in result.exchanges]
+        return self._finish(StepResult(None), everything=False)
 
     # ---- feeds whose sinks do not follow (docs/catch-up.md) ----
 

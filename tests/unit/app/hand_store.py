@@ -13,6 +13,8 @@ from tidegate.processor.batch import OutputRecord, StepResult
 class HandSink:
     """Keeps every row, and acknowledges at once unless told to wait."""
 
+    is_over = False
+
     def __init__(self, *, waits: bool = False) -> None:
         self.rows: list[OutputRecord] = []
         #: Whether rows wait for ``acknowledge``.

@@ -37,8 +37,10 @@ class Taken:
         class Noting(Sink):
             def __init__(self, settings: Settings, machine: object) -> None:
                 self._servers = settings.bootstrap_servers
+                self.is_over = False
 
             def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
+                assert not self.is_over
                 taken.by.append(self._servers)
                 return len(rows)
 
@@ -89,3 +91,16 @@ def test_rows_wait_while_nothing_is_known_of_the_feed(taken: Taken, sinks: Sinks
     sink = FeedSink(sinks, _FEED.definition, lambda: views.pop(0))
     assert [sink.send(_ROWS, barrier) for _ in range(4)] == [0, 0, 1, 1]
     assert taken.by == ["127.0.0.1:9"] * 2
+
+
+def test_no_row_goes_to_the_next_producer_before_those_that_the_last_one_has_given_up(
+    taken: Taken, sinks: Sinks, barrier: Barrier
+) -> None:
+    sink = FeedSink(sinks, _FEED.definition, lambda: _stored(""))
+    sink.send(_ROWS, barrier)
+    first = sinks.own.rows
+    first.is_over = True
+    assert sinks.own.rows is not first
+    assert sink.is_over
+    again = FeedSink(sinks, _FEED.definition, lambda: _stored(""))
+    assert (again.send(_ROWS, barrier), again.is_over) == (1, False)

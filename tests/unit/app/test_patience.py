@@ -23,6 +23,8 @@ _MEMORY_BYTES: Final = 1_000
 class _Sink:
     """Acknowledges when it is told to."""
 
+    is_over = False
+
     def __init__(self) -> None:
         self._waiting: deque[Barrier] = deque()
 
@@ -42,7 +44,7 @@ class _Feed:
     def __init__(self, directory: Path) -> None:
         limits = OutletLimits(directory, _MEMORY_BYTES, 0, _STALL_S, _STALL_S)
         self.sink = _Sink()
-        self.outlet = Outlet(FeedId("feed"), self.sink, limits, lambda: None)
+        self.outlet = Outlet(FeedId("feed"), lambda _: self.sink, limits, lambda: None)
         self.now = 0.0
         self.stalls = True
 

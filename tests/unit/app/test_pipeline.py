@@ -41,6 +41,8 @@ class InPlace(Executor):
 class _Sink:
     """Takes rows, and acknowledges them when it is told to."""
 
+    is_over = False
+
     def __init__(self) -> None:
         self.rows: list[OutputRecord] = []
         self._barriers: list[Barrier] = []

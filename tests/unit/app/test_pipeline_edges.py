@@ -17,7 +17,7 @@ from tests.logs import Record
 from tests.unit.app.hand_ids import HandIds
 from tests.unit.app.hand_limits import PATIENT
 from tidegate.changefeed.feed import FeedDefinition, FeedId
-from tidegate.errors import FeedError
+from tidegate.errors import FeedError, RowRefused
 from tidegate.hlc import ZERO_RESOLVED
 from tidegate.processor.batch import (
     ControlRecord,
@@ -81,6 +81,11 @@ class Processor:
     def committed(self, serial: int) -> None:
         """Nothing is ever detached."""
 
+    def fail_delivery(
+        self, feed_id: FeedId, refusal: RowRefused, uncommitted: Sequence[StepResult]
+    ) -> StepResult:
+        raise NotImplementedError
+
     def is_spooling(self, feed_id: FeedId) -> bool:
         raise NotImplementedError
 
@@ -104,6 +109,7 @@ class Processor:
 class Sink:
     """Takes ``room`` rows at a time; the test acknowledges them."""
 
+    is_over = False
     events: list[str]
     room: int = 1_000
     sent: list[tuple[Barrier, int]] = field(default_factory=list)

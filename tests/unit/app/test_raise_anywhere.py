@@ -89,6 +89,8 @@ class _Valve:
 class _Kafka:
     """What is durable: rows that are acknowledged, and the state of commits."""
 
+    is_over = False
+
     def __init__(self) -> None:
         self.rows: list[OutputRecord] = []
         self.state: dict[tuple[StateTable, bytes], bytes] = {}

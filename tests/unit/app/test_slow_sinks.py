@@ -22,15 +22,15 @@ from hypothesis import strategies as st
 import app.pipeline
 import app.spool
 from app.fetched import FetchedBatch
-from app.outlet import OutletLimits, OutletReport, OutletState
+from app.outlet import OutletLimits, OutletReport, OutletState, RowSink
 from app.pipeline import Limits, Pipeline, Threads
 from app.sink import Barrier
 from tests.logs import Record
 from tests.unit.app.hand_ids import HandIds
 from tests.unit.app.test_pipeline import InPlace
-from tidegate.changefeed.control import ControlMessage, Remove, Removed
+from tidegate.changefeed.control import ControlMessage, Failed, Remove, Removed
 from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId
-from tidegate.errors import FeedError
+from tidegate.errors import FeedError, RowRefused
 from tidegate.processor.batch import (
     ActiveFeed,
     ControlRecord,
@@ -141,6 +141,17 @@ class _Processor:
                 self._set(feed_id, _Feed(position + 1 if earlier.gap is None else earlier.gap, "stalled"))
         return self._ended(result)
 
+    def fail_delivery(
+        self, feed_id: FeedId, refusal: RowRefused, uncommitted: Sequence[StepResult]
+    ) -> StepResult:
+        result = self._begun()
+        for one in uncommitted:
+            _withdraw(feed_id, one)
+        if self.feeds.pop(feed_id, None) is not None:
+            self._changed.add(feed_id)
+            result.acks.append(Failed(feed_id, FeedEpoch(1), 0, str(refusal)))
+        return self._ended(result)
+
     def is_spooling(self, feed_id: FeedId) -> bool:
         feed = self.feeds.get(feed_id)
         return feed is not None and feed.gap is not None and feed.mode == "spooling"
@@ -214,6 +225,8 @@ def _withdraw(feed_id: FeedId, result: StepResult) -> None:
 
 class _Sink:
     """A producer with room for so many rows, which come to its topic when they are acknowledged, in order."""
+
+    is_over = False
 
     def __init__(self, *, is_up: bool) -> None:
         self.is_up = is_up
@@ -291,14 +304,20 @@ class _Kafka:
         )
         return max(named, default=-1)
 
+    def sink_of(self, feed_id: FeedId) -> RowSink:
+        """Where the rows of the feed go now."""
+        return self.sinks[feed_id]
+
     def _judge(self, results: Sequence[StepResult]) -> None:
         for feed_id, sink in self.sinks.items():
-            if feed_id.encode() not in self.state:
-                continue
-            acknowledged, gap = set(sink.offsets), self.gap(feed_id)
-            complete = self.position + 1 if gap is None else gap
-            assert set(range(complete)) <= acknowledged, f"rows of {feed_id} would be lost with a crash now"
+            acknowledged = set(sink.offsets)
             assert set(range(self.named(feed_id) + 1)) <= acknowledged, f"a marker of {feed_id} would lie"
+            if feed_id.encode() in self.state:
+                gap = self.gap(feed_id)
+                complete = self.position + 1 if gap is None else gap
+                assert set(range(complete)) <= acknowledged, (
+                    f"rows of {feed_id} would be lost with a crash now"
+                )
 
 
 @dataclass
@@ -321,7 +340,7 @@ class _Owner:
         self.pipeline = Pipeline(
             self.processor,
             self.kafka,
-            lambda feed_id: self.kafka.sinks[feed_id],
+            self.kafka.sink_of,
             self,
             Threads(InPlace(), InPlace()),
             Limits(batch_records=1, inflight_batches=self.inflight, queued_batches=999, outlets=outlets),
