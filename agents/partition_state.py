@@ -14,6 +14,7 @@ from tables.backlogs import BacklogMemory
 from tables.spill import RocksSpill
 from tables.store import LocalStore, OpenStore
 from tidegate.errors import StateMismatch
+from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.catch_ups import CatchUpLimits
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
@@ -139,6 +140,7 @@ class PartitionState:
             spill=spill,
             catch_up=CatchUpLimits(settings.catch_up_scans, settings.catch_up_memory_bytes),
             detachable=True,
+            bounds=RecordBounds(settings.max_record_bytes),
         )
 
     def _tell(self, processor: PartitionProcessor, records: int) -> None:

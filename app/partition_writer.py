@@ -15,6 +15,7 @@ from tidegate.changefeed.control import Ack, ack_key
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record
 from tidegate.processor.batch import PartitionCheckpoint, StateChange, StateTable, StepResult
+from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.checkpoint import encode_checkpoint, split_checkpoint
 from tidegate.processor.exchange_codec import encode_exchange
 from tidegate.raftlog.encode import partition_of
@@ -36,6 +37,7 @@ class PartitionWriter:
         machine: Machine = REAL,
     ) -> None:
         self._partition = partition
+        self._bounds = RecordBounds(settings.max_record_bytes)
         self._partitions = topology.partitions
         self._copy = copy
         self._checkpoint_partitions = settings.checkpoint_partitions
@@ -102,7 +104,7 @@ class PartitionWriter:
             yield self._ack_record(ack)
         for message in result.exchanges:
             partition = partition_of(receiver_of(message), self._partitions)
-            yield Record(self._topics.hand_offs, partition, *encode_exchange(message))
+            yield Record(self._topics.hand_offs, partition, *encode_exchange(message, self._bounds))
         for request in result.requests:
             yield Record(self._topics.requests, self._partition, *encode_request(request))
 
@@ -111,7 +113,7 @@ class PartitionWriter:
 
     def _checkpoint_records(self, checkpoint: PartitionCheckpoint) -> Iterator[Record]:
         key = self._partition.to_bytes(_PARTITION_BYTES, "big")
-        for piece in split_checkpoint(checkpoint):
+        for piece in split_checkpoint(checkpoint, self._bounds):
             value = encode_checkpoint(piece)
             for number in range(self._checkpoint_partitions):
                 yield Record(self._topics.checkpoints, number, key, value)

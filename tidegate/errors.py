@@ -18,7 +18,8 @@
     │   │   ├── MalformedEntry       bytes that are not a log entry
     │   │   ├── IndexGap             raft indexes are missing
     │   │   ├── GenerationError      a generation fell, or began without its snapshot
-    │   │   └── ForbiddenOp          an operation at or below the resolved timestamp
+    │   │   ├── ForbiddenOp          an operation at or below the resolved timestamp
+    │   │   └── KeyTooLong           a key that no record of state has room for
     │   ├── FeedError                one feed is at fault: it fails, with this reason
     │   │   ├── RowError             a row that cannot be decoded
     │   │   │   ├── EncodingError    key or value bytes outside the encoding
@@ -41,6 +42,17 @@ is an attribute too: the ``position`` of a ``StatementError``, the ``table_id`` 
 """
 
 from __future__ import annotations
+
+from typing import Final
+
+_SENTENCE_CHARACTERS: Final = 1_000
+
+
+def brief(sentence: str) -> str:
+    """A sentence that may quote keys of any length, short enough to be stored."""
+    if len(sentence) <= _SENTENCE_CHARACTERS:
+        return sentence
+    return f"{sentence[: _SENTENCE_CHARACTERS - 3]}..."
 
 
 class TidegateError(Exception):
@@ -117,6 +129,10 @@ class GenerationError(RangeError):
 
 class ForbiddenOp(RangeError):
     """A write or intent at or below the resolved timestamp."""
+
+
+class KeyTooLong(RangeError):
+    """A key of the range is longer than a record of state has room for."""
 
 
 class FeedError(InputError):

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from itertools import zip_longest
+from typing import Final, TypeVar, cast
 
 from tidegate.changefeed.feed import FeedEpoch, FeedId
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
+from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.stored import pack, unpack
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span
 
-_PIECE_BYTES: Final = 256 << 10
 _RANGE_BYTES: Final = 40  # of a range's checkpoint, without its keys
+_FEED_BYTES: Final = 20  # of a feed in it, without its id
+_ENDED_BYTES: Final = 10  # of a range that has ended
+
+ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +68,40 @@ def encode_checkpoint(checkpoint: PartitionCheckpoint) -> bytes:
     return pack(message)
 
 
-def split_checkpoint(checkpoint: PartitionCheckpoint) -> Iterator[PartitionCheckpoint]:
-    """The checkpoint in pieces that fit into a record each; every one of them holds by itself."""
-    piece: list[RangeCheckpoint] = []
-    room = _PIECE_BYTES
-    for item in checkpoint.ranges:
-        size = _RANGE_BYTES + len(item.span.start) + len(item.span.end)
-        if piece and size > room:
-            yield replace(checkpoint, ranges=tuple(piece))
-            checkpoint = replace(checkpoint, ended=())  # they are told
-            piece, room = [], _PIECE_BYTES
+def split_checkpoint(
+    checkpoint: PartitionCheckpoint, bounds: RecordBounds = BOUNDS
+) -> Iterator[PartitionCheckpoint]:
+    """The checkpoint in pieces that fit into a record each; every one of them holds by itself.
+
+    A piece holds for the feeds that it names: where one has no room for all of them, all is said again for
+    the others.
+    """
+    room = bounds.piece_bytes // 4
+    ranges = list(_filled(checkpoint.ranges, _range_bytes, 2 * room))
+    ended = list(_filled(checkpoint.ended, lambda _: _ENDED_BYTES, room))
+    for feeds in _filled(checkpoint.feeds, lambda feed: _FEED_BYTES + len(feed.feed_id), room):
+        for part, gone in zip_longest(ranges, ended, fillvalue=()):
+            yield replace(checkpoint, feeds=feeds, ranges=part, ended=gone)
+
+
+def _range_bytes(item: RangeCheckpoint) -> int:
+    return _RANGE_BYTES + len(item.span.start) + len(item.span.end)
+
+
+def _filled(
+    items: Sequence[ItemT], size_of: Callable[[ItemT], int], room: int
+) -> Iterator[tuple[ItemT, ...]]:
+    """The items in order, as many together as there is room for; at least one piece, which may be empty."""
+    piece: list[ItemT] = []
+    left = room
+    for item in items:
+        size = size_of(item)
+        if piece and size > left:
+            yield tuple(piece)
+            piece, left = [], room
         piece.append(item)
-        room -= size
-    yield replace(checkpoint, ranges=tuple(piece))
+        left -= size
+    yield tuple(piece)
 
 
 def decode_checkpoint(value: bytes) -> PartitionCheckpoint:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.catch_ups import CatchUpLimits
 from tidegate.processor.pushes import PushPolicy
 from tidegate.rangefeed.backlog import QueueFactory
@@ -18,6 +19,7 @@ class ProcessorConfig:
     built from others is refused. ``queue`` makes the queues of ranges that fall behind (in memory if absent),
     ``spill`` has room for open transactions beyond memory (all are in memory if absent). ``catch_up`` bounds
     what feeds that lag may take. With ``detachable`` the engine may detach feeds, and says what is committed.
+    ``bounds`` are those of the records that its producer takes.
     """
 
     push: PushPolicy = field(default_factory=PushPolicy)
@@ -27,3 +29,4 @@ class ProcessorConfig:
     spill: PartitionSpill | None = None
     catch_up: CatchUpLimits | None = None
     detachable: bool = False
+    bounds: RecordBounds = BOUNDS

@@ -12,7 +12,7 @@ from tidegate.processor.lagging import LaggingFeeds
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.range_keys import is_gone, keys_beyond, keys_of
 from tidegate.processor.range_table import RangeTable
-from tidegate.rangefeed.gap import Gap, amended, clipped, joined, remainder
+from tidegate.rangefeed.gap import Gap, clipped, joined, remainder
 from tidegate.rangefeed.handoff import HandOff
 from tidegate.rangefeed.range_state import RangeState
 from tidegate.rows.table_key import watched_parts
@@ -58,37 +58,35 @@ class DetachedFeeds:
             if keys_of(state) and not is_gone(state) and not then[state.range_id].ended:
                 gaps = [*certain.gaps(state, state.span), *_lost_of_scan(feed, state)]
                 self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))
-            self._tell_heirs(state, feed.id, certain, then[state.range_id])
+            self._tell_heirs(state, certain, then[state.range_id])
 
-    def _tell_heirs(self, state: RangeState, feed_id: FeedId, certain: Certainty, then: Earlier) -> None:
+    def _tell_heirs(self, state: RangeState, certain: Certainty, then: Earlier) -> None:
         """What was noted since then for ranges that go on from here is true no more."""
         promises = [
             promise
             if promise in then.promises
-            else promise._replace(lags=amended(promise.lags, feed_id, certain.gaps(state, promise.span)))
+            else promise._replace(lags=certain.amended(state, promise.span, promise.lags))
             for promise in state.promises
         ]
         holes = [
-            hole
-            if hole in then.holes
-            else hole._replace(lags=amended(hole.lags, feed_id, certain.gaps(state, hole.span)))
+            hole if hole in then.holes else hole._replace(lags=certain.amended(state, hole.span, hole.lags))
             for hole in state.holes
         ]
         hand_offs = {
-            claim: hand_off if claim in then.hand_offs else self.amended(hand_off, feed_id, certain)
+            claim: hand_off if claim in then.hand_offs else self.amended(hand_off, certain)
             for claim, hand_off in state.hand_offs.items()
         }
         if (promises, holes, hand_offs) != (state.promises, state.holes, state.hand_offs):
             self._touch(state.range_id)
             state.promises, state.holes, state.hand_offs = promises, holes, hand_offs
 
-    def amended(self, hand_off: HandOff, feed_id: FeedId, certain: Certainty) -> HandOff:
+    def amended(self, hand_off: HandOff, certain: Certainty) -> HandOff:
         """The hand-off as its parent would give it now; unchanged when that is of another partition."""
         parent = self._ranges.get(hand_off.claim.parent)
         if parent is None or certain.was_told(hand_off):
             return hand_off
-        gaps = certain.gaps(parent, hand_off.span or hand_off.claim.span)
-        return hand_off._replace(lags=amended(hand_off.lags, feed_id, gaps))
+        span = hand_off.span or hand_off.claim.span
+        return hand_off._replace(lags=certain.amended(parent, span, hand_off.lags))
 
     def is_spooling(self, feed_id: FeedId) -> bool:
         """Whether all rows of a detached feed come out, so that it may be attached."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from tidegate.hlc import ZERO_RESOLVED
+from tidegate.processor.bounds import CLAIMS_MAX
 from tidegate.processor.range_table import RangeTable
 from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed.claim_answer import answer_claim, give_up
@@ -69,6 +71,10 @@ class Exchanges:
         if not self._is_here(receiver_of(message)):
             self._out.append(message)
         elif isinstance(message, Claim):
+            state = self._ranges.get(message.parent)
+            if state is not None and len(state.claims) >= CLAIMS_MAX and message not in state.claims:
+                self._route(HandOff(message, ZERO_RESOLVED, complete=False))
+                return
             self._touch(message.parent).claims.add(message)
             self._open[message.parent] = None
         else:

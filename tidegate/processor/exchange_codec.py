@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tidegate.errors import StateError
-from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.processor import state_pb2 as pb
+from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.lag_codec import lags_message, read_lags
 from tidegate.processor.stored import pack, unpack
 from tidegate.raftlog.encode import encode_key
@@ -13,15 +14,25 @@ from tidegate.rangefeed.handoff import Claim, Exchange, HandOff
 from tidegate.spans import Span
 
 
-def encode_exchange(message: Exchange) -> tuple[bytes, bytes]:
-    """(key, value) of the record on the hand-off topic; the key names child and parent."""
+def encode_exchange(message: Exchange, bounds: RecordBounds = BOUNDS) -> tuple[bytes, bytes]:
+    """(key, value) of the record on the hand-off topic; the key names child and parent.
+
+    A hand-off that says more of feeds than a record has room for says that nothing is sure: its child scans.
+    """
     claim = message if isinstance(message, Claim) else message.claim
+    value = _exchange(message)
+    if len(value) > bounds.piece_bytes and isinstance(message, HandOff):
+        value = _exchange(HandOff(claim, ZERO_RESOLVED, complete=False))
+    return encode_key(claim.child) + encode_key(claim.parent), value
+
+
+def _exchange(message: Exchange) -> bytes:
     record = pb.Exchange()
     if isinstance(message, Claim):
         record.claim.CopyFrom(claim_message(message))
     else:
         record.hand_off.CopyFrom(hand_off_message(message))
-    return encode_key(claim.child) + encode_key(claim.parent), pack(record)
+    return pack(record)
 
 
 def decode_exchange(value: bytes) -> Exchange:

@@ -15,10 +15,10 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.raftlog.entry import RangeId
-from tidegate.rangefeed.gap import Gap, Gaps, clipped, joined, remainder
+from tidegate.rangefeed.gap import Gap, Gaps, Lag, amended, clipped, joined, remainder
 from tidegate.rangefeed.handoff import Claim, HandOff, Hole, Promise
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
-from tidegate.rows.table_key import watched_parts
+from tidegate.rows.table_key import watched_parts, without_tenant
 from tidegate.spans import Span
 
 
@@ -145,6 +145,17 @@ class Certainty:
             for rest in silent:
                 found += self._since(state, rest, frozenset())
         return joined(found)
+
+    def amended(
+        self, state: RangeState, span: Span | None, lags: tuple[Lag, ...] | None
+    ) -> tuple[Lag, ...] | None:
+        """What a range said that feeds lack of ``span``, with what this feed may lack.
+
+        A feed that watches none of these keys is not named.
+        """
+        if span is None or not self._feed.watches(without_tenant(span)):
+            return lags
+        return amended(lags, self._feed.id, self.gaps(state, span))
 
     def was_told(self, hand_off: HandOff) -> bool:
         """Whether what a range has said to a claim was noted before these steps.

@@ -12,12 +12,12 @@ from tidegate.spans import Span
 
 def lag_message(lag: Lag) -> pb.Lag:
     """What one feed lacks."""
-    return pb.Lag(feed_id=lag.feed, gaps=map(_gap_message, lag.gaps))
+    return pb.Lag(feed_id=lag.feed, gaps=map(gap_message, lag.gaps))
 
 
 def read_lag(message: pb.Lag) -> Lag:
     """The lag of a message."""
-    return Lag(message.feed_id, tuple(map(_gap, message.gaps)))
+    return Lag(message.feed_id, tuple(map(read_gap, message.gaps)))
 
 
 def lags_message(lags: Iterable[Lag] | None) -> pb.Lags | None:
@@ -35,14 +35,16 @@ def gaps_by_feed(messages: Iterable[pb.Lag]) -> dict[str, Gaps]:
     return dict(map(read_lag, messages))
 
 
-def _gap_message(gap: Gap) -> pb.Gap:
+def gap_message(gap: Gap) -> pb.Gap:
+    """A gap as its message."""
     message = pb.Gap(start=gap.span.start, end=gap.span.end)
     if gap.complete_to is not None:
         message.complete_wall, message.complete_logical = gap.complete_to
     return message
 
 
-def _gap(message: pb.Gap) -> Gap:
+def read_gap(message: pb.Gap) -> Gap:
+    """The gap of a message."""
     complete_to = None
     if message.HasField("complete_wall"):
         complete_to = Timestamp(message.complete_wall, message.complete_logical)

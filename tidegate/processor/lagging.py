@@ -9,7 +9,7 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.hlc import Timestamp
 from tidegate.processor.committed import CommittedVersions
 from tidegate.processor.feeds import PartitionFeeds
-from tidegate.processor.partition_feed import PartitionFeed
+from tidegate.processor.partition_feed import FeedStatus, PartitionFeed
 from tidegate.processor.range_table import RangeTable
 from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed.gap import Gaps
@@ -62,7 +62,9 @@ class LaggingFeeds:
             state.lags[feed_id] = gaps
         else:
             state.lags.pop(feed_id, None)
-        self._index(state)
+        feed = self._feeds.get(feed_id)
+        if feed is not None and feed.status is FeedStatus.ACTIVE:
+            self._note(feed, state, {} if self._is_over(state) else state.lags)
 
     def restore(self) -> None:
         """Note the gaps of restored ranges."""
@@ -89,16 +91,20 @@ class LaggingFeeds:
         """Note the range with the feeds that lag in it, and with no other."""
         lags = {} if self._is_over(state) else state.lags
         for feed in self._feeds.active:
-            if feed.id in lags:
-                if feed.id not in self._lagging:
-                    self._lagging[feed.id] = LaggingFeed(feed)
-                    self._committed.part(feed.id)
-                self._lagging[feed.id].ranges.setdefault(state.range_id)
-            elif (lagging := self._lagging.get(feed.id)) is not None and state.range_id in lagging.ranges:
-                lagging.ranges.pop(state.range_id, None)
-                if not lagging.ranges:
-                    del self._lagging[feed.id]
-                    self._caught_up = True
+            self._note(feed, state, lags)
+
+    def _note(self, feed: PartitionFeed, state: RangeState, lags: Mapping[str, Gaps]) -> None:
+        """Note the range with the feed if it is among ``lags``, and forget it there if it is not."""
+        if feed.id in lags:
+            if feed.id not in self._lagging:
+                self._lagging[feed.id] = LaggingFeed(feed)
+                self._committed.part(feed.id)
+            self._lagging[feed.id].ranges.setdefault(state.range_id)
+        elif (lagging := self._lagging.get(feed.id)) is not None and state.range_id in lagging.ranges:
+            lagging.ranges.pop(state.range_id, None)
+            if not lagging.ranges:
+                del self._lagging[feed.id]
+                self._caught_up = True
 
     def _is_over(self, state: RangeState) -> bool:
         """Whether nothing is lacking here: it has ended, or broke, and may never come back; then others have

@@ -14,6 +14,7 @@ from tidegate.processor.lagging import LaggingFeeds
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.range_keys import is_gone, keys_beyond, keys_of
 from tidegate.processor.range_table import RangeTable
+from tidegate.processor.served_feeds import ServedFeeds
 from tidegate.rangefeed.gap import Gap, amended, clipped, joined, remainder, told_of
 from tidegate.rangefeed.handoff import HandOff
 from tidegate.rangefeed.range_state import RangeState
@@ -128,7 +129,7 @@ class Lags:
 
     def look_at_feeds(self) -> None:
         """The active feeds are others than before: those that are gone lack nothing."""
-        self._table.serves = tuple(feed.id for feed in self._feeds.active if feed.can_lag)
+        self._table.serves = ServedFeeds(self._feeds.active)
         active = {feed.id for feed in self._feeds.active}
         self._lagging.forget_but(active)
         self._detached.forget_but(active)

@@ -12,6 +12,7 @@ from typing import Final
 from tidegate.hlc import ZERO_RESOLVED
 from tidegate.processor.backlogs import Backlogs
 from tidegate.processor.batch import LogRecord
+from tidegate.processor.bounds import HAND_OFFS_MAX
 from tidegate.processor.exchange import Exchanges
 from tidegate.processor.healing import Healing
 from tidegate.processor.quarantine import Quarantines
@@ -88,8 +89,11 @@ class Parking:
         state, backlog = self._table.touch(claim.child), self._backlogs.get(claim.child)
         if backlog is None and state.status is not RangeStatus.UNINITIALISED and not state.awaits_snapshot:
             return  # it has gone on without it
+        is_missing = backlog is not None and claim in backlog.missing
+        if len(state.hand_offs) >= HAND_OFFS_MAX and not is_missing and claim not in state.hand_offs:
+            return  # it is claimed when it is needed
         state.hand_offs[claim] = hand_off
-        if backlog is not None and claim in backlog.missing:
+        if backlog is not None and is_missing:
             backlog.missing -= {claim}
             if not backlog.missing:
                 self._come_to_scan(state, backlog)

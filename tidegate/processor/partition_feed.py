@@ -14,7 +14,7 @@ from tidegate.changefeed.control import (
 )
 from tidegate.changefeed.feed import FeedEpoch, FeedId, FeedTarget
 from tidegate.changefeed.options import InitialScan
-from tidegate.errors import StateError
+from tidegate.errors import StateError, brief
 from tidegate.hlc import MAX, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.emitter import Destination, Emitter
@@ -55,7 +55,7 @@ class PartitionFeed:
 
     def fail(self, reason: str) -> None:
         """Emit nothing any more."""
-        self.status, self.reason, self.emitter = FeedStatus.FAILED, reason, None
+        self.status, self.reason, self.emitter = FeedStatus.FAILED, brief(reason), None
 
     @property
     def start(self) -> Timestamp:

@@ -50,7 +50,7 @@ class PartitionProcessor:
         self._ranges = state.ranges
         self._step = LogStep(state)
         self._serial = 0
-        self._pusher = Pusher(config.push)
+        self._pusher = Pusher(config.push, config.bounds)
         self._reader = StatusReader(state.ranges, self._pusher)
 
     @classmethod
@@ -256,7 +256,7 @@ class PartitionProcessor:
             if certain is None:
                 result.exchanges = [self._feeds.tell_failures(message) for message in result.exchanges]
             else:
-                result.exchanges = [self._amended(feed_id, certain, message) for message in result.exchanges]
+                result.exchanges = [self._amended(certain, message) for message in result.exchanges]
         return self._finish(StepResult(None), everything=False)
 
     def is_spooling(self, feed_id: FeedId) -> bool:
@@ -283,11 +283,11 @@ class PartitionProcessor:
         self._step.ask(result)
         return self._finish(result, everything=False)
 
-    def _amended(self, feed_id: FeedId, certain: Certainty, message: Exchange) -> Exchange:
+    def _amended(self, certain: Certainty, message: Exchange) -> Exchange:
         """A hand-off that says what a feed lacks that was detached since."""
         if not isinstance(message, HandOff):
             return message
-        return self._ranges.detached.amended(message, feed_id, certain)
+        return self._ranges.detached.amended(message, certain)
 
     def full_checkpoint(self) -> PartitionCheckpoint:
         """The checkpoint of all ranges, for a frontier that starts anew."""

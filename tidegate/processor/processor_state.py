@@ -18,6 +18,7 @@ from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.journal import Journal
 from tidegate.processor.ranges import PartitionRanges
 from tidegate.processor.restore import RangeRows, require_digests, require_sizes
+from tidegate.processor.row_pieces import RowPieces
 from tidegate.processor.rows import PartitionRows
 from tidegate.processor.state_codec import (
     NOWHERE,
@@ -43,8 +44,16 @@ class ProcessorState:
         #: What changes within steps that are not committed; none where feeds cannot be detached.
         self.journal = Journal() if config.detachable else None
         self.ranges = PartitionRanges(
-            partition, partitions, self.feeds, config.queue, config.spill, config.catch_up, self.journal
+            partition,
+            partitions,
+            self.feeds,
+            config.queue,
+            config.spill,
+            config.catch_up,
+            self.journal,
+            config.bounds,
         )
+        self._pieces = RowPieces(config.bounds.piece_bytes)
         self._digests = RowDigests()
 
     # ---- position ----
@@ -75,6 +84,7 @@ class ProcessorState:
         changes = self.ranges.freeze(self.position.offset, self.read)
         changes.extend(self.rows.freeze())
         changes.extend(self.feeds.freeze())
+        changes = self._pieces.split(changes)
         self._digests.take(changes)
         clock = self.ranges.table.clock
         self.position.log_time_ms, self.position.clock = clock.time_ms, clock.state()
@@ -98,10 +108,14 @@ class ProcessorState:
                 stored = read_position(value)
                 continue
             self._digests.take((StateChange(table, key, value),))
+            row = self._pieces.take(table, key, value)
+            if row is None:
+                continue
             if table is StateTable.RANGES:
-                restoring.take_range(key, value)
+                restoring.take_range(row.key, row.value)
             else:
-                others[table].append((key, value))
+                others[table].append((row.key, row.value))
+        self._pieces.finish()
         if stored is not None:
             self.position = _position_for(config, self.partition, stored)
         restoring.finish(self.position.offset)

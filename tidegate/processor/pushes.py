@@ -7,19 +7,22 @@ restart the question is simply asked again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tidegate.hlc import NANOS_PER_MS, Timestamp
+from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.log_clock import LogClock
 from tidegate.raftlog.entry import RangeId, TxnId
 from tidegate.raftlog.request import Push, PushedTxn
 from tidegate.rangefeed.intent_queue import IntentQueue
 from tidegate.rangefeed.push_attempt import TXNS_PER_PUSH_MAX
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
+from tidegate.rangefeed.tracked_txn import TrackedTxn
 
 _JITTER_STEPS: Final = 16
+_TXN_FRAME_BYTES: Final = 16  # of a transaction in a request, beside its id and key
 _GOLDEN_RATIO_64: Final = 0x9E3779B97F4A7C15
 
 
@@ -96,8 +99,9 @@ class Pusher:
     it is time to repeat it.
     """
 
-    def __init__(self, policy: PushPolicy) -> None:
+    def __init__(self, policy: PushPolicy, bounds: RecordBounds = BOUNDS) -> None:
         self._policy = policy
+        self._most_bytes = bounds.piece_bytes
         self._in_flight: dict[RangeId, _InFlight] = {}
 
     def due(self, ranges: Iterable[RangeState], clock: LogClock) -> list[Push]:
@@ -133,11 +137,21 @@ class Pusher:
         if oldest.timestamp.wall_ms >= horizon_ms or self._is_waiting(state, clock.elapsed_ms):
             return None
         old = state.resolver.queue.below(Timestamp(horizon_ms * NANOS_PER_MS), TXNS_PER_PUSH_MAX)
+        old = old[: self._fitting(old)]
         asked = [_Asked(txn.txn_id, txn.timestamp) for txn in old]
         tries = self._tries(state.range_id, asked[0])
         self._in_flight[state.range_id] = _InFlight(clock.elapsed_ms, asked, tries)
         txns = tuple(PushedTxn(txn.txn_id, txn.anchor_key) for txn in old)
         return Push(state.range_id, txns, Timestamp(clock.shown_ms * NANOS_PER_MS))
+
+    def _fitting(self, txns: Sequence[TrackedTxn]) -> int:
+        """How many transactions one request has room for, from the first on; the others come next."""
+        room = self._most_bytes
+        for number, txn in enumerate(txns):
+            room -= len(txn.txn_id) + len(txn.anchor_key) + _TXN_FRAME_BYTES
+            if room < 0:
+                return max(number, 1)
+        return len(txns)
 
     def _is_waiting(self, state: RangeState, now_ms: int) -> bool:
         flight = self._in_flight.get(state.range_id)

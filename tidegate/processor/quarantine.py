@@ -5,9 +5,10 @@ A range is quarantined at what it had resolved, and its operator is told (docs/l
 
 from __future__ import annotations
 
-from tidegate.errors import MalformedEntry, RangeError
+from tidegate.errors import MalformedEntry, RangeError, brief
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.batch import Incident, LogRecord
+from tidegate.processor.bounds import PARENTS_MAX
 from tidegate.processor.range_table import RangeTable
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset, RangeId, Snapshot
@@ -28,7 +29,8 @@ class Quarantines:
             return
         state.quarantine_at(Offset(record.offset), cause, resolved)
         self._table.touch(state.range_id)
-        self._report(state.range_id, record, f"range {state.range_id} is quarantined at {resolved}: {cause}")
+        sentence = f"range {state.range_id} is quarantined at {resolved}: {brief(cause)}"
+        self._report(state.range_id, record, sentence)
 
     def begin_before(self, state: RangeState, head: Snapshot, record: LogRecord) -> None:
         """A snapshot that the range cannot go on with ends a hole that nobody saw until now."""
@@ -36,6 +38,11 @@ class Quarantines:
             require_replaceable(state, head)
             if state.chunks and state.status is RangeStatus.LIVE:
                 raise MalformedEntry(f"a snapshot at index {head.raft_index} began within another one")
+            if len(head.parents) > PARENTS_MAX:
+                raise MalformedEntry(
+                    f"a snapshot at index {head.raft_index} names {len(head.parents)} parents, and "
+                    f"{PARENTS_MAX} are waited for at most"
+                )
         except RangeError as error:
             self.begin(state, record, str(error), state.resolved)
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from tidegate.errors import MalformedEntry, RangeError
 from tidegate.processor.backlogs import Backlogs, raw_entry
 from tidegate.processor.batch import LogRecord
+from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.catch_ups import CatchUps
 from tidegate.processor.committed import CommittedVersions
 from tidegate.processor.healing import Healing
@@ -37,6 +38,8 @@ from tidegate.rangefeed.backlog import RawEntry
 from tidegate.rangefeed.range_log import apply_entry
 from tidegate.rangefeed.range_state import RangeState
 from tidegate.rangefeed.version import Version
+from tidegate.rows.table_key import shortened
+from tidegate.spans import Span
 
 RangeEntry: TypeAlias = Command | Heartbeat | Snapshot | RangeEnd | ScanChunk
 
@@ -56,6 +59,7 @@ class RangeEntries:
         catch_ups: CatchUps,
         committed: CommittedVersions,
         mutations: Mutations,
+        bounds: RecordBounds,
     ) -> None:
         self._table = table
         self._touch = table.touch
@@ -67,6 +71,7 @@ class RangeEntries:
         self._catch_ups = catch_ups
         self._committed = committed
         self._mutations = mutations
+        self._key_bytes = bounds.key_bytes
 
     def take(self, record: LogRecord, entry: RangeEntry, *, passed: bool) -> None:
         """Take the next entry of the partition, or one that it has ``passed`` and this range has not.
@@ -157,6 +162,9 @@ class RangeEntries:
                 apply_entry(state, entry)  # there will be nothing to heal it
 
     def _apply_snapshot(self, state: RangeState, chunk: Snapshot, record: LogRecord) -> None:
+        if max(map(len, chunk.span)) > self._key_bytes:
+            self._quarantines.begin(state, record, self._too_long(chunk.span), state.resolved)
+            return
         if chunk.chunk == 0 and self._parking.parks(state, chunk, record):
             return
         resolved, span, hand_offs = state.resolved, state.span, state.hand_offs
@@ -168,6 +176,13 @@ class RangeEntries:
             return
         if state.snapshots_taken > taken:
             self._lags.inherit(state, span, hand_offs.values())
+
+    def _too_long(self, span: Span) -> str:
+        start, end = map(shortened, span)
+        return (
+            f"its keys from {start} to {end} are too long to store: one has {max(map(len, span))} bytes, and "
+            f"{self._key_bytes} can be stored. Split it at shorter keys, or raise TIDEGATE_MAX_RECORD_BYTES"
+        )
 
     def _take_chunk(self, state: RangeState, chunk: ScanChunk) -> None:
         """A chunk is for the scan that the range is parked for, or for a feed that catches up."""

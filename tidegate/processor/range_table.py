@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from tidegate.errors import KeyTooLong
 from tidegate.processor.backlogs import Backlogs
 from tidegate.processor.batch import StateChange
+from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.journal import Journal
 from tidegate.processor.log_clock import LogClock
-from tidegate.processor.state_codec import chunk_rows, intent_rows, range_row
+from tidegate.processor.state_codec import chunk_rows, intent_rows, range_row, told_rows
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset, RangeId
 from tidegate.rangefeed.backlog import Backlog
 from tidegate.rangefeed.intent_budget import PartitionSpill
-from tidegate.rangefeed.range_state import RangeState
+from tidegate.rangefeed.range_state import RangeState, ServedFeeds
 
 
 class RangeTable:
@@ -34,7 +36,7 @@ class RangeTable:
         #: Those that have changed since the last freeze.
         self.touched: dict[RangeId, RangeState] = {}
         #: The feeds of which ranges tell those that go on from them.
-        self.serves: tuple[str, ...] = ()
+        self.serves: ServedFeeds = lambda _: ()
         #: Per range the sum over the stored rows of its transactions, as of the last freeze.
         self._intents_hashes: dict[RangeId, int] = {}
         #: The same over all ranges; the caller takes it modulo 2^64.
@@ -65,18 +67,33 @@ class RangeTable:
         self.states[state.range_id] = state
         self._note_intents(state)
 
-    def freeze(self, offset: Offset, read: Offset, backlogs: Backlogs) -> list[StateChange]:
+    def freeze(
+        self,
+        offset: Offset,
+        read: Offset,
+        backlogs: Backlogs,
+        bounds: RecordBounds,
+        refuse: Callable[[RangeState, str], None],
+    ) -> list[StateChange]:
         """The rows of everything that changed since the last freeze, as bytes of this moment.
 
         ``offset`` is the partition's position, ``read`` how far it has read, which is lower after a restart
-        with ranges that were behind.
+        with ranges that were behind. A range that does not fit into ``bounds`` is given to ``refuse``, which
+        quarantines it: there is less to store of it then.
         """
         changes: list[StateChange] = []
         for state in self.touched.values():
             _note_waiting(state, backlogs.get(state.range_id), offset, read)
+            state.forget_old_promises()
+            try:
+                intents = list(intent_rows(state, offset, bounds.key_bytes))
+            except KeyTooLong as error:
+                refuse(state, str(error))
+                intents = list(intent_rows(state, offset, bounds.key_bytes))
+            changes.extend(told_rows(state, bounds.told_bytes))
             changes.append(range_row(state, offset))
             changes.extend(chunk_rows(state))
-            changes.extend(intent_rows(state, offset))
+            changes.extend(intents)
             self._note_intents(state)
         if self.spill is not None:
             self.spill.settle((state.range_id, state.resolver.queue) for state in self.touched.values())

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tidegate.changefeed.feed import FeedId
 from tidegate.processor.backlogs import Backlogs
 from tidegate.processor.batch import RangeCheckpoint, StateChange
+from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.catch_ups import CatchUpLimits, CatchUps
 from tidegate.processor.committed import CommittedVersions, Delivery
 from tidegate.processor.detached import DetachedFeeds
@@ -40,10 +41,11 @@ from tidegate.processor.waiting import Waiting
 from tidegate.raftlog.decode import decode_key
 from tidegate.raftlog.entry import Offset, RangeId
 from tidegate.raftlog.request import Scan
-from tidegate.rangefeed.backlog import Backlog, QueueFactory
+from tidegate.rangefeed.backlog import Backlog, QueueFactory, RawEntry
 from tidegate.rangefeed.intent_budget import PartitionSpill
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.rangefeed.version import Version
+from tidegate.rows.table_key import prefix_end
 from tidegate.spans import Span
 
 
@@ -62,8 +64,10 @@ class PartitionRanges:
         spill: PartitionSpill | None = None,
         catch_up: CatchUpLimits | None = None,
         journal: Journal | None = None,
+        bounds: RecordBounds = BOUNDS,
     ) -> None:
         self.partition = partition
+        self._bounds = bounds
         self.table = table = RangeTable(partition, partitions, spill, journal)
         self._backlogs = backlogs = Backlogs(queue)
         self.quarantines = Quarantines(table)
@@ -88,6 +92,7 @@ class PartitionRanges:
             self.catch_ups,
             self.committed,
             self.mutations,
+            bounds,
         )
         self._checkpoints = RangeCheckpoints(table)
 
@@ -138,7 +143,15 @@ class PartitionRanges:
     def due(self, offset: Offset) -> list[Scan]:
         """The scans to ask for now. Hand-offs that did not come are waited for no more."""
         healing = [*self.parking.due(offset)]
-        return healing + self.catch_ups.due(self.table.touched.values(), offset)
+        catch_ups = self.catch_ups.due(self.table.touched.values(), offset)
+        return [scan._replace(span=self._asked(scan.span)) for scan in healing + catch_ups]
+
+    def _asked(self, span: Span) -> Span:
+        """The keys to ask for so that ``span`` comes, which may begin or end in the midst of what has: a key
+        that is too long for a record is cut, and what comes twice is passed over."""
+        most = self._bounds.key_bytes
+        start, end = span
+        return Span(start[:most], end if len(end) <= most else prefix_end(end[:most]))
 
     # ---- feeds ----
 
@@ -178,4 +191,8 @@ class PartitionRanges:
 
     def freeze(self, offset: Offset, read: Offset) -> list[StateChange]:
         """The rows of everything that changed since the last freeze; see `RangeTable.freeze`."""
-        return self.table.freeze(offset, read, self._backlogs)
+
+        def refuse(state: RangeState, cause: str) -> None:
+            self.quarantines.begin(state, RawEntry(offset, None, None, 0), cause, state.resolved)
+
+        return self.table.freeze(offset, read, self._backlogs, self._bounds, refuse)

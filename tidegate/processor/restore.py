@@ -17,11 +17,14 @@ from tidegate.processor.state_codec import (
     Position,
     StoredRange,
     TableSizes,
+    entry_range,
     is_chunk_key,
+    is_told_key,
     read_chunk,
     read_intent,
     read_range,
 )
+from tidegate.processor.told_codec import read_told
 from tidegate.raftlog.entry import Offset, RangeId, Snapshot
 from tidegate.rangefeed.range_state import RangeStatus
 from tidegate.rangefeed.tracked_txn import TrackedTxn
@@ -48,6 +51,7 @@ class RangeRows:
     def __init__(self, ranges: PartitionRanges) -> None:
         self._ranges = ranges
         self._stored: dict[RangeId, StoredRange] = {}
+        self._told: dict[RangeId, bytes] = {}
         self._chunks: dict[RangeId, dict[int, Snapshot]] = defaultdict(dict)
         self._early: dict[RangeId, list[TrackedTxn]] = defaultdict(list)
         self._found: Counter[RangeId] = Counter()
@@ -57,6 +61,8 @@ class RangeRows:
         if is_chunk_key(key):
             range_id, number, chunk = read_chunk(key, value)
             self._chunks[range_id][number] = chunk
+        elif is_told_key(key):
+            self._told[entry_range(key)] = value
         else:
             item = read_range(key, value)
             self._stored[item.state.range_id] = item
@@ -78,9 +84,10 @@ class RangeRows:
                 self._put(item, txn)
             _require_position(item, position)
             _put_chunks(item, self._chunks.pop(range_id, {}))
+            _put_told(item, self._told.pop(range_id, None))
             _require_transactions(item, self._found[range_id])
             self._ranges.restore(item.state)
-        for range_id in (*self._chunks, *self._early):
+        for range_id in (*self._chunks, *self._told, *self._early):
             raise StateMismatch(f"Rows of range {range_id} are stored, but not the range itself. {_ADVICE}")
 
     def _put(self, item: StoredRange, txn: TrackedTxn) -> None:
@@ -137,6 +144,16 @@ def _put_chunks(item: StoredRange, chunks: dict[int, Snapshot]) -> None:
         )
     item.state.chunks = [chunks[number] for number in range(item.chunks)]
     item.state.stored_chunks = tuple(item.state.chunks)
+
+
+def _put_told(item: StoredRange, told: bytes | None) -> None:
+    state = item.state
+    if item.told_apart is (told is None):
+        missing = "not what it tells others" if told is None else "what it told others is back"
+        raise StateMismatch(f"Range {state.range_id} is stored, but {missing}. {_ADVICE}")
+    if told is not None:
+        read_told(state, told)
+        state.stored_told = (state.promises, state.holes)
 
 
 def _require_transactions(item: StoredRange, found: int) -> None:

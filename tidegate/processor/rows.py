@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-from tidegate.errors import DescriptorConflict, EncodingError, FeedError, RowError, StateError
+from tidegate.errors import DescriptorConflict, EncodingError, FeedError, RowError, StateError, brief
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateChange, StateTable
@@ -117,7 +117,7 @@ class PartitionRows:
                 self._versions += 1
         except (DescriptorConflict, EncodingError) as error:
             where = f" (it stands at {place})" if place else ""
-            self._set_unfit(update.table_id, _Unfit(update.version, f"{error}{where}"))
+            self._set_unfit(update.table_id, _Unfit(update.version, f"{brief(str(error))}{where}"))
             raise
         unfit = self._unfit.get(update.table_id)
         # The same version cures only if it was not known: what a former release could not read. Where it was,

@@ -1,7 +1,7 @@
 """Rows of partition state: ranges with their open transactions, and the position.
 
-Keys: ``ranges`` holds the position under ``POSITION_KEY``, each range under its 8-byte id, and the chunks of
-an incomplete snapshot under range id and number, a row each, because each may be as large as a record;
+Keys: ``ranges`` holds the position under ``POSITION_KEY``, each range under its 8-byte id, what it tells
+others under that and ``/t``, and the chunks of an incomplete snapshot under range id and number, a row each;
 ``intents`` holds each transaction under range id and transaction id. A row names the log position that it
 reflects, so that a restored state can be checked against itself.
 """
@@ -12,16 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tidegate.errors import MalformedEntry, StateMismatch
+from tidegate.errors import KeyTooLong, MalformedEntry, StateMismatch
 from tidegate.hlc import ZERO, ClosedTimestamp, ResolvedTimestamp, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.digest import TableDigests, row_hash
 from tidegate.processor.exchange_codec import claim_message, hand_off_message, read_claim, read_hand_off
-from tidegate.processor.lag_codec import gaps_by_feed, lag_message, lags_message, read_lags
+from tidegate.processor.lag_codec import gaps_by_feed, lag_message
 from tidegate.processor.log_clock import ClockState, Voice
 from tidegate.processor.scan_codec import read_scan, scan_message
-from tidegate.processor.stored import STATE_VERSION, is_readable, pack, unpack
+from tidegate.processor.stored import WRITTEN_VERSION, is_readable, pack, unpack
+from tidegate.processor.told_codec import read_inline, span_of, told_row
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (
@@ -36,17 +37,18 @@ from tidegate.raftlog.entry import (
 )
 from tidegate.rangefeed.accounted import Accounted
 from tidegate.rangefeed.gap import Lag
-from tidegate.rangefeed.handoff import Hole, Promise
 from tidegate.rangefeed.range_state import Floor, Quarantine, RangeState, RangeStatus
 from tidegate.rangefeed.resolver import Resolver
 from tidegate.rangefeed.tracked_txn import TrackedTxn
+from tidegate.rows.table_key import shortened
 from tidegate.spans import Span
 
 POSITION_KEY: Final = b"\x00position"
 NOWHERE: Final = Offset(-1)
 _RANGE_ID_BYTES: Final = 8
 _CHUNK_BYTES: Final = 4
-_VERSION: Final = bytes([STATE_VERSION])
+_TOLD: Final = b"/t"
+_VERSION: Final = bytes([WRITTEN_VERSION])
 #: A field of 64 bits with a number above 15.
 _OWN_HASH_BYTES: Final = 2 + 8
 _RESTORE: Final = "Wipe the data directory to restore the state from its changelogs"
@@ -182,6 +184,7 @@ def range_row(state: RangeState, offset: Offset) -> StateChange:
         chunks=len(state.chunks),
         open_transactions=len(resolver.queue),
         unseen=state.unseen,
+        told_apart=bool(state.promises or state.holes),
     )
     if span is not None:
         message.start, message.end = span
@@ -209,21 +212,6 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
         message.scan.CopyFrom(scan_message(state.scan))
     message.hand_offs.extend(hand_off_message(state.hand_offs[claim]) for claim in sorted(state.hand_offs))
     message.claims.extend(map(claim_message, sorted(state.claims)))
-    for hole in state.holes:
-        start, end = hole.span or (b"", b"")
-        message.holes.add(
-            before=hole.before,
-            last_index=hole.last_index,
-            resolved_wall=hole.resolved.wall,
-            start=start,
-            end=end,
-            lags=lags_message(hole.lags),
-        )
-    for index, resolved, span, lags in state.promises:
-        start, end = span or (b"", b"")
-        message.promises.add(
-            index=index, resolved_wall=resolved.wall, start=start, end=end, lags=lags_message(lags)
-        )
     message.lags.extend(lag_message(Lag(*item)) for item in sorted(state.lags.items()))
     if state.accounted.says_more(state.applied):
         _fill_accounted(message.accounted, state.accounted)
@@ -243,6 +231,24 @@ class StoredRange(NamedTuple):
     offset: Offset
     chunks: int
     open_transactions: int
+    told_apart: bool
+
+
+def told_rows(state: RangeState, most_bytes: int) -> Iterator[StateChange]:
+    """The row of what the range tells others, if that has changed since the last call."""
+    told = (state.promises, state.holes)  # lists that are never changed in place
+    before = state.stored_told
+    if before is not None and before[0] is told[0] and before[1] is told[1]:
+        return
+    value = told_row(state, most_bytes)
+    if value is not None or (before is not None and any(before)):
+        yield StateChange(StateTable.RANGES, encode_key(state.range_id) + _TOLD, value)
+    state.stored_told = (state.promises, state.holes)
+
+
+def is_told_key(key: bytes) -> bool:
+    """Whether a key of the ranges table is that of what a range tells others."""
+    return len(key) == _RANGE_ID_BYTES + len(_TOLD) and key.endswith(_TOLD)
 
 
 def is_chunk_key(key: bytes) -> bool:
@@ -303,9 +309,11 @@ def read_range(key: bytes, value: bytes) -> StoredRange:
         for floor in row.floors
     ]
     _read_waiting(row, state)
+    if not row.told_apart:
+        read_inline(row, state)
     if row.pending_heartbeat and isinstance(beat := _entry(key, row.pending_heartbeat), Heartbeat):
         state.pending_heartbeat = beat
-    return StoredRange(state, Offset(row.offset), row.chunks, row.open_transactions)
+    return StoredRange(state, Offset(row.offset), row.chunks, row.open_transactions, row.told_apart)
 
 
 def _read_waiting(row: pb.Range, state: RangeState) -> None:
@@ -318,16 +326,6 @@ def _read_waiting(row: pb.Range, state: RangeState) -> None:
         state.scan = read_scan(state.range_id, row.scan)
     state.hand_offs = {hand_off.claim: hand_off for hand_off in map(read_hand_off, row.hand_offs)}
     state.claims = set(map(read_claim, row.claims))
-    state.holes = list(map(_hole, row.holes))
-    state.promises = [
-        Promise(
-            RaftIndex(promise.index),
-            _resolved(promise.resolved_wall),
-            _span(promise.start, promise.end),
-            read_lags(promise),
-        )
-        for promise in row.promises
-    ]
     state.lags = gaps_by_feed(row.lags)
     if row.HasField("accounted"):
         state.accounted = _accounted(row.accounted)
@@ -337,29 +335,9 @@ def _accounted(message: pb.Accounted) -> Accounted:
     return Accounted(
         RaftIndex(message.raft_index),
         RaftIndex(message.noted),
-        _span(message.start, message.end),
+        span_of(message.start, message.end),
         Timestamp(message.time_wall, message.time_logical),
     )
-
-
-def _hole(message: pb.Hole) -> Hole:
-    span = _span(message.start, message.end)
-    return Hole(
-        RaftIndex(message.before),
-        RaftIndex(message.last_index),
-        span,
-        _resolved(message.resolved_wall),
-        read_lags(message),
-    )
-
-
-def _span(start: bytes, end: bytes) -> Span | None:
-    """The span of a message, which has an end if it has any."""
-    return Span(start, end) if end else None
-
-
-def _resolved(wall: int) -> ResolvedTimestamp:
-    return ResolvedTimestamp(Timestamp(wall))
 
 
 def _entry(key: bytes, stored: bytes) -> Entry:
@@ -369,14 +347,23 @@ def _entry(key: bytes, stored: bytes) -> Entry:
         raise StateMismatch(f"range {int.from_bytes(key, 'big')} is damaged: {error}") from None
 
 
-def intent_rows(state: RangeState, offset: Offset) -> Iterator[StateChange]:
-    """The rows of the range's transactions that changed since the last call."""
+def intent_rows(state: RangeState, offset: Offset, key_bytes: int) -> Iterator[StateChange]:
+    """The rows of the range's transactions that changed since the last call.
+
+    Raises ``KeyTooLong`` for one with an anchor key of more than ``key_bytes``.
+    """
     queue, prefix = state.resolver.queue, encode_key(state.range_id)
     for txn_id in queue.gone - queue.changed:
         yield StateChange(StateTable.INTENTS, prefix + txn_id, None)
     for txn_id in queue.changed:
         txn = queue.get(txn_id)
         if txn is not None:
+            if len(txn.anchor_key) > key_bytes:
+                raise KeyTooLong(
+                    f"the anchor key of transaction {txn_id.hex()}, {shortened(txn.anchor_key)}, has "
+                    f"{len(txn.anchor_key)} bytes, and {key_bytes} can be stored: raise "
+                    "TIDEGATE_MAX_RECORD_BYTES"
+                )
             key, value = prefix + txn_id, _intent(txn, offset)
             queue.stored_as(txn, row_hash(StateTable.INTENTS, key, value))
             yield StateChange(StateTable.INTENTS, key, value)

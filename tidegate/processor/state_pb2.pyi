@@ -73,7 +73,7 @@ class ClockVoice(_message.Message):
     def __init__(self, range_id: _Optional[int] = ..., shown_ms: _Optional[int] = ..., closed_ms: _Optional[int] = ..., counted_ms: _Optional[int] = ..., heard: _Optional[int] = ...) -> None: ...
 
 class Range(_message.Message):
-    __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions", "behind", "hand_offs", "claims", "scan", "holes", "promises", "unseen", "lags", "accounted", "waits_since_ms", "heard_ms")
+    __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions", "behind", "hand_offs", "claims", "scan", "holes", "promises", "unseen", "lags", "accounted", "waits_since_ms", "heard_ms", "told_apart")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
@@ -105,6 +105,7 @@ class Range(_message.Message):
     ACCOUNTED_FIELD_NUMBER: _ClassVar[int]
     WAITS_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     HEARD_MS_FIELD_NUMBER: _ClassVar[int]
+    TOLD_APART_FIELD_NUMBER: _ClassVar[int]
     offset: int
     generation: int
     applied: int
@@ -136,7 +137,26 @@ class Range(_message.Message):
     accounted: Accounted
     waits_since_ms: int
     heard_ms: int
-    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ..., behind: _Optional[int] = ..., hand_offs: _Optional[_Iterable[_Union[HandOff, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., unseen: _Optional[int] = ..., lags: _Optional[_Iterable[_Union[Lag, _Mapping]]] = ..., accounted: _Optional[_Union[Accounted, _Mapping]] = ..., waits_since_ms: _Optional[int] = ..., heard_ms: _Optional[int] = ...) -> None: ...
+    told_apart: bool
+    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ..., behind: _Optional[int] = ..., hand_offs: _Optional[_Iterable[_Union[HandOff, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., unseen: _Optional[int] = ..., lags: _Optional[_Iterable[_Union[Lag, _Mapping]]] = ..., accounted: _Optional[_Union[Accounted, _Mapping]] = ..., waits_since_ms: _Optional[int] = ..., heard_ms: _Optional[int] = ..., told_apart: _Optional[bool] = ...) -> None: ...
+
+class Told(_message.Message):
+    __slots__ = ("feed_sets", "lags", "promises", "holes")
+    FEED_SETS_FIELD_NUMBER: _ClassVar[int]
+    LAGS_FIELD_NUMBER: _ClassVar[int]
+    PROMISES_FIELD_NUMBER: _ClassVar[int]
+    HOLES_FIELD_NUMBER: _ClassVar[int]
+    feed_sets: _containers.RepeatedCompositeFieldContainer[FeedSet]
+    lags: _containers.RepeatedCompositeFieldContainer[Lags]
+    promises: _containers.RepeatedCompositeFieldContainer[Promise]
+    holes: _containers.RepeatedCompositeFieldContainer[Hole]
+    def __init__(self, feed_sets: _Optional[_Iterable[_Union[FeedSet, _Mapping]]] = ..., lags: _Optional[_Iterable[_Union[Lags, _Mapping]]] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ...) -> None: ...
+
+class FeedSet(_message.Message):
+    __slots__ = ("feed_ids",)
+    FEED_IDS_FIELD_NUMBER: _ClassVar[int]
+    feed_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, feed_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Accounted(_message.Message):
     __slots__ = ("raft_index", "noted", "start", "end", "time_wall", "time_logical")
@@ -163,10 +183,22 @@ class Lag(_message.Message):
     def __init__(self, feed_id: _Optional[str] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ...) -> None: ...
 
 class Lags(_message.Message):
-    __slots__ = ("lags",)
+    __slots__ = ("lags", "feed_set", "lacking")
     LAGS_FIELD_NUMBER: _ClassVar[int]
+    FEED_SET_FIELD_NUMBER: _ClassVar[int]
+    LACKING_FIELD_NUMBER: _ClassVar[int]
     lags: _containers.RepeatedCompositeFieldContainer[Lag]
-    def __init__(self, lags: _Optional[_Iterable[_Union[Lag, _Mapping]]] = ...) -> None: ...
+    feed_set: int
+    lacking: _containers.RepeatedCompositeFieldContainer[Lacking]
+    def __init__(self, lags: _Optional[_Iterable[_Union[Lag, _Mapping]]] = ..., feed_set: _Optional[int] = ..., lacking: _Optional[_Iterable[_Union[Lacking, _Mapping]]] = ...) -> None: ...
+
+class Lacking(_message.Message):
+    __slots__ = ("feeds", "gaps")
+    FEEDS_FIELD_NUMBER: _ClassVar[int]
+    GAPS_FIELD_NUMBER: _ClassVar[int]
+    feeds: _containers.RepeatedScalarFieldContainer[int]
+    gaps: _containers.RepeatedCompositeFieldContainer[Gap]
+    def __init__(self, feeds: _Optional[_Iterable[int]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ...) -> None: ...
 
 class Gap(_message.Message):
     __slots__ = ("start", "end", "complete_wall", "complete_logical")
@@ -265,34 +297,40 @@ class ScanPart(_message.Message):
     def __init__(self, start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., after_wall: _Optional[int] = ..., after_logical: _Optional[int] = ...) -> None: ...
 
 class Hole(_message.Message):
-    __slots__ = ("before", "last_index", "resolved_wall", "start", "end", "lags")
+    __slots__ = ("before", "last_index", "resolved_wall", "start", "end", "lags", "told")
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
     RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     LAGS_FIELD_NUMBER: _ClassVar[int]
+    TOLD_FIELD_NUMBER: _ClassVar[int]
     before: int
     last_index: int
     resolved_wall: int
     start: bytes
     end: bytes
     lags: Lags
-    def __init__(self, before: _Optional[int] = ..., last_index: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., lags: _Optional[_Union[Lags, _Mapping]] = ...) -> None: ...
+    told: int
+    def __init__(self, before: _Optional[int] = ..., last_index: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., lags: _Optional[_Union[Lags, _Mapping]] = ..., told: _Optional[int] = ...) -> None: ...
 
 class Promise(_message.Message):
-    __slots__ = ("index", "resolved_wall", "start", "end", "lags")
+    __slots__ = ("index", "resolved_wall", "start", "end", "lags", "told", "closed_wall")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     RESOLVED_WALL_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     LAGS_FIELD_NUMBER: _ClassVar[int]
+    TOLD_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_WALL_FIELD_NUMBER: _ClassVar[int]
     index: int
     resolved_wall: int
     start: bytes
     end: bytes
     lags: Lags
-    def __init__(self, index: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., lags: _Optional[_Union[Lags, _Mapping]] = ...) -> None: ...
+    told: int
+    closed_wall: int
+    def __init__(self, index: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., lags: _Optional[_Union[Lags, _Mapping]] = ..., told: _Optional[int] = ..., closed_wall: _Optional[int] = ...) -> None: ...
 
 class Floor(_message.Message):
     __slots__ = ("start", "end", "resolved_wall")

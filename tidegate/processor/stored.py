@@ -8,9 +8,13 @@ from google.protobuf.message import DecodeError
 
 from tidegate.errors import StateError, StateMismatch
 
-STATE_VERSION: Final = 2
+#: What is written, but for forms that are newer.
+WRITTEN_VERSION: Final = 2
+#: What ranges tell others in rows of their own. A worker of before would take such a row for a range.
+TOLD_VERSION: Final = 3
+#: The newest version that this worker reads.
+STATE_VERSION: Final = TOLD_VERSION
 _OLDEST_VERSION: Final = 1  # it lacks what ranges wait for, so it has none that waits
-_VERSION_BYTE: Final = bytes([STATE_VERSION])
 
 
 class Message(Protocol):
@@ -30,9 +34,9 @@ def is_readable(stored: bytes) -> bool:
     return bool(stored) and _OLDEST_VERSION <= stored[0] <= STATE_VERSION
 
 
-def pack(message: Message) -> bytes:
+def pack(message: Message, version: int = WRITTEN_VERSION) -> bytes:
     """The stored form of a message."""
-    return _VERSION_BYTE + message.SerializeToString()
+    return bytes((version,)) + message.SerializeToString()
 
 
 def unpack(kind: type[MessageT], stored: bytes, what: str) -> MessageT:

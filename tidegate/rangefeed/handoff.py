@@ -75,9 +75,13 @@ def bounded(holes: list[Hole]) -> list[Hole]:
 
 
 class Promise(NamedTuple):
-    """What a range had resolved when its span was about to change, at index ``at``, and what feeds lacked."""
+    """What a range had resolved when its span was about to change, at index ``at``, and what feeds lacked.
+
+    ``closed_wall`` is the wall part, in nanoseconds, of its closed timestamp then.
+    """
 
     at: RaftIndex
     resolved: ResolvedTimestamp
     span: Span | None
     lags: tuple[Lag, ...] | None = None
+    closed_wall: int = 0

@@ -8,9 +8,11 @@ ranges that go on from it is in ``claim_answer.py``.
 from __future__ import annotations
 
 import enum
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
-from tidegate.hlc import ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
+from tidegate.errors import brief
+from tidegate.hlc import NANOS_PER_SECOND, ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import Generation, Heartbeat, Offset, RaftIndex, RangeId, Snapshot
 from tidegate.rangefeed.accounted import AS_APPLIED
 from tidegate.rangefeed.gap import Gaps, Lag
@@ -20,6 +22,17 @@ from tidegate.rangefeed.scan import RangeScan
 from tidegate.spans import Span
 
 _PROMISES_MAX: Final = 64  # claims come soon after a split; one that comes later has a lower floor
+#: A promise is forgotten when the range has closed so much more time. Its child claims when the child's
+#: partition comes to its first Snapshot, which stands in the log at about the same time. One whose partition
+#: nobody has read for a day scans.
+PROMISE_KEPT_NS: Final = 24 * 3_600 * NANOS_PER_SECOND
+
+#: The feeds that can lag and watch keys of a span.
+ServedFeeds: TypeAlias = Callable[[Span | None], Sequence[str]]
+
+
+def _nobody(_: Span | None) -> Sequence[str]:
+    return ()
 
 
 class RangeStatus(enum.Enum):
@@ -78,6 +91,7 @@ class RangeState:
         "span",
         "status",
         "stored_chunks",
+        "stored_told",
         "unseen",
         "waits_since_ms",
     )
@@ -129,7 +143,9 @@ class RangeState:
         #: The feeds that ever lacked keys of ranges that it has gone on from; not stored.
         self.inherited_lags: set[str] = set()
         #: The feeds that can lag, as of the entry that is applied; not stored.
-        self.serves: tuple[str, ...] = ()
+        self.serves: ServedFeeds = _nobody
+        #: The promises and the holes that have a row of state.
+        self.stored_told: tuple[list[Promise], list[Hole]] | None = None
         #: Counts the snapshots that it was initialised by, in this process.
         self.snapshots_taken = 0
 
@@ -159,7 +175,7 @@ class RangeState:
 
         The transactions that it tracked are forgotten: the snapshot that heals it brings its own.
         """
-        self.quarantine = Quarantine(cause, offset, resolved)
+        self.quarantine = Quarantine(brief(cause), offset, resolved)
         self.status = RangeStatus.QUARANTINED
         self.chunks, self.pending_heartbeat = [], None
         published = self.published
@@ -183,11 +199,26 @@ class RangeState:
 
     def note_promise(self) -> None:
         """Note what was resolved here, for the ranges that go on from this index."""
-        self.promises = [*self.promises[1 - _PROMISES_MAX :], self.promise_of_now()]
+        promise = self.promise_of_now()
+        last = self.promises[-1] if self.promises else promise
+        if last.lags == promise.lags:
+            promise = promise._replace(lags=last.lags)  # which are many feeds, and so in memory once
+        self.promises = [*self.promises[1 - _PROMISES_MAX :], promise]
+
+    def forget_old_promises(self) -> None:
+        """Forget what the range promised more than `PROMISE_KEPT_NS` ago, as it has closed time since.
+
+        A claim on it is then answered from nothing: its child scans. A range that has ended or is quarantined
+        closes nothing, and keeps what it has.
+        """
+        horizon = self.resolver.closed.wall - PROMISE_KEPT_NS
+        if self.promises and self.promises[0].closed_wall < horizon:
+            self.promises = [promise for promise in self.promises if promise.closed_wall >= horizon]
 
     def promise_of_now(self) -> Promise:
         """What there is to note at the index that was applied last."""
-        return Promise(self.applied, self.resolver.resolved, self.span, self.told_lags())
+        resolver = self.resolver
+        return Promise(self.applied, resolver.resolved, self.span, self.told_lags(), resolver.closed.wall)
 
     def hole_at(self, last_index: RaftIndex) -> Hole:
         """The hole that it is in, as it is at ``last_index``."""
@@ -196,7 +227,7 @@ class RangeState:
 
     def told_lags(self) -> tuple[Lag, ...]:
         """What to say of feeds to ranges that go on from here."""
-        feeds = dict.fromkeys((*self.serves, *self.lags))
+        feeds = dict.fromkeys((*self.serves(self.span), *self.lags))
         return tuple(Lag(feed, self.lags.get(feed, ())) for feed in feeds)
 
     # ---- what binds it ----

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
+from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.checkpoint import (
     PartitionReport,
     decode_checkpoint,
@@ -44,6 +45,19 @@ def test_a_large_checkpoint_comes_in_pieces_that_say_the_same_and_fit_into_a_rec
     assert tuple(item for piece in pieces for item in piece.ranges) == ranges
     assert all((piece.feeds, piece.offset) == (_FEEDS, 77) for piece in pieces)
     assert max(len(encode_checkpoint(piece)) for piece in pieces) < 500_000
+
+
+def test_a_checkpoint_for_more_feeds_than_a_record_names_says_all_to_each_of_them() -> None:
+    bounds = RecordBounds(20_000)
+    feeds = tuple(ActiveFeed(FeedId(f"feed-{number:020}"), FIRST_EPOCH) for number in range(300))
+    ranges = tuple(_range(number, number, b"x" * 50) for number in range(1, 101))
+    ended = tuple(map(RangeId, range(1_000, 2_000)))
+    pieces = list(split_checkpoint(PartitionCheckpoint(4, Offset(77), feeds, ranges, 99, ended), bounds))
+    assert max(len(encode_checkpoint(piece)) for piece in pieces) <= bounds.piece_bytes
+    for feed in feeds:
+        told = [piece for piece in pieces if feed in piece.feeds]
+        assert tuple(item for piece in told for item in piece.ranges) == ranges
+        assert tuple(range_id for piece in told for range_id in piece.ended) == ended
 
 
 def test_a_checkpoint_without_ranges_stays_one_record() -> None:

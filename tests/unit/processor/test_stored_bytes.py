@@ -52,7 +52,7 @@ GOLDEN_V2: Final = GOLDEN.with_name("stored_v2.tsv")
 #: The same records before feeds could have another engine.
 GOLDEN_V3: Final = GOLDEN.with_name("stored_v3.tsv")
 #: The same records before partitions stored what their logs had shown of the time, and ranges which history
-#: mutations are accounted for.
+#: mutations are accounted for; and while what a range tells others stood in its own row.
 GOLDEN_V4: Final = GOLDEN.with_name("stored_v4.tsv")
 _OLDER: Final = pytest.mark.parametrize(
     "file",

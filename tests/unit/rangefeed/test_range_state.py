@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate.errors import ForbiddenOp, GenerationError, IndexGap, MalformedEntry, RangeError
-from tidegate.hlc import ZERO, ZERO_RESOLVED, ClosedTimestamp, ResolvedTimestamp, Timestamp
+from tidegate.hlc import NANOS_PER_SECOND, ZERO, ZERO_RESOLVED, ClosedTimestamp, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
     AbortIntent,
     Command,
@@ -304,7 +304,7 @@ def test_of_very_many_holes_the_oldest_are_told_as_one_of_which_nothing_is_known
 def test_a_hand_off_says_what_feeds_lacked_at_that_index() -> None:
     gap = Gap(_SPAN, Timestamp(3))
     state = _live()
-    state.serves, state.lags = ("late", "other"), {"late": (gap,)}
+    state.serves, state.lags = (lambda _: ("late", "other")), {"late": (gap,)}
     apply_entry(state, _command(11, closed=20, trigger=Trigger.SPLIT))
     apply_entry(state, _snapshot(11, generation=2, closed=20))
     state.lags = {}
@@ -372,3 +372,46 @@ def test_a_transaction_that_came_and_went_leaves_no_row_to_store() -> None:
     )
     assert not state.resolver.queue.changed
     assert not state.resolver.queue.gone
+
+
+def _after_splits(*seconds: int) -> RangeState:
+    """A range that closed up to each of ``seconds``, and then split."""
+    state, index = _live(), 10
+    for generation, second in enumerate(seconds, 2):
+        closed = second * NANOS_PER_SECOND
+        apply_entry(state, _command(index + 1, closed=closed, generation=generation - 1))
+        split = _command(index + 2, closed=closed, generation=generation - 1, trigger=Trigger.SPLIT)
+        apply_entry(state, split)
+        index += 2
+        apply_entry(state, _snapshot(index, generation=generation, closed=closed))
+    return state
+
+
+def test_a_promise_is_forgotten_when_the_range_has_closed_a_day_of_time_since() -> None:
+    state = _after_splits(100, 200, 86_400 + 150)
+    before = answer_claim(state, _claim(12))
+    state.forget_old_promises()
+    assert [promise.at for promise in state.promises] == [14, 16]
+    assert before is not None
+    assert before.span == _SPAN
+    assert answer_claim(state, _claim(12)) == HandOff(_claim(12), ZERO_RESOLVED, complete=True)
+    assert answer_claim(state, _claim(14)) == HandOff(
+        _claim(14), ResolvedTimestamp(Timestamp(200 * NANOS_PER_SECOND)), complete=True, span=_SPAN, lags=()
+    )
+
+
+def test_a_range_that_closes_nothing_keeps_its_promises() -> None:
+    state = _after_splits(100, 200)
+    state.end()
+    state.forget_old_promises()
+    assert [promise.at for promise in state.promises] == [12, 14, 14]
+
+
+def test_promises_that_name_the_same_feeds_have_them_in_memory_once() -> None:
+    state = _live()
+    state.serves = lambda _: ("one", "other")
+    for generation, index in enumerate((11, 12, 13), 2):
+        split = _command(index, closed=20, generation=generation - 1, trigger=Trigger.SPLIT)
+        apply_entry(state, split)
+        apply_entry(state, _snapshot(index, generation=generation, closed=20))
+    assert len({id(promise.lags) for promise in state.promises}) == 1
