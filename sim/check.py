@@ -1,41 +1,20 @@
-"""The log contract, checked: reads a log as anyone could, and says where it breaks a rule.
-
-It knows nothing of the store that wrote the log, so that the two can disagree.
-"""
+"""The simulated store's log, checked: by the contract alone, and by the history that nobody else knows."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from sim.breach import Breach, Rule
 from sim.history import Version
-from sim.lineage import Lineage
-from sim.range_check import RangeCheck
 from sim.sink import LogRecord
-from tidegate.errors import MalformedEntry
 from tidegate.hlc import ZERO, Timestamp
+from tidegate.logcheck import log_check as logcheck
+from tidegate.logcheck.breach import Breach, Place, Rule
+from tidegate.logcheck.log_check import CheckedRecord, LogOptions
 from tidegate.raftlog.decode import decode_entry
-from tidegate.raftlog.encode import partition_of
-from tidegate.raftlog.entry import (
-    AbortIntent,
-    AbortTxn,
-    Command,
-    CommitIntent,
-    DeleteRange,
-    DescriptorUpdate,
-    Entry,
-    KeyValue,
-    Op,
-    Parent,
-    RangeId,
-    ScanChunk,
-    TxnId,
-    WriteValue,
-)
+from tidegate.raftlog.entry import Command, CommitIntent, KeyValue, ScanChunk, TxnId, WriteValue
 from tidegate.rows.table_key import table_id_of
-from tidegate.spans import Span
 
 
 def check_log(
@@ -43,12 +22,19 @@ def check_log(
 ) -> list[Breach]:
     """Every breach of the contract in a log; per partition, the records stand in log order.
 
-    ``pushed`` are the transactions that were ever pushed; ``None`` when that is not known.
+    ``pushed`` are the transactions that were ever pushed; ``None`` when that is not known. The store's log is
+    complete, and no op of it is above its record's time.
     """
-    check = _LogCheck(partitions, pushed)
-    for record in records:
-        check.take(record)
-    return check.finish()
+    options = LogOptions(partitions, ended=True, pushed=pushed, ahead_ms=0)
+    return logcheck.check_log(_placed(records), options)
+
+
+def _placed(records: Iterable[LogRecord]) -> Iterator[CheckedRecord]:
+    """The records with the offsets that they have in a topic of their own."""
+    ends: Counter[int] = Counter()
+    for partition, key, value, record_time_ms in records:
+        yield CheckedRecord(Place(partition, ends[partition]), key, value, record_time_ms)
+        ends[partition] += 1
 
 
 def committed_versions(records: Iterable[LogRecord]) -> list[Version]:
@@ -111,127 +97,3 @@ def _same(row: KeyValue, expected: KeyValue | None) -> bool:
     if expected is None:
         return False
     return row == (expected if row.prev_value is not None else expected._replace(prev_value=None))
-
-
-def _joined(spans: Iterable[Span]) -> list[Span]:
-    """The same keys in as few spans as possible."""
-    joined: list[Span] = []
-    for span in sorted(spans):
-        if joined and span.start <= joined[-1].end:
-            joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
-        else:
-            joined.append(span)
-    return joined
-
-
-class _LogCheck:
-    """What spans ranges; a ``RangeCheck`` for each of them does the rest."""
-
-    def __init__(self, partitions: int, pushed: frozenset[TxnId] | None) -> None:
-        self._breaches: list[Breach] = []
-        self._partitions = partitions
-        self._pushed = pushed
-        self._ranges: dict[RangeId, RangeCheck] = {}
-        self._lineage = Lineage(self._is_skipped)
-        self._modified: dict[tuple[int, int], Timestamp] = {}
-        self._versions: dict[tuple[int, int], int] = {}
-        self._highs: dict[tuple[int, int], Timestamp] = {}
-        self._broadcasts: Counter[tuple[DescriptorUpdate, int]] = Counter()
-        self._committed_at: dict[TxnId, Timestamp] = {}
-
-    def take(self, record: LogRecord) -> None:
-        try:
-            entry = decode_entry(record.key, record.value)
-        except MalformedEntry as error:
-            self._report(Rule.READABLE, str(error))
-            return
-        if isinstance(entry, DescriptorUpdate):
-            self._broadcasts[entry, record.partition] += 1
-            place = record.partition, entry.table_id
-            self._check_in_time(entry, place)
-            self._modified[place] = min(entry.modified, self._modified.get(place, entry.modified))
-        else:
-            self._take_ranged(entry, record)
-
-    def finish(self) -> list[Breach]:
-        """All breaches, those included that only the end shows."""
-        for update in {update for update, _ in self._broadcasts}:
-            counts = {self._broadcasts[update, partition] for partition in range(self._partitions)}
-            if len(counts) > 1:
-                self._report(Rule.PARTITION, f"table {update.table_id} is not broadcast to every partition")
-        for range_id, check in self._ranges.items():
-            if check.waits:
-                self._report(Rule.LINEAGE, f"range {range_id} waits for a parent that never came so far")
-        self._check_coverage()
-        return self._breaches
-
-    def _check_coverage(self) -> None:
-        """In the end every key that a first range held is held by one range."""
-        checks = self._ranges.values()
-        held = sorted(check.span for check in checks if check.span is not None)
-        for left, right in pairwise(held):
-            if left.end > right.start:
-                self._report(Rule.LINEAGE, f"{left} and {right} overlap")
-        first = (check.first_span for check in checks if check.first_span is not None)
-        if _joined(held) != _joined(first):
-            self._report(Rule.LINEAGE, "the ranges do not hold the keys that the first ones held")
-
-    def _is_skipped(self, parent: Parent) -> bool:
-        check = self._ranges.get(parent.range_id)
-        return check is not None and check.skipped(parent.last_index)
-
-    def _take_ranged(self, entry: Entry, record: LogRecord) -> None:
-        assert not isinstance(entry, DescriptorUpdate)
-        if record.partition != partition_of(entry.range_id, self._partitions):
-            self._report(Rule.PARTITION, f"range {entry.range_id} stands in partition {record.partition}")
-        if entry.range_id not in self._ranges:
-            self._ranges[entry.range_id] = RangeCheck(entry.range_id, self._report, self._lineage)
-        self._ranges[entry.range_id].take(entry)
-        while any(check.resume() for check in self._ranges.values() if check.waits):
-            pass
-        if isinstance(entry, Command):
-            for op in entry.ops or ():
-                self._check_op(op, record)
-
-    def _check_op(self, op: Op, record: LogRecord) -> None:
-        if isinstance(op, AbortTxn):
-            if self._pushed is not None and op.txn_id not in self._pushed:
-                self._report(Rule.PUSHED, f"{op.txn_id.hex()} was not pushed")
-            return
-        if isinstance(op, AbortIntent | DeleteRange):
-            return
-        if op.timestamp.wall_ms > record.record_time_ms:
-            self._report(Rule.RECORD_TIME, f"{op} at record time {record.record_time_ms}")
-        if isinstance(op, WriteValue | CommitIntent):
-            self._check_descriptor(op, record.partition)
-        if isinstance(op, CommitIntent):
-            at = self._committed_at.setdefault(op.txn_id, op.timestamp)
-            if at != op.timestamp:
-                self._report(Rule.COMMIT_TIME, f"{op.txn_id.hex()} commits at {at} and at {op.timestamp}")
-
-    def _check_descriptor(self, op: WriteValue | CommitIntent, partition: int) -> None:
-        table_id = table_id_of(op.key)
-        modified = self._modified.get((partition, table_id))
-        if modified is None or modified > op.timestamp:
-            self._report(
-                Rule.DESCRIPTOR, f"partition {partition} has none for table {table_id} at {op.timestamp}"
-            )
-
-        place = partition, table_id
-        self._highs[place] = max(op.timestamp, self._highs.get(place, op.timestamp))
-
-    def _check_in_time(self, update: DescriptorUpdate, place: tuple[int, int]) -> None:
-        """A new version stands before every row that it governs."""
-        if self._versions.get(place, 0) >= update.version:
-            return
-        self._versions[place] = update.version
-        high = self._highs.get(place)
-        if high is not None and high >= update.modified:
-            self._report(
-                Rule.DESCRIPTOR,
-                f"partition {place[0]} has version {update.version} of table {place[1]} from "
-                f"{update.modified} on after a row at {high}",
-            )
-
-    def _report(self, rule: Rule, sentence: str) -> None:
-        self._breaches.append(Breach(rule, sentence))

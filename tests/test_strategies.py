@@ -10,14 +10,16 @@ from functools import cache
 import pytest
 from hypothesis import Phase, find, given, settings
 
-from sim.breach import Rule
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
-from sim.range_check import RangeCheck
 from sim.workloads.random import RandomOptions
 from tests.range_histories import RANGE_ID, range_histories
 from tests.strategies import SimCase, sim_cases, simulate_case
 from tidegate.hlc import Timestamp
+from tidegate.logcheck.breach import Place, Rule
+from tidegate.logcheck.lineage import Lineage
+from tidegate.logcheck.memory import Limits, NewestVersions
+from tidegate.logcheck.range_check import RangeCheck, Shared, Stood
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import (
     AbortIntent,
@@ -233,9 +235,16 @@ def test_every_case_runs_to_an_end_with_nothing_open(case: SimCase) -> None:
 @given(range_histories())
 def test_raw_histories_keep_the_contract(entries: tuple[Entry, ...]) -> None:
     breaches: list[tuple[Rule, str]] = []
-    check = RangeCheck(RANGE_ID, lambda rule, sentence: breaches.append((rule, sentence)))
-    for entry in entries:
-        check.take(entry)
+    limits = Limits()
+    shared = Shared(
+        lambda rule, sentence, _: breaches.append((rule, sentence)),
+        Lineage(lambda _: False),
+        NewestVersions(limits.keys),
+        limits,
+    )
+    check = RangeCheck(RANGE_ID, shared)
+    for offset, entry in enumerate(entries):
+        check.take(Stood(entry, Place(0, offset)))
     assert breaches == []
 
 

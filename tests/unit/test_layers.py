@@ -24,7 +24,17 @@ FOUNDATION: Final = frozenset(
 )
 CORE: Final = frozenset(
     f"tidegate.{name}"
-    for name in ("raftlog", "rows", "rangefeed", "changefeed", "processor", "delivery", "subscribe", "verify")
+    for name in (
+        "raftlog",
+        "logcheck",
+        "rows",
+        "rangefeed",
+        "changefeed",
+        "processor",
+        "delivery",
+        "subscribe",
+        "verify",
+    )
 )
 LIBRARY: Final = CORE | {"tidegate.client", "tidegate.cli"}
 
@@ -48,6 +58,7 @@ LAYERS: Final = {
     "tidegate": layer(),
     "tidegate.raftlog": layer(others="google"),
     "tidegate.rows": layer(others="google numpy"),
+    "tidegate.logcheck": layer("raftlog rows"),
     "tidegate.rangefeed": layer("raftlog"),
     "tidegate.changefeed": layer("rows", "lark fastavro"),
     "tidegate.processor": layer("rangefeed rows changefeed raftlog", "google"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tidegate.cli.check_log import check_log
 from tidegate.cli.connecting import kafka_options, topic_prefix_option
 from tidegate.cli.debug_lines import FORMATS
 from tidegate.client.connection import KafkaConnection
@@ -24,6 +25,9 @@ from tidegate.spans import EVERYTHING, Span
 @click.group()
 def debug() -> None:
     """Look into the log."""
+
+
+debug.add_command(check_log)
 
 
 class _Begin(click.ParamType):
@@ -127,6 +131,9 @@ def _span(connection: KafkaConnection, log_topic: str, text: str | None, tenant:
 def _table_span(connection: KafkaConnection, log_topic: str, name: str, tenant: int | None) -> Span:
     table = read_catalog(connection, log_topic).by_name(name)
     if table is None:
-        raise InputError(f"The log {log_topic} describes no table {name}.")
+        raise InputError(
+            f"The log {log_topic} describes no table {name}. Descriptors that cannot be read do not count: "
+            "`tidegate debug check-log` names them."
+        )
     prefix = (b"" if tenant is None else tenant_prefix(tenant)) + encode_uvarint_asc(table.id)
     return Span(prefix, prefix_end(prefix))

@@ -16,7 +16,7 @@ from tidegate.changefeed.record_encoder import RecordEncoder
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
-from tidegate.errors import DescriptorConflict, InputError, MalformedEntry
+from tidegate.errors import DescriptorConflict, EncodingError, InputError, MalformedEntry
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_key
@@ -159,8 +159,8 @@ def _take_descriptor(catalog: Catalog, key: bytes, value: bytes | None) -> None:
     if isinstance(entry, DescriptorUpdate):
         try:
             catalog.add(decode_descriptor(entry.descriptor))
-        except DescriptorConflict:
-            return  # the first one counts, as it does for workers
+        except (DescriptorConflict, EncodingError):
+            return  # the first one that can be read counts, as it does for workers
 
 
 def _encoder(

@@ -92,6 +92,14 @@ class PartitionReader:
             if self._silent_s > self._connection.timeout_s:
                 raise self._connection.away("reading records", self.last_error)
 
+    def pause(self, place: TopicPartition) -> None:
+        """Fetch no more of a partition until ``resume``."""
+        self._consumer.pause([confluent_kafka.TopicPartition(*place)])
+
+    def resume(self, place: TopicPartition) -> None:
+        """Go on with a partition that was paused."""
+        self._consumer.resume([confluent_kafka.TopicPartition(*place)])
+
     def close(self) -> None:
         """Let go of the broker."""
         self._consumer.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from sim.breach import Breach
 from sim.check import check_log
 from sim.clock import Present
 from sim.history import History
@@ -19,6 +18,7 @@ from sim.store import RangeStore
 from sim.tables import declare_table, place_table, table_span
 from sim.transaction import Transaction
 from tidegate.hlc import NANOS_PER_MS, Timestamp
+from tidegate.logcheck.breach import Breach
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Command, Entry, Op, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan

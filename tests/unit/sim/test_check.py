@@ -8,7 +8,6 @@ from functools import cache
 
 import pytest
 
-from sim.breach import Rule
 from sim.check import check_history, check_log
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
@@ -16,6 +15,7 @@ from sim.sink import LogRecord
 from sim.workloads.random import RandomOptions
 from tests.strategies import SimCase, SimOutcome, simulate_case
 from tidegate.hlc import ClosedTimestamp, Timestamp
+from tidegate.logcheck.breach import Rule
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry
 from tidegate.raftlog.entry import (
@@ -229,7 +229,7 @@ def _missing_descriptors() -> _Records:
         (_closed_falls, Rule.CLOSED_RISES),
         (_intent_below_closed, Rule.ABOVE_CLOSED),
         (_key_outside, Rule.IN_SPAN),
-        (_version_without_value, Rule.VERSION_ORDER),
+        (_version_without_value, Rule.VALUE),
         (_other_previous_version, Rule.VERSION_ORDER),
         (_intent_from_nowhere, Rule.INTENT_COUNT),
         (_commit_below_its_intent, Rule.COMMIT_TIME),

@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from sim.breach import Rule
 from sim.check import check_history, check_log, check_scans
 from sim.options import StoreOptions
 from sim.sink import LogRecord
@@ -16,6 +15,7 @@ from sim.workloads.random import RandomOptions
 from tests.driven_sim import DrivenSim
 from tests.strategies import SimCase, drive_case
 from tidegate.hlc import ZERO_CLOSED, Timestamp
+from tidegate.logcheck.breach import Rule
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (

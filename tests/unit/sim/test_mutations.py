@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from sim.breach import Rule
 from sim.check import check_log
 from sim.options import StoreOptions
 from sim.workloads.bank import Bank, BankOptions
 from tests.driven_sim import DrivenSim
 from tidegate.hlc import Timestamp
+from tidegate.logcheck.breach import Rule
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry
 from tidegate.raftlog.entry import NEVER_MUTATED, HistoryMutation, RaftIndex, Snapshot

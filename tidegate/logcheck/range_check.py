@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from sim.breach import Rule
-from sim.lineage import Estate, Lineage, OpenTxn
 from tidegate.hlc import ZERO, Timestamp
+from tidegate.logcheck.breach import Place, Rule
+from tidegate.logcheck.lineage import Estate, Lineage, OpenTxn
+from tidegate.logcheck.memory import Commands, Limits, NewestVersion, NewestVersions, Recent, ScannedSpans
 from tidegate.raftlog.entry import (
     NEVER_MUTATED,
     AbortIntent,
     AbortTxn,
     Command,
     CommitIntent,
+    DeleteRange,
     Entry,
     Generation,
     Heartbeat,
@@ -35,22 +37,50 @@ from tidegate.raftlog.entry import (
 )
 from tidegate.spans import Span
 
-Report: TypeAlias = Callable[[Rule, str], None]
+Report: TypeAlias = Callable[[Rule, str, Place | None], None]
 _HAND_OVER = (Trigger.SPLIT, Trigger.MERGE)
 _MUTATES = (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION)
+_ANCESTORS = 64
+_SKIPPED = 100  # parts of a range's log that were skipped: so many are known
+
+
+class Stood(NamedTuple):
+    """An entry, where it stands, and a hash of its bytes."""
+
+    entry: Entry
+    place: Place
+    digest: int = 0
+
+
+class Shared(NamedTuple):
+    """What the checks of all ranges have together."""
+
+    report: Report
+    lineage: Lineage
+    newest: NewestVersions
+    limits: Limits
 
 
 class RangeCheck:
-    """Follows one range; tells ``report`` of every breach, and goes on.
+    """Follows one range; tells of every breach, and goes on.
 
-    What it cannot follow yet, because a parent has not come so far, waits for ``resume``.
+    What it cannot follow yet, because a parent has not come so far, waits for ``resume``. ``is_cut`` means
+    that the log has lost its beginning: then the range begins at whichever Snapshot is the first to be seen.
     """
 
-    def __init__(self, range_id: RangeId, report: Report, lineage: Lineage | None = None) -> None:
+    def __init__(self, range_id: RangeId, shared: Shared, *, is_cut: bool = False) -> None:
         self._range_id = range_id
-        self._report_to = report
-        self._lineage = lineage or Lineage(lambda _: False)
-        self._waiting: deque[Entry] = deque()
+        self._shared = shared
+        self._lineage = shared.lineage
+        self._is_cut = is_cut
+        self._place: Place | None = None
+        self._waiting: deque[Stood] = deque()
+        self._waits_no_more = False
+        #: Records that came again, and parts of the log that it does not show.
+        self.copies = 0
+        self.holes = 0
+        #: The first index that the log shows, once it shows any.
+        self.first_index: RaftIndex | None = None
         #: The keys that it held from the beginning of time on, ``None`` for a range that came from others.
         self.first_span: Span | None = None
         self._head: Snapshot | None = None
@@ -63,14 +93,24 @@ class RangeCheck:
         #: As the last snapshot told, ``None`` where it did not; and the command since, with what it is above.
         self._told: HistoryMutation | None = None
         self._mutated: HistoryMutation | None = None
-        self._newest: dict[bytes, tuple[Timestamp, bytes | None]] = {}
+        self._newest = shared.newest
+        self._commands = Commands()
         self._open: dict[TxnId, OpenTxn] = {}
-        self._aborted: set[TxnId] = set()
-        self._scanned: list[tuple[Span, Timestamp]] = []
+        self._aborted: Recent[TxnId, None] = Recent(shared.limits.aborted)
+        self._scanned = ScannedSpans()
         #: Set while there may be versions and intents that the log did not show.
         self._hole = False
+        #: Whether there may be keys whose newest version was not shown; the others are known behind this.
         self._forgotten = False
+        self._known_since = 0
+        #: Whose versions of its keys stand before its own for certain, up to which serial number. Ranges
+        #: whose log skips a split or merge, or has lost its beginning, are followed in no order.
+        self._ancestors: dict[RangeId, int] = {}
+        #: Whether ``high`` may be above all versions that the log shows: data was changed outside its ops.
+        self._was_mutated = False
         self._skipped: list[range] = []
+        #: Whether the Snapshot that has begun says again what the range came from.
+        self._repeats = False
         self._chunks: list[Snapshot] = []
 
     @property
@@ -87,26 +127,67 @@ class RangeCheck:
         """Whether the log passed over a raft index on purpose."""
         return any(index in skipped for skipped in self._skipped)
 
-    def take(self, entry: Entry) -> None:
+    def take(self, stood: Stood) -> None:
         """Check the range's next entry, or keep it."""
-        self._waiting.append(entry)
+        self._waiting.append(stood)
         self.resume()
 
     def resume(self) -> bool:
         """Check what was kept, as far as that is possible now. Returns whether anything was."""
         before = len(self._waiting)
-        while self._waiting and self._can_take(self._waiting[0]):
+        while self._waiting and self._can_take(self._waiting[0].entry):
             self._check(self._waiting.popleft())
         return len(self._waiting) < before
 
+    def give_up(self) -> int:
+        """Wait for no parent that has not come so far; returns how many entries waited."""
+        count = len(self._waiting)
+        self._waits_no_more = True
+        self.resume()
+        self._waits_no_more = False
+        return count
+
     def _can_take(self, entry: Entry) -> bool:
-        if not isinstance(entry, Snapshot):
+        if not isinstance(entry, Snapshot) or self._waits_no_more or self._passes_over(entry):
             return True
         return all(
             parent.range_id == self._range_id or self._lineage.is_known(parent) for parent in entry.parents
         )
 
-    def _check(self, entry: Entry) -> None:
+    def _passes_over(self, head: Snapshot) -> bool:
+        """Whether a Snapshot comes again: readers take nothing but its GC threshold."""
+        if self._head is None or head.generation > self._generation or self._chunks:
+            return False
+        return head.raft_index < self._applied or (self._ended and head.raft_index == self._applied)
+
+    def _is_copy(self, stood: Stood) -> bool:
+        """Whether an entry comes again, as after a crash of the source; one that should be a copy is told."""
+        entry = stood.entry
+        if self._head is None:
+            return False
+        if isinstance(entry, Snapshot):
+            return self._passes_over(entry)
+        if isinstance(entry, Command):
+            if entry.raft_index > self._applied:
+                return False
+            same = not self._commands.differs(entry.raft_index, stood.digest, self._applied)
+            self._require(same, Rule.COPY, f"index {entry.raft_index} comes again with other content")
+            return True
+        if self._triggered or self._chunks:
+            return False
+        if isinstance(entry, Heartbeat):
+            return entry.covers < self._applied and entry.closed <= self._closed
+        if isinstance(entry, ScanChunk):
+            return entry.raft_index < self._applied
+        return isinstance(entry, RangeEnd) and self._ended and entry.last_index == self._applied
+
+    def _check(self, stood: Stood) -> None:
+        entry, self._place = stood.entry, stood.place
+        if self._head is None and self._is_cut and not isinstance(entry, Snapshot):
+            return  # the Snapshot that it belongs to is gone
+        if self._is_copy(stood):
+            self.copies += 1
+            return
         if isinstance(entry, Snapshot):
             self._snapshot(entry)
             return
@@ -119,6 +200,7 @@ class RangeCheck:
         self._triggered = False
         if isinstance(entry, Command):
             self._check_generation(entry.generation)
+            self._commands.note(entry.raft_index, stood.digest)
             self._command(entry)
         elif isinstance(entry, Heartbeat):
             self._check_generation(entry.generation)
@@ -134,7 +216,8 @@ class RangeCheck:
             self._leave()
 
     def _report(self, rule: Rule, what: str) -> None:
-        self._report_to(rule, f"range {self._range_id} at index {self._applied}: {what}")
+        sentence = f"range {self._range_id} at index {self._applied}: {what}"
+        self._shared.report(rule, sentence, self._place)
 
     def _require(self, holds: bool, rule: Rule, what: str) -> None:
         if not holds:
@@ -170,11 +253,20 @@ class RangeCheck:
         self._require(follows or skips, Rule.DENSE, f"a snapshot at {head.raft_index}")
         if skips and self._head is not None:
             self._skipped.append(range(self._applied + 1, head.raft_index + 1))
+            del self._skipped[:-_SKIPPED]
+            self._commands = Commands()
+            self.holes += 1
+        begins_cut = self._head is None and self._is_cut and not self._knows_parents(head)
+        known = self._head is not None and head.generation == self._generation
+        self._repeats = known and not self._triggered
+        if self.first_index is None:
+            self.first_index = head.raft_index
+        hides = self._hole or skips or begins_cut
         if head.last_mutation is not None:
-            self._check_mutation(head, head.last_mutation, hides=self._hole or skips)
-        if self._hole or skips:
+            self._check_mutation(head, head.last_mutation, hides=hides)
+        if hides:
             self._forget(head)
-        elif head.parents:
+        elif head.parents and not self._repeats:
             self._inherit(head)
         elif self._head is None:
             self._high, self.first_span = head.high, head.span
@@ -185,6 +277,8 @@ class RangeCheck:
             self._require(not self._triggered, Rule.TRIGGER, "no new generation follows its trigger")
         self._head, self._triggered = head, False
         self._generation, self._applied = head.generation, head.raft_index
+        if self._was_mutated:
+            self._was_mutated, self._high = False, max(self._high, head.high)
         self._require(head.high == self._high, Rule.SNAPSHOT, f"high is {head.high}, not {self._high}")
         self._told, self._mutated = head.last_mutation, None
         self._close(head.closed)
@@ -217,8 +311,11 @@ class RangeCheck:
     def _forget(self, head: Snapshot) -> None:
         self._require(head.generation >= self._generation, Rule.GENERATION, f"it falls to {head.generation}")
         self._require(head.high >= self._high, Rule.SNAPSHOT, f"high falls to {head.high}")
-        self._newest, self._high = {}, head.high
+        self._high, self._known_since = head.high, self._newest.serial
         self._hole = self._forgotten = True
+
+    def _knows_parents(self, head: Snapshot) -> bool:
+        return bool(head.parents) and all(self._lineage.of(parent) is not None for parent in head.parents)
 
     def _inherit(self, head: Snapshot) -> None:
         """Begin with what the parents left."""
@@ -237,21 +334,23 @@ class RangeCheck:
         self._require(
             _holds(known, estates, head.span), Rule.LINEAGE, "its parents did not hold just its keys"
         )
-        self._newest = {
-            key: version
-            for estate in known
-            for key, version in estate.newest.items()
-            if head.span.contains(key)
-        }
+        self._known_since = max([self._known_since, *(estate.known_since for estate in known)])
+        for estate in known:
+            for range_id, serial in estate.ancestors.items():
+                self._ancestors[range_id] = max(serial, self._ancestors.get(range_id, 0))
+        for range_id in sorted(self._ancestors, key=self._ancestors.__getitem__)[:-_ANCESTORS]:
+            del self._ancestors[range_id]
         self._open = {txn_id: txn for estate in known for txn_id, txn in estate.open.items()}
-        self._aborted = {txn_id for estate in known for txn_id in estate.aborted}
+        self._aborted = Recent(self._shared.limits.aborted)
+        for txn_id in (txn_id for estate in known for txn_id in estate.aborted):
+            self._aborted.put(txn_id, None)
         self._closed = max([self._closed, *(estate.closed for estate in known)])
         self._high = max([self._high, *(estate.high for estate in known)])
         self._hole = len(known) < len(estates) or any(estate.hole for estate in known)
         self._forgotten = self._hole or any(estate.forgotten for estate in known)
         if self._hole:
             self._require(head.high >= self._high, Rule.SNAPSHOT, f"high falls to {head.high}")
-            self._high = head.high
+            self._high, self._known_since = head.high, self._newest.serial
 
     def _end_snapshot(self, chunks: list[Snapshot]) -> None:
         """Compare the intents of all chunks, and go on from them."""
@@ -262,17 +361,17 @@ class RangeCheck:
             known = self._open.get(intent.txn_id)
             above = known is None or self._hole or intent.timestamp >= known.timestamp
             self._require(above, Rule.SNAPSHOT, f"an intent of {intent.txn_id.hex()} fell")
-        begins = not head.parents and head.reason is SnapshotReason.INITIAL
+        begins = not head.parents and head.reason is SnapshotReason.INITIAL and not self._hole
         self._require(not (begins and intents), Rule.FIRST, "the first snapshot has intents")
         if not self._hole:
             self._require(self._agrees(head, counts), Rule.SNAPSHOT, "it lists other intents than are open")
-        if head.parents or self._hole:
+        if (head.parents and not self._repeats) or self._hole:
             at = {intent.txn_id: intent.timestamp for intent in intents}
             self._open = {txn_id: OpenTxn(count, at[txn_id]) for txn_id, count in counts.items()}
         self._hole = False
 
     def _agrees(self, head: Snapshot, counts: Counter[TxnId]) -> bool:
-        if not head.parents:
+        if not head.parents or self._repeats:
             return counts == {txn_id: txn.intents for txn_id, txn in self._open.items()}
         estates = [estate for estate in map(self._lineage.of, head.parents) if estate is not None]
         if len(estates) == 1:
@@ -284,7 +383,8 @@ class RangeCheck:
         assert self._head is not None
         estate = Estate(
             self._head.span,
-            dict(self._newest),
+            self._known_since,
+            {**self._ancestors, self._range_id: self._newest.serial},
             {txn_id: OpenTxn(txn.intents, txn.timestamp) for txn_id, txn in self._open.items()},
             frozenset(self._aborted),
             self._closed,
@@ -303,8 +403,9 @@ class RangeCheck:
         self._require(entry.raft_index == expected, Rule.DENSE, f"index {entry.raft_index} follows")
         self._applied = entry.raft_index
         if entry.ops is None:
-            self._newest.clear()
+            self._known_since = self._newest.serial
             self._hole = self._forgotten = True
+            self.holes += 1
         for op in entry.ops or ():
             self._op(op)
         if entry.trigger in _MUTATES and not entry.at_write_timestamp:
@@ -312,6 +413,9 @@ class RangeCheck:
             self._mutated = HistoryMutation(entry.raft_index, max(self._closed, told))
         if entry.closed is not None:
             self._close(entry.closed)
+        if entry.trigger in _MUTATES:
+            self._forgotten = self._was_mutated = True
+            self._known_since = self._newest.serial
         if entry.trigger in _HAND_OVER:
             self._triggered = True
             self._leave()
@@ -331,12 +435,12 @@ class RangeCheck:
         after = chunk.after or ZERO
         asked = all(chunk.span.contains(key) and after < at <= chunk.upto for key, at in places)
         self._require(asked, Rule.SCAN, "it has rows that nobody asked for")
-        self._scanned.append((chunk.span, chunk.upto))
+        self._scanned.note(chunk.span, chunk.upto)
 
     # ---- ops ----
 
     def _op(self, op: Op) -> None:
-        if isinstance(op, WriteValue | WriteIntent):
+        if isinstance(op, WriteValue | WriteIntent | DeleteRange):
             above = op.timestamp > self._closed
             self._require(above, Rule.ABOVE_CLOSED, f"{op} with {self._closed} closed")
         if isinstance(op, WriteValue):
@@ -354,8 +458,11 @@ class RangeCheck:
         elif isinstance(op, AbortIntent):
             self._end(op.txn_id, may_be_unknown=op.txn_id in self._aborted)
         elif isinstance(op, AbortTxn):
-            self._aborted.add(op.txn_id)
+            self._aborted.put(op.txn_id, None)
             self._open.pop(op.txn_id, None)
+        elif isinstance(op, DeleteRange):
+            self._forgotten = True  # what versions in its span replace is not what stood there before
+            self._known_since = self._newest.serial
 
     def _commit(self, op: CommitIntent) -> None:
         txn = op.txn_id.hex()
@@ -366,7 +473,7 @@ class RangeCheck:
             self._require(above, Rule.COMMIT_TIME, f"{txn} at {known.timestamp} commits at {op.timestamp}")
             known.timestamp = max(known.timestamp, op.timestamp)
         self._version(op)
-        self._end(op.txn_id, may_be_unknown=False)
+        self._end(op.txn_id, may_be_unknown=op.txn_id in self._aborted)
 
     def _end(self, txn_id: TxnId, *, may_be_unknown: bool) -> None:
         txn = self._open.get(txn_id)
@@ -382,24 +489,31 @@ class RangeCheck:
         assert self._head is not None
         key = op.key.hex()
         self._require(self._head.span.contains(op.key), Rule.IN_SPAN, f"key {key}")
-        for span, upto in self._scanned:
-            told = op.timestamp <= upto and span.contains(op.key)
-            self._require(not told, Rule.SCAN, f"{op.timestamp} of {key} after a scan to {upto}")
-        self._require(op.value is not None, Rule.VERSION_ORDER, f"{op.timestamp} of {key} has no value")
+        upto = self._scanned.told(op.key, op.timestamp)
+        self._require(upto is None, Rule.SCAN, f"{op.timestamp} of {key} after a scan to {upto}")
+        self._require(op.value is not None, Rule.VALUE, f"{op.timestamp} of {key} has no value")
         self._check_previous(op)
         self._high = max(self._high, op.timestamp)
-        self._newest[op.key] = (op.timestamp, op.value)
+        self._newest.put(op.key, op.timestamp, op.value, self._range_id)
+
+    def _stands_before(self, known: NewestVersion) -> bool:
+        own = known.range_id == self._range_id
+        return own or known.serial <= self._ancestors.get(known.range_id, 0)
 
     def _check_previous(self, op: WriteValue | CommitIntent) -> None:
         known = self._newest.get(op.key)
-        if known is None and self._forgotten:
-            return
         key = op.key.hex()
-        timestamp, value = known or (ZERO, b"")
-        self._require(
-            op.timestamp > timestamp, Rule.VERSION_ORDER, f"{op.timestamp} of {key} after {timestamp}"
-        )
-        knows = op.prev_value is None or op.prev_value == value
+        if known is not None:
+            if not self._stands_before(known):
+                return
+            rises = op.timestamp > known.timestamp
+            self._require(rises, Rule.VERSION_ORDER, f"{op.timestamp} of {key} after {known.timestamp}")
+            if known.serial <= self._known_since:
+                return
+        elif self._forgotten or self._newest.forgot:
+            return
+        replaced = hash(b"") if known is None else known.value_hash
+        knows = op.prev_value is None or hash(op.prev_value) == replaced
         self._require(knows, Rule.VERSION_ORDER, f"{op.timestamp} of {key} replaces another version")
 
 

@@ -6,11 +6,12 @@ The records of two ranges stand in no order: a child's first snapshot may come b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.hlc import Timestamp
-from tidegate.raftlog.entry import HistoryMutation, Parent, TxnId
+from tidegate.logcheck.memory import Recent
+from tidegate.raftlog.entry import HistoryMutation, Parent, RangeId, TxnId
 from tidegate.spans import Span
 
 
@@ -26,14 +27,17 @@ class OpenTxn:
 class Estate:
     """A range at a split or merge trigger, or at its end.
 
-    ``newest`` has the newest version of each key; with ``forgotten`` entries were skipped, and it may lack
-    some. In a ``hole`` that goes on, the intents are not known either, and ``high`` may be too low.
+    ``ancestors`` are the ranges, itself among them, whose versions of its keys stand before it for certain:
+    up to a serial number. Those above ``known_since`` are known with what they replaced; with ``forgotten``
+    there may be keys whose newest version nobody knows. In a ``hole`` that goes on, the intents are not known
+    either, and ``high`` may be too low.
     ``told`` is the last mutation by its last snapshot, ``mutated`` one since, with what its time is above.
     ``claims`` are the spans and intents that the ranges after a split have taken over.
     """
 
     span: Span
-    newest: dict[bytes, tuple[Timestamp, bytes | None]]
+    known_since: int
+    ancestors: Mapping[RangeId, int]
     open: dict[TxnId, OpenTxn]
     aborted: frozenset[TxnId]
     closed: Timestamp
@@ -65,15 +69,18 @@ class Estate:
 
 
 class Lineage:
-    """The estates, by what a snapshot says of them. ``skipped`` tells whether an index is in a hole."""
+    """The estates, by what a snapshot says of them: the last ``limit`` of them.
 
-    def __init__(self, skipped: Callable[[Parent], bool]) -> None:
-        self._estates: dict[Parent, Estate] = {}
+    ``skipped`` tells whether an index is in a hole, or in a part of the log that is gone.
+    """
+
+    def __init__(self, skipped: Callable[[Parent], bool], limit: int = 100_000) -> None:
+        self._estates: Recent[Parent, Estate] = Recent(limit)
         self._skipped = skipped
 
     def leave(self, parent: Parent, estate: Estate) -> None:
         """Note what a range left."""
-        self._estates[parent] = estate
+        self._estates.put(parent, estate)
 
     def of(self, parent: Parent) -> Estate | None:
         """What a parent left, ``None`` when it did not come so far; see ``is_known``."""

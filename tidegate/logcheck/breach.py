@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
+
+PAGE: Final = "docs/log-contract.md"
 
 
 class Rule(enum.Enum):
-    """A rule of the log contract (docs/log-contract.md)."""
+    """A rule of the log contract. ``id`` is its name on the page, where it can be linked to."""
 
     READABLE = "every record is an entry"
     PARTITION = "an entry stands in partition range_id % P, a broadcast in every partition"
     RECORD_TIME = "no op is above its record's time"
+    CLOSED_AHEAD = "no closed timestamp is more than 2 s above its record's time"
     FIRST = "a range begins with its first snapshot, which has no intents"
     DENSE = "raft indexes have no gap, and what names an index names the applied one"
+    COPY = "an index that comes again is an exact copy"
     CLOSED_RISES = "closed timestamps never fall"
     ABOVE_CLOSED = "no write or intent at or below what was closed before"
     IN_SPAN = "keys lie within the range"
+    VALUE = "a committed version has its value"
     VERSION_ORDER = "the versions of a key rise, and each knows the one before it"
     INTENT_COUNT = "intents end no more often than they were written"
     COMMIT_TIME = "a transaction commits at one timestamp, at or above each of its intents"
@@ -32,11 +37,44 @@ class Rule(enum.Enum):
     END = "nothing follows the end of a range"
     SCAN = "a scan shows all that was committed in its span, and none of that follows"
     DESCRIPTOR = "a descriptor stands in the partition before the rows that it governs"
+    DESCRIPTOR_BYTES = "a descriptor can be read, and is the only one of its version"
     HISTORY = "the log has the versions that were committed, once each, and no others"
+
+    @property
+    def id(self) -> str:
+        """``closed-rises``: the rule's anchor on the page."""
+        return self.name.lower().replace("_", "-")
+
+    @property
+    def link(self) -> str:
+        """Where the rule stands."""
+        return f"{PAGE}#{self.id}"
+
+
+#: Rules that nobody can check who has nothing but the log.
+BEYOND_THE_LOG: Final = frozenset({Rule.PUSHED, Rule.HISTORY})
+
+
+class Place(NamedTuple):
+    """Where a record stands in the log's topic."""
+
+    partition: int
+    offset: int
 
 
 class Breach(NamedTuple):
-    """One place where a log breaks a rule."""
+    """One place where a log breaks a rule; without a ``place``, what only the whole log shows."""
 
     rule: Rule
     sentence: str
+    place: Place | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "rule": self.rule.id,
+            "partition": None if self.place is None else self.place.partition,
+            "offset": None if self.place is None else self.place.offset,
+            "sentence": self.sentence,
+            "link": self.rule.link,
+        }

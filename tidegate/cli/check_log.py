@@ -1,0 +1,143 @@
+"""``tidegate debug check-log``: where a log breaks the log contract."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import click
+
+from tidegate.cli.connecting import kafka_options, topic_prefix_option
+from tidegate.client.cluster import Cluster, partitions_of
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.log_in_time import read_in_time
+from tidegate.logcheck.breach import Breach, Place, Rule
+from tidegate.logcheck.log_check import CheckedRecord, LogCheck, LogOptions, Seen
+from tidegate.logcheck.memory import Limits
+from tidegate.verify import TopicPartition
+
+
+class _Findings:
+    """The breaches of a log: all of them counted, the first ``limit`` kept."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.first: list[Breach] = []
+        self.counts: Counter[Rule] = Counter()
+
+    def add(self, breach: Breach) -> None:
+        """Note a breach."""
+        self.counts[breach.rule] += 1
+        if len(self.first) < self._limit:
+            self.first.append(breach)
+
+
+@click.command("check-log")
+@click.option(
+    "--ended",
+    is_flag=True,
+    help="The source has stopped and will write no more: what is not complete at the end is a breach.",
+)
+@click.option(
+    "--keys",
+    type=click.IntRange(min=1),
+    default=Limits().keys,
+    show_default=True,
+    help="Of how many keys the newest version is remembered, about 300 bytes each.",
+)
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="How many breaches to show; all are counted.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
+@topic_prefix_option
+@kafka_options
+@click.pass_context
+def check_log(
+    ctx: click.Context,
+    connection: KafkaConnection,
+    topic_prefix: str,
+    ended: bool,
+    keys: int,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Check a whole log by the rules of the log contract, for authors of sources.
+
+    Names each breach with partition, offset and rule; the rules stand in docs/log-contract.md. The exit
+    status is 1 when there is any. The log is read up to where it ends now. Memory grows with ranges and open
+    transactions, not with the log.
+    """
+    topic = f"{topic_prefix}raftlog"
+    findings = _Findings(limit)
+    seen, partitions = _check(connection, topic, findings, ended=ended, keys=keys)
+    if as_json:
+        click.echo(json.dumps(_as_json(topic, partitions, findings, seen), indent=2))
+    else:
+        _print(topic, partitions, findings, seen)
+    ctx.exit(1 if findings.counts else 0)
+
+
+def _check(
+    connection: KafkaConnection, topic: str, findings: _Findings, *, ended: bool, keys: int
+) -> tuple[Seen, int]:
+    """What was read, and of how many partitions."""
+    cluster = Cluster(connection)
+    counts = cluster.partition_counts([topic])
+    bounds = cluster.bounds(partitions_of(counts))
+    starts = {place: each.low for place, each in bounds.items()}
+    options = LogOptions(
+        counts[topic],
+        {place.partition: low for place, low in starts.items()},
+        ended=ended,
+        limits=Limits(keys=keys),
+    )
+    check = LogCheck(options, findings.add)
+    ends: dict[TopicPartition, int] = {place: each.end for place, each in bounds.items()}
+    for record in read_in_time(connection, starts, ends):
+        place = Place(record.partition, record.offset)
+        check.take(CheckedRecord(place, record.key, record.value, record.timestamp_ms))
+    return check.finish(), counts[topic]
+
+
+def _as_json(topic: str, partitions: int, findings: _Findings, seen: Seen) -> dict[str, Any]:
+    return {
+        "log": topic,
+        "partitions": partitions,
+        "records": seen.records,
+        "ranges": seen.ranges,
+        "holes": seen.holes,
+        "copies": seen.copies,
+        "breaches": findings.counts.total(),
+        "rules": {rule.id: findings.counts[rule] for rule in Rule if findings.counts[rule]},
+        "first_breaches": [breach.to_json() for breach in findings.first],
+        "undecided": list(seen.undecided),
+    }
+
+
+def _print(topic: str, partitions: int, findings: _Findings, seen: Seen) -> None:
+    for breach in findings.first:
+        where = ""
+        if breach.place is not None:
+            where = f"partition {breach.place.partition}, offset {breach.place.offset}: "
+        click.echo(f"{where}{breach.rule.id}: {breach.sentence} ({breach.rule.link})")
+    total = findings.counts.total()
+    if total > len(findings.first):
+        click.echo(f"... and {total - len(findings.first)} more (--limit)")
+    if total:
+        click.echo()
+    click.echo(
+        f"{topic}: {seen.records} records of {seen.ranges} ranges in {partitions} partitions, "
+        f"{total} {'breach' if total == 1 else 'breaches'} of the log contract, {seen.holes} holes, "
+        f"{seen.copies} copies."
+    )
+    for rule in Rule:
+        if findings.counts[rule]:
+            click.echo(f"  {findings.counts[rule]:>7}  {rule.id}: {rule.value}")
+    for sentence in seen.undecided:
+        click.echo(f"Not decided: {sentence}.")

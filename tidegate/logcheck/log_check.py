@@ -1,0 +1,305 @@
+"""A whole log, record by record: what spans ranges is checked here, a ``RangeCheck`` for each does the rest.
+
+Memory grows with the ranges, their open transactions and the tables, and not with the log: what is remembered
+of its records is bounded (``Limits``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from tidegate.errors import MalformedEntry
+from tidegate.hlc import Timestamp
+from tidegate.logcheck.breach import Breach, Place, Rule
+from tidegate.logcheck.descriptors import DescriptorCheck
+from tidegate.logcheck.lineage import Lineage
+from tidegate.logcheck.memory import Limits, NewestVersions, Recent
+from tidegate.logcheck.range_check import RangeCheck, Shared, Stood
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.encode import partition_of
+from tidegate.raftlog.entry import (
+    AbortIntent,
+    AbortTxn,
+    Command,
+    CommitIntent,
+    DeleteRange,
+    DescriptorUpdate,
+    Entry,
+    Heartbeat,
+    Op,
+    Parent,
+    RangeEnd,
+    RangeId,
+    ScanChunk,
+    Snapshot,
+    Trigger,
+    TxnId,
+    WriteValue,
+)
+from tidegate.spans import Span
+
+#: How far ops and closed timestamps may be above the time of their record (docs/log-contract.md#record-time).
+AHEAD_MS: Final = 2_000
+#: A child waits so long for its parents, by the time of the slowest partition: as long as readers do.
+_PARENT_LIMIT_MS: Final = 600_000
+_LOOK_EVERY: Final = 10_000  # records, for children that have waited long enough
+
+
+class CheckedRecord(NamedTuple):
+    """A record of the log's topic; ``record_time_ms`` is Kafka's timestamp."""
+
+    place: Place
+    key: bytes | None
+    value: bytes | None
+    record_time_ms: int
+
+
+class LogOptions(NamedTuple):
+    """How a log is looked at.
+
+    ``starts`` are the offsets at which its partitions begin; one above 0 has lost its beginning. ``ended``
+    means that nothing will come behind its last record: then what is not complete there is a breach.
+    ``pushed`` are the transactions that were ever pushed, ``None`` when that is not known. ``ahead_ms`` is
+    how far ops may be above their record's time.
+    """
+
+    partitions: int
+    starts: Mapping[int, int] = {}
+    ended: bool = False
+    pushed: frozenset[TxnId] | None = None
+    ahead_ms: int = AHEAD_MS
+    limits: Limits = Limits()
+
+
+class Seen(NamedTuple):
+    """What a check has read, and what it could not tell."""
+
+    records: int
+    ranges: int
+    holes: int
+    copies: int
+    undecided: tuple[str, ...]
+
+
+class LogCheck:
+    """Follows a log; ``report`` is told of every breach as soon as the log shows it.
+
+    Records come in the order of their partitions. Partitions should come side by side: what a range of one
+    waits for in another is kept meanwhile.
+    """
+
+    def __init__(self, options: LogOptions, report: Callable[[Breach], object]) -> None:
+        self._options = options
+        self._report_to = report
+        #: The partitions that have lost their beginning.
+        self._cut = frozenset(number for number, start in options.starts.items() if start > 0)
+        self._ranges: dict[RangeId, RangeCheck] = {}
+        #: The ranges that wait for a parent, and since when by the time of the slowest partition.
+        self._waiting: dict[RangeId, int] = {}
+        self._times: dict[int, int] = {}
+        self._records = 0
+        lineage = Lineage(self._is_gone, options.limits.estates)
+        self._shared = Shared(self._report, lineage, NewestVersions(options.limits.keys), options.limits)
+        self._descriptors = DescriptorCheck(options.partitions, self._cut, self._report)
+        self._committed_at: Recent[TxnId, Timestamp] = Recent(options.limits.committed)
+        self._undecided: list[str] = []
+
+    def take(self, record: CheckedRecord) -> None:
+        """Check the next record of its partition."""
+        self._records += 1
+        place = record.place
+        self._times[place.partition] = max(record.record_time_ms, self._times.get(place.partition, 0))
+        try:
+            entry = decode_entry(record.key, record.value)
+        except MalformedEntry as error:
+            self._report(Rule.READABLE, str(error), place)
+            return
+        if isinstance(entry, DescriptorUpdate):
+            self._descriptors.take_broadcast(entry, place, record.record_time_ms)
+        else:
+            self._take_ranged(entry, record)
+        if self._waiting and self._records % _LOOK_EVERY == 0:
+            self._give_up_waiting()
+
+    def finish(self) -> Seen:
+        """Report what only the end shows; returns what was read."""
+        ended = self._options.ended
+        for range_id in sorted(self._waiting):
+            if ended and not self._cut:
+                sentence = f"range {range_id} waits for a parent that never came so far"
+                self._report(Rule.LINEAGE, sentence, None)
+            else:
+                count = self._ranges[range_id].give_up()
+                self._undecided.append(
+                    f"range {range_id} waits for a parent that has not come so far: {count} of its entries "
+                    "were checked without it"
+                )
+        self._descriptors.finish(self._horizon_ms, ended=ended)
+        if ended:
+            self._check_coverage()
+        elif self._records:
+            self._undecided.append(
+                "the log goes on: whether its ranges hold every key between them was not looked at (--ended)"
+            )
+        if self._cut:
+            cut = ", ".join(map(str, sorted(self._cut)))
+            self._undecided.append(
+                f"partition {cut} has lost its beginning: what stood there is taken for sound. Ranges begin "
+                "at the first Snapshot that is left; which keys and descriptors there were is not known"
+            )
+        checks = self._ranges.values()
+        return Seen(
+            self._records,
+            len(self._ranges),
+            sum(check.holes for check in checks),
+            sum(check.copies for check in checks),
+            tuple(self._undecided),
+        )
+
+    # ---- ranges
+
+    def _take_ranged(self, entry: Entry, record: CheckedRecord) -> None:
+        assert not isinstance(entry, DescriptorUpdate)
+        place, range_id = record.place, entry.range_id
+        if place.partition != partition_of(range_id, self._options.partitions):
+            self._report(
+                Rule.PARTITION,
+                f"range {range_id} stands in partition {place.partition} of {self._options.partitions}",
+                place,
+            )
+        if range_id not in self._ranges:
+            is_cut = place.partition in self._cut
+            self._ranges[range_id] = RangeCheck(range_id, self._shared, is_cut=is_cut)
+        check = self._ranges[range_id]
+        check.take(Stood(entry, place, hash(record.value)))
+        if check.waits:
+            self._waiting.setdefault(range_id, self._horizon_ms)
+        if self._waiting and (isinstance(entry, Snapshot | RangeEnd) or _is_trigger(entry)):
+            self._resume_waiting()
+        self._check_record(entry, record)
+
+    def _resume_waiting(self) -> None:
+        going_on = True
+        while going_on:
+            going_on = False
+            for range_id in list(self._waiting):
+                check = self._ranges[range_id]
+                going_on |= check.resume()
+                if not check.waits:
+                    del self._waiting[range_id]
+
+    def _give_up_waiting(self) -> None:
+        for range_id, since_ms in list(self._waiting.items()):
+            if self._horizon_ms - since_ms >= _PARENT_LIMIT_MS:
+                del self._waiting[range_id]
+                sentence = f"range {range_id} has waited 600 s for a parent that did not come so far"
+                if not self._cut:
+                    self._report(Rule.LINEAGE, sentence, None)
+                count = self._ranges[range_id].give_up()
+                self._undecided.append(f"{sentence}: {count} of its entries were checked without it")
+
+    @property
+    def _horizon_ms(self) -> int:
+        """The time of the slowest partition: everything before it has been read."""
+        return min(self._times.values(), default=0)
+
+    def _is_gone(self, parent: Parent) -> bool:
+        """Whether the log will never show an index of a range: it skipped it, or begins behind it."""
+        check = self._ranges.get(parent.range_id)
+        if check is None:
+            return False
+        is_cut = partition_of(parent.range_id, self._options.partitions) in self._cut
+        first = check.first_index
+        return check.skipped(parent.last_index) or (
+            is_cut and first is not None and first > parent.last_index
+        )
+
+    def _check_coverage(self) -> None:
+        """In the end every key that a first range held is held by one range."""
+        checks = self._ranges.values()
+        held = sorted(check.span for check in checks if check.span is not None)
+        for left, right in pairwise(held):
+            if left.end > right.start:
+                self._report(Rule.LINEAGE, f"{_text(left)} and {_text(right)} overlap", None)
+        first = (check.first_span for check in checks if check.first_span is not None)
+        if not self._cut and _joined(held) != _joined(first):
+            self._report(Rule.LINEAGE, "the ranges do not hold the keys that the first ones held", None)
+
+    # ---- records
+
+    def _check_record(self, entry: Entry, record: CheckedRecord) -> None:
+        if isinstance(entry, Command | Heartbeat | Snapshot) and entry.closed is not None:
+            ahead_ms = entry.closed.wall_ms - record.record_time_ms
+            if ahead_ms > AHEAD_MS:
+                self._report(
+                    Rule.CLOSED_AHEAD,
+                    f"range {entry.range_id} closes {entry.closed}, {ahead_ms} ms above the record's time",
+                    record.place,
+                )
+        if isinstance(entry, Snapshot):
+            for update in entry.descriptors:
+                self._descriptors.check_bytes(update, record.place)
+        elif isinstance(entry, ScanChunk):
+            self._check_rows(entry, record.place)
+        elif isinstance(entry, Command):
+            for op in entry.ops or ():
+                self._check_op(op, record)
+
+    def _check_rows(self, chunk: ScanChunk, place: Place) -> None:
+        if not chunk.all_versions and len({row.key for row in chunk.rows}) < len(chunk.rows):
+            self._report(Rule.SCAN, f"range {chunk.range_id}: it shows more than the newest of a key", place)
+
+    def _check_op(self, op: Op, record: CheckedRecord) -> None:
+        place, pushed = record.place, self._options.pushed
+        if isinstance(op, AbortTxn):
+            if pushed is not None and op.txn_id not in pushed:
+                self._report(Rule.PUSHED, f"{op.txn_id.hex()} was not pushed", place)
+            return
+        if isinstance(op, AbortIntent | DeleteRange):
+            return
+        if op.timestamp.wall_ms > record.record_time_ms + self._options.ahead_ms:
+            self._report(Rule.RECORD_TIME, f"{op} at record time {record.record_time_ms}", place)
+        if isinstance(op, WriteValue | CommitIntent):
+            self._descriptors.check_row(op, place)
+        if isinstance(op, CommitIntent):
+            at = self._committed_at.get(op.txn_id)
+            if at is None:
+                self._committed_at.put(op.txn_id, op.timestamp)
+            elif at != op.timestamp:
+                self._report(
+                    Rule.COMMIT_TIME, f"{op.txn_id.hex()} commits at {at} and at {op.timestamp}", place
+                )
+
+    def _report(self, rule: Rule, sentence: str, place: Place | None) -> None:
+        self._report_to(Breach(rule, sentence, place))
+
+
+def check_log(records: Iterable[CheckedRecord], options: LogOptions) -> list[Breach]:
+    """Every breach of the contract in a log; per partition, the records stand in log order."""
+    breaches: list[Breach] = []
+    check = LogCheck(options, breaches.append)
+    for record in records:
+        check.take(record)
+    check.finish()
+    return breaches
+
+
+def _is_trigger(entry: Entry) -> bool:
+    return isinstance(entry, Command) and entry.trigger is not Trigger.NONE
+
+
+def _text(span: Span) -> str:
+    return f"[{span.start.hex()}, {span.end.hex()})"
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """The same keys in as few spans as possible."""
+    joined: list[Span] = []
+    for span in sorted(spans):
+        if joined and span.start <= joined[-1].end:
+            joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
+        else:
+            joined.append(span)
+    return joined
