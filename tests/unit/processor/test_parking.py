@@ -13,7 +13,7 @@ from tidegate.processor.batch import ExchangeRecord, StateTable
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state_codec import read_range
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import KeyValue, RangeId
+from tidegate.raftlog.entry import KeyValue, Offset, RangeId
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Lag
 from tidegate.rangefeed.handoff import Claim, Exchange, HandOff
@@ -247,3 +247,14 @@ def test_waiting_for_a_hand_off_goes_on_over_restarts() -> None:
     driven.run(log.partitions[1][int(driven.processor.next_offset or 0) :])
     scans = [each for result in driven.results for each in result.requests if isinstance(each, Scan)]
     assert [scan.range_id for scan in scans][:1] == [_CHILD]
+
+
+def test_a_log_that_has_lost_what_only_the_waiting_range_had_to_read_again_is_a_hole_of_that_range() -> None:
+    log = _splits()
+    log.describe(OTHER)
+    log.open_range(5, OTHER.span).apply(close=8)
+    passed = len(log.partitions[1])
+    driven = Driven.restored(_waiting_child(log).state, 1, 2)
+    assert (driven.processor.next_offset or 0) < passed
+    driven.note(driven.processor.missing_below(Offset(passed)))
+    assert [quarantined.range_id for quarantined in driven.processor.status().quarantined] == [_CHILD]

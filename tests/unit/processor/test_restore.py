@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.feeds import activation
 from tests.hand_log import HandLog
 from tests.logs import Record
-from tests.unit.processor.driving import Driven, StoredState, active
+from tests.unit.processor.driving import Driven, StoredState, active, fold
 from tests.unit.processor.logs import OTHER, PARTITIONS, PLAIN, bank_log, eventful_log
 from tidegate.changefeed.control import Activate, Remove
 from tidegate.changefeed.feed import FIRST_EPOCH
@@ -267,6 +267,33 @@ def test_state_of_a_topic_that_was_created_again_is_refused(topic: str) -> None:
     }
     with pytest.raises(StateError, match=f"belongs to another {topic} topic"):
         PartitionProcessor.restore(0, 1, other[topic], rows)
+
+
+@pytest.mark.parametrize("topic", ["log", "control"])
+def test_state_that_names_no_topic_belongs_to_the_first_that_is_named(topic: str) -> None:
+    """State of a process that nobody had told the ids: who restores it knows them."""
+    nameless = fold({}, PartitionProcessor(0, 1).step(_EVENTFUL[:3]).changes)
+    config = ProcessorConfig(log_id="L1", control_id="C1")
+    named = PartitionProcessor.restore(0, 1, config, _rows(nameless))
+    told = fold(nameless, named.step(_EVENTFUL[3:5]).changes)
+    other = {"log": ProcessorConfig(log_id="L2"), "control": ProcessorConfig(control_id="C2")}
+    with pytest.raises(StateError, match=f"belongs to another {topic} topic"):
+        PartitionProcessor.restore(0, 1, other[topic], _rows(told))
+
+
+@pytest.mark.parametrize("topic", ["log", "control"])
+def test_state_keeps_the_names_of_its_topics_where_nobody_says_them_again(topic: str) -> None:
+    first = PartitionProcessor(0, 1, ProcessorConfig(log_id="L1", control_id="C1"))
+    state = fold({}, first.step(_EVENTFUL[:3]).changes)
+    untold = PartitionProcessor.restore(0, 1, ProcessorConfig(), _rows(state))
+    kept = fold(state, untold.step(_EVENTFUL[3:5]).changes)
+    other = {"log": ProcessorConfig(log_id="L2"), "control": ProcessorConfig(control_id="C2")}
+    with pytest.raises(StateError, match=f"belongs to another {topic} topic"):
+        PartitionProcessor.restore(0, 1, other[topic], _rows(kept))
+
+
+def _rows(state: StoredState) -> list[tuple[StateTable, bytes, bytes]]:
+    return [(table, key, value) for (table, key), value in state.items()]
 
 
 def test_the_chunks_of_an_incomplete_snapshot_are_rows_of_their_own_and_go_with_it() -> None:
