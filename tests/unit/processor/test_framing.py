@@ -79,6 +79,18 @@ def test_a_record_without_the_id_of_its_schema_is_never_made() -> None:
         frame([_unframed(_FIRST, b"a", b"1"), _unframed(_SECOND, b"b", b"2")], {_KEY: 1, _OLD: 2})
 
 
+def test_a_records_time_is_the_commits_in_every_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(COMPILE_ENCODER, compile_schemed)
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    log.open_range(1, PLAIN.span).apply(PLAIN.put(5.25, 1, "a"), close=6)
+    driven = Driven()
+    driven.control(_SCHEMED, _JSON)
+    (result,) = driven.run(log.partitions[0])
+    (unframed,), (framed,) = result.unframed[FeedId("schemed")], result.outputs[FeedId("json")]
+    assert unframed.timestamp_ms == framed.timestamp_ms == at(5.25).wall_ms
+
+
 # ---- a refused schema
 
 
