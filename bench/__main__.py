@@ -22,6 +22,7 @@ from bench.marker_lag import marker_lag
 from bench.open_intents import open_intents
 from bench.rangefeed import range_feed_costs
 from bench.report import Report
+from bench.restarts import restarts
 from bench.spark import SparkSizes, spark_costs
 from bench.splits import split_lag
 from bench.stages import run_stages, stage_times
@@ -42,6 +43,7 @@ class Sizes:
     format_rows: int
     faust_s: float
     marker_s: float
+    kills: int
     idle_s: float
     feed_events: int
     stored_versions: int
@@ -56,6 +58,7 @@ _FULL: Final = Sizes(
     format_rows=200_000,
     faust_s=20,
     marker_s=30,
+    kills=10,
     idle_s=30,
     feed_events=100_000,
     stored_versions=1_000_000,
@@ -69,6 +72,7 @@ _QUICK: Final = Sizes(
     format_rows=50_000,
     faust_s=6,
     marker_s=10,
+    kills=3,
     idle_s=9,
     feed_events=10_000,
     stored_versions=100_000,
@@ -120,6 +124,10 @@ class Bench:
             self.topics, self._directory("splits"), self.sizes.marker_s, self.seed
         )
 
+    def restarts(self) -> None:
+        """Killed workers that start again."""
+        self.report.restarts = restarts(self.topics, self._directory("restarts"), self.sizes.kills, self.seed)
+
     def idle(self) -> None:
         """10,000 idle ranges."""
         self.report.idle_ranges = idle_ranges(
@@ -163,6 +171,7 @@ _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
     "formats": Bench.formats,
     "markers": Bench.markers,
     "splits": Bench.splits,
+    "restarts": Bench.restarts,
     "idle": Bench.idle,
     "intents": Bench.intents,
     "frontier": Bench.frontier,

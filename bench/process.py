@@ -72,6 +72,11 @@ class MeasuredProcess:
         if self._process.wait(timeout_s):
             raise RetryError(f"the measured process ended with {self._process.returncode}:\n{self._tail()}")
 
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._process.kill()
+        self._process.wait()
+
     def stop(self) -> None:
         """Ask it to end; kill it when it does not."""
         self._process.terminate()

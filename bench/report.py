@@ -23,6 +23,7 @@ from bench.idle_ranges import IdleRanges
 from bench.marker_lag import MarkerLag
 from bench.open_intents import OpenIntents
 from bench.rangefeed import CatchUpCost, FeedCost, RangeFeedCosts, ResolverCost
+from bench.restarts import Restarts
 from bench.spark import SparkCosts, SparkOverhead, SparkRanges, SparkRate, SparkRatio, SparkStage
 from bench.splits import SplitLag
 from bench.stages import StageTime
@@ -43,6 +44,7 @@ class Report:
     formats: list[FormatResult] = field(default_factory=list)
     marker_lag: MarkerLag | None = None
     split_lag: SplitLag | None = None
+    restarts: Restarts | None = None
     idle_ranges: IdleRanges | None = None
     open_intents: OpenIntents | None = None
     frontier: list[FrontierCost] = field(default_factory=list)
@@ -80,6 +82,7 @@ class Report:
             "formats": [done._asdict() for done in self.formats],
             "marker_lag": self.marker_lag and self.marker_lag._asdict(),
             "split_lag": self.split_lag and self.split_lag._asdict(),
+            "restarts": self.restarts and self.restarts._asdict(),
             "idle_ranges": self.idle_ranges and self.idle_ranges._asdict(),
             "open_intents": self.open_intents and self.open_intents._asdict(),
             "frontier": [cost._asdict() for cost in self.frontier],
@@ -124,10 +127,11 @@ class Report:
         if self.spark is not None:
             _print_spark(console, self.spark)
 
-    def _single(self) -> Iterable[tuple[str, MarkerLag | SplitLag | IdleRanges | OpenIntents]]:
+    def _single(self) -> Iterable[tuple[str, MarkerLag | SplitLag | Restarts | IdleRanges | OpenIntents]]:
         found = (
             ("marker lag", self.marker_lag),
             ("marker lag while every range splits once", self.split_lag),
+            ("from kill -9 to the next marker", self.restarts),
             ("idle ranges", self.idle_ranges),
             ("open intents", self.open_intents),
         )
