@@ -60,6 +60,7 @@ def _with_status(
         resolved=None if resolved is None else str(resolved),
         resolved_lag_ms=None if resolved is None else now_ms - resolved.wall_ms,
         closed_regressions=status.closed_regressions,
+        refused_chunks=status.refused_chunks,
         backlog_entries=status.backlog_entries,
         log_time_ms=status.log_time_ms,
         spilled_transactions=status.spilled.transactions,

@@ -55,6 +55,7 @@ _PARTITION_GAUGES: Final = {
     "inflight_rows": "Rows that wait for their acknowledgement",
     "oldest_unacknowledged_ms": "Age of the oldest batch with such rows",
     "closed_regressions": "Closed timestamps below an earlier one, ignored",
+    "refused_chunks": "Pieces of answers to scans that were refused, and are asked for again",
     "backlog_entries": "Entries of the log that ranges have not applied, parked or catching up",
     "oldest_parked_seconds": "Age of the oldest parked range by the log's time; 0 without one",
     "scans": "Scans under way, for ranges that heal and for feeds that catch up",

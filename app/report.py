@@ -128,6 +128,7 @@ class PartitionReport:
     inflight_rows: int = 0
     oldest_unacknowledged_ms: int = 0
     closed_regressions: int = 0
+    refused_chunks: int = 0
     spilled_transactions: int = 0
     spill_bytes: int = 0
     restore_ms: int | None = None

@@ -386,6 +386,7 @@ def _status(status: PartitionStatus) -> dict[str, int]:
         "quarantined_ranges": len(status.quarantined),
         "backlog_entries": status.backlog_entries,
         "closed_regressions": status.closed_regressions,
+        "refused_chunks": status.refused_chunks,
     }
 
 

@@ -32,6 +32,7 @@ _PARTITION_GAUGES: Final = {
     "quarantined_ranges": "Ranges that give nothing any more",
     "backlog_entries": "Entries of the log that ranges have not applied, parked or catching up",
     "closed_regressions": "Closed timestamps below an earlier one, ignored",
+    "refused_chunks": "Pieces of answers to scans that were refused, and are asked for again",
 }
 
 #: Where each partition of the log ends; raises ``RetryError``.

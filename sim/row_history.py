@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.entry import KeyValue
 from tidegate.raftlog.request import Scan
 from tidegate.spans import Span
@@ -55,10 +55,10 @@ class RowHistory:
         What every other version replaces stays as it was. ``None`` where there is no room above a timestamp.
         """
         versions = self._versions[key]
-        newest = versions[-1][0]
-        if newest.logical or newest.prev() <= above:
+        newest, before = versions[-1][0], (versions[-2] if len(versions) > 1 else (ZERO, b""))
+        if newest.logical or newest.prev() <= max(above, before[0]):
             return None
-        added = newest.prev(), (versions[-2][1] if len(versions) > 1 else b"")
+        added = newest.prev(), before[1]
         versions.insert(-1, added)
         self.bytes += len(key) + len(added[1])
         return added

@@ -43,6 +43,7 @@ from tidegate.raftlog.entry import (
     Trigger,
 )
 from tidegate.raftlog.versions import deletions_shown, versions_shown
+from tidegate.rangefeed.scan import fault_of
 from tidegate.rangefeed.version import Version
 from tidegate.rows import table_id_of
 from tidegate.rows.table_key import watched_parts
@@ -126,6 +127,8 @@ def find_versions(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     for batch in batches:
         found: list[_Found] = []
         for offset, entry in readable(scan.partitions, batch):
+            if isinstance(entry, ScanChunk) and fault_of(entry):
+                continue  # it is refused by all that read it, and another one follows
             range_id, above = entry.range_id, _known_above(entry, scan)
             for key, timestamp, value, _, _ in versions_shown(entry):
                 if above < timestamp <= start and _table_of(key) in wanted:

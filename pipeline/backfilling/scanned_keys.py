@@ -19,6 +19,7 @@ from pipeline.backfilling.log_entries import readable
 from pipeline.python_worker import settle_process
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, ZERO, Timestamp
 from tidegate.raftlog.entry import Entry, ScanChunk
+from tidegate.rangefeed.scan import fault_of
 from tidegate.rows.table_key import watched_parts, without_tenant
 from tidegate.spans import Span, SpanFrontier
 
@@ -38,8 +39,13 @@ class ScannedKeys(NamedTuple):
 
 
 def is_of_newest(entry: Entry) -> bool:
-    """Whether the entry shows the newest version of each key in its span, whatever was before."""
-    return isinstance(entry, ScanChunk) and entry.after is None and not entry.all_versions
+    """Whether the entry shows the newest version of each key in its span, whatever was before.
+
+    One with rows that it cannot have shows nothing.
+    """
+    if not isinstance(entry, ScanChunk) or entry.after is not None or entry.all_versions:
+        return False
+    return not fault_of(entry)
 
 
 def scanned_keys(

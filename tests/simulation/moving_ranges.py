@@ -58,9 +58,10 @@ _FIRST: Final = FeedPlan(0, None, InitialScan.NO, None, previous=False, first_ta
 class Troubles:
     """How likely each thing is at each turn; ``feeds`` come besides the one that is there from the start.
 
-    ``collect_ms``: versions that were replaced so long ago are collected; 0 is never. ``stand_still``: a sink
-    does; 0 is also that results are committed at once. ``mutate``: data changes outside the op log; half of
-    the commands that say so cannot be read. ``old_source``: snapshots do not tell of it, and all can be read.
+    ``spoil_chunk``: a piece of an answer has a row that it cannot have. ``collect_ms``: versions that were
+    replaced so long ago are collected; 0 is never. ``stand_still``: a sink does; 0 is also that results are
+    committed at once. ``mutate``: data changes outside the op log; half of the commands that say so cannot be
+    read. ``old_source``: snapshots do not tell of it, and all can be read.
     ``refuse``: a sink refuses a row of those that it has.
     """
 
@@ -71,6 +72,7 @@ class Troubles:
     lose_request: float = 0.1
     repeat_request: float = 0.05
     lose_chunk: float = 0.0
+    spoil_chunk: float = 0.0
     leap: float = 0.0
     stand_still: float = 0.0
     build_index: float = 0.0
@@ -140,7 +142,8 @@ class MovingRanges:
         for plan in plans:
             if plan.ends is not None and plan.ends >= turns:
                 self.rng.choice(list(self.feeds.values())).end()
-        self.troubles = replace(self.troubles, corrupt=0.0, lose_chunk=0.0, stand_still=0.0, refuse=0.0)
+        whole = replace(self.troubles, corrupt=0.0, lose_chunk=0.0, spoil_chunk=0.0)
+        self.troubles = replace(whole, stand_still=0.0, refuse=0.0)
         for _ in range(_DRAIN_ROUNDS):
             self._drain()
             if self.complete:
@@ -246,6 +249,8 @@ class MovingRanges:
             return record._replace(value=_UNREADABLE)
         if rng.random() < troubles.lose_chunk:
             return _without_chunk(record)
+        if troubles.spoil_chunk and rng.random() < troubles.spoil_chunk:
+            return _with_stray_row(record)
         if troubles.mutate and _mutates(record) and rng.random() < _HIDDEN:
             return record._replace(value=_UNREADABLE)
         return record
@@ -439,6 +444,16 @@ class Partition:
             else:
                 self._state[table, key] = value
         self._run.note(self._number, result)
+
+
+def _with_stray_row(record: Record) -> Record:
+    """The record; the last row of a chunk of a scan is given a key behind the chunk's span."""
+    entry = decode_entry(record.key, record.value)
+    if not isinstance(entry, ScanChunk) or not entry.rows:
+        return record
+    *rows, last = entry.rows
+    stray = last._replace(key=entry.span.end)
+    return record._replace(value=encode_entry(entry._replace(rows=(*rows, stray))))
 
 
 def _mutates(record: Record) -> bool:

@@ -15,6 +15,7 @@ from tests.simulation.standing_sinks import REFUSED
 from tidegate.processor.mutations import Mutations
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Command
+from tidegate.rangefeed import scan
 from tidegate.rangefeed.range_state import RangeState
 from tidegate.spans import Span
 
@@ -70,6 +71,20 @@ def test_feeds_lag_through_splits_merges_and_crashes(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_answers_to_scans_that_are_lost_late_or_lack_parts_are_asked_for_again(seed: int) -> None:
     _hold(seed, replace(_QUIET, lose_request=0.3, repeat_request=0.3, lose_chunk=0.2, feeds=3), turns=40)
+
+
+_SPOILED: Final = replace(_QUIET, split=0.1, merge=0.1, spoil_chunk=0.5, feeds=3)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_pieces_of_answers_with_rows_that_they_cannot_have_are_asked_for_again(seed: int) -> None:
+    _hold(seed, _SPOILED, turns=40)
+
+
+def test_a_stray_row_that_is_left_out_in_silence_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "fault_of", lambda _: "")
+    with pytest.raises(BrokenPromise):
+        _try_seeds(range(20), _SPOILED)
 
 
 def test_a_feed_that_the_store_overtakes_fails_and_no_other() -> None:

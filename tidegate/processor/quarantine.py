@@ -11,9 +11,10 @@ from tidegate.processor.batch import Incident, LogRecord
 from tidegate.processor.bounds import PARENTS_MAX
 from tidegate.processor.range_table import RangeTable
 from tidegate.raftlog.encode import partition_of
-from tidegate.raftlog.entry import Offset, RangeId, Snapshot
+from tidegate.raftlog.entry import Offset, RangeId, ScanChunk, Snapshot
 from tidegate.rangefeed.range_snapshot import require_replaceable
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
+from tidegate.rangefeed.scan import SCAN_REPEAT_MS
 
 
 class Quarantines:
@@ -54,6 +55,16 @@ class Quarantines:
             record,
             f"a record of range {range_id} was skipped: it belongs to partition "
             f"{partition_of(range_id, partitions)} of {partitions}",
+        )
+
+    def report_chunk(self, chunk: ScanChunk, record: LogRecord, error: MalformedEntry) -> None:
+        """A piece of an answer to a scan was refused, and its keys are asked for again."""
+        self._report(
+            chunk.range_id,
+            record,
+            f"a ScanChunk of range {chunk.range_id} that answers request {chunk.request_id} was refused: "
+            f"{error}. None of its rows was taken, and its keys are asked for again, after "
+            f"{SCAN_REPEAT_MS // 1000} s. A source that goes on answering so holds back the feeds that wait",
         )
 
     def take_out(self) -> list[Incident]:

@@ -87,7 +87,7 @@ class RangeEntries:
         if backlog is not None and not passed:
             backlog.heard_ms = self._table.clock.elapsed_ms
         if isinstance(entry, ScanChunk):
-            self._take_chunk(state, entry)
+            self._take_chunk(state, entry, record)
         elif backlog is None:
             if isinstance(entry, Command) and entry.trigger is not Trigger.NONE:
                 self._mutations.note(state, entry, state.span)
@@ -184,13 +184,17 @@ class RangeEntries:
             f"{self._key_bytes} can be stored. Split it at shorter keys, or raise TIDEGATE_MAX_RECORD_BYTES"
         )
 
-    def _take_chunk(self, state: RangeState, chunk: ScanChunk) -> None:
+    def _take_chunk(self, state: RangeState, chunk: ScanChunk, record: LogRecord) -> None:
         """A chunk is for the scan that the range is parked for, or for a feed that catches up."""
         backlog = self._backlogs.get(state.range_id)
-        if backlog is None:
-            self._catch_ups.take_chunk(chunk)
-        else:
-            self._commit(state, self._healing.take(backlog, chunk))
+        try:
+            if backlog is None:
+                self._catch_ups.take_chunk(chunk)
+            else:
+                self._commit(state, self._healing.take(backlog, chunk))
+        except MalformedEntry as error:
+            state.refused_chunks += 1
+            self._quarantines.report_chunk(chunk, record, error)
 
     # ---- backlogs that are applied ----
 

@@ -181,6 +181,7 @@ def range_row(state: RangeState, offset: Offset) -> StateChange:
         high_logical=state.high.logical,
         awaits_snapshot=state.awaits_snapshot,
         closed_regressions=state.closed_regressions,
+        refused_chunks=state.refused_chunks,
         chunks=len(state.chunks),
         open_transactions=len(resolver.queue),
         unseen=state.unseen,
@@ -296,6 +297,7 @@ def read_range(key: bytes, value: bytes) -> StoredRange:
     state.high = Timestamp(row.high_wall, row.high_logical)
     state.awaits_snapshot = row.awaits_snapshot
     state.closed_regressions = row.closed_regressions
+    state.refused_chunks = row.refused_chunks
     if row.HasField("quarantine"):
         resolved = ResolvedTimestamp(Timestamp(row.quarantine.resolved_wall, 0))
         state.quarantine = Quarantine(row.quarantine.cause, Offset(row.quarantine.offset), resolved)

@@ -60,7 +60,7 @@ class PartitionStatus:
     are least far resolved, ``resolved`` is the first of them. ``backlog_entries`` are the entries of all
     ranges that are behind, parked or not. ``log_time_ms`` is the time of the log (docs/ranges.md#log-time).
     ``spilled`` are those of the open transactions that are beyond memory. ``lagging`` are the feeds that its
-    checkpoints do not name.
+    checkpoints do not name. ``refused_chunks`` are pieces of answers to scans that could not be taken.
     """
 
     partition: int
@@ -77,6 +77,7 @@ class PartitionStatus:
     log_time_ms: int = 0
     spilled: SpillCounts = _NONE
     lagging: tuple[FeedLag, ...] = ()
+    refused_chunks: int = 0
 
 
 class RangeSpan(NamedTuple):
@@ -150,6 +151,7 @@ class StatusReader:
             self._clock.time_ms,
             _NONE if self._ranges.table.spill is None else self._ranges.table.spill.counts,
             self._ranges.catch_ups.status(),
+            sum(state.refused_chunks for state in self._ranges),
         )
 
     def ranges_in(self, span: Span) -> RangesIn:

@@ -84,6 +84,7 @@ class RangeState:
         "published",
         "quarantine",
         "range_id",
+        "refused_chunks",
         "resolver",
         "scan",
         "serves",
@@ -115,6 +116,8 @@ class RangeState:
         #: Those of them that have a row of state.
         self.stored_chunks: tuple[Snapshot, ...] = ()
         self.closed_regressions = 0
+        #: Pieces of answers to its scans that could not be taken.
+        self.refused_chunks = 0
         #: Promises of earlier generations that the resolver has not reached yet. They bind key by key: a
         #: merge brings in keys that were promised less.
         self.floors: list[Floor] = []

@@ -1,7 +1,8 @@
 """A scan that a range waits for: what was asked of the source, and how much of it has come.
 
 The source answers in the range's own log by ScanChunks (docs/ranges.md#healing). Chunks are taken in key
-order; what does not continue the scan is passed over, and asked for again.
+order; what does not continue the scan is passed over, and asked for again. A chunk with rows that it cannot
+have is refused as a whole.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from tidegate.hlc import Timestamp
+from tidegate.errors import MalformedEntry
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.entry import KeyValue, Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.spans import Span
@@ -48,6 +50,7 @@ class RangeScan:
         "newest",
         "parts",
         "range_id",
+        "refused",
         "request_id",
         "since",
         "snapshot_offset",
@@ -82,6 +85,8 @@ class RangeScan:
         self.asked_ms = 0
         #: Something was left out by the last answer, or has not been asked for.
         self.lacking = False
+        #: A chunk was refused since the last request or progress: what comes behind it lacks its keys.
+        self.refused = False
 
     @property
     def done(self) -> bool:
@@ -99,7 +104,7 @@ class RangeScan:
         The lowest bit says whether previous values are asked for: chunks do not tell.
         """
         self.request_id = 2 * (offset + 1) + self.with_prev
-        self.asked_ms, self.lacking = now_ms, False
+        self.asked_ms, self.lacking, self.refused = now_ms, False, False
         self.first_request_id = self.first_request_id or self.request_id
         return Scan(
             self.range_id,
@@ -116,21 +121,28 @@ class RangeScan:
         return self.request_id == _NOT_ASKED or self.lacking or now_ms - self.asked_ms >= SCAN_REPEAT_MS
 
     def take(self, chunk: ScanChunk, now_ms: int) -> list[KeyValue]:
-        """The rows of ``chunk`` that were missing, in the order of keys and then timestamps."""
+        """The rows of ``chunk`` that were missing, in the order of keys and then timestamps.
+
+        Raises ``MalformedEntry`` for a chunk that has rows which it cannot have. Nothing of it counts, and
+        its keys are asked for again like an answer that does not come.
+        """
         if self.done or not self._is_answered_by(chunk) or chunk.span.end <= self.next_key:
             return []
         if chunk.span.start > self.next_key:
-            self.lacking = True
+            self.lacking = not self.refused  # else it would be refused again and again
             return []
+        if fault := fault_of(chunk):
+            self.refused = True
+            raise MalformedEntry(fault)
         (span, after), *later = self.parts
         covered = Span(span.start, min(chunk.span.end, span.end))
         wanted = (
             row for row in chunk.rows if covered.contains(row.key) and after < row.timestamp <= self.upto
         )
-        rows = sorted(wanted, key=lambda row: (row.key, row.timestamp))
+        rows = sorted(wanted, key=_place)
         if covered.end < span.end:
             later = [ScanPart(Span(covered.end, span.end), after), *later]
-        self.parts, self.asked_ms = later, now_ms
+        self.parts, self.asked_ms, self.refused = later, now_ms, False
         self.after = later[0].after if later else after
         answered = chunk.last and chunk.request_id == self.request_id
         self.lacking = not self.done and (answered or covered.end == span.end)
@@ -144,6 +156,29 @@ class RangeScan:
             return False
         asked = (None if self.newest else self.after, self.upto, not self.newest)
         return chunk.request_id != _NOT_ASKED and (chunk.after, chunk.upto, chunk.all_versions) == asked
+
+
+def _place(row: KeyValue) -> tuple[bytes, Timestamp]:
+    return row.key, row.timestamp
+
+
+def fault_of(chunk: ScanChunk) -> str:
+    """What is wrong with the rows of a chunk, in whichever order they stand; empty when nothing is."""
+    after = chunk.after or ZERO
+    before: KeyValue | None = None
+    for row in sorted(chunk.rows, key=_place):
+        where = f"its row {row.key.hex()} at {row.timestamp}"
+        if not chunk.span.contains(row.key):
+            return f"{where} is outside its span, {chunk.span.start.hex()} to {chunk.span.end.hex()}"
+        if not after < row.timestamp <= chunk.upto:
+            return f"{where} is not above {after} and at or below {chunk.upto}, as was asked"
+        if before is not None and before.key == row.key:
+            if before.timestamp == row.timestamp:
+                return f"{where} comes twice"
+            if not chunk.all_versions:
+                return f"{where} is a second version of its key, where the newest was asked for"
+        before = row
+    return ""
 
 
 def parts_left(span: Span, complete: Timestamp, earlier: RangeScan | None) -> list[ScanPart]:

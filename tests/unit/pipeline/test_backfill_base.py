@@ -122,6 +122,8 @@ def test_what_was_before_the_base_is_what_scans_since_then_say() -> None:
         _chunk(9, 5),
         _chunk(11, 5, after=4),
         _chunk(11, 5, all_versions=True),
+        _chunk(11, 5, 12),
+        _chunk(11, 5, 6),
     ],
     ids=[
         "a commit",
@@ -129,6 +131,8 @@ def test_what_was_before_the_base_is_what_scans_since_then_say() -> None:
         "an older scan",
         "a part of the past",
         "all versions",
+        "a row that it cannot have",
+        "two versions of a key",
     ],
 )
 def test_what_may_have_been_deleted_in_what_is_lost_does_not_count(entry: Entry) -> None:

@@ -28,6 +28,7 @@ _STATUS = {
     "quarantined_ranges": 3,
     "backlog_entries": 4,
     "closed_regressions": 0,
+    "refused_chunks": 0,
 }
 
 

@@ -275,12 +275,15 @@ def test_a_range_that_falls_silent_while_it_waits_is_left() -> None:
     assert broken.times == [at(5), at(8), at(10)]
 
 
-def test_rows_outside_what_was_asked_for_are_left_out() -> None:
+@pytest.mark.parametrize("seconds", [6, 9])
+def test_an_answer_with_a_row_that_was_not_asked_for_is_refused(seconds: int) -> None:
+    """Its time may be wrong, and the row one that is missing."""
     broken = _Broken()
     scan = broken.heal()
-    broken.range.scanned(scan, _row(6, 1, "known"), _row(8, 1, "missed"), _row(9, 1, "above"))
+    broken.range.scanned(scan, _row(seconds, 2, "not asked for"), _row(8, 1, "missed"))
     broken.run()
-    assert broken.times == [at(5), at(8), at(10)]
+    assert broken.times == [at(5)]
+    assert any("as was asked" in cause for cause in broken.driven.causes)
 
 
 def test_rows_of_a_scan_come_out_in_the_order_of_their_timestamps() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.hand_log import at
+from tidegate.errors import MalformedEntry
 from tidegate.hlc import ZERO
 from tidegate.raftlog.entry import Generation, KeyValue, Offset, RaftIndex, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
-from tidegate.rangefeed.scan import RangeScan, ScanPart, parts_left
+from tidegate.rangefeed.scan import SCAN_REPEAT_MS, RangeScan, ScanPart, parts_left
 from tidegate.spans import Span
 
 
@@ -45,6 +48,39 @@ def test_the_next_part_is_asked_for_at_once_whichever_request_was_answered() -> 
     assert scan.is_due(0)
     assert scan.request(3, 30_001).span == _part("f", "m", 6).span
     assert not scan.is_due(0)
+
+
+def test_a_refused_chunk_is_asked_for_when_an_answer_would_be_missed_and_not_at_each_piece_behind_it() -> (
+    None
+):
+    scan = _scan(_SPAN, 8, _part("b", "m", 5))
+    request = scan.request(1, 1)
+    with pytest.raises(MalformedEntry, match="outside its span"):
+        scan.take(_chunk(request, KeyValue(b"x", at(7), b"x"), end=b"f"), 2)
+    behind = _chunk(request)._replace(span=Span(b"f", b"m"))
+    assert scan.take(behind, 3) == []
+    assert not scan.is_due(SCAN_REPEAT_MS)
+    assert scan.is_due(1 + SCAN_REPEAT_MS)
+    scan.request(2, 1 + SCAN_REPEAT_MS)
+    assert scan.take(behind, 2 + SCAN_REPEAT_MS) == []
+    assert scan.is_due(2 + SCAN_REPEAT_MS)
+
+
+def test_progress_ends_what_a_refused_chunk_began() -> None:
+    scan = _scan(_SPAN, 8, _part("b", "m", 5))
+    request = scan.request(1, 1)
+    with pytest.raises(MalformedEntry, match="comes twice"):
+        scan.take(_chunk(request, *[KeyValue(b"c", at(7), b"x")] * 2, end=b"f"), 2)
+    row = KeyValue(b"c", at(7), b"x")
+    assert scan.take(_chunk(request, row, end=b"f")._replace(last=False), 3) == [row]
+    assert scan.take(_chunk(request)._replace(span=Span(b"h", b"m")), 4) == []
+    assert scan.is_due(4)
+
+
+def test_rows_in_another_order_are_taken_in_theirs() -> None:
+    scan = _scan(_SPAN, 8, _part("b", "m", 5))
+    rows = [KeyValue(b"c", at(7), b"x"), KeyValue(b"b", at(8), b"x"), KeyValue(b"b", at(6), b"x")]
+    assert scan.take(_chunk(scan.request(1, 1), *rows), 2) == rows[::-1]
 
 
 def test_without_an_earlier_scan_all_keys_are_one_part() -> None:
