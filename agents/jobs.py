@@ -17,6 +17,7 @@ import structlog
 from faust.types import TP
 
 from agents.admission import Admitted, Refused, Verdict
+from agents.feed_fences import FeedFences
 from agents.feed_preparation import gone, prepared
 from agents.feed_registries import FeedRegistries
 from agents.feed_sinks import FeedSinks
@@ -40,6 +41,7 @@ from tidegate.changefeed.registration import (
     epoch_before,
     failed,
     leave,
+    needs_fence,
     next_step,
 )
 from tidegate.changefeed.takeover import takeover
@@ -70,6 +72,7 @@ class JobsOwner:
         self._sinks = FeedSinks(app.runtime.sinks, self._look_at, self._now)
         self._registries = FeedRegistries(app.runtime.schema_ids, self._look_at, self._now)
         self._heirs: set[FeedId] = set()  # they wait until nobody else can write to their topics
+        self._fences = FeedFences(app)
         self._news = asyncio.Event()
         self._closing = asyncio.Event()
         self._task = guarded_task(self._work(), "jobs")
@@ -142,6 +145,8 @@ class JobsOwner:
         except StateError as error:
             _log.error("a feed is stuck", feed=feed_id, cause=str(error))
             return
+        if needs_fence(feed, step):
+            await self._fences.end(feed_id)
         await self._do(feed.definition, step)
 
     def _next_step(self, feed: FeedView, definition: FeedDefinition) -> Step:
@@ -161,8 +166,7 @@ class JobsOwner:
             case Prepare() if self._sinks.cluster_of(definition) is None:
                 await self._learn_sink(definition)
             case Announce(message=Register()) | Prepare() if owner := self._former_owner(definition):
-                _log.info("a feed waits for its topics", feed=definition.id, until_removed=owner)
-                self._heirs.add(definition.id)
+                await self._wait_for_topics(definition, owner)
             case Announce(message=Register()) if await self._is_held_back(definition, step):
                 pass
             case Announce():
@@ -178,11 +182,7 @@ class JobsOwner:
     async def _take_over(self, definition: FeedDefinition) -> None:
         """Steps H2 and H3 of docs/hand-over.md."""
         app = self._app
-        fence = TransactionalProducer(
-            app.settings, f"{app.settings.app_id}-feed-{definition.id}", app.runtime.machine
-        )
-        await self._in_thread(fence.open)
-        await self._in_thread(fence.close)
+        await self._fences.fence(definition.id)
         if not await app.follower.read_to_end(self._closing):
             return
         feed = app.follower.view[definition.id]
@@ -212,10 +212,30 @@ class JobsOwner:
         return ""
 
     def _former_owner(self, definition: FeedDefinition) -> FeedId | None:
-        """The feed that must be gone from every partition before this one may have its topics."""
+        """The feed that must be gone before this one may have its topics: from every partition, and as a
+        writer of markers."""
         topics, view = wanted_topics(definition), self._app.follower.view
         shares = partial(self._sinks.share, definition)
-        return former_owner(definition, topics, view, self._forgotten, shares)
+        return former_owner(definition, topics, view, self._is_gone, shares)
+
+    def _is_gone(self, definition: FeedDefinition) -> bool:
+        return self._forgotten(definition) and self._fences.is_shut_out(definition.id)
+
+    async def _wait_for_topics(self, definition: FeedDefinition, owner: FeedId) -> None:
+        """Until the partitions have forgotten their former owner; then fence its markers (step E5)."""
+        former = self._app.follower.view[owner].definition
+        if former is None or not self._forgotten(former):
+            _log.info("a feed waits for its topics", feed=definition.id, until_removed=owner)
+            self._heirs.add(definition.id)
+            return
+        cluster = self._sinks.cluster_of(definition)
+        try:
+            await self._fences.shut_out(owner, self._app.runtime.sinks.of(definition.sink_uri, cluster))
+        except RetryError as error:
+            _log.warning("a feed waits for its topics", feed=definition.id, owner=owner, cause=str(error))
+            self._look_at(definition.id, _ANSWER_S)
+        else:
+            self._look_at(definition.id)
 
     async def _is_held_back(self, definition: FeedDefinition, step: Announce) -> bool:
         """Whether its sink or schema registries keep the feed from being announced; its state says so.

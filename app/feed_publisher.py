@@ -33,7 +33,7 @@ from app.settings import Settings
 from app.sinks import SinkCluster
 from app.transaction import TransactionalProducer
 from tidegate.changefeed.control import NO_PARTITION, Failed, ack_key
-from tidegate.changefeed.feed import FeedDefinition
+from tidegate.changefeed.feed import ENDED, FeedDefinition
 from tidegate.changefeed.feed_progress import FeedProgress
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.job_records import ProgressRecord, SpansRecord, StateRecord
@@ -159,15 +159,15 @@ class FeedPublisher:
             await self._publish_epoch()
         except DeliveryError as error:
             await self._follower.read_to_end(self._closing)
-            if not self._is_overtaken:
+            if not self._is_over:
                 raise
-            _log.info("the feed is another engine's", feed=self.definition.id, cause=str(error))
+            _log.info("the feed has ended, or is another engine's", feed=self.definition.id, cause=str(error))
 
     async def _publish_epoch(self) -> None:
         await self._in_thread(self._producer.open)
         if not await self._follower.read_to_end(self._closing):  # what the fenced predecessor persisted
             return
-        if self._is_overtaken:
+        if self._is_over:
             return
         frontier = self._begin()
         preparing = guarded_task(self._prepare(), f"markers of {self.definition.id}")
@@ -182,10 +182,12 @@ class FeedPublisher:
             await self._beside
 
     @property
-    def _is_overtaken(self) -> bool:
-        """Whether another engine has the feed: what it needs of this one is read, and nothing may follow."""
-        epoch = self._follower.view[self.definition.id].epoch
-        return epoch is not None and epoch > self.definition.epoch
+    def _is_over(self) -> bool:
+        """Whether nothing may follow: the feed has ended, or another engine has it and what that needs of
+        this one is read."""
+        feed = self._follower.view[self.definition.id]
+        overtaken = feed.epoch is not None and feed.epoch > self.definition.epoch
+        return overtaken or feed.status in ENDED
 
     async def _prepare(self) -> None:
         """Beside the progress, which does not wait for it."""

@@ -146,8 +146,9 @@ class Backfill:
         admin = self._sinks.admin(connection)
         self._jobs = JobsTopic(connection, self._topics, admin, f"backfill-{feed_id}")
         self._partitions = Cluster(connection).partition_counts([self._topics.log])[self._topics.log]
+        self._shut_out: set[FeedId] = set()  # feeds that have ended, whose topics this one wants
         self._preparation = Preparation(
-            self._topics, self._jobs, self._sinks, options.output_partitions, self._is_forgotten
+            self._topics, self._jobs, self._sinks, options.output_partitions, self._is_gone
         )
         self._markers = QueryMarkers(
             connection,
@@ -405,11 +406,19 @@ class Backfill:
         """Raises ``FeedError``, and ``InputError`` for topics whose former feed is not gone yet."""
         if fault := self._preparation.fault(definition):
             raise FeedError(fault)
-        if former := self._preparation.former_owner(definition):
-            raise InputError(
-                f"Feed {former}, which has ended, is still known to some log partition: its topics are not "
-                "free yet. Run this again when the engine that had it has heard of that."
-            )
+        while (former := self._preparation.former_owner(definition)) is not None:
+            ended = self._jobs.view[former].definition
+            if ended is None or not self._is_forgotten(ended):
+                raise InputError(
+                    f"Feed {former}, which has ended, is still known to some log partition: its topics are "
+                    "not free yet. Run this again when the engine that had it has heard of that."
+                )
+            self._markers.shut_out(ended, definition)
+            self._shut_out.add(former)
+
+    def _is_gone(self, definition: FeedDefinition) -> bool:
+        """Whether a feed that has ended can write nothing any more."""
+        return definition.id in self._shut_out and self._is_forgotten(definition)
 
     def _is_forgotten(self, definition: FeedDefinition) -> bool:
         acks = read_acks(self._options.connection, self._topics.control_acks)

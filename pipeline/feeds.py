@@ -28,6 +28,7 @@ from tidegate.changefeed.registration import (
     epoch_before,
     failed,
     leave,
+    needs_fence,
     next_step,
 )
 from tidegate.changefeed.takeover import takeover
@@ -63,7 +64,7 @@ class QueryFeeds:
         self._topics = topics
         sinks = Sinks(query.connection, _PATIENCE_S)
         self._jobs = JobsTopic(query.connection, topics, sinks.admin(query.connection))
-        self._preparation = Preparation(topics, self._jobs, sinks, output_partitions, self._is_forgotten)
+        self._preparation = Preparation(topics, self._jobs, sinks, output_partitions, self._is_gone)
         self._markers = QueryMarkers(
             query.connection, topics.app_id, self._jobs, sinks, self._preparation.schema_id
         )
@@ -71,6 +72,8 @@ class QueryFeeds:
         self._claims = RangeClaims()
         self._pauses = Pauses()
         self._postponed = Pauses()  # of feeds that have not begun
+        self._fenced: set[FeedId] = set()  # feeds that have ended: at home
+        self._shut_out: set[FeedId] = set()  # and at their sinks, where topics of theirs are wanted
         self._requests: list[bytes] = []
         self._forgotten: list[Removed] = []  # what workers have to know of feeds that have ended
         #: Where the log ended when the query began, for partitions that have not come there.
@@ -170,14 +173,14 @@ class QueryFeeds:
             feed = self._jobs.view[feed_id]
             if feed.definition is None:
                 return None
-            match self._step(feed, feed.definition):
+            match self._fenced_step(feed, feed.definition):
                 case TakeOver():
                     self._take_over(feed.definition)
                 case Store(record):
                     self._jobs.store(record)
                 case Announce(message=Register()) | Prepare() if fault := preparation.fault(feed.definition):
                     self._jobs.store(failed(feed.definition, fault))
-                case Announce(message=Register()) | Prepare() if preparation.former_owner(feed.definition):
+                case Announce(message=Register()) | Prepare() if self._waits_for_topics(feed.definition):
                     return None
                 case Prepare() as prepare:
                     self._jobs.store(preparation.prepared(feed.definition, prepare))
@@ -205,6 +208,34 @@ class QueryFeeds:
             taken = takeover(definition, feed.state, feed.progress, feed.takeover)
             self._jobs.store(taken)
             _log.info("feed %s is taken over at %s", definition.id, taken.high_water or taken.start)
+
+    def _fenced_step(self, feed: FeedView, definition: FeedDefinition) -> Step:
+        """What to do next; nobody writes markers of a feed that partitions are about to forget (step E2)."""
+        step = self._step(feed, definition)
+        if needs_fence(feed, step) and definition.id not in self._fenced:
+            self._markers.fence(definition)
+            self._fenced.add(definition.id)
+        return step
+
+    def _waits_for_topics(self, definition: FeedDefinition) -> bool:
+        """Whether a feed that has ended may still write to the topics that this one wants."""
+        while (owner := self._preparation.former_owner(definition)) is not None:
+            if not self._gives_way(owner, definition):
+                return True
+        return False
+
+    def _gives_way(self, owner: FeedId, heir: FeedDefinition) -> bool:
+        """Shut out the former owner of topics, once no partition has it any more (step E5)."""
+        former = self._jobs.view[owner].definition
+        if former is None or not self._is_forgotten(former):
+            return False
+        self._markers.shut_out(former, heir)
+        self._shut_out.add(owner)
+        return True
+
+    def _is_gone(self, definition: FeedDefinition) -> bool:
+        """Whether a feed that has ended can write nothing any more."""
+        return definition.id in self._shut_out and self._is_forgotten(definition)
 
     def _is_forgotten(self, definition: FeedDefinition) -> bool:
         """Whether no partition has a feed that has ended, whoever ran it."""

@@ -25,8 +25,8 @@ from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
 
 
 class Preparation:
-    """Of the feeds in ``jobs``. Topics that are created have ``output_partitions``; ``is_forgotten`` tells
-    whether no log partition has a feed that has ended. Close it.
+    """Of the feeds in ``jobs``. Topics that are created have ``output_partitions``; ``is_gone`` tells
+    whether a feed that has ended is gone: no log partition has it, nobody writes its markers. Close it.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class Preparation:
         jobs: JobsTopic,
         sinks: Sinks,
         output_partitions: int,
-        is_forgotten: Callable[[FeedDefinition], bool],
+        is_gone: Callable[[FeedDefinition], bool],
     ) -> None:
         self._topics = topics
         self._jobs = jobs
         self._sinks = sinks
         self._output_partitions = output_partitions
-        self._is_forgotten = is_forgotten
+        self._is_gone = is_gone
         self._registries = SchemaRegistries()
 
     def fault(self, definition: FeedDefinition) -> str:
@@ -60,7 +60,7 @@ class Preparation:
         """The feed that must be gone from every partition before this one may have its topics."""
         self._sinks.cluster_of(definition)  # it has to be known
         topics, shares = wanted_topics(definition), partial(self._sinks.share, definition)
-        return former_owner(definition, topics, self._jobs.view, self._is_forgotten, shares)
+        return former_owner(definition, topics, self._jobs.view, self._is_gone, shares)
 
     def prepared(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
         """The state in which the feed starts, its topics created; or in which it has failed."""

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from pipeline.feed_markers import FeedMarkers, FeedProducers
 from pipeline.jobs_topic import JobsTopic, new_producer, open_producer
 from pipeline.marker_writers import OtherMarkers, OwnMarkers
 from pipeline.sinks import Sinks
 from tidegate.changefeed.confluent import Schema
-from tidegate.changefeed.feed import LIVE, Engine, FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.feed import ENDED, LIVE, Engine, FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
-from tidegate.errors import DeliveryError, FeedError
+from tidegate.client.transaction import GivenUpError, TransactionalProducer
+from tidegate.delivery.sink_clusters import OWN
+from tidegate.errors import DeliveryError, FeedError, RetryError
 from tidegate.processor.checkpoint import PartitionReport
+
+#: Another cluster is asked again after that.
+_SINK_S: Final = 10.0
 
 _log = logging.getLogger("tidegate.spark")
 
@@ -64,8 +71,20 @@ class QueryMarkers:
         return tuple(self._markers)
 
     def fence(self, definition: FeedDefinition) -> None:
-        """Shut out whoever has run the feed (step H2 of docs/hand-over.md)."""
+        """Shut out whoever has run the feed (step H2 of docs/hand-over.md, E2 of docs/delivery.md)."""
         open_producer(self._connection, self._id(definition)).close()
+
+    def shut_out(self, definition: FeedDefinition, heir: FeedDefinition) -> None:
+        """Shut out whoever may write markers of a feed that has ended (step E5 of docs/delivery.md).
+
+        Its sink may be another cluster, that of the ``heir`` of its topics. Raises ``RetryError`` while that
+        does not answer.
+        """
+        self.fence(definition)
+        cluster = self._sinks.cluster_of(heir)
+        if cluster != OWN:
+            connection = self._sinks.connection(heir, cluster)
+            _open_within(new_producer(connection, self._id(definition)), connection, _SINK_S)
 
     def apply(self, report: PartitionReport) -> None:
         """Step M1. The rows that the report tells of are acknowledged."""
@@ -75,7 +94,7 @@ class QueryMarkers:
                 markers.apply(report)
 
     def publish(self) -> None:
-        """Steps M2 and M3. A feed that another engine has taken over is let go of.
+        """Steps M2 and M3. A feed that has ended, or that another engine has taken over, is let go of.
 
         Raises ``DeliveryError`` where another query runs these feeds.
         """
@@ -88,9 +107,10 @@ class QueryMarkers:
                     self._jobs.store(replace(state, state=FeedState.FAILED, error=str(error)))
             except DeliveryError as error:
                 self._jobs.read_to_end()
-                if self._jobs.view[feed_id].epoch == markers.epoch:
+                feed = self._jobs.view[feed_id]
+                if feed.epoch == markers.epoch and feed.status not in ENDED:
                     raise
-                _log.info("feed %s is another engine's: %s", feed_id, error)
+                _log.info("feed %s has ended, or is another engine's: %s", feed_id, error)
                 self._markers.pop(feed_id).close()
             else:
                 if progress is not None:
@@ -129,3 +149,20 @@ class QueryMarkers:
 
     def _marks(self, feed: FeedView) -> bool:
         return feed.runs_on(self._engine) and feed.status in LIVE
+
+
+def _open_within(fence: TransactionalProducer, connection: KafkaConnection, patience_s: float) -> None:
+    """Open and close it. Raises ``RetryError`` when that is not done within so many seconds."""
+    timer = threading.Timer(patience_s, fence.give_up)
+    timer.start()
+    try:
+        fence.open()
+    except (GivenUpError, DeliveryError) as error:
+        why = str(error) or f"no answer within {patience_s:.0f} s"
+        raise RetryError(
+            f"the Kafka cluster at {connection.bootstrap_servers} did not shut out the markers of a feed "
+            f"that has ended and whose topics another one wants: {why}"
+        ) from None
+    finally:
+        timer.cancel()
+        fence.close()

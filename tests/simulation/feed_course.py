@@ -83,9 +83,12 @@ class FeedCourse:
         self._activate: Activate | None = None
         self._registered: dict[int, Registered] = {}
         self._removed: set[int] = set()
+        self._is_told = False  # to be forgotten
         self.messages: list[ControlMessage] = []
         self.judge: FeedJudge | None = None
         self.ended = False
+        #: Nobody can write its markers any more: what checkpoints say of it is read by nobody.
+        self.fenced = False
         self.failed = ""
 
     def create(self, history: list[Version], now: Timestamp) -> None:
@@ -108,9 +111,19 @@ class FeedCourse:
         self.messages.append(Register(self._activate.definition))
 
     def end(self) -> None:
+        """It is dropped, or has failed (step E1 of docs/delivery.md)."""
+        self.ended = True
+
+    def fence(self) -> None:
+        """Shut out who writes its markers, then have every partition forget it (steps E2 and E3)."""
+        if not self.fenced:
+            self.fenced = True
+            self.remove()
+
+    def remove(self) -> None:
         """Have every partition forget the feed."""
-        if self._activate is not None and not self.ended:
-            self.ended = True
+        if self._activate is not None and not self._is_told:
+            self._is_told = True
             self.messages.append(Remove(self.id, self._activate.definition.epoch))
 
     def take(self, ack: Ack) -> None:

@@ -26,6 +26,7 @@ from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.standing_sinks import REFUSED, Window
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.options import InitialScan
+from tidegate.errors import FeedError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import (
     ControlRecord,
@@ -46,9 +47,12 @@ from tidegate.rangefeed.handoff import receiver_of
 
 _CONFIG: Final = ProcessorConfig(PushPolicy(age_ms=500, repeat_ms=300))
 _TELL_ALL: Final = 0.05
+_FENCE: Final = 0.05  # per turn, of a feed that has ended
 _DRAIN_ROUNDS: Final = 400
 _HIDDEN: Final = 0.5
 _UNREADABLE: Final = b"\xff\xff"
+_HEARS_LATE: Final = 0.1
+_UNFIT: Final = "no schema fits"
 _LEAP_MS: Final = 31_000  # what is missing for so long is asked for again
 #: The feed that is there from the beginning on.
 _FIRST: Final = FeedPlan(0, None, InitialScan.NO, None, previous=False, first_table=True)
@@ -62,6 +66,8 @@ class Troubles:
     replaced so long ago are collected; 0 is never. ``stand_still``: a sink does; 0 is also that results are
     committed at once. ``mutate``: data changes outside the op log; half of the commands that say so cannot be
     read. ``old_source``: snapshots do not tell of it, and all can be read.
+    ``unfit``: rows of a feed cannot be written in a partition: it fails there, and a while later ends.
+    ``endings``: so many feeds are there from the beginning too, and end; one partition hears of that late.
     ``refuse``: a sink refuses a row of those that it has.
     """
 
@@ -79,6 +85,8 @@ class Troubles:
     mutate: float = 0.0
     old_source: bool = False
     refuse: float = 0.0
+    unfit: float = 0.0
+    endings: int = 0
     feeds: int = 0
     collect_ms: int = 0
     partitions: int = 3
@@ -102,7 +110,8 @@ class MovingRanges:
         self._control: list[ControlRecord] = []
         self._told: dict[FeedId, int] = defaultdict(int)
         self.partitions = [Partition(self, number) for number in range(count)]
-        self._create(_FIRST)
+        for _ in range(1 + self.troubles.endings):
+            self._create(_FIRST)
         for _ in range(2):  # registered everywhere, then active everywhere, before anything happens
             for partition in self.partitions:
                 partition.control(10)
@@ -136,6 +145,8 @@ class MovingRanges:
     def run(self, turns: int) -> None:
         """Let things happen, then everything end; raises ``BrokenPromise`` when one is."""
         plans = draw_feeds(self.rng, self.troubles.feeds, turns)
+        for feed in list(self.feeds.values())[1 : 1 + self.troubles.endings]:
+            feed.plan = replace(feed.plan, ends=self.rng.randrange(turns))
         for turn in range(turns):
             self._turn(turn, plans)
         self.sim.stop()
@@ -179,11 +190,9 @@ class MovingRanges:
         for plan in plans:
             if plan.begins == turn:
                 self._create(plan)
-        for feed in self.feeds.values():
-            if feed.plan.ends == turn:
-                feed.end()
+        self._end_feeds(turn)
         self._post()
-        rng.choice(self.partitions).control(rng.randint(1, 4))
+        self._listen()
         rng.choice(self.partitions).read(rng.randint(1, 40))
         if rng.random() < 0.5:
             rng.choice(self.partitions).exchange(rng.randint(1, 5))
@@ -192,6 +201,20 @@ class MovingRanges:
             self._look_at_sinks()
         if self.requests and rng.random() < 0.5:
             self._answer(lose=rng.random() < troubles.lose_request)
+
+    def _end_feeds(self, turn: int) -> None:
+        for feed in self.feeds.values():
+            if feed.plan.ends == turn:
+                feed.end()
+            if feed.ended and self.rng.random() < _FENCE:
+                feed.fence()
+
+    def _listen(self) -> None:
+        """A partition takes messages about feeds; where feeds are to end, the last one seldom does."""
+        rng, partition = self.rng, self.rng.choice(self.partitions)
+        late = self.troubles.endings and partition is self.partitions[-1]
+        if not late or rng.random() < _HEARS_LATE:
+            partition.control(rng.randint(1, 4))
 
     def _chance(self, probability: float, action: Callable[[], object]) -> None:
         if self.rng.random() < probability:
@@ -216,6 +239,10 @@ class MovingRanges:
 
     def _drain(self) -> None:
         self.sim.advance(100)
+        for feed in self.feeds.values():
+            if feed.ended:
+                feed.fence()
+        self._post()
         if self.requests and self.sim.now_ns % 3 == 0:
             self.sim.advance(30_000)  # so that what was lost is asked for again
         self._take_log()
@@ -305,9 +332,15 @@ class MovingRanges:
             feed.judge_of(number).see(record, self.sim.history)
 
     def note_checkpoint(self, number: int, checkpoint: PartitionCheckpoint) -> None:
-        """A checkpoint holds for the feeds that it names."""
+        """A checkpoint holds for the feeds that it names, unless their frontiers are fenced.
+
+        Those of feeds that have failed or were dropped may go on until then, whatever some partitions know.
+        """
         for active in checkpoint.feeds:
-            judge = self.feeds[active.feed_id].judge_of(number)
+            feed = self.feeds[active.feed_id]
+            judge = feed.judge_of(number)
+            if feed.fenced:
+                continue
             for item in checkpoint.ranges:
                 if judge.watches(item.span):
                     judge.check(item, self.sim.history)
@@ -316,7 +349,7 @@ class MovingRanges:
         """A feed may fail when the store has removed or changed what it wants, when a row is refused, and for
         nothing else.
         """
-        if feed.failed == REFUSED:
+        if feed.failed in (REFUSED, _UNFIT):
             return
         if "outside its op log" not in feed.failed:
             self._require_overtaken(feed)
@@ -375,8 +408,20 @@ class Partition:
         for first in range(start, min(start + count, len(log)), 7):
             if self.processor.held or not self.window.has_room:
                 return
-            self._add(self.processor.step(log[first : min(first + 7, start + count)]))
+            result = self.processor.step(log[first : min(first + 7, start + count)])
+            if self._run.troubles.unfit:
+                self._refuse_rows(result)
+            self._add(result)
             self._go_on()
+
+    def _refuse_rows(self, result: StepResult) -> None:
+        """At times the rows of a feed cannot be written, as when a registry refuses their schema."""
+        rng = self._run.rng
+        emitted = [feed_id for feed_id, rows in result.outputs.items() if rows]
+        if emitted and rng.random() < self._run.troubles.unfit:
+            feed_id = rng.choice(emitted)
+            if self.processor.is_active(feed_id):
+                self.processor.refuse(feed_id, FeedError(_UNFIT), result)
 
     def exchange(self, count: int) -> None:
         """Take up messages of other partitions."""

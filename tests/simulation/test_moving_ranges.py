@@ -9,16 +9,20 @@ from typing import Any, Final
 
 import pytest
 
+from tests.simulation.feed_course import FeedCourse
 from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.moving_ranges import MovingRanges, Troubles
 from tests.simulation.standing_sinks import REFUSED
+from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.mutations import Mutations
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Command
 from tidegate.rangefeed import scan
+from tidegate.rangefeed.handoff import Exchange
 from tidegate.rangefeed.range_state import RangeState
 from tidegate.spans import Span
 
+_RUNS: Final = 60
 _FRESH: Final = SystemRandom()
 _QUIET: Final = Troubles(split=0.0, merge=0.0, corrupt=0.0, restart=0.0, lose_request=0.0, repeat_request=0.0)
 _CHANGED: Final = Troubles(mutate=0.2, feeds=3)
@@ -146,6 +150,39 @@ def test_a_forgotten_change_is_found(
 def _try_seeds(seeds: Iterable[int], troubles: Troubles) -> None:
     for seed in seeds:
         MovingRanges(seed, troubles).run(40)
+
+
+#: Feeds fail and are dropped in one partition before others; ranges move between these meanwhile.
+_ENDINGS: Final = Troubles(
+    split=0.3, merge=0.3, corrupt=0.0, lose_request=0.0, repeat_request=0.0, unfit=0.05, endings=3
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_checkpoint_covers_what_was_left_out_for_a_feed_that_ends_before_its_fence(seed: int) -> None:
+    _hold(seed, _ENDINGS, turns=40)
+
+
+def test_a_feed_that_is_forgotten_before_its_fence_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions are told to forget it as soon as it ends, while its frontier may go on."""
+    end = FeedCourse.end
+
+    def end_and_remove(self: FeedCourse) -> None:
+        end(self)
+        self.remove()
+
+    monkeypatch.setattr(FeedCourse, "end", end_and_remove)
+    with pytest.raises(BrokenPromise):
+        _try_seeds(range(_RUNS), _ENDINGS)
+
+
+def test_a_hand_off_that_tells_of_no_failed_feed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tell_nothing(self: PartitionFeeds, message: Exchange) -> Exchange:
+        return message
+
+    monkeypatch.setattr(PartitionFeeds, "tell_failures", tell_nothing)
+    with pytest.raises(BrokenPromise):
+        _try_seeds(range(_RUNS), _ENDINGS)
 
 
 @pytest.mark.parametrize("number", range(2))

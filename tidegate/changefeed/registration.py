@@ -18,6 +18,7 @@ repeated and reordered acknowledgements change nothing that was decided.
 5. A feed that is an initial scan only has succeeded when its progress has come to S: ``Store`` that.
 
 A failure at any step is stored, and the partitions are told to forget the feed; so is a drop, and a success.
+Between the two whoever may still write the feed's progress and markers is fenced (``needs_fence``).
 
 A later epoch begins on an engine that the feed was moved to (docs/hand-over.md). ``TakeOver`` comes before
 step 1; then the partitions forget what they may have of earlier epochs. The engine that the feed was moved
@@ -185,6 +186,18 @@ def leave(feed: FeedView, acks: Answers, partition_count: int) -> Announce | Set
     if feed.current_takeover is None and feed.status not in ENDED:
         return Settled()
     return _forget(feed.defined.id, epoch_before(feed.defined), acks, range(partition_count))
+
+
+def needs_fence(feed: FeedView, step: Step) -> bool:
+    """Whether whoever writes the feed's progress and markers has to be fenced before ``step`` (step E2 of
+    docs/delivery.md).
+
+    Partitions forget a feed one after the other. Ranges that move from one that has forgotten it to one that
+    has not do not bring what the feed lacks any more, so that checkpoints of the other may cover rows that
+    nobody wrote: from the first ``Remove`` on no checkpoint may become a marker.
+    """
+    removes = isinstance(step, Announce) and isinstance(step.message, Remove)
+    return removes and feed.status in ENDED and bool(feed.targets)
 
 
 def epoch_before(definition: FeedDefinition) -> FeedEpoch:

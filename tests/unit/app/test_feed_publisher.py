@@ -86,6 +86,12 @@ class Publishing:
         producer.commit([Record(self.jobs, 0, record.key, record.to_bytes()) for record in records])
         producer.close()
 
+    def fence(self) -> None:
+        """Somebody else opens the feed's producer."""
+        producer = TransactionalProducer(self.settings, f"{self.settings.app_id}-feed-{_FEED.feed_id}")
+        producer.open()
+        producer.close()
+
     def persisted(self, wall: int) -> None:
         """What a former owner left."""
         at = ResolvedTimestamp(Timestamp(wall))
@@ -160,6 +166,37 @@ def test_progress_is_persisted_while_markers_wait(publishing: Publishing) -> Non
             await until(lambda: publishing.written() == [20])  # the newest says all
 
     asyncio.run(main())
+
+
+def test_an_owner_that_begins_when_the_feed_has_ended_repeats_no_marker(publishing: Publishing) -> None:
+    publishing.persisted(10)
+
+    async def main() -> None:
+        held = Held(publishing.topic)
+        held.prepared.set()
+        publishing.tell(replace(publishing.state, state=FeedState.DROPPED))
+        async with publishing.publisher(held) as (publisher, _):
+            await asyncio.wait_for(asyncio.shield(publisher._task), 30)
+
+    asyncio.run(main())
+    assert publishing.written() == []
+
+
+def test_an_owner_that_is_fenced_because_the_feed_has_ended_goes_quietly(publishing: Publishing) -> None:
+    async def main() -> None:
+        held = Held(publishing.topic)
+        held.prepared.set()
+        async with publishing.publisher(held) as (publisher, follower):
+            publisher.apply(checkpoint(10))
+            await until(lambda: publishing.written() == [10])
+            publishing.tell(replace(publishing.state, state=FeedState.FAILED, error="no schema fits"))
+            await asyncio.to_thread(publishing.fence)
+            publisher.apply(checkpoint(20))
+            await asyncio.wait_for(asyncio.shield(publisher._task), 30)
+            assert follower.view[_FEED.feed_id].high_water == Timestamp(10)
+
+    asyncio.run(main())
+    assert publishing.written() == [10]
 
 
 def test_a_publisher_closes_while_its_markers_wait(publishing: Publishing) -> None:

@@ -20,7 +20,7 @@ from tidegate.changefeed.control import (
     Remove,
     Removed,
 )
-from tidegate.changefeed.feed import Engine, FeedDefinition, FeedEpoch, FeedState
+from tidegate.changefeed.feed import ENDED, Engine, FeedDefinition, FeedEpoch, FeedState
 from tidegate.changefeed.job_records import (
     DefinitionRecord,
     DropRecord,
@@ -35,10 +35,12 @@ from tidegate.changefeed.registration import (
     Announce,
     Prepare,
     Settled,
+    Step,
     Store,
     TakeOver,
     epoch_before,
     leave,
+    needs_fence,
     next_step,
     starting_state,
 )
@@ -65,6 +67,8 @@ class World:
     jobs: list[JobRecord] = field(default_factory=list)
     fence: int = 0
     applied: int = 10
+    #: How long the jobs topic was when a partition first forgot the feed because it had ended.
+    forgotten_at: int | None = None
 
     def __post_init__(self) -> None:
         self.jobs.append(DefinitionRecord(self.definition))
@@ -78,6 +82,17 @@ class World:
         other = Engine.SPARK if defined.engine is Engine.WORKERS else Engine.WORKERS
         moved = replace(defined, epoch=FeedEpoch(defined.epoch + 1), engine=other)
         self.jobs.append(DefinitionRecord(moved))
+
+    def drop(self) -> None:
+        """A client drops the feed, once it has begun."""
+        if view(self.jobs).targets:
+            self.jobs.append(DropRecord(FEED, 1))
+
+    def forget(self, epoch: FeedEpoch) -> None:
+        """A partition forgets the feed up to this epoch."""
+        feed = view(self.jobs)
+        if feed.status in ENDED and epoch == feed.epoch and self.forgotten_at is None:
+            self.forgotten_at = len(self.jobs)
 
 
 @dataclass(repr=False)
@@ -128,9 +143,13 @@ class OneEngine:
             return
         former = self.of(epoch_before(definition)).by_partition()
         if not feed.runs_on(self.engine):
-            self.obey(leave(feed, former, _PARTITIONS))
-            return
-        step = next_step(feed, self.of(definition.epoch).by_partition(), _PARTITIONS, former)
+            step: Step = leave(feed, former, _PARTITIONS)
+        else:
+            step = next_step(feed, self.of(definition.epoch).by_partition(), _PARTITIONS, former)
+        if needs_fence(feed, step):
+            yield
+            self.world.fence += 1
+            yield
         if isinstance(step, TakeOver):
             self.world.fence += 1
             yield
@@ -168,6 +187,7 @@ class OneEngine:
                 self.held, self.start = definition.epoch, start
                 return Active(FEED, definition.epoch, number)
             case message:
+                self.world.forget(message.epoch)
                 if self.held is not None and self.held <= message.epoch:
                     self.held = self.start = None
                 return Removed(FEED, message.epoch, number)
@@ -193,7 +213,7 @@ class OneEngine:
         self.read_to_end()
         yield
         feed = self.view()
-        if feed.epoch != state.epoch:
+        if feed.epoch != state.epoch or feed.status in ENDED:
             return
         persisted = feed.high_water or state.start
         while self.world.fence == mine:
@@ -248,6 +268,39 @@ def test_what_an_epoch_leaves_out_was_told_complete_and_no_high_water_falls(
     assert feed.definition is not None
     done = [r for r in world.jobs if isinstance(r, ProgressRecord) and r.epoch < feed.definition.epoch]
     assert feed.definition.options.initial_scan is (InitialScan.NO if done else scan)
+
+
+@given(st.data())
+def test_no_progress_follows_once_a_partition_has_forgotten_a_feed_that_has_ended(
+    data: st.DataObject,
+) -> None:
+    world = World(DEFINITION)
+    engines = [OneEngine(world, engine) for engine in Engine]
+    engines[0].turn(20)
+    for _ in range(data.draw(st.integers(0, 40), label="events")):
+        one = engines[data.draw(st.integers(0, 1), label="engine")]
+        match data.draw(st.sampled_from([*_EVENTS, "drop"])):
+            case "turn":
+                one.turn(data.draw(st.integers(1, 8), label="looks"))
+            case "look":
+                one.look()
+            case "advance":
+                world.applied += 1
+                one.advance(world.applied)
+            case "crash":
+                one.agent = one.frontier = None
+                one.read_to_end()
+            case "move":
+                world.move()
+            case "drop":
+                world.drop()
+    world.drop()
+    for one in [*engines, *engines]:
+        one.turn(20)
+        one.advance(world.applied + 1)
+    assert [one.held for one in engines] == [None] * len(engines)
+    if world.forgotten_at is not None:
+        assert not any(isinstance(record, ProgressRecord) for record in world.jobs[world.forgotten_at :])
 
 
 def moved(*records: JobRecord, scan: InitialScan = InitialScan.NO) -> FeedView:

@@ -41,6 +41,8 @@ from tidegate.changefeed.registration import (
     Step,
     Store,
     TakeOver,
+    failed,
+    needs_fence,
     next_step,
     starting_state,
 )
@@ -49,6 +51,7 @@ from tidegate.errors import StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 
 PENDING = FeedView(defined=DEFINITION)
+_RUNNING = StateRecord(FEED, FIRST_EPOCH, FeedState.RUNNING, Timestamp(9), (TARGET,))
 SCAN_ONLY = replace(DEFINITION, options=replace(DEFINITION.options, initial_scan=InitialScan.ONLY))
 KNOWN = (KnownTable(ORDERS, 104),)
 
@@ -264,6 +267,25 @@ def test_a_feed_that_had_targets_is_removed_from_every_partition_whoever_has_ans
 
 def test_without_a_definition_there_is_nothing_to_do() -> None:
     assert next_step(FeedView(drop=DropRecord(FEED, 1)), {}, 2) == Settled()
+
+
+def test_whoever_writes_markers_is_fenced_between_the_end_and_the_first_partition_that_forgets() -> None:
+    dropped = replace(PENDING, state=_RUNNING, drop=DropRecord(FEED, 1))
+    store = next_step(dropped, ACTIVE, 2)
+    assert isinstance(store, Store)
+    assert not needs_fence(dropped, store)
+    ended = replace(dropped, state=store.record)
+    assert needs_fence(ended, next_step(ended, ACTIVE, 2))
+    assert not needs_fence(ended, Settled())
+
+
+def test_who_never_began_had_no_markers_and_an_epoch_that_goes_on_elsewhere_was_fenced_already() -> None:
+    never = replace(PENDING, state=failed(DEFINITION, "no table"))
+    remove = next_step(never, by_partition(registered(0, 5)), 2)
+    assert isinstance(remove, Announce)
+    assert not needs_fence(never, remove)
+    running = replace(PENDING, state=_RUNNING)
+    assert not needs_fence(running, Announce(Remove(FEED, FIRST_EPOCH), (0,)))
 
 
 def test_a_new_epoch_takes_over_and_is_registered_where_the_former_one_is_forgotten() -> None:

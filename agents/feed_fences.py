@@ -1,0 +1,82 @@
+"""Fences whoever may still write progress and markers of a feed that has ended.
+
+Each feed has one transactional id, on the worker's own cluster and on that of its sink. To open it shuts out
+every earlier writer: an owner of the feed's frontier that was taken for dead, or that has not read of the end
+(docs/delivery.md#how-a-feed-ends).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from app.shell import Shell
+from app.sinks import SinkCluster
+from app.transaction import TransactionalProducer
+from tidegate.changefeed.feed import FeedId
+from tidegate.client.transaction import GivenUpError
+from tidegate.errors import DeliveryError, RetryError
+
+_SINK_S: Final = 15.0  # another cluster is asked again after that
+
+
+class FeedFences:
+    """The jobs agent's. It knows only what it has fenced itself: a later agent fences again, harmlessly."""
+
+    def __init__(self, app: Shell) -> None:
+        self._app = app
+        self._ended: set[FeedId] = set()
+        self._shut_out: set[FeedId] = set()
+
+    def is_shut_out(self, feed_id: FeedId) -> bool:
+        """Whether nobody can write markers of the feed to its topics any more."""
+        return feed_id in self._shut_out
+
+    async def end(self, feed_id: FeedId) -> None:
+        """Step E2: from here on nobody persists progress of the feed."""
+        if feed_id not in self._ended:
+            await self.fence(feed_id)
+            self._ended.add(feed_id)
+
+    async def shut_out(self, feed_id: FeedId, sink: SinkCluster) -> None:
+        """Step E5: from here on no marker of the feed comes to ``sink``. Raises ``RetryError``."""
+        await self.end(feed_id)
+        if not sink.own:
+            await self._fence_there(feed_id, sink)
+        self._shut_out.add(feed_id)
+
+    async def fence(self, feed_id: FeedId) -> None:
+        """Shut out earlier writers on the worker's own cluster, which is waited for."""
+        fence = self._producer(feed_id, self._app.runtime.sinks.own)
+        threads = self._app.runtime.threads.commits
+        await asyncio.get_running_loop().run_in_executor(threads, _open_and_close, fence)
+
+    async def _fence_there(self, feed_id: FeedId, sink: SinkCluster) -> None:
+        fence = self._producer(feed_id, sink)
+        opening = asyncio.get_running_loop().run_in_executor(sink.threads, _open_and_close, fence)
+        try:
+            await asyncio.wait_for(asyncio.shield(opening), _SINK_S)
+        except TimeoutError:
+            fence.give_up()
+            with suppress(GivenUpError, DeliveryError):
+                await opening
+            raise RetryError(
+                f"the Kafka cluster at {sink.servers} did not answer within {_SINK_S:.0f} s; until it has, a "
+                f"marker of feed {feed_id}, which has ended, may still come to its topics"
+            ) from None
+        except DeliveryError as error:
+            raise RetryError(
+                f"the Kafka cluster at {sink.servers} did not shut out feed {feed_id}: {error}"
+            ) from None
+
+    def _producer(self, feed_id: FeedId, cluster: SinkCluster) -> TransactionalProducer:
+        transactional_id = f"{self._app.settings.app_id}-feed-{feed_id}"
+        return TransactionalProducer(cluster.settings, transactional_id, self._app.runtime.machine)
+
+
+def _open_and_close(fence: TransactionalProducer) -> None:
+    try:
+        fence.open()
+    finally:
+        fence.close()

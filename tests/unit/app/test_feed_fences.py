@@ -1,0 +1,109 @@
+"""Whoever wrote a feed's progress and markers writes no more once its end is fenced (steps E2 and E5)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agents import feed_fences
+from agents.feed_fences import FeedFences
+from app.machine import REAL
+from app.settings import Settings
+from app.sinks import SinkCluster, Sinks
+from app.topology import TopicAdmin
+from app.transaction import TransactionalProducer
+from stack.kafka import KafkaBroker
+from tests.unit.client.topics import create_topic
+from tidegate.changefeed.feed import FeedId
+from tidegate.client import transaction
+from tidegate.client.transaction import Record
+from tidegate.errors import DeliveryError, RetryError
+
+pytestmark = pytest.mark.broker
+
+_FEED = FeedId("feed")
+
+
+class Ending:
+    """A jobs agent's fences on one cluster, and a sink on another."""
+
+    def __init__(self, home: KafkaBroker, other: str, prefix: str, threads: ThreadPoolExecutor) -> None:
+        self.settings = Settings(bootstrap_servers=home.bootstrap, app_id=f"{prefix}app", topic_prefix=prefix)
+        self.topic = f"{prefix}out"
+        self.sinks = Sinks(self.settings, TopicAdmin(self.settings), threads)
+        self.sink = self.sinks.of(f"kafka://{other}")
+        runtime = SimpleNamespace(sinks=self.sinks, threads=SimpleNamespace(commits=threads), machine=REAL)
+        shell: Any = SimpleNamespace(settings=self.settings, runtime=runtime)
+        self.fences = FeedFences(shell)
+        self.close = self.sinks.close
+
+    def writer(self, cluster: SinkCluster) -> Callable[[], None]:
+        """An owner's producer on a cluster; each call commits a record."""
+        create_topic(cluster.servers, self.topic)
+        producer = TransactionalProducer(cluster.settings, f"{self.settings.app_id}-feed-{_FEED}")
+        producer.open()
+
+        def write() -> None:
+            producer.commit([Record(self.topic, 0, None, b"marker")])
+
+        write()
+        return write
+
+
+@pytest.fixture(scope="module")
+def other_broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture
+def ending(broker: KafkaBroker, other_broker: KafkaBroker, topic_prefix: str) -> Iterator[Ending]:
+    with (
+        ThreadPoolExecutor(2) as threads,
+        closing(Ending(broker, other_broker.bootstrap, topic_prefix, threads)) as made,
+    ):
+        yield made
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 60))
+
+
+def test_an_owner_that_sleeps_through_the_end_of_its_feed_writes_nothing_when_it_wakes(
+    ending: Ending,
+) -> None:
+    write = ending.writer(ending.sinks.own)
+    _run(ending.fences.end(_FEED))
+    with pytest.raises(DeliveryError):
+        write()
+    assert not ending.fences.is_shut_out(_FEED)  # that is for whoever wants its topics to ask
+
+
+def test_topics_on_another_cluster_are_free_once_nobody_can_write_markers_there(ending: Ending) -> None:
+    home, there = ending.writer(ending.sinks.own), ending.writer(ending.sink)
+    _run(ending.fences.shut_out(_FEED, ending.sink))
+    assert ending.fences.is_shut_out(_FEED)
+    for write in (home, there):
+        with pytest.raises(DeliveryError):
+            write()
+
+
+def test_topics_on_a_cluster_that_does_not_answer_stay_their_former_owners(
+    broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_fences, "_SINK_S", 0.3)
+    monkeypatch.setattr(transaction, "_CALL_S", 0.3)
+    with socket.socket() as nobody, ThreadPoolExecutor(2) as threads:
+        nobody.bind(("127.0.0.1", 0))
+        away = f"127.0.0.1:{nobody.getsockname()[1]}"
+        with closing(Ending(broker, away, topic_prefix, threads)) as ending:
+            with pytest.raises(RetryError, match="did not answer within"):
+                _run(ending.fences.shut_out(_FEED, ending.sink))
+            assert not ending.fences.is_shut_out(_FEED)
