@@ -44,7 +44,7 @@ class _Findings:
     type=click.IntRange(min=1),
     default=Limits().keys,
     show_default=True,
-    help="Of how many keys the newest version is remembered, about 300 bytes each.",
+    help="Of how many keys the newest version is remembered, about 400 bytes each.",
 )
 @click.option(
     "--limit",

@@ -26,7 +26,7 @@ _SCANNED = 64
 class Limits:
     """How much is remembered.
 
-    ``keys`` is of how many keys the newest version is known, for the whole log: about 300 bytes each. The
+    ``keys`` is of how many keys the newest version is known, for the whole log: about 400 bytes each. The
     other bounds are for transactions that committed (whole log), transactions that aborted (each range), and
     ranges that split or ended (whole log).
     """

@@ -41,6 +41,7 @@ Report: TypeAlias = Callable[[Rule, str, Place | None], None]
 _HAND_OVER = (Trigger.SPLIT, Trigger.MERGE)
 _MUTATES = (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION)
 _ANCESTORS = 64
+_COPIES = 16
 _SKIPPED = 100  # parts of a range's log that were skipped: so many are known
 
 
@@ -95,6 +96,10 @@ class RangeCheck:
         self._mutated: HistoryMutation | None = None
         self._newest = shared.newest
         self._commands = Commands()
+        #: Hashes of the last Heartbeats, and of the first chunks of the last Snapshots.
+        self._beats: deque[int] = deque(maxlen=_COPIES)
+        self._heads: deque[int] = deque(maxlen=_COPIES)
+        self._copying = False
         self._open: dict[TxnId, OpenTxn] = {}
         self._aborted: Recent[TxnId, None] = Recent(shared.limits.aborted)
         self._scanned = ScannedSpans()
@@ -160,13 +165,21 @@ class RangeCheck:
             return False
         return head.raft_index < self._applied or (self._ended and head.raft_index == self._applied)
 
+    def _is_copied(self, chunk: Snapshot, digest: int) -> bool:
+        """Whether a Snapshot is one of the last ones again, told by its first chunk."""
+        if self._triggered or self._chunks:
+            return False
+        if chunk.chunk == 0:
+            self._copying = bool(digest) and digest in self._heads
+        return self._copying
+
     def _is_copy(self, stood: Stood) -> bool:
         """Whether an entry comes again, as after a crash of the source; one that should be a copy is told."""
         entry = stood.entry
         if self._head is None:
             return False
         if isinstance(entry, Snapshot):
-            return self._passes_over(entry)
+            return self._passes_over(entry) or self._is_copied(entry, stood.digest)
         if isinstance(entry, Command):
             if entry.raft_index > self._applied:
                 return False
@@ -176,7 +189,8 @@ class RangeCheck:
         if self._triggered or self._chunks:
             return False
         if isinstance(entry, Heartbeat):
-            return entry.covers < self._applied and entry.closed <= self._closed
+            late = entry.covers < self._applied and entry.closed <= self._closed
+            return late or (bool(stood.digest) and stood.digest in self._beats)
         if isinstance(entry, ScanChunk):
             return entry.raft_index < self._applied
         return isinstance(entry, RangeEnd) and self._ended and entry.last_index == self._applied
@@ -189,6 +203,8 @@ class RangeCheck:
             self.copies += 1
             return
         if isinstance(entry, Snapshot):
+            if entry.chunk == 0:
+                self._heads.append(stood.digest)
             self._snapshot(entry)
             return
         self._require(not self._chunks, Rule.SNAPSHOT, "its chunks do not stand together")
@@ -203,6 +219,7 @@ class RangeCheck:
             self._commands.note(entry.raft_index, stood.digest)
             self._command(entry)
         elif isinstance(entry, Heartbeat):
+            self._beats.append(stood.digest)
             self._check_generation(entry.generation)
             self._require(entry.covers == self._applied, Rule.DENSE, f"a heartbeat covers {entry.covers}")
             self._close(entry.closed)
