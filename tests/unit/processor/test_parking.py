@@ -258,3 +258,23 @@ def test_a_log_that_has_lost_what_only_the_waiting_range_had_to_read_again_is_a_
     assert (driven.processor.next_offset or 0) < passed
     driven.note(driven.processor.missing_below(Offset(passed)))
     assert [quarantined.range_id for quarantined in driven.processor.status().quarantined] == [_CHILD]
+
+
+def test_an_unreadable_record_that_is_read_again_is_no_hole_of_a_range_that_had_passed_it() -> None:
+    """Range 5 begins to wait right behind the record; only range 3 has it in front again after a restart."""
+    log = HandLog(2)
+    log.describe(PLAIN)
+    low, high = PLAIN.split(100)
+    first, second = log.open_range(_PARENT, low), log.open_range(4, high)
+    first.apply(PLAIN.put(1, 60, "first"))
+    second.apply(PLAIN.put(1, 160, "second"))
+    first.split(PLAIN.key(50), _CHILD, close=2)
+    log.write_bytes(1, None, b"?")
+    second.split(PLAIN.key(150), 5, close=3)
+    driven = Driven.restored(_waiting_child(log).state, 1, 2)
+    driven.run(log.partitions[1][driven.processor.next_offset or 0 :])
+    assert [(parked.range_id, parked.entries) for parked in driven.processor.status().parked] == [
+        (3, 2),
+        (5, 1),
+    ]
+    assert driven.processor.status().quarantined == ()
