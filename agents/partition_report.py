@@ -86,6 +86,7 @@ def _lagging(partition: int, item: FeedLag) -> LaggingReport:
         item.scans,
         item.held_bytes,
         None if item.reserve_ns is None else item.reserve_ns // NANOS_PER_MS,
+        *(item.standing or ()),
     )
 
 

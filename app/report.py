@@ -59,7 +59,9 @@ class LaggingReport:
 
     ``complete_to`` is what it has of range ``range_id``, which has least; ``None`` before its initial scan.
     ``scans`` are under way for it, and hold ``held_bytes``. Once ``gc_reserve_ms`` is used up the store has
-    removed what is lacking, and the feed fails; ``None`` while no Snapshot has told what is removed.
+    removed what is lacking, and the feed fails; ``None`` while no Snapshot has told what is removed. The
+    scan that has brought nothing for longest is of ``standing_range``, for ``standing_ms`` of the log's time,
+    and was asked for last by ``standing_request``; ``None`` while no scan is under way.
     """
 
     partition: int
@@ -70,6 +72,9 @@ class LaggingReport:
     scans: int
     held_bytes: int
     gc_reserve_ms: int | None
+    standing_range: int | None = None
+    standing_request: int | None = None
+    standing_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

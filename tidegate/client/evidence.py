@@ -70,6 +70,9 @@ class LaggingEvidence:
     range_id: RangeId
     scans: int
     gc_reserve_ms: int | None
+    standing_range: RangeId | None = None
+    standing_request: int | None = None
+    standing_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +275,9 @@ def _lagging(row: Json) -> LaggingEvidence:
         RangeId(row["range_id"]),
         row["scans"],
         row["gc_reserve_ms"],
+        row.get("standing_range"),
+        row.get("standing_request"),
+        row.get("standing_ms"),
     )
 
 

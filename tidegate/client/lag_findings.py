@@ -11,6 +11,7 @@ from tidegate.client.finding import SEVERAL, Cause, Finding, behind_present, cou
 from tidegate.hlc import ZERO
 
 _RESERVE_MS: Final = 86_400_000  # more than a day before versions are removed is nothing to speak of
+_STANDING_MS: Final = 120_000  # it was asked for a few times by then
 _SPOOLING: Final = "spooling"
 _STALLED: Final = "stalled"
 _NO_SCANS: Final = "No scan is under way there: its sink has to follow first"
@@ -102,6 +103,9 @@ def _lagging_in(evidence: Evidence, lagging: LaggingEvidence, *, is_detached: bo
             "complete_to": None if lagging.complete_to is None else str(lagging.complete_to),
             "scans": lagging.scans,
             "gc_reserve_ms": lagging.gc_reserve_ms,
+            "standing_range": lagging.standing_range,
+            "standing_request": lagging.standing_request,
+            "standing_ms": lagging.standing_ms,
         },
     )
 
@@ -120,10 +124,15 @@ def _scans(evidence: Evidence, lagging: LaggingEvidence) -> str:
     if not lagging.scans:
         return "No scan is under way there: others come first, or its ranges wait or are broken themselves"
     requests = f"{evidence.workers.log.removesuffix('raftlog')}requests"
-    return (
-        f"There {'is' if lagging.scans == 1 else 'are'} {counted(lagging.scans, 'scan')} under way; should "
-        f"that not change, check that the source reads {requests} and answers scans"
-    )
+    under_way = f"There {'is' if lagging.scans == 1 else 'are'} {counted(lagging.scans, 'scan')} under way"
+    if lagging.standing_ms is not None and lagging.standing_ms >= _STANDING_MS:
+        return (
+            f"{under_way}; that of range {lagging.standing_range} has brought nothing for "
+            f"{duration(lagging.standing_ms)} of the log's time, and was asked for again and again, last by "
+            f"request {lagging.standing_request}. Check that the source reads {requests} and answers scans; "
+            "if it has no such range any more, have it write the range's RangeEnd"
+        )
+    return f"{under_way}; should that not change, check that the source reads {requests} and answers scans"
 
 
 def _reserve(lagging: LaggingEvidence) -> str:

@@ -18,15 +18,18 @@ _NOWHERE: Final = Offset(0)
 
 
 class CatchUpScan:
-    """A scan of one gap of one feed. Until its chunks come, versions of its keys above it are held.
+    """A scan of one gap of one feed, which began, or went on last, at ``went_on_ms`` of elapsed log time.
+
+    Until its chunks come, versions of its keys above it are held.
 
     Not ``holding``: versions above it have passed that are not held, so another scan has to follow.
     """
 
-    __slots__ = ("_held", "_held_keys", "feed", "gap", "held_bytes", "holding", "scan", "taken")
+    __slots__ = ("_held", "_held_keys", "feed", "gap", "held_bytes", "holding", "scan", "taken", "went_on_ms")
 
-    def __init__(self, feed: PartitionFeed, state: RangeState, gap: Gap) -> None:
+    def __init__(self, feed: PartitionFeed, state: RangeState, gap: Gap, now_ms: int) -> None:
         self.feed, self.gap = feed, gap
+        self.went_on_ms = now_ms
         newest = gap.complete_to is None
         upto = feed.start if newest else state.high
         self.scan = RangeScan(

@@ -47,13 +47,25 @@ class Overtaken(NamedTuple):
     threshold: Timestamp
 
 
+class StandingScan(NamedTuple):
+    """A scan of a range that has brought nothing for ``waits_ms`` of elapsed log time.
+
+    ``request_id`` is the last request for it.
+    """
+
+    range_id: RangeId
+    request_id: int
+    waits_ms: int
+
+
 class FeedLag(NamedTuple):
     """A feed that lags in ``ranges`` ranges of a partition.
 
     ``complete_to`` is the lowest of what it has of their keys, ``None`` as long as its initial scan has not
     come everywhere. ``waiting`` is one of the ranges, ``scans`` are under way, and hold ``held_bytes``.
     ``reserve_ns`` is how far what it has is above its range's GC threshold, where that is nearest; ``None``
-    while no Snapshot of these ranges has told of a threshold.
+    while no Snapshot of these ranges has told of a threshold. ``standing`` is the scan that has brought
+    nothing for longest.
     """
 
     feed_id: FeedId
@@ -63,6 +75,7 @@ class FeedLag(NamedTuple):
     scans: int
     held_bytes: int
     reserve_ns: int | None
+    standing: StandingScan | None = None
 
 
 class CatchUps:
@@ -120,6 +133,7 @@ class CatchUps:
         covered = Span(begun, scan.scan.next_key)
         if covered.start == covered.end or self._is_overtaken(scan.feed, state, scan.gap):
             return True
+        scan.went_on_ms = self._clock.elapsed_ms
         scanned_at = scan.scan.upto if scan.scan.newest else None
         versions = [scanned_version(state.range_id, row) for row in rows if row.value or scanned_at is None]
         self._committed.give(scan.feed.id, versions, scanned_at)
@@ -187,7 +201,7 @@ class CatchUps:
             self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))  # there is nothing
             return
         if not self._is_overtaken(feed, state, gap):
-            self._scans[state.range_id] = CatchUpScan(feed, state, gap)
+            self._scans[state.range_id] = CatchUpScan(feed, state, gap, self._clock.elapsed_ms)
 
     def _look_for_removed(self, touched: Iterable[RangeState]) -> None:
         for state in touched if self._lagging.feeds else ():
@@ -256,7 +270,15 @@ class CatchUps:
             len(scans),
             sum(scan.held_bytes for scan in scans),
             reserve,
+            self._standing(scans),
         )
+
+    def _standing(self, scans: Sequence[CatchUpScan]) -> StandingScan | None:
+        scan = min(scans, key=lambda scan: scan.went_on_ms, default=None)
+        if scan is None:
+            return None
+        waits_ms = self._clock.elapsed_ms - scan.went_on_ms
+        return StandingScan(scan.scan.range_id, scan.scan.request_id, waits_ms)
 
 
 def _completeness(gap: Gap) -> tuple[bool, Timestamp, Span]:

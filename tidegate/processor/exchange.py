@@ -46,6 +46,11 @@ class Exchanges:
         if self._is_here(receiver_of(message)):
             self._route(message)
 
+    @property
+    def claimed(self) -> list[RangeState]:
+        """The ranges with claims on them that have no answer yet."""
+        return [self._ranges[range_id] for range_id in self._open]
+
     def settle(self) -> bool:
         """Answer the claims that can be answered; returns whether any was."""
         answered = False

@@ -17,10 +17,11 @@ from tidegate.processor.exchange import Exchanges
 from tidegate.processor.healing import Healing
 from tidegate.processor.quarantine import Quarantines
 from tidegate.processor.range_table import RangeTable
-from tidegate.processor.waiting import Unreachable, Waiting, claims_of
+from tidegate.processor.waiting import Unreachable, Waiting, claims_of, claims_told_by
 from tidegate.raftlog.entry import Offset, Snapshot
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.backlog import Backlog
+from tidegate.rangefeed.claim_answer import is_within
 from tidegate.rangefeed.handoff import Claim, HandOff
 from tidegate.rangefeed.range_snapshot import passes_over
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
@@ -63,6 +64,7 @@ class Parking:
             self._hold(state, head, record, missing)
             self.exchanges.claim(missing)
             return True
+        self.exchanges.claim(claims_told_by(state, head).difference(state.hand_offs))
         scan = None if missing else self._waiting.scan_for(state, head, offset)
         if scan is None:
             return False
@@ -136,6 +138,25 @@ class Parking:
                 for claim in backlog.missing:
                     self._receive(HandOff(claim, ZERO_RESOLVED, complete=False))
             yield from self._healing.due(state, backlog, offset)
+        self._end_claimed(offset, now_ms)
+
+    def _end_claimed(self, offset: Offset, now_ms: int) -> None:
+        """A range whose keys all go on elsewhere comes to its end; or has lost it, and is not waited for."""
+        for state in self.exchanges.claimed:
+            if state.status is not RangeStatus.LIVE or state.range_id in self._backlogs:
+                continue
+            claim = next((claim for claim in state.claims if is_within(state, claim.span)), None)
+            if claim is None:
+                continue
+            if state.claimed_since_ms is None:
+                self._table.touch(state.range_id).claimed_since_ms = now_ms
+            elif now_ms - state.claimed_since_ms >= HAND_OFF_LIMIT_MS:
+                self._quarantines.begin_at(
+                    state,
+                    offset,
+                    f"range {claim.child} has all of its keys since index {claim.last_index}, and its log "
+                    f"did not come there: index {state.applied} is the last. It is over",
+                )
 
     def _parked(self) -> Iterable[tuple[RangeState, Backlog]]:
         """The ranges that wait now, whatever becomes of them meanwhile."""

@@ -28,10 +28,17 @@ class Quarantines:
         """Stop following a range at ``record``, unless it is over anyway: it is complete to ``resolved``."""
         if state.status in (RangeStatus.QUARANTINED, RangeStatus.ENDED):
             return
-        state.quarantine_at(Offset(record.offset), cause, resolved)
+        self._begin(state, Offset(record.offset), cause, resolved)
+
+    def begin_at(self, state: RangeState, offset: Offset, cause: str) -> None:
+        """Stop following a live range whose next entries did not come."""
+        self._begin(state, offset, cause, state.resolved)
+
+    def _begin(self, state: RangeState, offset: Offset, cause: str, resolved: ResolvedTimestamp) -> None:
+        state.quarantine_at(offset, cause, resolved)
         self._table.touch(state.range_id)
         sentence = f"range {state.range_id} is quarantined at {resolved}: {brief(cause)}"
-        self._report(state.range_id, record, sentence)
+        self._report(state.range_id, offset, sentence)
 
     def begin_before(self, state: RangeState, head: Snapshot, record: LogRecord) -> None:
         """A snapshot that the range cannot go on with ends a hole that nobody saw until now."""
@@ -52,7 +59,7 @@ class Quarantines:
         partitions = self._table.partitions
         self._report(
             range_id,
-            record,
+            Offset(record.offset),
             f"a record of range {range_id} was skipped: it belongs to partition "
             f"{partition_of(range_id, partitions)} of {partitions}",
         )
@@ -61,7 +68,7 @@ class Quarantines:
         """A piece of an answer to a scan was refused, and its keys are asked for again."""
         self._report(
             chunk.range_id,
-            record,
+            Offset(record.offset),
             f"a ScanChunk of range {chunk.range_id} that answers request {chunk.request_id} was refused: "
             f"{error}. None of its rows was taken, and its keys are asked for again, after "
             f"{SCAN_REPEAT_MS // 1000} s. A source that goes on answering so holds back the feeds that wait",
@@ -72,5 +79,5 @@ class Quarantines:
         incidents, self._incidents = self._incidents, []
         return incidents
 
-    def _report(self, range_id: RangeId, record: LogRecord, cause: str) -> None:
-        self._incidents.append(Incident(self._table.partition, Offset(record.offset), range_id, None, cause))
+    def _report(self, range_id: RangeId, offset: Offset, cause: str) -> None:
+        self._incidents.append(Incident(self._table.partition, offset, range_id, None, cause))

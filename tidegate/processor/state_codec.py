@@ -209,6 +209,8 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
         message.waits_since_ms = state.waits_since_ms
     if state.heard_ms is not None:
         message.heard_ms = state.heard_ms
+    if state.claimed_since_ms is not None:
+        message.claimed_since_ms = state.claimed_since_ms
     if state.scan is not None:
         message.scan.CopyFrom(scan_message(state.scan))
     message.hand_offs.extend(hand_off_message(state.hand_offs[claim]) for claim in sorted(state.hand_offs))
@@ -324,6 +326,7 @@ def _read_waiting(row: pb.Range, state: RangeState) -> None:
         state.behind = Offset(row.behind)
     state.waits_since_ms = row.waits_since_ms if row.HasField("waits_since_ms") else None
     state.heard_ms = row.heard_ms if row.HasField("heard_ms") else None
+    state.claimed_since_ms = row.claimed_since_ms if row.HasField("claimed_since_ms") else None
     if row.HasField("scan"):
         state.scan = read_scan(state.range_id, row.scan)
     state.hand_offs = {hand_off.claim: hand_off for hand_off in map(read_hand_off, row.hand_offs)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from tidegate.hlc import ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
+from tidegate.processor.bounds import PARENTS_MAX
 from tidegate.processor.mutations import Mutations
 from tidegate.raftlog.entry import Offset, RangeId, Snapshot
 from tidegate.rangefeed.handoff import Claim
@@ -52,7 +53,15 @@ class Unreachable(NamedTuple):
 
 def claims_of(state: RangeState, head: Snapshot) -> frozenset[Claim]:
     """The hand-offs that a range needs before it takes a snapshot. Out of a hole it scans instead."""
-    if state.status is RangeStatus.QUARANTINED:
+    return frozenset() if state.status is RangeStatus.QUARANTINED else claims_told_by(state, head)
+
+
+def claims_told_by(state: RangeState, head: Snapshot) -> frozenset[Claim]:
+    """The claims on other ranges that a snapshot tells of, whether or not this one waits for the answers.
+
+    A snapshot that names more parents than a range has tells of none.
+    """
+    if len(head.parents) > PARENTS_MAX:
         return frozenset()
     foreign = (parent for parent in head.parents if parent.range_id != state.range_id)
     return frozenset(

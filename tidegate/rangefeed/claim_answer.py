@@ -65,11 +65,12 @@ def give_up(state: RangeState, claim: Claim) -> None:
     """
     if _is_taken_over_by(state, claim.span):
         state.status = RangeStatus.ENDED
-    elif state.checkpointable and claim.last_index == state.applied and _is_within(state, claim.span):
+    elif state.checkpointable and claim.last_index == state.applied and is_within(state, claim.span):
         state.end()
 
 
-def _is_within(state: RangeState, span: Span) -> bool:
+def is_within(state: RangeState, span: Span) -> bool:
+    """Whether a range has keys, and all of them are in ``span``."""
     return state.span is not None and state.span.intersect(span) == state.span
 
 

@@ -68,6 +68,7 @@ class RangeState:
         "awaits_snapshot",
         "behind",
         "chunks",
+        "claimed_since_ms",
         "claims",
         "closed_regressions",
         "floors",
@@ -135,6 +136,8 @@ class RangeState:
         self.hand_offs: dict[Claim, HandOff] = {}
         #: Claims on it that have no answer yet.
         self.claims: set[Claim] = set()
+        #: Since when one of them is for all of its keys, by elapsed log time; it ends where that says.
+        self.claimed_since_ms: int | None = None
         #: Up to this index it never saw what ranges that come from it may go on from.
         self.unseen = RaftIndex(0)
         #: Which changes outside the op log are dealt with, beside those of applied entries.

@@ -491,6 +491,19 @@ def test_a_feed_that_lags_is_told_with_its_partitions_and_ranges_the_least_far_f
     assert "the store has removed" not in explanation.answer.sentence
 
 
+def test_a_scan_that_nobody_answers_is_named_with_its_range_request_and_age() -> None:
+    scan = {"standing_range": RangeId(2), "standing_request": 61, "standing_ms": 1_200_000}
+    answer(
+        evidence(lagging=(lagging(1, at(30), **scan),)),
+        Cause.LAGGING,
+        "that of range 2 has brought nothing for 20 min of the log's time",
+        "last by request 61",
+        "if it has no such range any more, have it write the range's RangeEnd",
+    )
+    young = answer(evidence(lagging=(lagging(1, at(30), **scan | {"standing_ms": 90_000}),)), Cause.LAGGING)
+    assert "request 61" not in young.answer.sentence
+
+
 def test_what_keeps_a_lagging_feed_from_catching_up_is_told_as_well() -> None:
     broken = live(7, _SPAN, condition=Condition.QUARANTINED, cause="index 12 is missing", offset=Offset(9))
     explanation = answer(evidence(broken, lagging=(lagging(1, at(30)),)), Cause.LAGGING)

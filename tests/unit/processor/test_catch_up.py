@@ -542,3 +542,21 @@ def test_an_answer_without_previous_values_is_none_to_a_feed_that_shows_them() -
     late.run()
     assert late.driven.causes == []
     assert late.lagging
+
+
+def test_a_scan_that_nobody_answers_is_told_with_its_last_request_and_how_long_it_stands() -> None:
+    late = _Late(_late(scan=InitialScan.YES, start=2))
+    for seconds in range(10, 310, 10):
+        late.log.wait_for(at(seconds))
+        late.range.heartbeat(seconds)
+        late.run()
+    (lag,) = late.driven.processor.status().lagging
+    assert lag.standing is not None
+    assert lag.standing[:2] == (1, late.scans[-1].request_id)
+    assert len(late.scans) > 2
+    assert lag.standing.waits_ms >= 280_000
+    late.range.scanned(late.scans[-1], span=PLAIN.split(100)[0], last=False)
+    late.run()
+    (lag,) = late.driven.processor.status().lagging
+    assert lag.standing is not None
+    assert lag.standing.waits_ms == 0

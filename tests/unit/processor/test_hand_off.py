@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
 
-from tests.feeds import activation
+from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, at, intent, txn
 from tests.unit.processor.driving import Driven, range_of, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN
 from tidegate.changefeed.control import Activate
+from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import ExchangeRecord, OutputRecord
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.parking import HAND_OFF_LIMIT_MS
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.raftlog.encode import partition_of
-from tidegate.raftlog.entry import Offset, OpenIntent, RangeId
+from tidegate.raftlog.encode import encode_key, partition_of
+from tidegate.raftlog.entry import Entry, KeyValue, Offset, OpenIntent, RangeEnd, RangeId
 from tidegate.raftlog.request import Scan
-from tidegate.rangefeed.handoff import Exchange, receiver_of
+from tidegate.rangefeed.handoff import Claim, Exchange, receiver_of
 from tidegate.spans import Span
 
 _FEED = activation([PLAIN.descriptor])
@@ -248,7 +250,7 @@ def test_nobody_waits_for_rows_that_no_feed_wants() -> None:
     run.read(1)
     assert run.rows()[1] == [at(8)]
     assert run.parked() == []
-    assert run.sent == [[], []]
+    assert [type(message) for message in run.sent[0]] == [Claim]  # its parent may not learn of it otherwise
 
 
 def test_a_parent_that_never_comes_is_scanned_for_in_the_end() -> None:
@@ -264,6 +266,115 @@ def test_a_parent_that_never_comes_is_scanned_for_in_the_end() -> None:
     (scan,) = [request for request in requests if isinstance(request, Scan)]
     assert (scan.range_id, scan.upto) == (3, at(5))
     assert scan.after == _FEED.start
+
+
+def _row(seconds: float, number: int, text: str) -> KeyValue:
+    key, value = PLAIN.pair(number, text)
+    return KeyValue(key, at(seconds), value)
+
+
+class _LosesEnds(HandLog):
+    """A log in which no RangeEnd arrives."""
+
+    def write(self, entry: Entry, partition: int | None = None) -> None:
+        if not isinstance(entry, RangeEnd):
+            super().write(entry, partition)
+
+
+class _Merged:
+    """Range 1 took over range 2, whose end was lost, while nobody watched. Partition 2 has 2 and 5."""
+
+    def __init__(self, *, breaks: bool = False, loses_last: bool = False) -> None:
+        self.log = _LosesEnds(3)
+        self.log.describe(PLAIN, OTHER)
+        low, rest = PLAIN.split(100)
+        self.left, self.right = self.log.open_range(1, low), self.log.open_range(2, Span(rest.start, _UPPER))
+        self.last = self.log.open_range(5, Span(_UPPER, rest.end))
+        self.left.apply(PLAIN.put(5, 1, "a"), close=6)
+        self.right.apply(PLAIN.put(5, 150, "b"), close=6)
+        if breaks:
+            self.log.write_bytes(1, encode_key(RangeId(1)), b"\xff\xff")
+            self.left.index += 1
+        if loses_last:
+            self.right.index += 1
+        self.left.merge(self.right, close=7)
+        self.left.apply(PLAIN.put(8, 150, "c"), close=9)
+        self.run = Partitions(self.log, activation([OTHER.descriptor], feed_id="other"))
+        self.run.settle()
+        self.answered = 0
+
+    def begin(self) -> Activate:
+        """A feed with an initial scan begins."""
+        options = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
+        late = activation([PLAIN.descriptor], options, start=at(9), feed_id="late")
+        for driven in self.run.driven:
+            driven.control(late)
+        return late
+
+    def go_on(self, seconds: int, upto: int) -> None:
+        """Time passes, and the source answers for the ranges that it has."""
+        rows = [_row(5, 1, "a"), _row(8, 150, "c")]
+        for now in range(seconds, upto, 20):
+            self.log.wait_for(at(now))
+            self.left.heartbeat(now)
+            self.last.heartbeat(now)
+            scans = self.scans
+            for scan in scans[self.answered :]:
+                found = [
+                    each for each in rows if scan.span.contains(each.key) and each.timestamp <= scan.upto
+                ]
+                if scan.range_id != self.right.id:
+                    (self.left if scan.range_id == self.left.id else self.last).scanned(scan, *found)
+            self.answered = len(scans)
+            self.run.settle()
+
+    @property
+    def scans(self) -> list[Scan]:
+        results = [result for driven in self.run.driven for result in driven.results]
+        return [each for result in results for each in result.requests if isinstance(each, Scan)]
+
+    @property
+    def lagging(self) -> list[str]:
+        return [str(each.feed_id) for driven in self.run.driven for each in driven.processor.status().lagging]
+
+
+@pytest.mark.parametrize("breaks", [False, True], ids=["heir is well", "heir comes out of a hole"])
+def test_a_range_whose_end_is_lost_is_over_once_another_has_its_keys(breaks: bool) -> None:
+    merged = _Merged(breaks=breaks)
+    late = merged.begin()
+    merged.go_on(20, 200)
+    assert {scan.range_id for scan in merged.scans} == {1, 5}
+    assert merged.lagging == []
+    named = {
+        item.range_id
+        for driven in merged.run.driven
+        for result in driven.results
+        if result.checkpoint is not None
+        if any(active.feed_id == late.feed_id for active in result.checkpoint.feeds)
+        for item in result.checkpoint.ranges
+    }
+    assert named == {1, 5}
+
+
+def test_a_range_whose_last_entries_are_lost_is_over_once_it_was_waited_for() -> None:
+    merged = _Merged(loses_last=True)
+    merged.begin()
+    merged.go_on(20, 400)
+    assert merged.lagging == ["late"]
+    merged.go_on(400, 1_600)
+    assert merged.lagging == []
+    assert any("all of its keys since index" in cause for cause in merged.run.causes())
+
+
+def test_waiting_for_the_last_entries_goes_on_over_restarts() -> None:
+    merged = _Merged(loses_last=True)
+    merged.begin()
+    for now in range(20, 1_600, 400):
+        merged.go_on(now, now + 400)
+        restored = Driven.restored(merged.run.driven[2].state, 2, 3)
+        restored.results = merged.run.driven[2].results
+        merged.run.driven[2] = restored
+    assert merged.lagging == []
 
 
 def test_a_row_of_a_child_below_what_its_parent_had_resolved_is_refused() -> None:
