@@ -25,8 +25,8 @@ BACK_MS: Final = 10_000
 #: again when its clock has moved by ``_GRAIN_MS``.
 HEARINGS: Final = 32
 _GRAIN_MS: Final = 1_000
-#: Within a batch, records are heard whose time is in front of log time by at least so much.
-_FRESH_MS: Final = 250
+#: Of records whose time is not in front of log time one in so many is heard.
+_PASSED_MAX: Final = 32
 #: So many ranges are known, those with the highest times.
 _VOICES_MAX: Final = 8
 #: Who has shown the time that was stored without saying who had.
@@ -53,6 +53,7 @@ class ClockState:
     elapsed_ms: int = 0
     counted_ms: int = 0
     hearings: int = 0
+    passed: int = 0
     fell_at: int | None = None
     voices: tuple[Voice, ...] = ()
 
@@ -64,17 +65,15 @@ class LogClock:
     what two ranges have shown, or the only one: never above ``time_ms``. ``elapsed_ms`` is *elapsed log
     time*, by which waits are measured: it never falls, and a jump of the clock, or a pause of the source,
     counts for ``STEP_MS`` at most. Only differences of it mean anything; it is never 0.
-
-    Of a batch those records must be heard that come at ``news_ms`` or later, and the last one.
     """
 
     __slots__ = (
         "_counted_ms",
         "_fell_at",
         "_hearings",
+        "_passed",
         "_voices",
         "elapsed_ms",
-        "news_ms",
         "shown_ms",
         "time_ms",
     )
@@ -82,11 +81,22 @@ class LogClock:
     def __init__(self) -> None:
         self.time_ms = self.shown_ms = 0
         self.elapsed_ms = 1
-        self.news_ms = 0
-        self._counted_ms = self._hearings = 0
+        self._counted_ms = self._hearings = self._passed = 0
         #: Which hearing found that the clock had fallen, if it stays there.
         self._fell_at: int | None = None
         self._voices: dict[RangeId, Voice] = {}
+
+    def wants(self, time_ms: int) -> bool:
+        """Whether the record that comes next, with this time, is to be heard.
+
+        Few have to be: those that are in front of log time, and of the others some, for it may be ahead.
+        """
+        if time_ms <= self.time_ms:
+            self._passed += 1
+            if self._passed < _PASSED_MAX:
+                return False
+        self._passed = 0
+        return True
 
     def hear(self, range_id: RangeId, time_ms: int, closed_ms: int) -> None:
         """A record of the range came with this time, and the range has closed up to ``closed_ms``.
@@ -132,7 +142,6 @@ class LogClock:
         if len(self._voices) == 1:
             second = first
         self.shown_ms, self.time_ms = second, min(first, second + LEAD_MS)
-        self.news_ms = self.time_ms + _FRESH_MS
         self._count()
 
     def _count(self) -> None:
@@ -155,12 +164,14 @@ class LogClock:
     def state(self) -> ClockState:
         """What to store: enough to go on as if nothing had happened."""
         voices = tuple(sorted(self._voices.values()))
-        return ClockState(self.elapsed_ms, self._counted_ms, self._hearings, self._fell_at, voices)
+        return ClockState(
+            self.elapsed_ms, self._counted_ms, self._hearings, self._passed, self._fell_at, voices
+        )
 
     def restore(self, stored: ClockState) -> None:
         """Go on as the clock that ``stored`` was taken of."""
         self.elapsed_ms, self._counted_ms = stored.elapsed_ms, stored.counted_ms
-        self._hearings, self._fell_at = stored.hearings, stored.fell_at
+        self._hearings, self._passed, self._fell_at = stored.hearings, stored.passed, stored.fell_at
         self._voices = {voice.range_id: voice for voice in stored.voices}
         if self._voices:
             self._settle()

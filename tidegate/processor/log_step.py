@@ -65,14 +65,14 @@ class LogStep:
             self._fail_feeds(result)
 
     def hear(self, record: LogRecord, entry: Entry | MalformedEntry) -> None:
-        """Let the clock hear of an entry that was applied; what was read before says nothing new of the time.
+        """Let the clock hear of an entry that was applied.
 
-        Neither does what cannot be read, stands in another partition than its range, or names no range.
+        What cannot be read, stands in another partition than its range, or names no range says nothing.
         """
         if isinstance(entry, MalformedEntry | DescriptorUpdate):
             return
         table, range_id = self._ranges.table, entry.range_id
-        if record.offset <= self._state.position.offset or not table.is_here(range_id):
+        if not table.is_here(range_id):
             return
         if isinstance(entry, RangeEnd):
             table.clock.forget(range_id)

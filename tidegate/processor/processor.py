@@ -124,13 +124,11 @@ class PartitionProcessor:
         due = [record for record in records if self._state.counts(record)]
         result = StepResult(None)
         entries = decode_batch((record.key, record.value) for record in due)
-        clock, record, entry = self._ranges.table.clock, None, None
+        clock, passed = self._ranges.table.clock, self._state.position.offset
         for record, entry in zip(due, entries, strict=True):
             self._step.apply(record, entry, result)
-            if record.timestamp >= clock.news_ms:
+            if record.offset > passed and clock.wants(record.timestamp):
                 self._step.hear(record, entry)
-        if record is not None and entry is not None:
-            self._step.hear(record, entry)
         if records:
             self._state.advance(Offset(records[-1].offset))
         if end is not None:

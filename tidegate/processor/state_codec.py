@@ -146,6 +146,7 @@ def _clock_message(clock: ClockState) -> pb.LogClock:
         elapsed_ms=clock.elapsed_ms,
         counted_ms=clock.counted_ms,
         hearings=clock.hearings,
+        passed=clock.passed,
         fell_at=clock.fell_at,
     )
     for range_id, shown_ms, closed_ms, counted_ms, heard in clock.voices:
@@ -161,7 +162,9 @@ def _clock(message: pb.LogClock) -> ClockState:
         for each in message.voices
     )
     fell_at = message.fell_at if message.HasField("fell_at") else None
-    return ClockState(message.elapsed_ms, message.counted_ms, message.hearings, fell_at, tuple(voices))
+    return ClockState(
+        message.elapsed_ms, message.counted_ms, message.hearings, message.passed, fell_at, tuple(voices)
+    )
 
 
 def range_row(state: RangeState, offset: Offset) -> StateChange:
