@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry
-from tidegate.hlc import ZERO_CLOSED
+from tidegate.hlc import MAX, ZERO_CLOSED
 from tidegate.processor.batch import Incident, LogRecord, StepResult
 from tidegate.processor.deliveries import Deliveries
 from tidegate.processor.feed_failures import (
@@ -114,6 +114,8 @@ class LogStep:
         for mutation in self._mutations.take_noted():
             self._deliveries.emit(result)
             fail_mutated(self._state, mutation)
+            if mutation.last < MAX:
+                self._state.raise_high(mutation.last)  # feeds that begin later start above what it brought
         for hidden in self._mutations.take_hidden():
             self._deliveries.emit(result)
             fail_hidden(self._state, hidden)

@@ -87,13 +87,15 @@ class Mutations:
         """Note what a command tells when the partition reads it, before the range applies it, if ever.
 
         ``span`` are the range's keys as of this place in the log. Copies, and what is read again after a
-        restart, were noted before.
+        restart, were noted before. Versions that no op tells may stand up to the command's write timestamp:
+        feeds that begin later scan up to there.
         """
         index, accounted = command.raft_index, state.accounted
         if index > max(state.applied, accounted.raft_index, accounted.noted):
             found = [*mutations_of(state.range_id, command, span, state.resolved)]
             if found:
                 state.accounted = accounted._replace(noted=index)
+                state.high = max(state.high, command.write_timestamp or ZERO)
                 self._noted += found
 
     def account(self, state: RangeState, command: Command) -> None:

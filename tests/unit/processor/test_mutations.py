@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.feeds import activation
+from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, at
 from tests.unit.processor.driving import Driven, active, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN
@@ -26,6 +28,7 @@ from tidegate.raftlog.entry import (
     SnapshotReason,
     Trigger,
 )
+from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.accounted import AS_APPLIED
 from tidegate.spans import Span
 
@@ -107,6 +110,37 @@ def test_a_range_deletion_gives_changefeeds_nothing() -> None:
     assert list(map(timestamp_of, driven.rows)) == [at(5), at(8)]
     assert driven.checkpoints[RangeId(1)].resolved == at(8)
     assert driven.causes == []
+
+
+def _with_file(log: HandLog, plain: HandRange, seconds: float) -> None:
+    """A file of versions of that time comes to the range, as IMPORT INTO brings them."""
+    plain.index += 1
+    command = plain.command(trigger=Trigger.ADD_SSTABLE, close=seconds)
+    log.write(command._replace(at_write_timestamp=True, write_timestamp=at(seconds)))
+
+
+def test_a_feed_that_is_registered_behind_a_change_starts_above_what_it_brought() -> None:
+    log, plain = _opened()
+    _with_file(log, plain, 8)
+    driven = Driven()
+    driven.run(log.partitions[0])
+    feed = activation([PLAIN.descriptor], feed_id="late")
+    (registered,) = driven.control(Register(feed.definition)).acks
+    assert isinstance(registered, Registered)
+    assert registered.highest == at(8)
+
+
+def test_a_feed_with_a_cursor_scans_for_what_a_change_brought() -> None:
+    log, plain = _opened()
+    _with_file(log, plain, 8)
+    driven = Driven()
+    driven.run(log.partitions[0])
+    options = replace(WITH_MARKERS, cursor=at(6))
+    late = activation([PLAIN.descriptor], options, start=at(6), feed_id="late")
+    driven.control(Register(late.definition), late)
+    driven.step(())
+    (scan,) = (request for request in driven.results[-1].requests if isinstance(request, Scan))
+    assert (scan.after, scan.upto) == (at(6), at(8))
 
 
 # ---- in holes, and in what ranges leave out of their backlogs ----
