@@ -10,13 +10,13 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from tidegate.changefeed.control import Ack, Active, Failed, Removed
 from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId
 from tidegate.errors import FeedError
-from tidegate.hlc import MAX, Timestamp
+from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.processor.batch import ActiveFeed, Incident, StateChange, StateTable
 from tidegate.processor.partition_feed import FeedStatus, PartitionFeed, feed_row, read_feed
 from tidegate.processor.rows import Starts
 from tidegate.processor.waiting import Reach
 from tidegate.raftlog.entry import Offset
-from tidegate.rangefeed.gap import Gap, amended
+from tidegate.rangefeed.gap import Gap, Gaps, amended
 from tidegate.rangefeed.handoff import Claim, Exchange
 from tidegate.rows.table_key import watched_parts
 from tidegate.spans import Span
@@ -108,8 +108,7 @@ class PartitionFeeds:
             return message
         lags = message.lags
         for feed in failed:
-            complete_to = None if feed.begins_with_scan else feed.start
-            lost = tuple(Gap(part, complete_to) for part in watched_parts(message.span, feed.spans))
+            lost = _given_nothing(feed, message.span)
             lags = amended(lags, feed.id, lost) if lost else lags
         return message._replace(lags=lags)
 
@@ -168,6 +167,18 @@ class PartitionFeeds:
             feed = read_feed(value)
             self._feeds[feed.id] = feed
         self._refresh()
+
+
+def _given_nothing(feed: PartitionFeed, span: Span) -> Gaps:
+    """The gaps of a feed that was given nothing of a range's keys.
+
+    One that failed before its start was known here may want any of them, from any time on: who has been told
+    its start and its keys takes what is its own of that.
+    """
+    if not feed.targets:
+        return (Gap(span, None if feed.begins_with_scan else ZERO),)
+    complete_to = None if feed.begins_with_scan else feed.start
+    return tuple(Gap(part, complete_to) for part in watched_parts(span, feed.spans))
 
 
 def _lowest_starts(feeds: Iterable[PartitionFeed]) -> dict[int, Timestamp]:

@@ -112,7 +112,7 @@ class Lags:
             told = None if shared is None else told_of(feed.id, hand_off.lags)
             if shared is not None and told is not None:
                 silent = [rest for span in silent for rest in remainder(span, (shared,))]
-                yield from clipped(told, shared)
+                yield from _wanted(feed, clipped(told, shared))
         if not feed.can_lag and any(map(_is_forgotten, hand_offs)):
             # It may have been detached there, and nobody knows any more.
             yield from (Gap(part, feed.start) for span in silent for part in watched_parts(span, feed.spans))
@@ -133,6 +133,15 @@ class Lags:
         active = {feed.id for feed in self._feeds.active}
         self._lagging.forget_but(active)
         self._detached.forget_but(active)
+
+
+def _wanted(feed: PartitionFeed, gaps: Iterable[Gap]) -> Iterator[Gap]:
+    """What a feed wants of gaps that it was told to have: a partition that failed it before its start names
+    keys that it does not watch, and times below its start."""
+    for gap in gaps:
+        complete_to = None if gap.complete_to is None else max(gap.complete_to, feed.start)
+        for part in watched_parts(gap.span, feed.spans):
+            yield Gap(part, complete_to)
 
 
 def _is_forgotten(hand_off: HandOff) -> bool:

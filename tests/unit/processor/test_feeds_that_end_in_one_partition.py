@@ -9,15 +9,17 @@ import pytest
 
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, at
+from tests.unit.processor.driving import Driven
 from tests.unit.processor.logs import PLAIN
 from tests.unit.processor.test_hand_off import Partitions
-from tidegate.changefeed.control import Activate, Failed
+from tidegate.changefeed.control import Activate, Failed, Register
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.options import FeedOptions, InitialScan
 from tidegate.errors import FeedError
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import StepResult
 from tidegate.processor.checkpoint import report_of
+from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.range_claims import RangeClaims
 from tidegate.rangefeed.handoff import HandOff
 
@@ -89,6 +91,17 @@ def test_no_high_water_passes_a_row_that_was_refused_with_the_end_of_its_range(o
     run.sent[0] += result.exchanges
     run.settle()
     assert at(5) in emitted(run) or high_water(run, feed) < at(5)
+
+
+def test_no_high_water_passes_what_a_partition_left_out_that_gave_the_feed_up_before_its_start() -> None:
+    """There it knows neither its start nor its keys; the other partition has heard of both."""
+    feed = activation([PLAIN.descriptor], WITH_MARKERS, start=at(0))
+    run, _, _ = merged(feed)
+    late = run.driven[1] = Driven(PartitionProcessor(1, 2))
+    late.control(Register(feed.definition))
+    late.note(late.processor.give_up(300.0))
+    run.settle()
+    assert high_water(run, feed) < at(1)
 
 
 def refuse(run: Partitions, feed: Activate, result: StepResult) -> None:
