@@ -38,8 +38,11 @@ def partitions(*numbers: int) -> set[TP]:
     return {TP("log", number) for number in numbers}
 
 
-async def settled() -> None:
-    await asyncio.sleep(0.05)
+async def settled(assignment: Assignment) -> None:
+    """Every change that was begun has come to its end."""
+    while assignment._exchanges:
+        await asyncio.wait(assignment._exchanges)
+        await asyncio.sleep(0)  # until they are taken off the list
 
 
 def test_an_assignment_without_a_revocation_releases_first() -> None:
@@ -47,9 +50,9 @@ def test_an_assignment_without_a_revocation_releases_first() -> None:
         holder, assignment = Holder(), Assignment(1.0)
         assignment.hold("log", holder)
         assignment.take_up(partitions(0, 1))
-        await settled()
+        await settled(assignment)
         assignment.take_up(partitions(1, 2))
-        await settled()
+        await settled(assignment)
         assert holder.events == ["+0", "+1", "-0", "-1", "+1", "+2"]
 
     asyncio.run(run())
@@ -61,7 +64,7 @@ def test_only_the_newest_of_several_assignments_is_taken_up() -> None:
         assignment.hold("log", holder)
         for numbers in ((0,), (1,), (2,)):
             assignment.take_up(partitions(*numbers))
-        await settled()
+        await settled(assignment)
         assert holder.events == ["+2"]
 
     asyncio.run(run())
@@ -74,7 +77,7 @@ def test_a_revocation_that_overtakes_an_assignment_wins() -> None:
         assignment.take_up(partitions(0))
         await asyncio.sleep(0)
         await assignment.release()
-        await settled()
+        await settled(assignment)
         assert holder.held == set()
 
     asyncio.run(run())

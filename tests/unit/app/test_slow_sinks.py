@@ -62,6 +62,14 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+async def until(true: Callable[[], bool]) -> None:
+    """Return once ``true``: for what waits for real time."""
+    while True:
+        if true():
+            return
+        await asyncio.sleep(0.001)
+
+
 def _row(feed_id: FeedId, offset: int) -> OutputRecord:
     value = b"%0*d" % (_VALUE_BYTES, offset)
     return OutputRecord(feed_id, 0, b"%d" % (offset % _KEYS), value, offset, [("source", b"here")])
@@ -719,7 +727,7 @@ def test_a_full_producer_holds_back_its_own_feeds_only(tmp_path: Path) -> None:
         await owner.offer(3)
         assert owner.kafka.sinks[_FAST].offsets == [0, 1, 2]
         owner.kafka.sinks[_SLOW].room = 1
-        await asyncio.sleep(0.05)
+        await until(lambda: bool(owner.kafka.sinks[_SLOW].queue))  # nobody tells of room: it is asked for
         await owner.acknowledge(_SLOW, 1)
         assert [_offset(row) for row, _ in owner.kafka.sinks[_SLOW].queue] == [1]
         await owner.die()
