@@ -24,7 +24,8 @@ class Answer(NamedTuple):
     ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``records`` that were read,
     ``next_offset`` in the log, ``seconds`` and ``cpu_s`` by stage, which another attempt has others of, and
     every few seconds ``status``: counts, by the names of their metrics). Or it is all that the partition
-    says: ``fault`` (`pipeline.faults`), and nothing of the round is stored.
+    says, and nothing of the round is stored: ``fault`` (`pipeline.faults`), or ``refused`` (JSON: a feed of
+    which a row is refused for good, and why).
     """
 
     partition: int

@@ -13,6 +13,7 @@ Each round is stored before it runs. A batch that is run again is told the same 
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections import defaultdict
@@ -39,6 +40,8 @@ from tidegate.rangefeed.handoff import receiver_of
 
 #: How long to wait before something that is away is asked for once more.
 _AGAIN_S: Final = 5.0
+#: What a partition says that has to run once more.
+_UNDONE: Final = ("fault", "refused")
 _RECORDS: Final = ("partition", "offset", "unix_millis(timestamp) AS timestamp_ms", "key", "value")
 
 _log = logging.getLogger("tidegate.spark")
@@ -172,7 +175,8 @@ class BatchDriver:
         return amended
 
     def _answered(self, round_: Round, records: DataFrame, account: Account) -> tuple[Round, list[Answer]]:
-        """Run the round; partitions that miss something that is away run once more, until it is back.
+        """Run the round. A partition that misses something that is away runs once more, until it is back; one
+        where a row was refused for good does too, and fails its feed this time (step S6).
 
         Raises what no waiting mends.
         """
@@ -180,12 +184,15 @@ class BatchDriver:
         due: frozenset[int] | None = None
         while True:
             came = self._run(replace(round_, clusters=self._feeds.clusters()), records, account, due)
-            answers += [answer for answer in came if answer.kind != "fault"]
+            answers += [answer for answer in came if answer.kind not in _UNDONE]
+            refused = [answer for answer in came if answer.kind == "refused"]
+            round_ = _with_refused(round_, refused)
             faults = {answer.partition: read_fault(answer.body) for answer in came if answer.kind == "fault"}
-            if not faults:
+            due = frozenset(faults) | {answer.partition for answer in refused}
+            if not due:
                 return round_, answers
-            self._wait_for(*(faults[partition] for partition in sorted(faults)))
-            due = frozenset(faults)
+            if faults:
+                self._wait_for(*(faults[partition] for partition in sorted(faults)))
             round_ = self._without_dropped(round_, account)
 
     def _patiently(self, call: Callable[[], ResultT]) -> ResultT:
@@ -298,6 +305,15 @@ class BatchDriver:
             controls=max(controls, default=account.controls - 1) + 1,
             exchanges=account.exchanges | exchanges,
         )
+
+
+def _with_refused(round_: Round, answers: Iterable[Answer]) -> Round:
+    """The round for the next attempt of these partitions."""
+    refused = {partition: dict(feeds) for partition, feeds in round_.refused.items()}
+    for answer in answers:
+        feed_id, reason = json.loads(answer.body)
+        refused.setdefault(answer.partition, {})[FeedId(feed_id)] = reason
+    return replace(round_, refused=refused)
 
 
 def _stage(round_: Round) -> str:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final, Protocol, TypeAlias
 
 from tidegate.client.transaction import GivenUpError, Record, TransactionalProducer
-from tidegate.errors import DeliveryError, RetryError, TidegateError
+from tidegate.errors import DeliveryError, RecordRefused, RetryError, TidegateError
 
 #: So long a batch waits for another cluster, if that has answered the last time.
 _PATIENCE_S: Final = 10.0
@@ -27,7 +27,10 @@ class MarkerWriter(Protocol):
     """Writes one feed's markers, one after the other."""
 
     def get_ready(self) -> bool:
-        """Fence earlier writers where that is still to be done; whether it can write now."""
+        """Fence earlier writers where that is still to be done; whether it can write now.
+
+        Raises ``RecordRefused`` when a topic takes no marker, and so does `write`.
+        """
 
     @property
     def is_proved(self) -> bool:
@@ -63,7 +66,7 @@ class OwnMarkers:
 
     def write(self, marking: Marking, done: Callable[[], None]) -> None:
         """See ``MarkerWriter``. Raises ``DeliveryError`` when fenced, and what the marking raises."""
-        self._producer.commit(marking())
+        self._producer.commit(marking(), insist=False)
         done()
 
     def close(self) -> None:
@@ -106,7 +109,7 @@ class OtherMarkers:
         assert self._producer is not None
         commit = self._producer.commit
         self._done = done
-        self._begin(lambda: commit(marking()))
+        self._begin(lambda: commit(marking(), insist=False))
         self._has_finished()
 
     def close(self) -> None:
@@ -136,6 +139,8 @@ class OtherMarkers:
             work.result()
         except RetryError as away:
             _log.warning("A marker of feed %s is written later: %s", self._name, away)
+        except RecordRefused:
+            raise
         except DeliveryError as error:
             self._fail(error)
         else:

@@ -31,6 +31,7 @@ from pipeline.faults import fault_to_bytes
 from pipeline.python_worker import settle_process
 from pipeline.registry_ids import schema_ids
 from pipeline.rounds import Instructions, Round, RoundId
+from pipeline.row_producer import FeedRefused
 from pipeline.row_sinks import RowSinks
 from pipeline.state_files import LoadedRows, StateFiles, apply_changes
 from pipeline.task_clock import TaskClock
@@ -39,7 +40,7 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
-from tidegate.errors import FeedError, TidegateError, TopologyError
+from tidegate.errors import FeedError, RowRefused, TidegateError, TopologyError
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
@@ -133,6 +134,7 @@ class PartitionTask:
 
     def tell(self, instructions: Instructions) -> None:
         """The rest of step T1, and step T2."""
+        self._fail_refused()
         self._look_at_pauses()
         if instructions.everything or self._processor.to_read_again:
             self._take(self._processor.missing_below(Offset(self._log_start())))
@@ -145,6 +147,7 @@ class PartitionTask:
                 for each in instructions.controls
             ]
             self._take(self._processor.control(told))
+            self._fail_refused()
             self._look_at_pauses()
         if instructions.exchanges:
             came = [
@@ -168,7 +171,7 @@ class PartitionTask:
         self._settle()
 
     def finish(self) -> list[Answer]:
-        """Steps T4 to T6. Raises ``DeliveryError``; then nothing of the round is stored."""
+        """Steps T4 to T6. Raises ``FeedRefused``; then nothing of the round is stored."""
         self._acknowledge()
         if self._everything:
             self._answers.say("checkpoint", encode_checkpoint(self._processor.full_checkpoint()))
@@ -263,6 +266,12 @@ class PartitionTask:
         if self._processor.is_active(feed_id):
             self._answers.say("stalled", feed_id.encode())
         self._pause(feed_id)
+
+    def _fail_refused(self) -> None:
+        """Step S6. No row of such a feed comes out of this attempt, so none is refused again."""
+        for feed_id, reason in self._round.refused.get(self._partition, {}).items():
+            if self._processor.is_active(feed_id):
+                self._take(self._processor.fail_delivery(feed_id, RowRefused(reason), ()))
 
     def _look_at_pauses(self) -> None:
         """Steps S2 and S4."""
@@ -370,10 +379,12 @@ def _answers(
             task.step(each)
         clock.lap("read")
         answers = task.finish()
+    except FeedRefused as refused:
+        answers = [Answer(partition, "refused", json.dumps([refused.feed_id, str(refused)]).encode())]
     except TidegateError as fault:
-        for _ in records:  # Spark wants its records to be read
-            pass
         answers = [Answer(partition, "fault", fault_to_bytes(fault))]
+    for _ in records:  # Spark wants its records to be read
+        pass
     return as_arrow(answers)
 
 

@@ -19,7 +19,7 @@ from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.transaction import GivenUpError, TransactionalProducer
 from tidegate.delivery.sink_clusters import OWN
-from tidegate.errors import DeliveryError, FeedError, RetryError
+from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError
 from tidegate.processor.checkpoint import PartitionReport
 
 #: Another cluster is asked again after that.
@@ -101,7 +101,7 @@ class QueryMarkers:
         for feed_id, markers in list(self._markers.items()):
             try:
                 progress = markers.publish()
-            except FeedError as error:
+            except (FeedError, RecordRefused) as error:
                 state = self._jobs.view[feed_id].current_state
                 if state is not None:
                     self._jobs.store(replace(state, state=FeedState.FAILED, error=str(error)))

@@ -58,7 +58,8 @@ class Round:
     """One round: what partitions are told, and whether the batch's records are stepped in it.
 
     ``paused`` are feeds that are given nothing, for their sinks do not follow. ``clusters`` are the ids of
-    the clusters that feeds write to, as the jobs topic has them now; they are not stored with the round.
+    the clusters that feeds write to, as the jobs topic has them now; they are not stored with the round. Nor
+    is ``refused``: by partition the feeds of which an earlier attempt had a row refused for good, and why.
     """
 
     id: RoundId
@@ -66,6 +67,7 @@ class Round:
     instructions: Mapping[int, Instructions] = field(default_factory=dict)
     paused: frozenset[FeedId] = frozenset()
     clusters: Mapping[FeedId, str] = field(default_factory=dict)
+    refused: Mapping[int, Mapping[FeedId, str]] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """The stored form."""

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from tidegate.changefeed.feed import FeedId
 from tidegate.client.row_delivery import ROW_DELIVERY
-from tidegate.errors import DeliveryError
+from tidegate.client.row_refusal import is_of_the_row, row_refused
+from tidegate.client.transaction import is_fatal
+from tidegate.errors import BrokerUnavailable, RowRefused
 from tidegate.processor.batch import OutputRecord
 
 _POLL_S: Final = 0.5
 _TELL_AGAIN_S: Final = 10.0
+_LIMIT_BYTES: Final = 1_000_000  # librdkafka's, where nobody sets another
 #: So many times as long as without any acknowledgement is the end of a round waited for while some come.
 _TRICKLES: Final = 6
 _CONFIG: Final[Mapping[str, Any]] = {
@@ -33,8 +39,18 @@ class SinkStalled(Exception):
     """A cluster does not acknowledge rows: nobody knows which of those since the last wait it has."""
 
 
+class FeedRefused(Exception):
+    """A row of feed ``feed_id`` is refused for good: the feed has to fail."""
+
+    def __init__(self, feed_id: FeedId, refusal: RowRefused) -> None:
+        super().__init__(str(refusal))
+        self.feed_id = feed_id
+        self.refusal = refusal
+
+
 class RowProducer:
-    """A Python worker's producer for one cluster. After a ``DeliveryError`` it must not be used again.
+    """A Python worker's producer for one cluster. It must not be used again once it has raised
+    ``FeedRefused`` or ``BrokerUnavailable``.
 
     ``stall_s``: for so long it waits for any acknowledgement at all; without it for ever.
     """
@@ -43,15 +59,18 @@ class RowProducer:
         self._producer = Producer({**config, **_CONFIG, "error_cb": self._note_trouble})
         self._stall_s = stall_s
         self._servers = config["bootstrap.servers"]
-        self._failed = ""
+        self._limit = config.get("message.max.bytes", _LIMIT_BYTES)
+        self._refused: FeedRefused | None = None
         self._trouble = ""
         self._tell_at = time.monotonic() + _TELL_AGAIN_S
 
-    def send(self, rows: Iterable[OutputRecord]) -> None:
-        """Hand rows over; waits for room. Raises ``DeliveryError`` for one that is not taken, ``SinkStalled``
-        where there comes to be no room.
+    def send(self, feed_id: FeedId, rows: Iterable[OutputRecord]) -> None:
+        """Hand rows over; waits for room.
+
+        Raises ``FeedRefused`` for one that is refused for good, ``SinkStalled`` where there comes to be no
+        room, ``BrokerUnavailable`` when the producer has come to its end and no row is at fault.
         """
-        produce, delivered = self._producer.produce, self._delivered
+        produce, delivered = self._producer.produce, partial(self._delivered, feed_id)
         for topic, partition, key, value, timestamp_ms, headers in rows:
             waits_since = None
             while True:
@@ -60,24 +79,27 @@ class RowProducer:
                     break
                 except BufferError:
                     waits_since = waits_since or time.monotonic()
-                    self._producer.poll(_POLL_S)
+                    self._serve(self._producer.poll, _POLL_S)
                     self._require_delivered()
                     self._require_followed(waits_since)
                     self._tell_of_waiting()
-                except KafkaException as error:
-                    raise _undelivered(topic, partition, key, error.args[0].str()) from None
-        self._producer.poll(0)
+                except KafkaException as failure:
+                    error: KafkaError = failure.args[0]
+                    if is_fatal(error):
+                        self._come_to_the_end(error)
+                    refusal = row_refused(topic, partition, key, value, error, self._limit)
+                    raise FeedRefused(feed_id, refusal) from None
+        self._serve(self._producer.poll, 0)
         self._require_delivered()
 
     def acknowledge(self) -> None:
         """Wait until every row is acknowledged.
 
-        Raises ``DeliveryError`` when one was refused, ``SinkStalled`` when no more of them are acknowledged,
-        or too few in all.
+        Raises as ``send`` does; ``SinkStalled`` when no more of them are acknowledged, or too few in all.
         """
         began = moved_at = time.monotonic()
         least = len(self._producer)
-        while waiting := self._producer.flush(_POLL_S):
+        while waiting := self._serve(self._producer.flush, _POLL_S):
             self._require_delivered()
             if waiting < least:
                 least, moved_at = waiting, time.monotonic()
@@ -111,18 +133,30 @@ class RowProducer:
     def _note_trouble(self, error: KafkaError) -> None:
         self._trouble = error.str()
 
-    def _delivered(self, error: KafkaError | None, message: Any) -> None:
-        if error is not None and not self._failed:
-            self._failed = str(_undelivered(message.topic(), message.partition(), message.key(), error.str()))
+    def _serve(self, call: Callable[[float], int], seconds: float) -> int:
+        """Call what serves delivery reports, and raises what has ended the producer."""
+        try:
+            return call(seconds)
+        except KafkaException as failure:
+            return self._come_to_the_end(failure.args[0])
+
+    def _come_to_the_end(self, error: KafkaError) -> NoReturn:
+        """See whether a row is why: each is told what became of it. Raises what ``send`` does."""
+        self._producer.purge()
+        while len(self._producer):
+            with suppress(KafkaException):
+                self._producer.poll(_POLL_S)
+        self._require_delivered()
+        raise BrokerUnavailable(
+            f"The producer of rows for {self._servers} came to its end: {error.str()}. Its rows are written "
+            "again by another one."
+        )
+
+    def _delivered(self, feed_id: FeedId, error: KafkaError | None, message: Any) -> None:
+        if error is not None and self._refused is None and is_of_the_row(error):
+            refusal = row_refused(message.topic(), message.partition(), message.key(), message.value(), error)
+            self._refused = FeedRefused(feed_id, refusal)
 
     def _require_delivered(self) -> None:
-        if self._failed:
-            raise DeliveryError(self._failed)
-
-
-def _undelivered(topic: str, partition: int, key: bytes | None, cause: str) -> DeliveryError:
-    return DeliveryError(
-        f"A row for {topic} partition {partition}, key {(key or b'').hex()}, could not be delivered: {cause}."
-        " Nothing of the batch is acknowledged, and the query ends; its next start runs the batch again,"
-        " whose rows are repeated as exact copies."
-    )
+        if self._refused is not None:
+            raise self._refused

@@ -48,19 +48,19 @@ class RowSinks:
 
     def send(self, feed_id: FeedId, uri: str, rows: Iterable[OutputRecord]) -> Sequence[FeedId]:
         """Hand rows over; waits for room. Returns the feeds that have to be left behind: nothing is certain
-        of these any more. Raises ``DeliveryError`` as ``RowProducer.send`` does.
+        of these any more. Raises ``FeedRefused`` and ``BrokerUnavailable`` as ``RowProducer.send`` does.
         """
         servers = sink_connection(self._home, uri, self._clusters.get(feed_id)).bootstrap_servers
         self._fed[servers].add(feed_id)
         try:
-            self._producer(servers).send(rows)
+            self._producer(servers).send(feed_id, rows)
         except SinkStalled:
             return self._give_up(servers)
         return ()
 
     def acknowledge(self) -> Iterator[FeedId]:
         """Wait until all rows are acknowledged but those of the feeds that come out, which have to be left
-        behind. Raises ``DeliveryError``; then the producers are not used again.
+        behind. Raises as ``send`` does; then the producers are not used again.
         """
         for servers, producer in list(self._producers.items()):
             try:

@@ -21,7 +21,7 @@ from pipeline.backfilling.scanned_keys import is_of_newest
 from pipeline.faults import fault_to_bytes, read_fault
 from pipeline.python_worker import settle_process
 from pipeline.registry_ids import schema_ids
-from pipeline.row_producer import RowProducer
+from pipeline.row_producer import FeedRefused, RowProducer
 from pipeline.sinks import sink_connection
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget
 from tidegate.client.connection import KafkaConnection
@@ -149,10 +149,12 @@ def write_rows(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     count, fault = 0, None
     try:
         count = _write(scan, map(_newest, batches))
+    except FeedRefused as refused:
+        fault = fault_to_bytes(refused.refusal)
     except TidegateError as error:
         fault = fault_to_bytes(error)
-        for _ in batches:  # Spark wants its records to be read
-            pass
+    for _ in batches:  # Spark wants its records to be read
+        pass
     yield pa.record_batch([[count], [fault]], schema=_ANSWER_SCHEMA)
 
 
@@ -165,7 +167,7 @@ def _write(scan: ScanAt, found: Iterable[list[Version]]) -> int:
             sink = sink_connection(scan.connection, scan.definition.sink_uri, scan.cluster)
             rows, producer = ScannedRows(scan), RowProducer(sink.config())
         records = rows.of(versions)
-        producer.send(records)
+        producer.send(scan.definition.id, records)
         count += len(records)
     if producer is not None:
         producer.acknowledge()

@@ -94,7 +94,7 @@ class _Home:
     def __init__(self) -> None:
         self.markers: list[Record] = []
 
-    def commit(self, records: Sequence[Record]) -> None:
+    def commit(self, records: Sequence[Record], *, insist: bool = True) -> None:
         self.markers += [record for record in records if record.key is None]
 
 

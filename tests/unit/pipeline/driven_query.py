@@ -22,17 +22,18 @@ from pipeline.batch_driver import BatchDriver
 from pipeline.ledger import Account, Ledger
 from pipeline.partition_round import TASK_COLUMNS, LogEntryRecord, Query, run_partition, run_told
 from pipeline.rounds import Round, RoundId
-from pipeline.row_producer import SinkStalled
+from pipeline.row_producer import FeedRefused, SinkStalled
 from sim.options import StoreOptions
 from sim.workloads.bank import Bank, BankOptions
 from tests.driven_sim import DrivenSim
 from tests.feeds import WITH_MARKERS, activation
 from tests.logs import EVENTFUL_MIX, Record
 from tests.simulation.feed_judge import FeedJudge
-from tidegate.changefeed.control import Activate, ControlMessage
+from tidegate.changefeed.control import Activate, ControlMessage, Failed, read_ack
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.options import InitialScan
 from tidegate.client.connection import KafkaConnection
+from tidegate.errors import RowRefused
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import LogRecord, OutputRecord
 from tidegate.processor.checkpoint import decode_checkpoint
@@ -73,6 +74,8 @@ class DrivenQuery:
         self.feeds = _Feeds(self)
         self.stalls = self.hand_offs = self.deaths = 0
         self.stands_still = False
+        #: The probability that the away cluster refuses a row of those that it is given.
+        self.refuses = 0.0
         self.troubles = True
         self.round = Round(RoundId(0, 0))
         #: Rows of producers that were abandoned, on their way.
@@ -191,7 +194,7 @@ class _Driver(BatchDriver):
     def _run(self, round_: Round, records: Any, account: Account, due: frozenset[int] | None) -> list[Answer]:
         run = self._of
         run.round = round_
-        partitions = [*(range(_PARTITIONS) if round_.records else round_.instructions)]
+        partitions = [*(due or (range(_PARTITIONS) if round_.records else round_.instructions))]
         run.rng.shuffle(partitions)
         answers: list[Answer] = []
         for partition in partitions:
@@ -235,10 +238,14 @@ class _Producer:
         self._waiting: list[OutputRecord] = []
         self._abandoned = False
 
-    def send(self, rows: Iterable[OutputRecord]) -> None:
+    def send(self, feed_id: FeedId, rows: Iterable[OutputRecord]) -> None:
         """See ``RowProducer``."""
         assert not self._abandoned
         self._waiting += rows
+        if self._away and self._run.troubles and self._run.rng.random() < self._run.refuses:
+            self._take(self._run.rng.randint(0, len(self._waiting) - 1))
+            self._run.late.append(self._waiting)
+            raise FeedRefused(feed_id, RowRefused("a row is above a limit"))
         self._require_not_paused(rows)
         self._take(self._run.rng.randint(0, len(self._waiting)))
         if self._stands_still and self._run.rng.random() < 0.2:
@@ -281,6 +288,8 @@ class _Feeds:
         self._activations: list[Activate] = []
         self._told = 0
         self._paused = frozenset[FeedId]()
+        #: Why feeds have failed in some partition.
+        self.failed: dict[FeedId, str] = {}
         self._checkpoints: list[bytes] = []
         for name, servers in (("home", _OLD_NAME), ("away", _AWAY)):
             self._begin(name, servers, ZERO, InitialScan.NO)
@@ -324,6 +333,9 @@ class _Feeds:
                     self._paused |= {FeedId(answer.body.decode())}
                 case "ack":
                     self._told = len(self._activations)
+                    ack = read_ack(answer.body)
+                    if isinstance(ack, Failed):
+                        self.failed[ack.feed_id] = ack.reason
                 case "request":
                     self._request(answer.body[_KEY_BYTES:])
                 case "exchange":
@@ -356,13 +368,18 @@ class _Feeds:
     def are_complete(self) -> bool:
         """Whether all feeds have come to the end of the history."""
         last = max((version.timestamp.floor() for version in self._run.sim.history), default=ZERO)
-        return all(judge.is_complete(last) for judge in self._judges.values())
+        return all(judge.is_complete(last) for judge in self._whole)
 
     def require_complete(self) -> None:
         """No row is missing, and all are covered by markers."""
-        for judge in self._judges.values():
+        for judge in self._whole:
             judge.require_nothing_missing(self._run.sim.history)
-        assert self.are_complete, [judge.frontier.lowest_entry for judge in self._judges.values()]
+        assert self.are_complete, [judge.frontier.lowest_entry for judge in self._whole]
+
+    @property
+    def _whole(self) -> list[FeedJudge]:
+        """Of the feeds that have not failed."""
+        return [judge for feed_id, judge in self._judges.items() if feed_id not in self.failed]
 
     def _request(self, body: bytes) -> None:
         request: Any = decode_request(body)

@@ -12,7 +12,7 @@ import pytest
 import pipeline.marker_writers
 from pipeline.marker_writers import OtherMarkers
 from tidegate.client.transaction import GivenUpError, Record
-from tidegate.errors import BrokerUnavailable, DeliveryError
+from tidegate.errors import BrokerUnavailable, DeliveryError, RecordRefused
 
 _WAIT_S = 20.0
 
@@ -39,7 +39,7 @@ class Producer:
         self._wait()
         self._cluster.opened += 1
 
-    def commit(self, records: Sequence[Record]) -> None:
+    def commit(self, records: Sequence[Record], *, insist: bool = True) -> None:
         self._wait()
         if self._cluster.refusals:
             raise self._cluster.refusals.pop()
@@ -121,6 +121,16 @@ def test_who_opens_a_cluster_has_to_prove_itself_each_time(writer: OtherMarkers,
     assert not done
     assert not writer.is_proved
     assert cluster.opened == 2
+
+
+def test_a_marker_that_its_topic_refuses_for_good_is_told_and_not_written_again(
+    writer: OtherMarkers, cluster: Cluster
+) -> None:
+    assert writer.get_ready()
+    cluster.refusals = [RecordRefused("the topic rows was deleted")]
+    with pytest.raises(RecordRefused):
+        writer.write(_marking(1), lambda: None)
+    assert cluster.opened == 1
 
 
 def test_what_cannot_be_asked_for_now_is_written_later(writer: OtherMarkers, cluster: Cluster) -> None:

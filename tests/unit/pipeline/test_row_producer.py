@@ -11,11 +11,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import pipeline.row_producer
-from pipeline.row_producer import RowProducer, SinkStalled
-from tidegate.errors import DeliveryError
+from pipeline.row_producer import FeedRefused, RowProducer, SinkStalled
+from tidegate.changefeed.feed import FeedId
 from tidegate.processor.batch import OutputRecord
 
 _WAIT_S = 20.0
+_FEED = FeedId("feed")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def _row(number: int, partition: int = 0) -> OutputRecord:
 
 def test_acknowledged_rows_are_there_in_order_with_their_times_and_headers(broker: str) -> None:
     producer = RowProducer({"bootstrap.servers": broker, "log_level": 0})
-    producer.send(map(_row, range(1_000)))
+    producer.send(_FEED, map(_row, range(1_000)))
     producer.acknowledge()
     consumer = Consumer({"bootstrap.servers": broker, "group.id": "unused"})
     try:
@@ -49,13 +50,23 @@ def test_acknowledged_rows_are_there_in_order_with_their_times_and_headers(broke
 
 
 def test_a_row_that_is_refused_is_named_though_no_others_are_told_of(broker: str) -> None:
-    with pytest.raises(DeliveryError, match=r"A row for rows partition 99, key 6b6579, could not be deliv"):
+    with pytest.raises(
+        FeedRefused, match=r"rows has had no partition 99 .*a row of 4 bytes .* key 6b6579"
+    ) as told:
         _deliver(broker, [_row(1), _row(2, partition=99), _row(3)])
+    assert told.value.feed_id == _FEED
+
+
+def test_a_row_above_the_limit_is_named_with_its_size(broker: str) -> None:
+    with pytest.raises(
+        FeedRefused, match=r"a row of 1000003 bytes for rows partition 0, .* limit of 1000000 b"
+    ):
+        _deliver(broker, [_row(1), _row(2)._replace(value=b"x" * 1_000_000)])
 
 
 def _deliver(broker: str, rows: Sequence[OutputRecord]) -> None:
     producer = RowProducer({"bootstrap.servers": broker, "log_level": 0})
-    producer.send(rows)
+    producer.send(_FEED, rows)
     producer.acknowledge()
 
 
@@ -64,7 +75,7 @@ def test_a_sink_that_does_not_answer_is_told_of_while_it_is_waited_for(
 ) -> None:
     monkeypatch.setattr(pipeline.row_producer, "_TELL_AGAIN_S", 0.0)
     producer = RowProducer({"bootstrap.servers": "127.0.0.1:1"})
-    producer.send(map(_row, range(3)))
+    producer.send(_FEED, map(_row, range(3)))
     waiting = threading.Thread(target=producer.acknowledge, daemon=True)  # it would wait for ever
     waiting.start()
     deadline = time.monotonic() + _WAIT_S
@@ -76,7 +87,7 @@ def test_a_sink_that_does_not_answer_is_told_of_while_it_is_waited_for(
 
 def test_a_sink_that_acknowledges_nothing_for_long_has_stalled() -> None:
     producer = RowProducer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, stall_s=0.3)
-    producer.send(map(_row, range(3)))
+    producer.send(_FEED, map(_row, range(3)))
     with pytest.raises(SinkStalled):
         producer.acknowledge()
     producer.abandon()
@@ -87,12 +98,12 @@ def test_a_sink_that_has_no_room_for_rows_for_long_has_stalled(monkeypatch: pyte
     monkeypatch.setattr(pipeline.row_producer, "_CONFIG", little)
     producer = RowProducer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, stall_s=0.3)
     with pytest.raises(SinkStalled):
-        producer.send(map(_row, range(10)))
+        producer.send(_FEED, map(_row, range(10)))
     producer.abandon()
 
 
 def test_a_sink_that_follows_is_waited_for_however_little_patience_there_is(broker: str) -> None:
     producer = RowProducer({"bootstrap.servers": broker, "log_level": 0}, stall_s=5.0)
     for _ in range(3):
-        producer.send(map(_row, range(1_000)))
+        producer.send(_FEED, map(_row, range(1_000)))
         producer.acknowledge()

@@ -38,7 +38,7 @@ class OneProducer:
         self._all, self._servers = all_, servers
         self.abandoned = False
 
-    def send(self, rows: Iterable[OutputRecord]) -> None:
+    def send(self, feed_id: FeedId, rows: Iterable[OutputRecord]) -> None:
         assert not self.abandoned
 
     def acknowledge(self) -> None:

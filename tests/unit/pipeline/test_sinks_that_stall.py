@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import SystemRandom
 from typing import Final
@@ -13,7 +14,7 @@ from tests.simulation.feed_judge import BrokenPromise
 from tests.unit.pipeline.driven_query import DrivenQuery
 from tidegate.changefeed.feed import FeedId
 from tidegate.errors import FeedError
-from tidegate.processor.batch import LogRecord
+from tidegate.processor.batch import LogRecord, OutputRecord
 
 _AWAY: Final = FeedId("away")
 _FRESH: Final = SystemRandom()
@@ -64,6 +65,36 @@ def test_a_feed_that_fails_in_the_round_in_which_its_sink_stalls_is_named_by_no_
             except BrokenPromise as broken:
                 pytest.fail(f"DrivenQuery({seed}): {broken}")
     assert len(failures) > 5, "nothing happened"
+
+
+@pytest.mark.parametrize("seed", [30, 31])
+def test_a_feed_of_which_a_row_is_refused_fails_alone_and_no_marker_covers_it(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = DrivenQuery(seed, tmp_path, monkeypatch)
+    run.refuses = 0.1
+    try:
+        run.run(_BATCHES)
+    except BrokenPromise as broken:
+        pytest.fail(f"DrivenQuery({seed}), refusing: {broken}")
+    assert set(run.feeds.failed.values()) == {"a row is above a limit"}, "nothing happened"
+    assert "home" not in run.feeds.failed
+
+
+def test_a_refused_row_that_is_taken_for_delivered_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(task: PartitionTask, feed_id: FeedId, rows: Sequence[OutputRecord]) -> None:
+        if feed_id not in task._round.refused.get(task._partition, {}):
+            deliver(task, feed_id, rows)
+
+    deliver = PartitionTask._send
+    monkeypatch.setattr(PartitionTask, "_fail_refused", lambda _: None)
+    monkeypatch.setattr(PartitionTask, "_send", send)
+    run = DrivenQuery(30, tmp_path, monkeypatch)
+    run.refuses = 0.1
+    with pytest.raises(BrokenPromise):
+        run.run(_BATCHES)
 
 
 @pytest.mark.soak
