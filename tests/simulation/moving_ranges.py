@@ -23,6 +23,12 @@ from tests.driven_sim import DrivenSim
 from tests.logs import EVENTFUL_MIX, Record
 from tests.simulation.feed_course import FeedCourse, FeedPlan, draw_feeds
 from tests.simulation.feed_judge import BrokenPromise
+from tests.simulation.record_sizes import (
+    BYSTANDER,
+    bystanders,
+    require_no_old_promises,
+    require_small,
+)
 from tests.simulation.standing_sinks import REFUSED, Window
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.options import InitialScan
@@ -36,6 +42,7 @@ from tidegate.processor.batch import (
     StateTable,
     StepResult,
 )
+from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.pushes import PushPolicy
@@ -69,6 +76,7 @@ class Troubles:
     ``unfit``: rows of a feed cannot be written in a partition: it fails there, and a while later ends.
     ``endings``: so many feeds are there from the beginning too, and end; one partition hears of that late.
     ``refuse``: a sink refuses a row of those that it has.
+    ``bystanders``: feeds of a table that no range has. ``record_bytes``: what is committed is no larger.
     """
 
     split: float = 0.1
@@ -87,6 +95,8 @@ class Troubles:
     refuse: float = 0.0
     unfit: float = 0.0
     endings: int = 0
+    record_bytes: int = 1_000_000
+    bystanders: int = 0
     feeds: int = 0
     collect_ms: int = 0
     partitions: int = 3
@@ -99,6 +109,7 @@ class MovingRanges:
         self.seed = seed
         self.rng = Random(seed)
         self.troubles = troubles or Troubles()
+        self.bounds = RecordBounds(self.troubles.record_bytes)
         count = self.troubles.partitions
         self.sim = DrivenSim(self._workload(), self._store(), seed=seed)
         self.logs: list[list[Record]] = [[] for _ in range(count)]
@@ -116,6 +127,10 @@ class MovingRanges:
             for partition in self.partitions:
                 partition.control(10)
                 partition.settle()
+        for message in bystanders(self.troubles.bystanders):
+            self._control.append(ControlRecord(Offset(len(self._control)), message))
+        for partition in self.partitions:
+            partition.control(self.troubles.bystanders)
 
     def _workload(self) -> Workload:
         if not self.troubles.feeds or self.rng.random() < 0.5:
@@ -309,6 +324,8 @@ class MovingRanges:
 
     def note(self, number: int, result: StepResult) -> None:
         """A result is durable, and its rows were acknowledged before."""
+        require_small(result, self.bounds)
+        require_no_old_promises(self.partitions[number].processor)
         for message in result.exchanges:
             to = partition_of(receiver_of(message), len(self.partitions))
             queue = self.exchanges[to]
@@ -317,6 +334,8 @@ class MovingRanges:
         if result.checkpoint is not None:
             self.note_checkpoint(number, result.checkpoint)
         for ack in result.acks:
+            if ack.feed_id.startswith(BYSTANDER):
+                continue
             self.feeds[ack.feed_id].take(ack)
             if self.feeds[ack.feed_id].failed:
                 self._require_reason(self.feeds[ack.feed_id])
@@ -337,6 +356,8 @@ class MovingRanges:
         Those of feeds that have failed or were dropped may go on until then, whatever some partitions know.
         """
         for active in checkpoint.feeds:
+            if active.feed_id.startswith(BYSTANDER):
+                continue
             feed = self.feeds[active.feed_id]
             judge = feed.judge_of(number)
             if feed.fenced:
@@ -390,7 +411,7 @@ class Partition:
         self._run = run
         self._number = number
         self._state: dict[tuple[StateTable, bytes], bytes] = {}
-        self._config = replace(_CONFIG, detachable=run.troubles.stand_still > 0)
+        self._config = replace(_CONFIG, detachable=run.troubles.stand_still > 0, bounds=run.bounds)
         self.processor = PartitionProcessor(number, run.troubles.partitions, self._config)
         self.window = self._window()
 

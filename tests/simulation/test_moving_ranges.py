@@ -13,12 +13,17 @@ from tests.simulation.feed_course import FeedCourse
 from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.moving_ranges import MovingRanges, Troubles
 from tests.simulation.standing_sinks import REFUSED
+from tidegate.processor import exchange
 from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.mutations import Mutations
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.row_pieces import RowPieces
+from tidegate.processor.served_feeds import ServedFeeds
 from tidegate.raftlog.entry import Command
-from tidegate.rangefeed import scan
-from tidegate.rangefeed.handoff import Exchange
+from tidegate.rangefeed import range_state, scan
+from tidegate.rangefeed.claim_answer import answer_claim
+from tidegate.rangefeed.gap import Lag
+from tidegate.rangefeed.handoff import Claim, Exchange, HandOff
 from tidegate.rangefeed.range_state import RangeState
 from tidegate.spans import Span
 
@@ -183,6 +188,74 @@ def test_a_hand_off_that_tells_of_no_failed_feed_is_noticed(monkeypatch: pytest.
     monkeypatch.setattr(PartitionFeeds, "tell_failures", tell_nothing)
     with pytest.raises(BrokenPromise):
         _try_seeds(range(_RUNS), _ENDINGS)
+
+
+_CROWDED: Final = Troubles(split=0.25, merge=0.1, corrupt=0.0, feeds=3, bystanders=150, record_bytes=4_000)
+
+
+@pytest.fixture
+def _forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promises are kept for a moment only, so that claims come too late for them."""
+    monkeypatch.setattr(range_state, "PROMISE_KEPT_NS", 100_000_000)
+
+
+@pytest.mark.usefixtures("_forgetful")
+@pytest.mark.parametrize("seed", range(2))
+def test_among_many_feeds_records_stay_small_and_forgotten_promises_cost_scans_alone(seed: int) -> None:
+    _hold(seed, _CROWDED, turns=30)
+
+
+@pytest.mark.usefixtures("_forgetful")
+@pytest.mark.parametrize("number", range(2))
+def test_among_many_feeds_and_standing_sinks_records_stay_small_for_a_fresh_seed(number: int) -> None:
+    _hold(_FRESH.getrandbits(32) + number, replace(_CROWDED, stand_still=0.3, feeds=2), turns=30)
+
+
+def _all_feeds_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range names each feed that can lag, whatever keys it watches."""
+    monkeypatch.setattr(ServedFeeds, "__call__", lambda self, _: [feed.id for feed in self._feeds])
+
+
+def _promises_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is forgotten of what a range told, but what 64 others have come after."""
+    monkeypatch.setattr(RangeState, "forget_old_promises", lambda _: None)
+
+
+def _rows_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row is one record, however large it is."""
+    monkeypatch.setattr(RowPieces, "split", lambda _, changes: changes)
+
+
+def _forgotten_promises_say_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range that has forgotten its promise says that no feed lacked anything of its keys."""
+
+    def answer(state: RangeState, claim: Claim) -> HandOff | None:
+        message = answer_claim(state, claim)
+        if message is None or not message.complete or message.span is not None:
+            return message
+        lags = tuple(Lag(feed, ()) for feed in state.serves(claim.span))
+        return message._replace(span=claim.span, lags=lags)
+
+    monkeypatch.setattr(exchange, "answer_claim", answer)
+
+
+@pytest.mark.usefixtures("_forgetful")
+@pytest.mark.parametrize(
+    ("defect", "troubles"),
+    [
+        (_all_feeds_named, _CROWDED),
+        (_promises_for_ever, _CROWDED),
+        (_rows_in_one_piece, replace(_CROWDED, record_bytes=1_000)),
+        (_forgotten_promises_say_all, replace(_CROWDED, bystanders=0, feeds=6)),
+    ],
+    ids=["all feeds named", "promises for ever", "rows in one piece", "forgotten promises say all"],
+)
+def test_what_makes_records_grow_or_answers_lie_is_found(
+    defect: Callable[[pytest.MonkeyPatch], None], troubles: Troubles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defect(monkeypatch)
+    with pytest.raises(BrokenPromise):
+        _try_seeds(range(20), troubles)
 
 
 @pytest.mark.parametrize("number", range(2))
