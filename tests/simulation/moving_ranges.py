@@ -23,6 +23,7 @@ from tests.driven_sim import DrivenSim
 from tests.logs import EVENTFUL_MIX, Record
 from tests.simulation.feed_course import FeedCourse, FeedPlan, draw_feeds
 from tests.simulation.feed_judge import BrokenPromise
+from tests.simulation.odd_logs import WrongTimes, is_upkeep, without_end
 from tests.simulation.record_sizes import (
     BYSTANDER,
     bystanders,
@@ -44,12 +45,14 @@ from tidegate.processor.batch import (
 )
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.log_clock import ABOVE_CLOSED_MS
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.status import QuarantinedRange
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, partition_of
-from tidegate.raftlog.entry import Command, Offset, ScanChunk, Snapshot, Trigger
-from tidegate.raftlog.request import RangeRequest, Scan
+from tidegate.raftlog.entry import Command, Offset, RangeId, ScanChunk, Snapshot, Trigger
+from tidegate.raftlog.request import Push, RangeRequest, Scan
 from tidegate.rangefeed.handoff import receiver_of
 
 _CONFIG: Final = ProcessorConfig(PushPolicy(age_ms=500, repeat_ms=300))
@@ -59,8 +62,11 @@ _DRAIN_ROUNDS: Final = 400
 _HIDDEN: Final = 0.5
 _UNREADABLE: Final = b"\xff\xff"
 _HEARS_LATE: Final = 0.1
+_SILENT: Final = 0.5
 _UNFIT: Final = "no schema fits"
 _LEAP_MS: Final = 31_000  # what is missing for so long is asked for again
+_PAUSE_MS: Final = 1_000_000
+_LAST_MS: Final = 5_000  # what had begun before a pause ends
 #: The feed that is there from the beginning on.
 _FIRST: Final = FeedPlan(0, None, InitialScan.NO, None, previous=False, first_table=True)
 
@@ -77,6 +83,9 @@ class Troubles:
     ``endings``: so many feeds are there from the beginning too, and end; one partition hears of that late.
     ``refuse``: a sink refuses a row of those that it has.
     ``bystanders``: feeds of a table that no range has. ``record_bytes``: what is committed is no larger.
+    ``wrong_time``: a few records of a partition are
+    stamped wrongly. ``pause``: no transaction starts for longer than anything is waited for, and half of the
+    times nothing at all is written. ``lose_end``: a RangeEnd does not arrive.
     """
 
     split: float = 0.1
@@ -93,6 +102,9 @@ class Troubles:
     mutate: float = 0.0
     old_source: bool = False
     refuse: float = 0.0
+    wrong_time: float = 0.0
+    pause: float = 0.0
+    lose_end: float = 0.0
     unfit: float = 0.0
     endings: int = 0
     record_bytes: int = 1_000_000
@@ -120,6 +132,8 @@ class MovingRanges:
         self.feeds: dict[FeedId, FeedCourse] = {}
         self._control: list[ControlRecord] = []
         self._told: dict[FeedId, int] = defaultdict(int)
+        times = Random(f"{seed}:times")
+        self._times = [WrongTimes(times, self.troubles.wrong_time) for _ in range(count)]
         self.partitions = [Partition(self, number) for number in range(count)]
         for _ in range(1 + self.troubles.endings):
             self._create(_FIRST)
@@ -146,9 +160,9 @@ class MovingRanges:
             partitions=self.troubles.partitions,
             # what is not committed has to be resolved at times
             closed_lag_ms=20 if self.troubles.stand_still else 100,
-            heartbeat_ms=100,
+            heartbeat_ms=5_000 if self.troubles.pause else 100,
             write_rate=400.0,
-            snapshot_interval_ms=700,
+            snapshot_interval_ms=10_000 if self.troubles.pause else 700,
             scan_chunk_rows=3,
             scan_gap_ms=self.rng.choice([0, 30]),
             txn_expiry_ms=300,
@@ -168,7 +182,7 @@ class MovingRanges:
         for plan in plans:
             if plan.ends is not None and plan.ends >= turns:
                 self.rng.choice(list(self.feeds.values())).end()
-        whole = replace(self.troubles, corrupt=0.0, lose_chunk=0.0, spoil_chunk=0.0)
+        whole = replace(self.troubles, corrupt=0.0, lose_chunk=0.0, spoil_chunk=0.0, lose_end=0.0)
         self.troubles = replace(whole, stand_still=0.0, refuse=0.0)
         for _ in range(_DRAIN_ROUNDS):
             self._drain()
@@ -199,6 +213,8 @@ class MovingRanges:
         if troubles.build_index:
             self._chance(troubles.build_index, lambda: self.sim.build_index_somewhere(rng))
         self._chance(troubles.leap, self._leap)
+        if troubles.pause:
+            self._chance(troubles.pause, self._pause)
         if troubles.mutate:
             self._chance(troubles.mutate, lambda: self.sim.mutate_somewhere(rng))
         self._take_log()
@@ -252,6 +268,13 @@ class MovingRanges:
         self.sim.simulation.postpone(self.sim.now_ns + _LEAP_MS * 10**6)
         self.sim.advance(_LEAP_MS)
 
+    def _pause(self) -> None:
+        """A long time in which no transaction starts; of half of them nothing arrives."""
+        begins_ms = self.sim.now_ns // 10**6 + _LAST_MS
+        self.sim.simulation.postpone(self.sim.now_ns + _PAUSE_MS * 10**6)
+        self.sim.advance(_PAUSE_MS)
+        self._take_log(silent_since_ms=begins_ms if self.rng.random() < _SILENT else None)
+
     def _drain(self) -> None:
         self.sim.advance(100)
         for feed in self.feeds.values():
@@ -278,9 +301,14 @@ class MovingRanges:
         if not lose:
             self.sim.request(request)
 
-    def _take_log(self) -> None:
-        for log, new in zip(self.logs, self.sim.records(), strict=True):
-            log += map(self._arriving, new)
+    def _take_log(self, silent_since_ms: int | None = None) -> None:
+        for log, times, new in zip(self.logs, self._times, self.sim.records(), strict=True):
+            for record in new:
+                if silent_since_ms is None or record.timestamp < silent_since_ms or not is_upkeep(record):
+                    arriving = self._arriving(record)
+                    if self.troubles.wrong_time:
+                        arriving = times.stamped(arriving)
+                    log.append(arriving._replace(offset=len(log)))
 
     def _arriving(self, record: Record) -> Record:
         """What becomes of a record on its way."""
@@ -291,6 +319,8 @@ class MovingRanges:
             return record._replace(value=_UNREADABLE)
         if rng.random() < troubles.lose_chunk:
             return _without_chunk(record)
+        if troubles.lose_end and rng.random() < troubles.lose_end:
+            return without_end(record)
         if troubles.spoil_chunk and rng.random() < troubles.spoil_chunk:
             return _with_stray_row(record)
         if troubles.mutate and _mutates(record) and rng.random() < _HIDDEN:
@@ -331,6 +361,10 @@ class MovingRanges:
             queue = self.exchanges[to]
             queue.append(ExchangeRecord(Offset(len(queue)), message))
         self.requests += result.requests
+        now_ms = self.sim.now_ns // 10**6
+        for request in result.requests:
+            if isinstance(request, Push) and request.push_to.wall_ms > now_ms + ABOVE_CLOSED_MS:
+                raise BrokenPromise(f"a push to {request.push_to}, and it is {self.sim.now_ns} now")
         if result.checkpoint is not None:
             self.note_checkpoint(number, result.checkpoint)
         for ack in result.acks:
@@ -411,6 +445,7 @@ class Partition:
         self._run = run
         self._number = number
         self._state: dict[tuple[StateTable, bytes], bytes] = {}
+        self._parked: dict[RangeId, QuarantinedRange | None] = {}
         self._config = replace(_CONFIG, detachable=run.troubles.stand_still > 0, bounds=run.bounds)
         self.processor = PartitionProcessor(number, run.troubles.partitions, self._config)
         self.window = self._window()
@@ -476,6 +511,7 @@ class Partition:
             self._run.late += late
         rows = ((table, key, value) for (table, key), value in self._state.items())
         count = self._run.troubles.partitions
+        self._parked = {}
         self.processor = PartitionProcessor.restore(self._number, count, self._config, rows)
         self.window = self._window(self.window.standing)
         self._run.note_checkpoint(self._number, self.processor.full_checkpoint())
@@ -498,10 +534,24 @@ class Partition:
         for feed_id, rows in result.outputs.items():
             if rows:
                 self._run.feeds[feed_id].judge_of(self._number)
+        if self._run.troubles.pause or self._run.troubles.wrong_time:
+            self._require_kept()
         self.window.add(result)
         self.window.acknowledge()
         if not self._run.troubles.stand_still:
             self.window.commit()
+
+    def _require_kept(self) -> None:
+        """No range that waits is thrown away while its source writes it."""
+        status = self.processor.status()
+        holes = {item.range_id: item for item in status.quarantined}
+        parked = {item.range_id: holes.get(item.range_id) for item in status.parked}
+        if not self.processor.ready:
+            alive = {range_.id for range_ in self._run.sim.ranges}
+            for range_id in alive & self._parked.keys() & holes.keys() - parked.keys():
+                if holes[range_id] == self._parked[range_id] or "silent" in holes[range_id].cause:
+                    raise BrokenPromise(f"range {range_id} was left while it waited, and is alive")
+        self._parked = parked
 
     def _commit(self, result: StepResult) -> None:
         for table, key, value in result.changes:

@@ -13,13 +13,14 @@ from tests.simulation.feed_course import FeedCourse
 from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.moving_ranges import MovingRanges, Troubles
 from tests.simulation.standing_sinks import REFUSED
-from tidegate.processor import exchange
+from tidegate.processor import exchange, log_clock, parking
 from tidegate.processor.feeds import PartitionFeeds
+from tidegate.processor.log_clock import LogClock
 from tidegate.processor.mutations import Mutations
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.row_pieces import RowPieces
 from tidegate.processor.served_feeds import ServedFeeds
-from tidegate.raftlog.entry import Command
+from tidegate.raftlog.entry import Command, RangeId
 from tidegate.rangefeed import range_state, scan
 from tidegate.rangefeed.claim_answer import answer_claim
 from tidegate.rangefeed.gap import Lag
@@ -292,3 +293,62 @@ def test_a_refusal_behind_which_batches_still_name_the_feed_is_found(monkeypatch
 @pytest.mark.parametrize("number", range(2))
 def test_sinks_stand_still_through_everything_for_a_fresh_seed(number: int) -> None:
     _hold(_FRESH.getrandbits(32) + number, Troubles(lose_chunk=0.05, stand_still=0.4, feeds=2), turns=30)
+
+
+# ---- clocks that are wrong, pauses, ends that are lost
+
+_WRONG_TIMES: Final = Troubles(wrong_time=0.05, leap=0.05, corrupt=0.02)
+_PAUSES: Final = Troubles(pause=0.06, corrupt=0.05, restart=0.15, lose_request=0.5)
+_LOST_ENDS: Final = Troubles(split=0.2, merge=0.2, corrupt=0.0, lose_end=1.0, feeds=4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_record_times_that_jump_stand_and_go_back_do_no_harm(seed: int) -> None:
+    _hold(seed, _WRONG_TIMES, turns=40)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_range_that_waits_is_left_through_pauses_and_restarts(seed: int) -> None:
+    _hold(seed, _PAUSES, turns=40)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_feeds_come_to_the_end_of_their_scans_though_range_ends_are_lost(seed: int) -> None:
+    _hold(seed, _LOST_ENDS, turns=40)
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_wrong_times_pauses_and_lost_ends_at_once_for_a_fresh_seed(number: int) -> None:
+    _hold(_FRESH.getrandbits(32) + number, replace(_PAUSES, wrong_time=0.03, lose_chunk=0.05), turns=40)
+
+
+def _clock_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log time is the highest record time."""
+
+    def hear(self: LogClock, range_id: RangeId, time_ms: int, closed_ms: int) -> None:
+        self.time_ms = self.shown_ms = self.elapsed_ms = max(self.time_ms, time_ms)
+
+    monkeypatch.setattr(LogClock, "hear", hear)
+
+
+def _pauses_elapse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pause of the source counts as time in which a range was silent."""
+    monkeypatch.setattr(log_clock, "STEP_MS", 1 << 60)
+
+
+def _claimed_if_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range that waits for nothing sends no claim."""
+    monkeypatch.setattr(parking, "claims_told_by", lambda *_: frozenset())
+
+
+@pytest.mark.parametrize(
+    ("defect", "troubles"),
+    [(_clock_by_record, _WRONG_TIMES), (_pauses_elapse, _PAUSES), (_claimed_if_needed, _LOST_ENDS)],
+    ids=["log time by one record", "pauses count as silence", "claims only where needed"],
+)
+def test_a_world_of_odd_logs_finds(
+    defect: Callable[[pytest.MonkeyPatch], None], troubles: Troubles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defect(monkeypatch)
+    with pytest.raises(BrokenPromise):
+        _try_seeds(range(_RUNS), troubles)
