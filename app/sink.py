@@ -84,16 +84,29 @@ class Barrier:
         or nobody waits for it.
         """
         if error is not None:
-            if is_of_the_row(error):
-                self.refuse(
-                    row_refused(message.topic(), message.partition(), message.key(), message.value(), error)
-                )
+            try:
+                self._note(error, message)
+            except SystemError:  # what ended the producer, which its client raises amid this call: once
+                self._note(error, message)
             return
-        with self._lock:
-            self._left -= 1
-            last = not self._left
+        try:  # noqa: SIM105 - a context manager would raise it at once
+            self._lock.acquire()
+        except SystemError:  # the same; the lock is held
+            pass
+        self._left -= 1
+        last = not self._left
+        try:  # noqa: SIM105
+            self._lock.release()
+        except SystemError:  # the same; it is free
+            pass
         if last:
             self._loop.call_soon_threadsafe(self._open)
+
+    def _note(self, error: KafkaError, message: Any) -> None:
+        if is_of_the_row(error):
+            self.refuse(
+                row_refused(message.topic(), message.partition(), message.key(), message.value(), error)
+            )
 
     def _open(self) -> None:
         if not self.acknowledged.done():
@@ -175,12 +188,12 @@ class Sink:
     def _poll_once(self) -> None:
         try:
             self._producer.poll(_POLL_S)
-        except KafkaException as failure:  # the producer can do nothing more
+        except (KafkaException, SystemError) as failure:  # the producer can do nothing more
             SINK_ENDS.labels(self._servers).inc()
             _log.warning(
                 "a producer of rows has come to its end; another one writes what it has not delivered",
                 sink=self._servers,
-                cause=failure.args[0].str(),
+                cause=str(failure),  # a ``SystemError`` where the client has lost what it was about to raise
             )
             self._ends.set()
 

@@ -86,7 +86,7 @@ class RowProducer:
                 except KafkaException as failure:
                     error: KafkaError = failure.args[0]
                     if is_fatal(error):
-                        self._come_to_the_end(error)
+                        self._come_to_the_end(error.str())
                     refusal = row_refused(topic, partition, key, value, error, self._limit)
                     raise FeedRefused(feed_id, refusal) from None
         self._serve(self._producer.poll, 0)
@@ -137,22 +137,28 @@ class RowProducer:
         """Call what serves delivery reports, and raises what has ended the producer."""
         try:
             return call(seconds)
-        except KafkaException as failure:
-            return self._come_to_the_end(failure.args[0])
+        except (KafkaException, SystemError) as failure:  # the client may lose what it was about to raise
+            return self._come_to_the_end(str(failure))
 
-    def _come_to_the_end(self, error: KafkaError) -> NoReturn:
+    def _come_to_the_end(self, cause: str) -> NoReturn:
         """See whether a row is why: each is told what became of it. Raises what ``send`` does."""
         self._producer.purge()
         while len(self._producer):
-            with suppress(KafkaException):
+            with suppress(KafkaException, SystemError):
                 self._producer.poll(_POLL_S)
         self._require_delivered()
         raise BrokerUnavailable(
-            f"The producer of rows for {self._servers} came to its end: {error.str()}. Its rows are written "
+            f"The producer of rows for {self._servers} came to its end: {cause}. Its rows are written "
             "again by another one."
         )
 
     def _delivered(self, feed_id: FeedId, error: KafkaError | None, message: Any) -> None:
+        try:
+            self._note(feed_id, error, message)
+        except SystemError:  # what ended the producer, which its client raises amid this call: once
+            self._note(feed_id, error, message)
+
+    def _note(self, feed_id: FeedId, error: KafkaError | None, message: Any) -> None:
         if error is not None and self._refused is None and is_of_the_row(error):
             refusal = row_refused(message.topic(), message.partition(), message.key(), message.value(), error)
             self._refused = FeedRefused(feed_id, refusal)

@@ -6,10 +6,18 @@ import asyncio
 import re
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from app.settings import Settings
 from app.sink import Barrier, Sink
+from pipeline.row_producer import FeedRefused, RowProducer
 from stack.kafka import KafkaBroker
 from tests.e2e.scenario import Scenario
 from tests.e2e.worker_process import WorkerProcess
@@ -152,6 +160,22 @@ def test_a_row_above_the_limit_is_not_even_sent(broker: KafkaBroker, topic_prefi
         assert re.search(
             r"of 20002 bytes for .*t partition 1, key 1234, is above", str(asyncio.run(send()).refusal)
         )
-        assert sink.pending() == 0
     finally:
         sink.close()
+
+
+def test_a_task_of_spark_names_the_feed_of_the_row_that_the_broker_refuses(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    topics = [f"{topic_prefix}small", f"{topic_prefix}large"]
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    configs = [{}, {"max.message.bytes": "1000"}]
+    new = [NewTopic(topic, 1, 1, config=config) for topic, config in zip(topics, configs, strict=True)]
+    for made in admin.create_topics(new).values():
+        made.result(30)
+    producer = RowProducer({"bootstrap.servers": broker.bootstrap})
+    producer.send(FeedId("small"), [OutputRecord(topics[0], 0, b"k", b"v", 0, [])])
+    producer.send(FeedId("large"), [OutputRecord(topics[1], 0, b"k", b"v" * 5_000, 0, [])])
+    with pytest.raises(FeedRefused, match=rf"a row of 5001 bytes for {topics[1]} .*max.message") as told:
+        producer.acknowledge()
+    assert told.value.feed_id == "large"
