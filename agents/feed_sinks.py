@@ -17,6 +17,7 @@ from app.sinks import SinkCluster, Sinks
 from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.changefeed.jobs import FeedView
 from tidegate.delivery.sink_clusters import OWN, SinkClusters
+from tidegate.delivery.sink_identity import held
 from tidegate.errors import RetryError
 
 
@@ -29,11 +30,16 @@ class FeedSinks:
         self._clusters = SinkClusters(sinks.own.servers)
         self._own_id = ""
 
-    def verdict(self, definition: FeedDefinition) -> Verdict:
-        """What is known at the moment about a feed whose sink can be one at all. Never waits."""
-        if self.cluster_of(definition) == OWN:
+    def verdict(self, definition: FeedDefinition, feed: FeedView) -> Verdict:
+        """What is known at the moment about a feed whose sink can be one at all. Never waits.
+
+        ``feed`` may have begun in an earlier epoch: then its sink has to be the cluster of that one.
+        """
+        begun = feed.beginning
+        stored = None if begun is None else begun.sink_cluster
+        if self.cluster_of(definition) == OWN and not stored:
             return Admitted()
-        return self._questions.verdict(definition.id, partial(self._ask, definition))
+        return self._questions.verdict(definition.id, partial(self._ask, definition, stored))
 
     def cluster_of(self, definition: FeedDefinition) -> str | None:
         """The id of its sink's cluster; empty for the worker's own, ``None`` while it is not known."""
@@ -57,7 +63,7 @@ class FeedSinks:
         """Ask nothing more."""
         self._questions.close()
 
-    async def _ask(self, definition: FeedDefinition, tell: Tell) -> Verdict:
+    async def _ask(self, definition: FeedDefinition, stored: str | None, tell: Tell) -> Verdict:
         waits_for = (
             f"waiting for its sink, the Kafka cluster at {self._sinks.of(definition.sink_uri).servers}."
         )
@@ -66,6 +72,10 @@ class FeedSinks:
             await self.learn(definition)
         except RetryError as error:
             return Waiting(f"{waits_for} {error}.")
+        found = self.cluster_of(definition)
+        if stored is not None and found != stored:
+            servers = self._sinks.of(definition.sink_uri).servers
+            return Waiting(held(definition.id, servers, stored or self._own_id, found or self._own_id))
         return Admitted()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -21,6 +22,7 @@ from agents.feed_fences import FeedFences
 from agents.feed_preparation import gone, prepared
 from agents.feed_registries import FeedRegistries
 from agents.feed_sinks import FeedSinks
+from agents.held_feeds import HeldFeeds
 from app.ending import guarded_task
 from app.fetched import FetchedBatch
 from app.intake import Intake
@@ -71,6 +73,7 @@ class JobsOwner:
         self._announced: dict[FeedId, tuple[Announce, float]] = {}
         self._sinks = FeedSinks(app.runtime.sinks, self._look_at, self._now)
         self._registries = FeedRegistries(app.runtime.schema_ids, self._look_at, self._now)
+        self._held = HeldFeeds(app.runtime.sinks, self._live_views, self._look_at)
         self._heirs: set[FeedId] = set()  # they wait until nobody else can write to their topics
         self._fences = FeedFences(app)
         self._news = asyncio.Event()
@@ -84,6 +87,7 @@ class JobsOwner:
         self.intake.close()
         self._app.follower.forget(self._look_at)
         await self._task
+        self._held.close()
         self._sinks.close()
         self._registries.close()
         await self._in_thread(self._producer.close)
@@ -178,6 +182,7 @@ class JobsOwner:
                 await self._store(record)
             case Settled():
                 self._announced.pop(definition.id, None)
+                await self._tell_held(definition.id)
 
     async def _take_over(self, definition: FeedDefinition) -> None:
         """Steps H2 and H3 of docs/hand-over.md."""
@@ -259,14 +264,23 @@ class JobsOwner:
         return not isinstance(verdict, Admitted)
 
     def _verdict(self, definition: FeedDefinition) -> Verdict:
-        verdict = self._sinks.verdict(definition)
+        verdict = self._sinks.verdict(definition, self._app.follower.view[definition.id])
         if isinstance(verdict, Admitted):
             return self._registries.verdict(definition, self._live())
         return verdict
 
-    def _live(self) -> list[FeedDefinition]:
+    async def _tell_held(self, feed_id: FeedId) -> None:
+        """The state of a feed that runs says whether it is held."""
+        stored, sentence = self._app.follower.view[feed_id].current_state, self._held.sentence(feed_id)
+        if stored is not None and stored.state in LIVE and sentence not in (None, stored.error):
+            await self._store(replace(stored, error=sentence or ""))
+
+    def _live_views(self) -> list[FeedView]:
         feeds = (feed for _, feed in self._app.follower.view.feeds() if feed.runs_on(Engine.WORKERS))
-        return [feed.definition for feed in feeds if feed.definition is not None and feed.status in LIVE]
+        return [feed for feed in feeds if feed.status in LIVE]
+
+    def _live(self) -> list[FeedDefinition]:
+        return [feed.definition for feed in self._live_views() if feed.definition is not None]
 
     def _forgotten(self, definition: FeedDefinition) -> bool:
         acks = self._acknowledgements(definition.id, definition.epoch).by_partition()

@@ -79,7 +79,7 @@ class FeedPublisher:
         self._producer = TransactionalProducer(settings, transactional_id, machine)
         self._writer: MarkerWriter = OwnMarkers(partial(self._commit, insist=False))
         if sink is not None and not sink.own:
-            self._writer = OtherMarkers(sink, transactional_id, machine)
+            self._writer = OtherMarkers(sink, transactional_id, machine, state)
         self._proved = not self._writer.beside  # since it was opened
         self._beside: asyncio.Task[None] | None = None  # opens the writer, or writes a marker
         self._beside_since = 0.0
@@ -311,6 +311,7 @@ class FeedPublisher:
     async def _mark(self, marker: ResolvedTimestamp) -> bool:
         """Step M3. Returns whether the marker is written: not when what it needs cannot be had now."""
         try:
+            await self._writer.check()
             records = await self._markers.of(marker)
             await self._writer.write(records)
         except RetryError as error:

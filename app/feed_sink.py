@@ -24,6 +24,7 @@ class FeedSink:
         self._sinks = sinks
         self._definition = definition
         self._view = view
+        self._cluster: str | None = None
         self._sink: Sink | None = None
 
     @property
@@ -31,11 +32,28 @@ class FeedSink:
         """Whether the producer that has rows of the feed is over: another ``FeedSink`` takes them then."""
         return self._sink is not None and self._sink.is_over
 
+    @property
+    def is_held(self) -> bool:
+        """Whether another cluster has answered at the sink's address than the one that the feed is on."""
+        sink = self._find()
+        if sink is None or not self._cluster:
+            return False
+        if sink.is_over:  # it asks nobody any more
+            sink = self._sinks.of(self._definition.sink_uri, self._cluster).rows
+        return sink.cluster_id not in ("", self._cluster)
+
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         """See ``app.sink.Sink.send``."""
+        sink = self._find()
+        if sink is None:
+            return first
+        if self._cluster:
+            return sink.send_to(self._cluster, rows, barrier, first)
+        return sink.send(rows, barrier, first)
+
+    def _find(self) -> Sink | None:
         if self._sink is None:
-            cluster = stored_cluster(self._view(), self._definition.epoch)
-            if cluster is None:
-                return first
-            self._sink = self._sinks.of(self._definition.sink_uri, cluster).rows
-        return self._sink.send(rows, barrier, first)
+            self._cluster = stored_cluster(self._view(), self._definition.epoch)
+            if self._cluster is not None:
+                self._sink = self._sinks.of(self._definition.sink_uri, self._cluster).rows
+        return self._sink

@@ -16,8 +16,10 @@ from typing import Any, Final, Protocol, TypeVar
 from app.machine import Machine
 from app.sinks import SinkCluster
 from app.transaction import TransactionalProducer
+from tidegate.changefeed.job_records import StateRecord
 from tidegate.client.transaction import GivenUpError, Record
-from tidegate.errors import DeliveryError, RecordRefused, RetryError
+from tidegate.delivery.sink_identity import held
+from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld
 
 ResultT = TypeVar("ResultT")
 
@@ -33,12 +35,15 @@ class MarkerWriter(Protocol):
     def is_open(self) -> bool:
         """Whether earlier writers are fenced."""
 
+    async def check(self) -> None:
+        """Raises ``RetryError`` while the sink's address means another cluster than that of its topics."""
+
     async def open(self) -> None:
         """Fence them. Raises ``RetryError``, and ``GivenUpError`` once it is closed."""
 
     async def write(self, records: Sequence[Record]) -> None:
-        """One transaction. Raises as ``open`` does, and has to be opened again then; and ``RecordRefused``
-        for a topic that takes no marker."""
+        """One transaction, after ``check``. Raises as ``open`` does, and has to be opened again then; and
+        ``RecordRefused`` for a topic that takes no marker."""
 
     def give_up(self) -> None:
         """Repeat nothing more that has no answer."""
@@ -56,6 +61,9 @@ class OwnMarkers:
     def __init__(self, commit: Callable[[Sequence[Record]], Awaitable[None]]) -> None:
         self._commit = commit
 
+    async def check(self) -> None:
+        """The worker's own cluster is known by the ids of its topics."""
+
     async def open(self) -> None:
         """It is."""
 
@@ -71,12 +79,18 @@ class OwnMarkers:
 
 
 class OtherMarkers:
-    """Markers on another cluster. Whatever fails for good there costs a producer, and not the process."""
+    """Markers on another cluster. Whatever fails for good there costs a producer, and not the process.
+
+    ``state`` is the feed's: it has the id of the cluster that its topics are on.
+    """
 
     beside: Final = True
 
-    def __init__(self, cluster: SinkCluster, transactional_id: str, machine: Machine) -> None:
+    def __init__(
+        self, cluster: SinkCluster, transactional_id: str, machine: Machine, state: StateRecord
+    ) -> None:
         self._cluster = cluster
+        self._state = state
         self._new_producer = partial(TransactionalProducer, cluster.settings, transactional_id, machine)
         self._producer: TransactionalProducer | None = None
         self._given_up = False
@@ -86,14 +100,31 @@ class OtherMarkers:
         """See ``MarkerWriter``."""
         self._require_wanted()
         self._producer = self._new_producer()
+        await self.check()  # before another cluster hears of the transactional id
         await self._guard(self._producer.open)
         self.is_open = True
+
+    async def check(self) -> None:
+        """See ``MarkerWriter``. Asked by the producer itself, and by the client that asks for ends."""
+        stored = self._state.sink_cluster
+        if not stored or self._producer is None:
+            return
+        topic = self._state.targets[0].topic
+        for ask in (partial(self._producer.cluster_id, topic), self._cluster.admin.cluster_id):
+            found = await self._in_thread(ask)
+            if found != stored:
+                self._producer, self.is_open = None, False
+                raise SinkHeld(held(self._state.feed_id, self._cluster.servers, stored, found))
 
     async def write(self, records: Sequence[Record]) -> None:
         """See ``MarkerWriter``."""
         self._require_wanted()
         assert self._producer is not None
-        await self._guard(partial(self._producer.commit, records, insist=False))
+        try:
+            await self._guard(partial(self._producer.commit, records, insist=False))
+        except RecordRefused:
+            await self.check()  # another cluster may have refused it
+            raise
 
     def give_up(self) -> None:
         """See ``MarkerWriter``."""

@@ -37,6 +37,11 @@ class RowSink(Protocol):
 
     @property
     def is_over(self) -> bool: ...
+
+    @property
+    def is_held(self) -> bool:
+        """Whether there is another cluster at its address: nothing is to be done until that has changed."""
+
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int: ...
 
 
@@ -202,9 +207,12 @@ class Outlet:
         match self.state:
             case OutletState.LIVE:
                 self._look_at_oldest(now, has_ended=has_ended)
-                return Change.DETACH if self._is_slow or (is_last and not self.is_empty) else None
-            case OutletState.SPOOLING if self._lost:
+                is_late = self._is_slow or self._is_held
+                return Change.DETACH if is_late or (is_last and not self.is_empty) else None
+            case OutletState.SPOOLING if self._lost or self._is_held:
                 return Change.STALL
+            case OutletState.STALLED if self._sink.is_held:
+                return None
             case OutletState.SPOOLING:
                 return Change.ATTACH if self.is_empty else None
             case OutletState.STALLED:
@@ -276,6 +284,11 @@ class Outlet:
     def _is_slow(self) -> bool:
         """Step K1, unless batches cannot wait in any case."""
         return self._patience.is_over
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether rows wait for a sink whose address means another cluster."""
+        return not self.is_empty and self._sink.is_held
 
     def _next(self) -> _Parcel | None:
         """The first rows that the producer does not have, and may have now."""

@@ -11,17 +11,19 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any, Final, TypeAlias
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
-from app.clients import librdkafka_config
+from app.clients import KAFKA_LOGGER, librdkafka_config
 from app.ending import end_process
 from app.machine import REAL, Machine
 from app.metrics import SINK_ENDS, SINK_TROUBLES
 from app.settings import Settings
+from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.row_delivery import ROW_DELIVERY
 from tidegate.client.row_refusal import is_of_the_row, row_refused
 from tidegate.client.transaction import is_fatal
@@ -31,18 +33,28 @@ from tidegate.processor.batch import OutputRecord
 _POLL_S: Final = 0.05
 _CLOSE_S: Final = 5.0
 _TELL_AGAIN_S: Final = 10.0
+_ASK_S: Final = 1.0
+_ASK_AGAIN_POLLS: Final = 10  # half a second, where nothing is to be confirmed
 _REST_S: Final = 0.5  # before another producer, which may come to its end as well
 
 _log = structlog.get_logger("tidegate.sink")
+
+
+#: A barrier whose last row was acknowledged, or one of whose rows was refused.
+Unconfirmed: TypeAlias = "tuple[Barrier, RowRefused | None]"
+Confirm: TypeAlias = Callable[[Unconfirmed], None]
 
 
 class Barrier:
     """Counts the acknowledgements of a batch's rows of one feed; ``acknowledged`` is done with the last one.
 
     ``delivered`` is called by the sinks' threads, everything else by the loop's or that of the steps.
+
+    Acknowledgements and refusals do not say which cluster gave them. Where the sink's address may come to
+    mean another one they count only once the sink has ruled that out (``begin`` and ``confirm``).
     """
 
-    __slots__ = ("_left", "_lock", "_loop", "acknowledged", "refusal")
+    __slots__ = ("_confirm", "_left", "_lock", "_loop", "acknowledged", "refusal")
 
     def __init__(self, rows: int, loop: asyncio.AbstractEventLoop) -> None:
         self.acknowledged: asyncio.Future[None] = loop.create_future()
@@ -50,6 +62,7 @@ class Barrier:
         self.refusal: RowRefused | None = None
         self._left = rows
         self._loop = loop
+        self._confirm: Confirm | None = None
         self._lock = threading.Lock()  # the sink's thread counts, and whoever gives rows up
         if not rows:
             self.acknowledged.set_result(None)
@@ -65,12 +78,13 @@ class Barrier:
             self._left -= rows
             last = rows > 0 and not self._left
         if last:
-            self._loop.call_soon_threadsafe(self._open)
+            self._finish()
 
     def begin_again(self, rows: int) -> None:
         """Count all ``rows`` once more: their sink is over, and another one is given them (step R6)."""
         with self._lock:
             self._left = rows
+        self._confirm = None
 
     def refuse(self, refusal: RowRefused) -> None:
         """Note that a row is refused for good. It counts as not acknowledged."""
@@ -100,13 +114,37 @@ class Barrier:
         except SystemError:  # the same; it is free
             pass
         if last:
+            self._finish()
+
+    def begin(self, confirm: Confirm) -> None:
+        """``confirm`` is called with the last acknowledgement, or a refusal: neither counts by itself."""
+        self._confirm = confirm
+
+    def confirm(self, refusal: RowRefused | None) -> None:
+        """It counts: since the first row went out there was no other cluster at the address."""
+        if refusal is not None:
+            self.refuse(refusal)
+        else:
             self._loop.call_soon_threadsafe(self._open)
 
     def _note(self, error: KafkaError, message: Any) -> None:
         if is_of_the_row(error):
-            self.refuse(
+            self.take_refusal(
                 row_refused(message.topic(), message.partition(), message.key(), message.value(), error)
             )
+
+    def take_refusal(self, refusal: RowRefused) -> None:
+        """A row is refused, by whoever is at the address."""
+        if self._confirm is None:
+            self.refuse(refusal)
+        else:
+            self._confirm((self, refusal))
+
+    def _finish(self) -> None:
+        if self._confirm is None:
+            self._loop.call_soon_threadsafe(self._open)
+        else:
+            self._confirm((self, None))
 
     def _open(self) -> None:
         if not self.acknowledged.done():
@@ -119,14 +157,28 @@ class Sink:
     When the producer comes to its end, as after a record that the broker refuses, it takes no more rows. Once
     the last row is told what became of it the sink `is_over`, and tells of no row any more: its feeds begin
     again with another sink (docs/delivery.md#rows-that-are-refused, steps R4 to R6).
+
+    ``watched``: its address may come to mean another cluster. The cluster is asked for its id before rows go
+    out, and after the acknowledgements of a batch. Once another one is seen the producer has come to its end
+    (docs/delivery.md#another-cluster-at-a-sinks-address). ``topic`` is one to ask about.
     """
 
-    def __init__(self, settings: Settings, machine: Machine = REAL) -> None:
+    is_held: Final = False
+
+    def __init__(
+        self, settings: Settings, machine: Machine = REAL, *, watched: bool = False, topic: str = ""
+    ) -> None:
         self._limit = settings.max_record_bytes
+        self._ends = threading.Event()
+        self._watch = ClusterWatch(KAFKA_LOGGER, self._ends.set) if watched else None
+        self.topic = topic
+        self._unconfirmed: SimpleQueue[Unconfirmed] = SimpleQueue()
+        self._polls = _ASK_AGAIN_POLLS
         self._servers = settings.bootstrap_servers
         self._producer = machine.producer(
             {
                 **librdkafka_config(settings),
+                **({} if self._watch is None else {"logger": self._watch}),
                 **ROW_DELIVERY,
                 "linger.ms": settings.linger_ms,
                 "compression.type": settings.compression,
@@ -137,7 +189,6 @@ class Sink:
         #: Whether no row of it is on its way, and none ever will be.
         self.is_over = False
         self._closed = threading.Event()
-        self._ends = threading.Event()
         self._poller = machine.background(self._poll, "sink-deliveries")
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
@@ -161,9 +212,22 @@ class Sink:
                 if is_fatal(error):
                     self._ends.set()
                 else:
-                    barrier.refuse(row_refused(topic, partition, key, value, error, self._limit))
+                    barrier.take_refusal(row_refused(topic, partition, key, value, error, self._limit))
                 return index
         return len(rows)
+
+    @property
+    def cluster_id(self) -> str:
+        """What a watched cluster has answered; empty while that is not certain."""
+        return "" if self._watch is None else self._watch.cluster_id
+
+    def send_to(self, cluster: str, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
+        """Hand rows to the producer as ``send`` does, while the address certainly means this cluster."""
+        self.topic = self.topic or rows[first].topic
+        if self.cluster_id != cluster or self._ends.is_set():
+            return first
+        barrier.begin(self._unconfirmed.put)
+        return self.send(rows, barrier, first)
 
     def pending(self) -> int:
         """Rows that are not acknowledged."""
@@ -180,14 +244,16 @@ class Sink:
         try:
             while not self._closed.is_set() and not self._ends.is_set():
                 self._poll_once()
+                if self._watch is not None and self.topic:
+                    self._compare(self._watch)
             if not self._closed.is_set():
                 self._come_to_the_end()
         except BaseException as error:  # nobody else would see it
             end_process(error)
 
-    def _poll_once(self) -> None:
+    def _poll_once(self, timeout_s: float = _POLL_S) -> None:
         try:
-            self._producer.poll(_POLL_S)
+            self._producer.poll(timeout_s)
         except (KafkaException, SystemError) as failure:  # the producer can do nothing more
             SINK_ENDS.labels(self._servers).inc()
             _log.warning(
@@ -196,6 +262,23 @@ class Sink:
                 cause=str(failure),  # a ``SystemError`` where the client has lost what it was about to raise
             )
             self._ends.set()
+
+    def _compare(self, watch: ClusterWatch) -> None:
+        """Steps 4a and 4b: ask the cluster after the acknowledgements, or after a while without any."""
+        waiting = [self._unconfirmed.get() for _ in range(self._unconfirmed.qsize())]
+        self._polls += 1
+        if not waiting and self._polls < _ASK_AGAIN_POLLS:
+            return
+        self._polls = 0
+        answered = watch.ask(self._producer, self.topic, _ASK_S)
+        self._poll_once(0.0)  # what the producer has noticed before it answered
+        if self._ends.is_set():
+            return
+        for barrier, refusal in waiting:
+            if answered:
+                barrier.confirm(refusal)
+            else:
+                self._unconfirmed.put((barrier, refusal))
 
     def _come_to_the_end(self) -> None:
         """Have every row told what became of it (steps R4 and R5), then leave the cluster alone a moment."""

@@ -57,7 +57,8 @@ class SinkCluster:
         """The one producer of rows; another one when that has come to its end (step R6)."""
         with self._lock:
             if self._rows is None or self._rows.is_over:
-                self._rows = Sink(self.settings, self._machine)
+                topic = "" if self._rows is None else self._rows.topic
+                self._rows = Sink(self.settings, self._machine, watched=not self.own, topic=topic)
             return self._rows
 
     @property

@@ -80,6 +80,11 @@ class FeedMarkers:
         """Of the feed's definition."""
         return self._definition.epoch
 
+    @property
+    def held(self) -> str:
+        """Why no marker can be written, where the sink's address means another cluster; else empty."""
+        return self._producers.markers.held
+
     def apply(self, report: PartitionReport) -> None:
         """Step M1. The report names this epoch of the feed, and its rows are acknowledged."""
         self._frontier.apply_columns(

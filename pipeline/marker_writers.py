@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from tidegate.client.transaction import GivenUpError, Record, TransactionalProducer
-from tidegate.errors import DeliveryError, RecordRefused, RetryError, TidegateError
+from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld, TidegateError
 
 #: So long a batch waits for another cluster, if that has answered the last time.
 _PATIENCE_S: Final = 10.0
@@ -23,6 +24,10 @@ Marking: TypeAlias = Callable[[], Sequence[Record]]
 _log = logging.getLogger("tidegate.spark")
 
 
+def _unchecked(_: TransactionalProducer) -> None:
+    """Nobody knows of another cluster."""
+
+
 class MarkerWriter(Protocol):
     """Writes one feed's markers, one after the other."""
 
@@ -31,6 +36,10 @@ class MarkerWriter(Protocol):
 
         Raises ``RecordRefused`` when a topic takes no marker, and so does `write`.
         """
+
+    @property
+    def held(self) -> str:
+        """Why nothing can be written, where the sink's address means another cluster; else empty."""
 
     @property
     def is_proved(self) -> bool:
@@ -53,6 +62,7 @@ class OwnMarkers:
     """Markers on the query's own cluster, by the producer of the progress. It is waited for."""
 
     is_proved: Final = True
+    held: Final = ""
 
     def __init__(self, producer: TransactionalProducer) -> None:
         self._producer = producer
@@ -77,9 +87,19 @@ class OtherMarkers:
     """Markers on another cluster, by a thread of the feed: batches do not wait while that cluster is away.
 
     Whatever fails there costs a producer, which ``new_producer`` makes; it is opened by the thread (M2a).
+    ``check`` raises ``SinkHeld`` for one that talks to another cluster than that of the feed's topics (M2c);
+    ``held`` is its sentence while it does.
     """
 
-    def __init__(self, name: str, new_producer: Callable[[], TransactionalProducer]) -> None:
+    def __init__(
+        self,
+        name: str,
+        new_producer: Callable[[], TransactionalProducer],
+        check: Callable[[TransactionalProducer], None] = _unchecked,
+    ) -> None:
+        self._check = check
+        self.held = ""
+        self._is_open = False
         self._name = name
         self._new_producer = new_producer
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"markers of {name}")
@@ -97,7 +117,7 @@ class OtherMarkers:
         if self._producer is None and time.monotonic() >= self._open_at:
             self.is_proved = False
             self._producer = self._new_producer()
-            self._begin(self._producer.open)
+            self._begin(partial(self._open, self._producer))
         return self._has_finished() and self._producer is not None
 
     def prove(self) -> None:
@@ -107,9 +127,8 @@ class OtherMarkers:
     def write(self, marking: Marking, done: Callable[[], None]) -> None:
         """See ``MarkerWriter``; only when it is ready."""
         assert self._producer is not None
-        commit = self._producer.commit
         self._done = done
-        self._begin(lambda: commit(marking(), insist=False))
+        self._begin(partial(self._commit, self._producer, marking))
         self._has_finished()
 
     def close(self) -> None:
@@ -119,6 +138,20 @@ class OtherMarkers:
             producer.give_up()
             self._thread.submit(producer.close)
         self._thread.shutdown(wait=False)
+
+    def _open(self, producer: TransactionalProducer) -> None:
+        self._is_open = False
+        self._check(producer)  # before another cluster hears of the transactional id
+        producer.open()
+        self._is_open = True
+
+    def _commit(self, producer: TransactionalProducer, marking: Marking) -> None:
+        self._check(producer)  # before the ends are asked for, too
+        try:
+            producer.commit(marking(), insist=False)
+        except RecordRefused:
+            self._check(producer)  # another cluster may have refused it
+            raise
 
     def _begin(self, work: Callable[[], object]) -> None:
         self._work = self._thread.submit(work)
@@ -137,7 +170,13 @@ class OtherMarkers:
         done, self._done = self._done, None
         try:
             work.result()
+        except SinkHeld as error:
+            self.held = str(error)
+            self._fail(error)
         except RetryError as away:
+            if not self._is_open:
+                self._fail(away)
+                return True
             _log.warning("A marker of feed %s is written later: %s", self._name, away)
         except RecordRefused:
             raise
@@ -145,11 +184,12 @@ class OtherMarkers:
             self._fail(error)
         else:
             self._patient = True
+            self.held = ""
             if done is not None:
                 done()
         return True
 
-    def _fail(self, error: DeliveryError) -> None:
+    def _fail(self, error: TidegateError) -> None:
         _log.warning(
             "A marker of feed %s was not taken by its cluster, and is written again by a new producer: %s",
             self._name,

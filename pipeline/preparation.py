@@ -48,7 +48,8 @@ class Preparation:
         """Why the feed cannot be, or nothing."""
         try:
             check_sink(definition)
-            cluster = self._sinks.cluster_of(definition)
+            cluster = self._sinks.learn(definition)
+            self._sinks.require_begun(definition, self._jobs.view[definition.id])
             wanted, shares = wanted_topics(definition), partial(self._sinks.share, definition)
             internal = set() if cluster else self._topics.internal
             check_topics(definition, wanted, self._jobs.view, internal, shares)

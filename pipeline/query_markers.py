@@ -15,11 +15,13 @@ from pipeline.marker_writers import OtherMarkers, OwnMarkers
 from pipeline.sinks import Sinks
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.feed import ENDED, LIVE, Engine, FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.transaction import GivenUpError, TransactionalProducer
 from tidegate.delivery.sink_clusters import OWN
-from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError
+from tidegate.delivery.sink_identity import held
+from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError, SinkHeld
 from tidegate.processor.checkpoint import PartitionReport
 
 #: Another cluster is asked again after that.
@@ -115,11 +117,18 @@ class QueryMarkers:
             else:
                 if progress is not None:
                     self._jobs.view.apply(progress.key, progress.to_bytes())
+                self._tell_held(feed_id, markers.held)
 
     def close(self) -> None:
         """Let go of the brokers."""
         for markers in self._markers.values():
             markers.close()
+
+    def _tell_held(self, feed_id: FeedId, sentence: str) -> None:
+        """The state of a feed that runs says whether it is held."""
+        state = self._jobs.view[feed_id].current_state
+        if state is not None and state.state in LIVE and state.error != sentence:
+            self._jobs.store(replace(state, error=sentence))
 
     def _begin(self, opened: Mapping[FeedId, FeedProducers]) -> None:
         """Once all are open: what a fenced predecessor left open would hide what another has persisted."""
@@ -141,7 +150,16 @@ class QueryMarkers:
             return FeedProducers(home, OwnMarkers(home))
         sink = self._sinks.connection(definition, state.sink_cluster)
         there = partial(new_producer, sink, self._id(definition))
-        return FeedProducers(home, OtherMarkers(definition.id, there))
+        return FeedProducers(
+            home, OtherMarkers(definition.id, there, partial(self._check, definition, state))
+        )
+
+    def _check(self, definition: FeedDefinition, state: StateRecord, producer: TransactionalProducer) -> None:
+        """Step M2c: asked by the producer itself, and by the client that asks for ends."""
+        sink, stored = self._sinks.connection(definition, state.sink_cluster), state.sink_cluster
+        for found in (producer.cluster_id(state.targets[0].topic), self._sinks.admin(sink).cluster_id()):
+            if found != stored:
+                raise SinkHeld(held(definition.id, sink.bootstrap_servers, stored, found))
 
     def _id(self, definition: FeedDefinition) -> str:
         """The transactional id: the same for every engine, so that the next one fences whoever was before."""

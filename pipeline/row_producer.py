@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tidegate.changefeed.feed import FeedId
+from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.row_delivery import ROW_DELIVERY
 from tidegate.client.row_refusal import is_of_the_row, row_refused
 from tidegate.client.transaction import is_fatal
@@ -24,6 +25,7 @@ from tidegate.processor.batch import OutputRecord
 _POLL_S: Final = 0.5
 _TELL_AGAIN_S: Final = 10.0
 _LIMIT_BYTES: Final = 1_000_000  # librdkafka's, where nobody sets another
+_ASK_S: Final = 5.0
 #: So many times as long as without any acknowledgement is the end of a round waited for while some come.
 _TRICKLES: Final = 6
 _CONFIG: Final[Mapping[str, Any]] = {
@@ -52,17 +54,34 @@ class RowProducer:
     """A Python worker's producer for one cluster. It must not be used again once it has raised
     ``FeedRefused`` or ``BrokerUnavailable``.
 
-    ``stall_s``: for so long it waits for any acknowledgement at all; without it for ever.
+    ``stall_s``: for so long it waits for any acknowledgement at all; without it for ever. ``watched``: the
+    address may come to mean another cluster (docs/delivery.md#another-cluster-at-a-sinks-address).
     """
 
-    def __init__(self, config: Mapping[str, Any], stall_s: float | None = None) -> None:
-        self._producer = Producer({**config, **_CONFIG, "error_cb": self._note_trouble})
+    def __init__(
+        self, config: Mapping[str, Any], stall_s: float | None = None, *, watched: bool = False
+    ) -> None:
+        self._watch = ClusterWatch(logging.getLogger("tidegate.kafka"), self._note_change)
+        self._has_changed = False
+        self._topic = ""
+        listening = {"logger": self._watch} if watched else {}
+        self._producer = Producer({**config, **_CONFIG, **listening, "error_cb": self._note_trouble})
         self._stall_s = stall_s
         self._servers = config["bootstrap.servers"]
         self._limit = config.get("message.max.bytes", _LIMIT_BYTES)
         self._refused: FeedRefused | None = None
         self._trouble = ""
         self._tell_at = time.monotonic() + _TELL_AGAIN_S
+
+    def cluster_id(self, topic: str) -> str:
+        """The id of the cluster at the address, which has the topic; before anything is sent.
+
+        From then on another cluster there is noticed. Raises ``SinkStalled`` where there is no answer, and
+        for one that has changed.
+        """
+        self._topic = topic
+        self._require_same()
+        return self._watch.cluster_id
 
     def send(self, feed_id: FeedId, rows: Iterable[OutputRecord]) -> None:
         """Hand rows over; waits for room.
@@ -87,6 +106,9 @@ class RowProducer:
                     error: KafkaError = failure.args[0]
                     if is_fatal(error):
                         self._come_to_the_end(error.str())
+                    self._serve(self._producer.poll, 0)
+                    if self._has_changed:  # it may be what another cluster has said
+                        raise SinkStalled from None
                     refusal = row_refused(topic, partition, key, value, error, self._limit)
                     raise FeedRefused(feed_id, refusal) from None
         self._serve(self._producer.poll, 0)
@@ -107,6 +129,8 @@ class RowProducer:
             self._require_followed(began, _TRICKLES)
             self._tell_of_waiting()
         self._require_delivered()
+        if self._topic:
+            self._require_same()
         self._tell_at = time.monotonic() + _TELL_AGAIN_S
 
     def abandon(self) -> None:
@@ -129,6 +153,16 @@ class RowProducer:
     def _require_followed(self, since: float, times: int = 1) -> None:
         if self._stall_s is not None and time.monotonic() - since > times * self._stall_s:
             raise SinkStalled
+
+    def _require_same(self) -> None:
+        """Asked behind acknowledgements, which do not say whose they are: all are of the same cluster."""
+        answered = self._watch.ask(self._producer, self._topic, _ASK_S)
+        self._serve(self._producer.poll, 0)  # what it has noticed before
+        if not answered or self._has_changed:
+            raise SinkStalled
+
+    def _note_change(self) -> None:
+        self._has_changed = True
 
     def _note_trouble(self, error: KafkaError) -> None:
         self._trouble = error.str()
@@ -164,5 +198,7 @@ class RowProducer:
             self._refused = FeedRefused(feed_id, refusal)
 
     def _require_delivered(self) -> None:
+        if self._has_changed:  # what was refused may be what another cluster has said
+            raise SinkStalled
         if self._refused is not None:
             raise self._refused

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pipeline.pauses import FIRST_PAUSE_S
@@ -12,6 +13,7 @@ from pipeline.row_producer import RowProducer, SinkStalled
 from pipeline.sinks import sink_connection
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.connection import KafkaConnection
+from tidegate.delivery.sink_identity import held
 from tidegate.processor.batch import OutputRecord
 
 #: Producers that have nothing on its way, by brokers and patience. A Python worker runs one task at a time.
@@ -19,6 +21,7 @@ _idle: dict[tuple[str, float | None], RowProducer] = {}
 #: When a cluster has last not followed: the next task here does not wait for it all over again. By when its
 #: feeds are tried again it does.
 _stalled_at: dict[str, float] = {}
+_log = logging.getLogger("tidegate.spark")
 _NONE: Final[Mapping[FeedId, str]] = {}
 
 
@@ -40,20 +43,30 @@ class RowSinks:
         self._producers: dict[str, RowProducer] = {}
         self._fed: defaultdict[str, set[FeedId]] = defaultdict(set)
         self._given_up: set[str] = set()
+        self._found: dict[str, str] = {}  # the ids that clusters other than home have told
 
     @property
     def may_stall(self) -> bool:
         """Whether there are rows whose cluster may turn out to stall."""
         return any(self._patience(servers) is not None for servers in self._fed)
 
-    def send(self, feed_id: FeedId, uri: str, rows: Iterable[OutputRecord]) -> Sequence[FeedId]:
+    def send(self, feed_id: FeedId, uri: str, rows: Sequence[OutputRecord]) -> Sequence[FeedId]:
         """Hand rows over; waits for room. Returns the feeds that have to be left behind: nothing is certain
-        of these any more. Raises ``FeedRefused`` and ``BrokerUnavailable`` as ``RowProducer.send`` does.
+        of these any more, or their sink's address means another cluster than the one that is stored. Raises
+        ``FeedRefused`` and ``BrokerUnavailable`` as ``RowProducer.send`` does.
         """
         servers = sink_connection(self._home, uri, self._clusters.get(feed_id)).bootstrap_servers
         self._fed[servers].add(feed_id)
         try:
-            self._producer(servers).send(feed_id, rows)
+            producer = self._producer(servers)
+            if stored := self._clusters.get(feed_id, ""):
+                if servers not in self._found:
+                    self._found[servers] = producer.cluster_id(rows[0].topic)
+                if self._found[servers] != stored:
+                    self._fed[servers].discard(feed_id)
+                    _log.warning("%s.", held(feed_id, servers, stored, self._found[servers]))
+                    return [feed_id]
+            producer.send(feed_id, rows)
         except SinkStalled:
             return self._give_up(servers)
         return ()
@@ -71,6 +84,7 @@ class RowSinks:
             _stalled_at.pop(servers, None)
             _idle[servers, self._patience(servers)] = producer
         self._producers.clear()
+        self._found.clear()
         self._fed.clear()
 
     def _producer(self, servers: str) -> RowProducer:
@@ -81,7 +95,9 @@ class RowSinks:
             if servers in self._given_up or self._has_just_stalled(servers, patience):
                 raise SinkStalled
             config = self._home.to([servers]).config()
-            producer = _idle.pop((servers, patience), None) or RowProducer(config, patience)
+            producer = _idle.pop((servers, patience), None) or RowProducer(
+                config, patience, watched=servers != self._home.bootstrap_servers
+            )
             self._producers[servers] = producer
         return producer
 

@@ -7,6 +7,8 @@ from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.topic_admin import TopicAdmin, open_admin
 from tidegate.delivery.sink_clusters import OWN, SinkClusters, sink_address
+from tidegate.delivery.sink_identity import held
+from tidegate.errors import SinkHeld
 
 
 class Sinks:
@@ -35,13 +37,25 @@ class Sinks:
 
         Raises ``RetryError`` for one that does not answer.
         """
+        known = self._clusters.cluster_of(definition.sink_uri)
+        return self.learn(definition) if known is None else known
+
+    def learn(self, definition: FeedDefinition) -> str:
+        """The same, asked anew where an address has to tell it. Raises as ``cluster_of`` does."""
         uri = definition.sink_uri
-        known = self._clusters.cluster_of(uri)
-        if known is None:
-            cluster_id = self.admin(self.connection(definition)).cluster_id()
-            self._own_id = self._own_id or self.admin(self._connection).cluster_id()
-            known = self._clusters.learn(uri, cluster_id, self._own_id)
-        return known
+        if self._clusters.cluster_of(uri) == OWN:
+            return OWN
+        cluster_id = self.admin(self.connection(definition)).cluster_id()
+        self._own_id = self._own_id or self.admin(self._connection).cluster_id()
+        return self._clusters.learn(uri, cluster_id, self._own_id)
+
+    def require_begun(self, definition: FeedDefinition, feed: FeedView) -> None:
+        """Raises ``SinkHeld`` where the feed began on another cluster, in an earlier epoch."""
+        begun, found = feed.beginning, self.cluster_of(definition)
+        if begun is not None and begun.sink_cluster != found:
+            servers = self.connection(definition).bootstrap_servers
+            stored, there = begun.sink_cluster or self._own_id, found or self._own_id
+            raise SinkHeld(held(definition.id, servers, stored, there))
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
         """Whether the topics of another feed are on the cluster of this feed's, as far as is known."""

@@ -5,6 +5,7 @@
     │   ├── BrokerUnavailable
     │   ├── RegistryAway             the schema registry does not answer, or not as one
     │   ├── RegistryDenied           it answers, and lets us not in
+    │   ├── SinkHeld                 a sink's address means another cluster than the feed's topics are on
     │   └── SpoolLost                rows that waited on disk for a sink: they are scanned for again
     ├── FatalError                   end this process: the next one starts from what is durable
     │   ├── DeliveryError            a record was refused or lost its acknowledgement
@@ -65,6 +66,10 @@ class RetryError(TidegateError):
 
 class BrokerUnavailable(RetryError):
     """Kafka does not answer."""
+
+
+class SinkHeld(RetryError):
+    """A sink's address means another Kafka cluster than the one that the feed's topics are on."""
 
 
 class RegistryAway(RetryError):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from stack.kafka import KafkaBroker
 from tests.e2e.scenario import OUTPUT_PARTITIONS, Scenario
@@ -19,6 +20,8 @@ from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
+from tidegate.client.topic_admin import TopicAdmin, TopicSpec
+from tidegate.verify import Verdict
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -54,6 +57,16 @@ class TwoClusters:
         feed = self.jobs.wait(FeedId("away"), 60)
         assert feed.status is FeedState.RUNNING, feed
         return feed
+
+    @property
+    def kafka(self) -> tuple[str, ...]:
+        """What commands are told."""
+        return ("-b", self.scenario.bootstrap, "--app-id", self.scenario.app_id)
+
+    def said(self) -> str:
+        """What the state of the feed says."""
+        state = self.jobs.feed(FeedId("away")).current_state
+        return "" if state is None else state.error
 
     def audit_both(self, worker: WorkerProcess) -> None:
         """Wait until all of the log is covered in each cluster, and audit what is there."""
@@ -137,6 +150,42 @@ def test_markers_on_a_topic_of_their_own_name_the_ends_of_the_sinks_topics(
         "the markers of the other cluster",
     )
     assert run("verify", "--feed", "away", *kafka).exit_code == 0, feed
+
+
+def test_a_feed_whose_sink_comes_to_mean_another_cluster_is_held_until_its_own_is_back(
+    scenario: Scenario, other: KafkaBroker
+) -> None:
+    """That it catches up then needs a store that answers scans: the simulation has one."""
+    other.start()
+    worker = scenario.start_worker()
+    home = scenario.create_feed(worker)
+    clusters = TwoClusters(scenario, other)
+    away = clusters.create()
+    assert away.current_state is not None
+    stored = away.current_state.sink_cluster
+    scenario.append(half(scenario))
+    other.stop()
+    with KafkaBroker(port=int(other.bootstrap.rpartition(":")[2])) as stranger:
+        admin = TopicAdmin(AdminClient({"bootstrap.servers": stranger.bootstrap}), stranger.bootstrap, 1)
+        found = admin.cluster_id()
+        admin.create_unless_there(TopicSpec(scenario.topic, OUTPUT_PARTITIONS, {}))
+        scenario.append()
+        worker.wait_until(
+            lambda: all(each in clusters.said() for each in (stored, found)), "the sentence with both ids"
+        )
+        assert f"the cluster {found} now" in run("why", "away", *clusters.kafka).stdout
+        assert worker.stop() == 0, worker.text
+        worker = scenario.start_worker()  # which finds the stranger there
+        scenario.follow(home, scenario.topic)
+        scenario.wait_until_covered(worker)
+        worker.wait_until(lambda: "is held" in worker.text, "its markers to be held")
+        keys = [record.key for record in OutputTopics.now(clusters.there, [scenario.topic]).records()]
+        assert None not in keys, "a marker is there"
+    other.start()
+    worker.wait_until(lambda: not clusters.said(), "the sentence to be taken back")
+    scenario.follow(away, scenario.topic, clusters.there)
+    assert scenario.audit().verdict is not Verdict.VIOLATED
+    assert worker.stop() == 0, worker.text
 
 
 @pytest.mark.soak

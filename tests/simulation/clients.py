@@ -27,6 +27,7 @@ _REFUSED: Final = 0.3
 _RETRY_S: Final = 0.5
 _CALM_RECORDS: Final = 1_000
 _GONE_S: Final = 0.5  # half a minute on a real broker
+_WARNING: Final = 30
 _IDLE_POLL_S: Final = 2.0  # a poll that nobody waits for may take longer than it was asked to
 
 
@@ -68,6 +69,7 @@ class Network:
         self._gone: set[str] = set()
         self._grown: set[tuple[str, Grown]] = set()
         self._too_large: dict[tuple[str, bytes | None, bytes | None], Grown] = {}
+        self._strange: dict[str, float] = {}
         #: What acknowledgements of a sink take longer, by its name.
         self.late_s: dict[str, float] = {}
 
@@ -118,6 +120,14 @@ class Network:
             self._grown.discard((sink, grown))
             self._too_large.setdefault(known, grown)
         return self._too_large.get(known) is grown
+
+    def make_strange(self, sink: str, until: float) -> None:
+        """Up to ``until`` the address of the sink means another cluster."""
+        self._strange[sink] = max(until, self._strange.get(sink, 0.0))
+
+    def is_strange(self, sink: str, now: float) -> bool:
+        """Whether it does now."""
+        return not self.calm and self._strange.get(sink, 0.0) > now
 
     def refuses(self, partition: Partition, now: float) -> bool:
         """Whether a request's records break their sequence."""
@@ -196,6 +206,9 @@ class SimProducer:
     def __init__(self, machine: SimMachine, config: Mapping[str, Any]) -> None:
         self._machine = machine
         self._id: str | None = config.get("transactional.id")
+        self._logger = config["logger"]
+        self._known = ""  # the cluster's id, as it was heard last
+        self._lines: deque[str] = deque()
         self._epoch = -1
         self._fenced = False
         self._lanes: dict[tuple[str, int], _Lane] = {}
@@ -240,6 +253,20 @@ class SimProducer:
         if self._machine.network.is_too_large(place, record, Grown.FOR_US):
             raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "above message.max.bytes"))
 
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        """Metadata, asked for by this client."""
+        self._machine.wait()
+        found = self._machine.cluster_id
+        self.hear_of(found)
+        return SimpleNamespace(cluster_id=found)
+
+    def hear_of(self, cluster_id: str) -> None:
+        """As librdkafka does of the metadata of each connection, before the answers of that connection."""
+        if self._known not in ("", cluster_id):
+            self._lines.append("Broker reports different ClusterId")
+            self._wake()
+        self._known = cluster_id
+
     def poll(self, timeout: float = 0.0) -> int:
         """Serve delivery reports; waits for some. Raises what has ended the producer, once."""
         self._machine.process.require_alive()
@@ -249,6 +276,8 @@ class SimProducer:
             self._fatal_told = True
             raise KafkaException(self._fatal)
         served = 0
+        while self._lines:
+            self._logger.log(_WARNING, "%s [%s] %s", "CLUSTERID", "producer", self._lines.popleft())
         while self._reports:
             delivered, error, message = self._reports.popleft()
             self._records -= 1
@@ -436,6 +465,8 @@ class _Lane:
         error: KafkaError | None = None
         first = -1
         process.light("rows")
+        self._producer.hear_of(self._machine.cluster_id)
+        place = self._machine.broker.partition(self._place.topic, self._place.number)
         if self._is_too_large(batch):
             error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "above max.message.bytes")
             self._refused = True
@@ -444,7 +475,7 @@ class _Lane:
             self._refused = not self._producer.is_transactional
         else:
             try:
-                first = self._producer.append(self._place, [record for record, _ in batch])
+                first = self._producer.append(place, [record for record, _ in batch])
             except Fenced:
                 error = _fenced_error()
         scheduler.after(0.0, self._sent, process)
@@ -565,7 +596,7 @@ class SimAdmin:
 
     def describe_cluster(self, request_timeout: float) -> Future[Any]:
         self._machine.wait()
-        return _known(SimpleNamespace(cluster_id=f"cluster of {self._machine.sink}"))
+        return _known(SimpleNamespace(cluster_id=self._machine.cluster_id))
 
     def describe_topics(self, topics: Any, request_timeout: float) -> dict[str, Future[Any]]:
         self._machine.wait()
@@ -618,11 +649,25 @@ class SimMachine:
     ) -> None:
         """``others`` are clusters of sinks, by their servers; ``sink`` is the name of this one's."""
         self.process = process
-        self.broker = broker
+        self._broker = broker
         self.network = network
         self.sink = sink
         self.scheduler: Scheduler = process.scheduler
         self._others = others or {}
+
+    @property
+    def broker(self) -> Broker:
+        """The cluster that its address means now."""
+        return self._broker.stranger if self._is_strange and self._broker.stranger else self._broker
+
+    @property
+    def cluster_id(self) -> str:
+        """Of that."""
+        return f"stranger at {self.sink}" if self._is_strange else f"cluster of {self.sink}"
+
+    @property
+    def _is_strange(self) -> bool:
+        return self.network.is_strange(self.sink, self.scheduler.now)
 
     def producer(self, config: Mapping[str, Any]) -> Any:
         return SimProducer(self._at(config), config)

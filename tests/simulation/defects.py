@@ -19,10 +19,11 @@ from app.batch_queue import Batch, BatchQueue, Cut
 from app.fetched import FetchedBatch
 from app.in_flight import InFlight, InFlightBatches
 from app.marker_records import MarkersAmongRows
+from app.marker_writer import OtherMarkers
 from app.outlet import Outlet
 from app.partition_writer import PartitionWriter
 from app.pipeline import Pipeline
-from app.sink import Barrier
+from app.sink import Barrier, Sink
 from app.stepper import Stepper
 from tests.logs import Record
 from tidegate.changefeed.control import Activate
@@ -32,7 +33,7 @@ from tidegate.changefeed.sink_cluster import other_cluster
 from tidegate.client.row_refusal import is_of_the_row
 from tidegate.client.transaction import Record as SentRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
-from tidegate.processor.batch import LogRecord, StateChange, StepResult
+from tidegate.processor.batch import LogRecord, OutputRecord, StateChange, StepResult
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.rows import PartitionRows
 from tidegate.processor.waiting import Waiting
@@ -283,6 +284,30 @@ def ended_producer_forgotten() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def rows_without_comparison() -> Iterator[None]:
+    """Rows go to whatever cluster is at the sink's address, and whoever acknowledges them is believed."""
+
+    def send_to(
+        self: Sink, cluster: str, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0
+    ) -> int:
+        return self.send(rows, barrier, first)
+
+    with _patched(Sink, "send_to", send_to):
+        yield
+
+
+@contextmanager
+def markers_without_comparison() -> Iterator[None]:
+    """Markers go to whatever cluster is at the sink's address."""
+
+    async def check(self: OtherMarkers) -> None:
+        """Nobody is asked."""
+
+    with _patched(OtherMarkers, "check", check):
+        yield
+
+
 DEFECTS: Final[dict[str, Defect]] = {
     "addresses-decide-the-cluster": addresses_decide_the_cluster,
     "offsets-before-acknowledgements": offsets_before_acknowledgements,
@@ -295,6 +320,8 @@ DEFECTS: Final[dict[str, Defect]] = {
     "healing-without-scan": healing_without_scan,
     "every-index-counts": every_index_counts,
     "inclusive-cursor": inclusive_cursor,
+    "markers-without-comparison": markers_without_comparison,
+    "rows-without-comparison": rows_without_comparison,
     "given-up-batch-passed-over": given_up_batch_passed_over,
     "refused-row-as-delivered": refused_row_as_delivered,
     "ended-producer-forgotten": ended_producer_forgotten,

@@ -152,7 +152,15 @@ class _Owner:
 class Broker:
     """The cluster. Its methods are what happens when a request arrives; the network is the clients'."""
 
-    def __init__(self, scheduler: Scheduler, seed: int, base_ms: int, slow_markers: float = 0.0) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        seed: int,
+        base_ms: int,
+        slow_markers: float = 0.0,
+        first_epoch: int = -1,
+    ) -> None:
+        self._first_epoch = first_epoch
         self.topics: dict[str, Topic] = {}
         self.group: dict[tuple[str, int], int] = {}
         self.fenced = 0
@@ -162,6 +170,8 @@ class Broker:
         self._base_ms = base_ms
         self._slow_markers = slow_markers
         self._owners: dict[str, _Owner] = {}
+        #: Another cluster, which the address of this one means at times (``Network.make_strange``).
+        self.stranger: Broker | None = None
 
     @property
     def now_ms(self) -> int:
@@ -177,6 +187,11 @@ class Broker:
         made = [Partition(name, number) for number in numbers]
         self.topics[name] = Topic(name, topic_id, made, dict(config or {}))
         return True
+
+    def copy_topics(self, other: Broker) -> None:
+        """Have the topics that another cluster has, without their records."""
+        for topic in list(other.topics.values()):
+            self.create(topic.name, len(topic.partitions), topic.config)
 
     def partition(self, topic: str, number: int) -> Partition:
         """One partition of a topic that is there."""
@@ -221,7 +236,7 @@ class Broker:
 
     def take_over(self, owner_id: str, then: Callable[[int], None]) -> None:
         """Fence every producer of this id; ``then`` gets the new epoch once nothing of them is left."""
-        owner = self._owners.setdefault(owner_id, _Owner())
+        owner = self._owners.setdefault(owner_id, _Owner(self._first_epoch))
         owner.epoch += 1
         epoch = owner.epoch
         left, owner.transaction = owner.transaction, None
@@ -233,8 +248,8 @@ class Broker:
             then(epoch)
 
     def _owner(self, owner_id: str, epoch: int) -> _Owner:
-        owner = self._owners[owner_id]
-        if owner.epoch != epoch:
+        owner = self._owners.get(owner_id)
+        if owner is None or owner.epoch != epoch:  # another cluster may know nothing of the producer
             self.fenced += 1
             raise Fenced
         return owner

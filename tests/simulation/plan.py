@@ -13,7 +13,14 @@ from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.simulation.alterations import Altered
 from tests.simulation.clients import NetworkOptions
 from tests.simulation.registry import NO_REGISTRY, RegistryPlan, draw_registry
-from tests.simulation.sinks import SinkPlan, draw_refusals, draw_sinks, follow, have_troubles
+from tests.simulation.sinks import (
+    SinkPlan,
+    draw_refusals,
+    draw_sinks,
+    follow,
+    have_troubles,
+    with_strangers,
+)
 from tidegate.changefeed.options import FeedOptions, InitialScan
 
 _EVENTFUL: Final = OutcomeMix(restart=0.1, abort=0.08, abandon=0.06)
@@ -25,8 +32,9 @@ class Profile:
 
     ``seconds`` are of virtual time, during which the store writes ``rows_per_s``. ``lags``: feeds may begin
     in the past, or with a scan. ``sinks``: they have troubles of their own; with ``witnessed`` all but that
-    of the first feed, and all feeds are there from the beginning. ``refusals``: some refuse rows for good,
-    and their feeds fail. ``schemas``: the share of the seeds whose
+    of the first feed, and all feeds are there from the beginning; with ``strangers`` the addresses of all
+    mean other clusters at times. ``refusals``: some refuse rows for good, and their feeds fail. ``schemas``:
+    the share of the seeds whose
     feeds have some, which a registry keeps. ``least_records``: batches and fetches are not smaller. A worker
     steps about 130 batches a second, and a store writes 300 records and more: what batches of one leave
     undone in a run of a minute takes longer than a run has for coming to rest.
@@ -50,6 +58,7 @@ class Profile:
     sinks: bool = True
     refusals: bool = False
     witnessed: bool = False
+    strangers: bool = False
     schemas: float = 0.35
     least_records: int = 1
 
@@ -77,6 +86,7 @@ PROFILES: Final = {
     "refusals": replace(
         _QUIET, rows_per_s=(50.0, 150.0), partitions=2, feeds=3, kills=2, refusals=True, lags=False
     ),
+    "strangers": replace(_QUIET, moves=False, lags=False, kills=1, strangers=True),
     "schemas": Profile(moves=False, holes=False, kills=1, pauses=0, outages=0, strandings=0, schemas=1.0),
     "long": Profile(
         seconds=(20.0, 90.0),
@@ -151,9 +161,11 @@ class RunPlan:
 def draw(seed: int, profile: Profile) -> RunPlan:
     """The run of a seed."""
     plan = _draw(seed, profile)
-    if profile.sinks and (profile.witnessed or have_troubles(seed)):
+    if profile.sinks and (profile.witnessed or profile.strangers or have_troubles(seed)):
         feeds = tuple(map(_from_the_beginning, plan.feeds)) if profile.witnessed else plan.feeds
         sinks = draw_sinks(seed, len(feeds), plan.seconds, witnessed=profile.witnessed)
+        if profile.strangers:
+            sinks = with_strangers(sinks, seed, plan.seconds)
         plan = replace(plan, feeds=feeds, sinks=sinks)
     plan = replace(plan, store=_with_indexes(plan.store, Random(f"{seed}:indexes"), profile))
     if profile.refusals:

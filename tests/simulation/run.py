@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -201,6 +202,7 @@ class Run:
             self.scheduler.after(fault.at, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
         plan_troubles(self.plan.sinks, self.scheduler, self.network, self._say)
         self._plan_renaming()
+        self._plan_strangers()
         for absence in self.plan.registry.absences:
             self._plan_absence(absence)
 
@@ -208,6 +210,24 @@ class Run:
         renamed_at = self.plan.sinks.renamed_at
         if renamed_at is not None:
             self.scheduler.after(renamed_at, self._rename)
+
+    def _plan_strangers(self) -> None:
+        for number, sink in enumerate(self.plan.sinks.sinks):
+            for at, seconds in sink.strange if sink.elsewhere else ():
+                self.scheduler.after(at, partial(self._make_strange, number, seconds))
+
+    def _make_strange(self, number: int, seconds: float) -> None:
+        """For a while the address of a feed's sink means another cluster, with topics of the same names."""
+        feed = read_jobs(self.broker, Topics.of(self.settings).jobs)[FeedId(f"feed{number}")]
+        if feed.status is not FeedState.RUNNING or self._calm:  # before that no cluster is stored with it
+            return
+        broker, name = self._broker_of(feed), sink_name(number)
+        if broker.stranger is None:
+            seed, base_ms = self.plan.seed + 100 + number, _BASE_NS // 10**6
+            broker.stranger = Broker(self.scheduler, seed, base_ms, first_epoch=1_000)
+        broker.stranger.copy_topics(broker)
+        self._say(name, f"is another cluster for {seconds:.2f} s")
+        self.network.make_strange(name, self.scheduler.now + seconds)
 
     def _start(self, host: _Host) -> None:
         host.starts += 1
@@ -475,6 +495,7 @@ class Run:
                 descriptors,
                 self._refusal(feed),
             )
+        outcome.faults += [fault for broker in self._brokers for fault in _astray(broker)]
         if found != len(self.plan.feeds):
             outcome.faults.append(f"{found} feeds of {len(self.plan.feeds)} are known")
         quarantined: list[str] = []
@@ -540,6 +561,16 @@ class Run:
         self.outcome.lines.append(line)
         if self._echo is not None:
             self._echo(line)
+
+
+def _astray(broker: Broker) -> Iterator[str]:
+    """The markers on a cluster that no feed's topics are on."""
+    stranger = broker.stranger
+    for topic in () if stranger is None else stranger.topics:
+        assert stranger is not None
+        markers = sum(entry.key is None for _, entry in stranger.committed(topic))
+        if markers:
+            yield f"{markers} markers are on {topic} of a cluster that the feed is not on"
 
 
 def _is_untold(state: StateRecord) -> bool:

@@ -61,13 +61,17 @@ class Trouble(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlannedSink:
-    """Of one feed. ``late_s``: what acknowledgements take longer. Its ``refusal`` comes at ``refuses_at``."""
+    """Of one feed. ``late_s``: what acknowledgements take longer. Its ``refusal`` comes at ``refuses_at``.
+
+    ``strange``: when, and for how many seconds, its address means another cluster, whatever stands there.
+    """
 
     elsewhere: bool = False
     late_s: float = 0.0
     troubles: tuple[Trouble, ...] = ()
     refusal: Refusal | None = None
     refuses_at: float = 0.0
+    strange: tuple[tuple[float, float], ...] = ()
 
     def servers(self, number: int) -> str:
         """Of the sink of feed ``number``."""
@@ -111,6 +115,9 @@ def draw_sinks(seed: int, feeds: int, seconds: float, *, witnessed: bool) -> Sin
     if witnessed:
         stand = Trouble(seconds - _WITNESSED_S, _WITNESSED_S, TroubleKind.STANDS)
         planned = PlannedSink(), *(PlannedSink(True, 0.0, (stand,)) for _ in planned[1:])
+    if not witnessed:
+        astray = Random(f"{seed}:strange clusters")
+        planned = tuple(replace(sink, strange=_strange(astray, seconds)) for sink in planned)
     renaming = Random(f"{seed}:own cluster's name")
     renamed_at = seconds * renaming.random() if not witnessed and renaming.random() < 0.5 else None
     return SinkPlan(planned, stall_ms, memory_bytes, spool_bytes, witnessed, renamed_at)
@@ -142,6 +149,20 @@ def _sink(rng: Random, seconds: float) -> PlannedSink:
         late_s=rng.choice((0.0, 0.0, 0.0, 0.05, 0.4)),
         troubles=tuple(_trouble(rng, seconds) for _ in range(rng.choice((0, 1, 2, 4)))),
     )
+
+
+def with_strangers(plan: SinkPlan, seed: int, seconds: float) -> SinkPlan:
+    """The plan with sinks on clusters of their own, whose addresses mean others at times."""
+    rng = Random(f"{seed}:strangers")
+    sinks = (PlannedSink(True, sink.late_s, strange=_strange(rng, seconds, (2, 4, 8))) for sink in plan.sinks)
+    return replace(plan, sinks=tuple(sinks), renamed_at=None)
+
+
+def _strange(
+    rng: Random, seconds: float, counts: tuple[int, ...] = (0, 1, 3, 8)
+) -> tuple[tuple[float, float], ...]:
+    times, longest_s = rng.choice(counts), rng.choice((0.3, 1.5, 4.0))
+    return tuple((seconds * rng.random(), longest_s * rng.random()) for _ in range(times))
 
 
 def _trouble(rng: Random, seconds: float) -> Trouble:

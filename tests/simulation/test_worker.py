@@ -25,6 +25,8 @@ _PROFILES = {
     "given-up-batch-passed-over": "schemas",
     "refused-row-as-delivered": "refusals",
     "ended-producer-forgotten": "refusals",
+    "markers-without-comparison": "strangers",
+    "rows-without-comparison": "strangers",
 }
 #: Seeds with short runs that find a defect. Changes of the code shift what a seed brings about: the search
 #: goes on from there. That it needs no such hint, the tests of `make soak` show.

@@ -340,8 +340,8 @@ def _ending(
     """
     stored = feed.current_state
     known = stored or StateRecord(definition.id, definition.epoch, state)
-    if known.state is FeedState.PENDING:
-        known = replace(known, error="")  # what it waited for is no reason of its end
+    if known.state not in ENDED:
+        known = replace(known, error="")  # what it waited for, or was held for, is no reason of its end
     targets = feed.targets or known.targets
     record = replace(known, state=state, targets=targets, error=error or known.error)
     if record != stored:

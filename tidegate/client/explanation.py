@@ -16,7 +16,7 @@ from tidegate.changefeed.feed import LIVE, Engine
 from tidegate.client.evidence import Evidence, FrontierEvidence
 from tidegate.client.feed_findings import markers, no_frontier, not_running
 from tidegate.client.finding import SEVERAL, Cause, Finding, Keys
-from tidegate.client.lag_findings import lag_findings
+from tidegate.client.lag_findings import held_findings, lag_findings
 from tidegate.client.partition_findings import silent_workers, troubles, unseen
 from tidegate.client.range_findings import USUAL_LAG_MS, RangeFindings
 from tidegate.hlc import NANOS_PER_MS, Timestamp
@@ -78,6 +78,10 @@ def explain(evidence: Evidence) -> Explanation:
 def _findings(evidence: Evidence, keys: Keys) -> list[Finding]:
     if evidence.feed.status not in LIVE:
         return not_running(evidence)
+    return [*held_findings(evidence), *_running_findings(evidence, keys)]
+
+
+def _running_findings(evidence: Evidence, keys: Keys) -> list[Finding]:
     if not evidence.feed.runs_on(Engine.WORKERS):
         return [no_frontier(evidence)]
     frontier, lags = evidence.workers.frontier, lag_findings(evidence)

@@ -29,6 +29,15 @@ def lag_findings(evidence: Evidence) -> list[Finding]:
     return [*_sinks(evidence, detached), *_lagging(evidence, {each.partition for each in detached})]
 
 
+def held_findings(evidence: Evidence) -> list[Finding]:
+    """That the sink's address means another cluster than the feed's topics are on, if it does."""
+    state = evidence.feed.current_state
+    if state is None or not state.error:
+        return []
+    sentence = f"{state.error[:1].upper()}{state.error[1:]}."
+    return [Finding(Cause.SINK, sentence, {"sink_cluster": state.sink_cluster})]
+
+
 # ---- a sink that does not follow
 
 

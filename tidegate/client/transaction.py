@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tidegate.client.row_refusal import is_for_good, is_too_large, marker_refused
 from tidegate.delivery.marker_records import MarkerRecord
-from tidegate.errors import DeliveryError, RecordRefused
+from tidegate.errors import DeliveryError, RecordRefused, RetryError
 
 #: The coordinator aborts a transaction that is open for longer; a broker may be away for that long in the
 #: middle of one before the worker has to start again. Below the broker's transaction.max.timeout.ms.
@@ -100,6 +100,13 @@ class TransactionalProducer:
             f"The transaction coordinator aborted {_ATTEMPTS_MAX} transactions of {self._id} in a row; "
             "nothing of them is visible. The worker ends, its successor repeats them; see the broker's log"
         )
+
+    def cluster_id(self, topic: str) -> str:
+        """The id of the cluster that it talks to, and asks about ``topic``. Raises ``RetryError``."""
+        try:
+            return str(self._producer.list_topics(topic, timeout=_CALL_S).cluster_id)
+        except KafkaException as failure:
+            raise RetryError(f"Kafka does not tell its cluster's id: {failure.args[0].str()}") from None
 
     def give_up(self) -> None:
         """Raise ``GivenUpError`` where a call would be repeated: the one under way, and all later ones.

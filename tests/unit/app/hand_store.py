@@ -21,6 +21,8 @@ class HandSink:
         self.waits = waits
         self._unacknowledged: list[Barrier] = []
 
+    is_held = False
+
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         self.rows += rows[first:]
         self._unacknowledged += [barrier] * len(rows[first:])

@@ -35,14 +35,22 @@ class Taken:
         taken = self
 
         class Noting(Sink):
-            def __init__(self, settings: Settings, machine: object) -> None:
+            def __init__(
+                self, settings: Settings, machine: object, *, watched: bool, topic: str = ""
+            ) -> None:
                 self._servers = settings.bootstrap_servers
                 self.is_over = False
+                self.topic = topic
 
             def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
                 assert not self.is_over
                 taken.by.append(self._servers)
                 return len(rows)
+
+            def send_to(
+                self, cluster: str, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0
+            ) -> int:
+                return self.send(rows, barrier, first)
 
             def close(self) -> None:
                 """Nothing is open."""

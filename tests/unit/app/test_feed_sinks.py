@@ -77,7 +77,7 @@ class _Bench:
 
     def ask(self, definition: FeedDefinition) -> Verdict:
         self.looks.clear()
-        return self.sinks.verdict(definition)
+        return self.sinks.verdict(definition, FeedView(definition))
 
     async def answered(self, definition: FeedDefinition) -> Verdict:
         """The verdict of the next look that is called for at once."""

@@ -28,6 +28,8 @@ class _Sink:
     def __init__(self) -> None:
         self._waiting: deque[Barrier] = deque()
 
+    is_held = False
+
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         self._waiting.extend([barrier] * (len(rows) - first))
         return len(rows)

@@ -47,6 +47,8 @@ class _Sink:
         self.rows: list[OutputRecord] = []
         self._barriers: list[Barrier] = []
 
+    is_held = False
+
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         self.rows += rows[first:]
         self._barriers += [barrier] * len(rows[first:])

@@ -114,6 +114,8 @@ class Sink:
     room: int = 1_000
     sent: list[tuple[Barrier, int]] = field(default_factory=list)
 
+    is_held = False
+
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         taken = rows[first : first + self.room]
         self.sent += [(barrier, int(row.key)) for row in taken]

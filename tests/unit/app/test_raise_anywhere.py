@@ -98,6 +98,8 @@ class _Kafka:
         self._unacknowledged = 0
         self.ended: list[BaseException] = []
 
+    is_held = False
+
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         """Each row is acknowledged a little later."""
         for row in rows[first:]:

@@ -70,6 +70,7 @@ class _Producer:
 
     cluster: _Cluster
     is_over: bool = False
+    is_held: bool = False
     ends: bool = False
     queues: dict[str, deque[tuple[OutputRecord, Barrier]]] = field(default_factory=dict)
 

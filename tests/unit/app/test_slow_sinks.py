@@ -242,6 +242,8 @@ class _Sink:
         self.queue: deque[tuple[OutputRecord, Barrier]] = deque()
         self.topic: list[OutputRecord] = []
 
+    is_held = False
+
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         taken = rows[first : first + max(0, self.room - len(self.queue))]
         self.queue += [(row, barrier) for row in taken]

@@ -76,6 +76,7 @@ class DrivenQuery:
         self.stands_still = False
         #: The probability that the away cluster refuses a row of those that it is given.
         self.refuses = 0.0
+        self.away_is = "away"  # the cluster at that address
         self.troubles = True
         self.round = Round(RoundId(0, 0))
         #: Rows of producers that were abandoned, on their way.
@@ -104,6 +105,7 @@ class DrivenQuery:
             self._happen()
             self._run_batch()
         self.troubles = self.stands_still = False
+        self.away_is = "away"
         pipeline.row_sinks._stalled_at.clear()
         self.sim.stop()
         for number in range(_DRAIN_BATCHES if drain else 3):
@@ -126,6 +128,8 @@ class DrivenQuery:
                 self.sim.merge_somewhere(rng)
         if rng.random() < 0.3:
             self.stands_still = not self.stands_still
+        if rng.random() < 0.2:
+            self.away_is = rng.choice(("away", "away", "stranger"))
         if self.late and rng.random() < 0.5:
             rows = self.late.pop(rng.randrange(len(self.late)))
             self.feeds.see(rows[: rng.randint(0, len(rows))])
@@ -175,7 +179,10 @@ class DrivenQuery:
         self.feeds.forget_reports()
         return _Driver(self, query, Ledger(fs.LocalFileSystem(), str(self._root)))
 
-    def _producer(self, config: Mapping[str, Any], stall_s: float | None) -> _Producer:
+    def _producer(
+        self, config: Mapping[str, Any], stall_s: float | None, *, watched: bool = False
+    ) -> _Producer:
+        assert watched == (config["bootstrap.servers"] == _AWAY)
         away = config["bootstrap.servers"] == _AWAY
         assert (stall_s is not None) == away
         return _Producer(self, away=away)
@@ -237,10 +244,23 @@ class _Producer:
         self._away = away
         self._waiting: list[OutputRecord] = []
         self._abandoned = False
+        self._begun_at = ""  # the cluster that was asked
+        self._has_changed = False
+
+    def cluster_id(self, topic: str) -> str:
+        """See ``RowProducer``."""
+        if self._begun_at not in ("", self._run.away_is):
+            raise SinkStalled
+        self._begun_at = self._run.away_is
+        return self._begun_at
 
     def send(self, feed_id: FeedId, rows: Iterable[OutputRecord]) -> None:
-        """See ``RowProducer``."""
+        """See ``RowProducer``. The address may come to mean another cluster meanwhile."""
         assert not self._abandoned
+        if self._away and self._run.troubles and self._run.rng.random() < 0.05:
+            self._run.away_is = self._run.rng.choice(("away", "stranger"))
+        if self._has_changed:
+            raise SinkStalled
         self._waiting += rows
         if self._away and self._run.troubles and self._run.rng.random() < self._run.refuses:
             self._take(self._run.rng.randint(0, len(self._waiting) - 1))
@@ -258,12 +278,15 @@ class _Producer:
             self._take(self._run.rng.randint(0, len(self._waiting) - 1))
             raise SinkStalled
         self._take(len(self._waiting))
+        if self._has_changed:
+            raise SinkStalled
 
     def abandon(self) -> None:
         """See ``RowProducer``."""
         self._abandoned = True
         self._run.stalls += 1
-        self._run.late.append(self._waiting)
+        if not self._has_changed:  # else they are on their way to nobody, behind rows that are lost
+            self._run.late.append(self._waiting)
 
     @property
     def _stands_still(self) -> bool:
@@ -271,7 +294,10 @@ class _Producer:
 
     def _take(self, count: int) -> None:
         rows, self._waiting = self._waiting[:count], self._waiting[count:]
-        self._run.feeds.see(rows)
+        if self._away and self._begun_at not in ("", self._run.away_is):
+            self._has_changed = True  # and no row of this producer comes to any cluster that counts
+        if not self._has_changed:
+            self._run.feeds.see(rows)
 
     def _require_not_paused(self, rows: Iterable[OutputRecord]) -> None:
         paused = self._run.round.paused

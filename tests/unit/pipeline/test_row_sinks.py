@@ -24,10 +24,13 @@ class Producers:
 
     def __init__(self) -> None:
         self.standing: set[str] = set()
+        self.ids: dict[str, str] = {}
         self.patience: dict[str, float | None] = {}
         self.waits = 0
 
-    def __call__(self, config: Mapping[str, Any], stall_s: float | None) -> OneProducer:
+    def __call__(
+        self, config: Mapping[str, Any], stall_s: float | None, *, watched: bool = False
+    ) -> OneProducer:
         servers = config["bootstrap.servers"]
         self.patience[servers] = stall_s
         return OneProducer(self, servers)
@@ -37,6 +40,9 @@ class OneProducer:
     def __init__(self, all_: Producers, servers: str) -> None:
         self._all, self._servers = all_, servers
         self.abandoned = False
+
+    def cluster_id(self, topic: str) -> str:
+        return self._all.ids.get(self._servers, "an-id")
 
     def send(self, feed_id: FeedId, rows: Iterable[OutputRecord]) -> None:
         assert not self.abandoned
@@ -104,6 +110,17 @@ def test_the_next_tasks_of_a_python_worker_do_not_wait_for_it_as_well(producers:
     assert sinks.send(_TWO, _AWAY, _ROWS) == [_TWO]
     assert not list(sinks.acknowledge())
     assert producers.waits == 1
+
+
+def test_a_feed_is_given_nothing_while_its_address_means_another_cluster(producers: Producers) -> None:
+    stored = {_ONE: "an-id", _TWO: "another-id"}
+    sinks = RowSinks(KafkaConnection("127.0.0.1:9"), 60.0, stored)
+    assert [list(sinks.send(feed_id, _AWAY, _ROWS)) for feed_id in (_ONE, _TWO)] == [[], [_TWO]]
+    assert not list(sinks.acknowledge())
+    producers.ids["127.0.0.1:8"] = "another-id"
+    sinks = RowSinks(KafkaConnection("127.0.0.1:9"), 60.0, stored)
+    assert [list(sinks.send(feed_id, _AWAY, _ROWS)) for feed_id in (_ONE, _TWO)] == [[_ONE], []]
+    assert not list(sinks.acknowledge())
 
 
 def test_after_a_while_it_is_tried_again(producers: Producers) -> None:

@@ -1,0 +1,62 @@
+"""Which feeds are held, for their sinks' addresses have come to mean other clusters: what the state says.
+
+Row producers and marker writers compare for themselves, before anything counts. Here the clusters of live
+feeds are asked at intervals, so that ``tidegate feed show`` and ``why`` have the sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+from agents.admission import LookAt
+from app.ending import guarded_task
+from app.sinks import Sinks
+from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.jobs import FeedView
+from tidegate.delivery.sink_identity import held
+from tidegate.errors import RetryError
+
+_EVERY_S: Final = 10.0
+_PATIENCE_S: Final = 10.0
+
+
+class HeldFeeds:
+    """The jobs agent's look at the sinks of ``live`` feeds; ``look_at`` is called where one has news."""
+
+    def __init__(self, sinks: Sinks, live: Callable[[], Iterable[FeedView]], look_at: LookAt) -> None:
+        self._sinks = sinks
+        self._live = live
+        self._look_at = look_at
+        self._sentences: dict[FeedId, str] = {}
+        self._task = guarded_task(self._work(), "held feeds")
+
+    def sentence(self, feed_id: FeedId) -> str | None:
+        """Why the feed is held, empty for one that is not; ``None`` while that is not known."""
+        return self._sentences.get(feed_id)
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        self._task.cancel()
+
+    async def _work(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            await asyncio.gather(*(self._ask(feed) for feed in self._live()))
+
+    async def _ask(self, feed: FeedView) -> None:
+        """Of a cluster that is away nothing new is known."""
+        definition, state = feed.definition, feed.current_state
+        if definition is None or state is None or not state.sink_cluster:
+            return
+        sink = self._sinks.of(definition.sink_uri, state.sink_cluster)
+        with suppress(RetryError, TimeoutError):
+            ask = asyncio.get_running_loop().run_in_executor(sink.threads, sink.admin.cluster_id)
+            found = await asyncio.wait_for(ask, _PATIENCE_S)
+            stored = state.sink_cluster
+            sentence = "" if found == stored else held(definition.id, sink.servers, stored, found)
+            self._sentences[definition.id] = sentence
+            if sentence != state.error:
+                self._look_at(definition.id, 0.0)

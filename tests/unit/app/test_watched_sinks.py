@@ -1,0 +1,254 @@
+"""A sink's address may come to mean another cluster: acknowledgements count once that is ruled out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+import app.sink
+from app.settings import Settings
+from app.sink import Barrier, Sink
+from tidegate.processor.batch import OutputRecord
+
+_ROWS = [OutputRecord("topic", 0, b"key", b"%d" % number, 1, []) for number in range(2)]
+
+
+class Producer:
+    """librdkafka's, for one partition, over whatever cluster is at the address of ``world``."""
+
+    def __init__(self, world: World, logger: Any) -> None:
+        self._world = world
+        self._logger = logger
+        self._known = ""
+        self.queue: list[tuple[bytes, Callable[[KafkaError | None, Any], None]]] = []
+        self.reports: list[Callable[[], None]] = []
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    def produce(self, topic: str, value: bytes, key: bytes, partition: int, delivered: Any, *_: Any) -> None:
+        self.queue.append((value, delivered))
+
+    def deliver(self) -> None:
+        """The cluster takes all rows; its acknowledgements come with the next poll."""
+        self._hear()
+        for value, delivered in self.queue:
+            self._world.clusters.setdefault(self._world.now, []).append(value)
+            self.reports.append(lambda delivered=delivered: delivered(None, None))  # type: ignore[misc]
+        self.queue.clear()
+
+    def refuse(self) -> None:
+        """The cluster does not have the topic."""
+        self._hear()
+        error = KafkaError(KafkaError._UNKNOWN_PARTITION)
+        for _, delivered in self.queue:
+            self.reports.append(lambda delivered=delivered: delivered(error, _MESSAGE))  # type: ignore[misc]
+        self.queue.clear()
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        if not self._world.answers:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        self._hear()
+        return SimpleNamespace(cluster_id=self._world.now)
+
+    def poll(self, timeout: float) -> None:
+        while self.reports:
+            self.reports.pop(0)()
+
+    def purge(self) -> None:
+        self.queue.clear()
+
+    def flush(self, timeout: float) -> int:
+        return 0
+
+    def _hear(self) -> None:
+        if self._known not in ("", self._world.now):
+            line = ("CLUSTERID", "producer", "Broker reports different ClusterId")
+            self.reports.append(lambda: self._logger.log(30, "%s [%s] %s", *line))
+        self._known = self._world.now
+
+
+_MESSAGE = SimpleNamespace(
+    topic=lambda: "topic", partition=lambda: 0, key=lambda: b"key", value=lambda: b"value"
+)
+
+
+class World:
+    """What is at the address now, and the rows that clusters have. It stands where ``app.machine`` does."""
+
+    def __init__(self) -> None:
+        self.now = "home"
+        self.answers = True
+        self.clusters: dict[str, list[bytes]] = {}
+        self.producers: list[Producer] = []
+
+    def producer(self, config: Mapping[str, Any]) -> Producer:
+        self.producers.append(Producer(self, config["logger"]))
+        return self.producers[-1]
+
+    def background(self, work: Callable[[], None], name: str) -> Any:
+        """The test takes the turns of the thread."""
+        return SimpleNamespace(join=lambda: None)
+
+
+class Watched:
+    """A sink, its world, and a loop for barriers."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.world = World()
+        machine: Any = self.world
+        self._machine = machine
+        self.sink = Sink(Settings(), machine, watched=True)
+        self._loop = loop
+
+    def barrier(self, rows: int = len(_ROWS)) -> Barrier:
+        return Barrier(rows, self._loop)
+
+    def send(self, barrier: Barrier, rows: Sequence[OutputRecord] = _ROWS, first: int = 0) -> int:
+        return self.sink.send_to("home", rows, barrier, first)
+
+    def turn(self) -> None:
+        """What the sink's thread does again and again, and then the loop."""
+        sink = self.sink
+        assert sink._watch is not None
+        sink._polls = app.sink._ASK_AGAIN_POLLS
+        sink._poll_once(0.0)
+        sink._compare(sink._watch)
+        if sink._ends.is_set():
+            sink._come_to_the_end()
+        self._loop.run_until_complete(asyncio.sleep(0))
+
+    def begin_again(self) -> None:
+        """Another producer takes the place of the one that is over."""
+        assert self.sink.is_over
+        self.sink = Sink(Settings(), self._machine, watched=True, topic=self.sink.topic)
+
+    def known(self) -> None:
+        """The cluster has told its id."""
+        assert self.send(self.barrier()) == 0
+        self.turn()
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    loop = asyncio.new_event_loop()
+    with closing(loop):
+        found = Watched(loop)
+        yield found
+        found.sink.close()
+
+
+@pytest.fixture(autouse=True)
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    found: list[BaseException] = []
+    monkeypatch.setattr(app.sink, "end_process", found.append)
+    return found
+
+
+def test_no_row_goes_out_before_the_cluster_has_told_its_id(watched: Watched) -> None:
+    watched.world.answers = False
+    assert watched.send(watched.barrier()) == 0
+    watched.turn()
+    assert watched.send(watched.barrier()) == 0
+    watched.world.answers = True
+    watched.turn()
+    assert watched.send(watched.barrier()) == len(_ROWS)
+
+
+def test_no_row_goes_to_another_cluster(watched: Watched) -> None:
+    watched.world.now = "away"
+    watched.known()
+    assert watched.send(watched.barrier()) == 0
+    assert watched.sink.cluster_id == "away"
+
+
+def test_acknowledgements_count_once_the_cluster_was_asked_after_them(watched: Watched) -> None:
+    watched.known()
+    barrier = watched.barrier()
+    watched.send(barrier)
+    watched.world.producers[0].deliver()
+    watched.world.answers = False
+    watched.turn()
+    assert (barrier.left, barrier.acknowledged.done()) == (0, False)
+    watched.world.answers = True
+    watched.turn()
+    assert barrier.acknowledged.done()
+
+
+def test_acknowledgements_of_another_cluster_do_not_count(watched: Watched) -> None:
+    watched.known()
+    barrier = watched.barrier()
+    watched.send(barrier)
+    watched.world.now = "away"
+    watched.world.producers[0].deliver()
+    watched.turn()
+    watched.turn()
+    assert (watched.sink.is_over, barrier.acknowledged.done()) == (True, False)
+
+
+def test_nor_do_they_when_the_former_cluster_is_back_before_anybody_has_looked(watched: Watched) -> None:
+    watched.known()
+    barrier = watched.barrier()
+    watched.send(barrier, first=1)
+    watched.world.now = "away"
+    watched.world.producers[0].deliver()
+    watched.world.now = "home"
+    watched.send(barrier, _ROWS[:1])
+    watched.world.producers[0].deliver()
+    watched.turn()
+    watched.turn()
+    assert watched.world.clusters == {"away": [b"1"], "home": [b"0"]}
+    assert (watched.sink.is_over, barrier.acknowledged.done()) == (True, False)
+
+
+def test_when_another_cluster_is_seen_another_producer_is_given_the_rows_once_it_is_gone(
+    watched: Watched,
+) -> None:
+    watched.known()
+    barrier = watched.barrier()
+    watched.send(barrier)
+    watched.world.now = "away"
+    watched.turn()
+    assert (len(watched.world.producers[0]), barrier.acknowledged.done()) == (0, False)
+    watched.begin_again()
+    watched.turn()
+    assert (watched.send(barrier), watched.sink.cluster_id) == (0, "away")
+    watched.world.now = "home"
+    watched.turn()
+    watched.begin_again()
+    watched.turn()
+    barrier.begin_again(len(_ROWS))
+    assert watched.send(barrier) == len(_ROWS)
+    watched.world.producers[-1].deliver()
+    watched.turn()
+    assert barrier.acknowledged.done()
+    assert watched.world.clusters == {"home": [b"0", b"1"]}
+
+
+def test_refusals_of_another_cluster_do_not_count(watched: Watched) -> None:
+    watched.known()
+    barrier = watched.barrier()
+    watched.send(barrier)
+    watched.world.now = "away"
+    watched.world.producers[0].refuse()
+    watched.turn()
+    assert (watched.sink.is_over, barrier.refusal) == (True, None)
+
+
+def test_refusals_of_the_right_cluster_count_once_it_was_asked_after_them(watched: Watched) -> None:
+    watched.known()
+    barrier = watched.barrier()
+    watched.send(barrier)
+    watched.world.producers[0].refuse()
+    watched.world.answers = False
+    watched.turn()
+    assert barrier.refusal is None
+    watched.world.answers = True
+    watched.turn()
+    assert "topic" in str(barrier.refusal)

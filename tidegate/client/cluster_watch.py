@@ -1,0 +1,52 @@
+"""Which Kafka cluster a client of librdkafka talks to, and whether that has changed meanwhile.
+
+librdkafka takes whatever cluster answers at an address for the one that it knew, and goes on. It tells of it
+in two ways: the metadata that it asks each new connection for has the cluster's id, and where that is another
+one than before it logs a line (``CLUSTERID``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+
+_CHANGED: Final = "CLUSTERID"
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
+class ClusterWatch:
+    """Of one client, as its ``logger``; what it is told goes on to ``logger``.
+
+    ``cluster_id`` is what the cluster answered last, empty while nothing is certain. ``changed`` is called
+    whenever another cluster was seen: between two calls there was one and the same.
+    """
+
+    def __init__(self, logger: logging.Logger, changed: Callable[[], None] = _nothing) -> None:
+        self._logger = logger
+        self._changed = changed
+        self._last = ""
+        self.cluster_id = ""
+
+    def log(self, level: int, text: str, *args: Any) -> None:
+        """A line of librdkafka, by the thread that polls the client."""
+        if _CHANGED in args[:1]:
+            self.cluster_id = self._last = ""
+            self._changed()
+        self._logger.log(level, text, *args)
+
+    def ask(self, client: Any, topic: str, timeout_s: float) -> bool:
+        """Ask the cluster for its id, by the client itself; whether it has answered."""
+        try:
+            found = str(client.list_topics(topic, timeout=timeout_s).cluster_id)
+        except KafkaException:
+            return False
+        if self._last and found != self._last:
+            self._changed()
+        self.cluster_id = self._last = found
+        return True

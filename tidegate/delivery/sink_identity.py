@@ -1,0 +1,14 @@
+"""What is said of a feed whose sink's address has come to mean another Kafka cluster: the feed is held."""
+
+from __future__ import annotations
+
+from tidegate.changefeed.feed import FeedId
+
+
+def held(feed_id: FeedId, servers: str, stored: str, found: str) -> str:
+    """The sentence for a feed whose topics are on cluster ``stored``, and whose sink answers as ``found``."""
+    return (
+        f"feed {feed_id} is held: its topics are on the Kafka cluster {stored}, and at {servers} there is "
+        f"the cluster {found} now. No row and no marker is written there, and nothing is lost. Let the "
+        f"address mean {stored} again; or, for good, drop the feed and create it anew on the cluster {found}"
+    )
