@@ -312,7 +312,7 @@ def test_no_range_that_waits_is_left_through_pauses_and_restarts(seed: int) -> N
     _hold(seed, _PAUSES, turns=40)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 1, 52])  # in the last one merges stand in backlogs that are left out
 def test_feeds_come_to_the_end_of_their_scans_though_range_ends_are_lost(seed: int) -> None:
     _hold(seed, _LOST_ENDS, turns=40)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tidegate.processor.batch import LogRecord
 from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed.backlog import Backlog, MemoryQueue, QueueFactory, RawEntry
+from tidegate.rangefeed.handoff import Claim
 
 
 class Backlogs:
@@ -57,6 +58,15 @@ class Backlogs:
         """The range waits for nothing more."""
         self._backlogs[range_id].clear()
         self._ready[range_id] = None
+
+    def take_skipped(self) -> list[Claim]:
+        """The claims that snapshots told of which were left out since the last call."""
+        skipped: list[Claim] = []
+        for backlog in self._backlogs.values():
+            if backlog.skipped:
+                skipped += backlog.skipped
+                backlog.skipped = []
+        return skipped
 
     def drop(self, range_id: RangeId) -> None:
         """Forget the backlog of a range."""

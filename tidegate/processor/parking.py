@@ -112,6 +112,7 @@ class Parking:
 
     def settle(self) -> bool:
         """Answer the claims that can be answered; returns whether any was."""
+        self.exchanges.claim(self._backlogs.take_skipped())
         answered = self.exchanges.settle()
         if answered:
             for state, backlog in self._parked():

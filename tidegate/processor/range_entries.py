@@ -21,6 +21,7 @@ from tidegate.processor.mutations import Mutations
 from tidegate.processor.parking import Parking
 from tidegate.processor.quarantine import Quarantines
 from tidegate.processor.range_table import RangeTable
+from tidegate.processor.waiting import claims_told_by
 from tidegate.raftlog.decode import decode_entry, decode_key
 from tidegate.raftlog.entry import (
     BROADCAST,
@@ -99,6 +100,8 @@ class RangeEntries:
             if isinstance(entry, Command):
                 self._mutations.note(state, entry, backlog.span)
                 self._mutations.account(state, entry)
+            if isinstance(entry, Snapshot) and entry.chunk == 0:
+                backlog.note_claims(Offset(record.offset), claims_told_by(state, entry))
             if backlog.scan is not None:
                 self._healing.leave_behind(state, backlog)
 

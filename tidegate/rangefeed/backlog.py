@@ -6,7 +6,7 @@ A cache of the log: what is lost with the process is read again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, TypeAlias
 
 from tidegate.hlc import ZERO
@@ -81,6 +81,7 @@ class Backlog:
     __slots__ = (
         "_generation",
         "_kept",
+        "_told",
         "cleared",
         "head",
         "heard_ms",
@@ -89,6 +90,7 @@ class Backlog:
         "queue",
         "scan",
         "since_ms",
+        "skipped",
         "span",
         "waits_at",
     )
@@ -104,6 +106,9 @@ class Backlog:
         self.cleared: Offset | None = None
         self.moved_at: Offset | None = None
         self.span: Span | None = None
+        #: Claims that snapshots told of which were left out, and are still to be sent.
+        self.skipped: list[Claim] = []
+        self._told: list[tuple[Offset, Claim]] = []
         self._generation = Generation(0)
         #: The highest GC threshold that a snapshot has told, and where.
         self._kept = ZERO, Offset(0)
@@ -139,8 +144,14 @@ class Backlog:
             return False
         while self.queue.first().offset < move:
             self.queue.popleft()
+        self.skipped += (claim for at, claim in self._told if self.waits_at < at < move)
+        self._told = [(at, claim) for at, claim in self._told if at >= move]
         self.missing, self.scan, self.waits_at = frozenset(), None, None
         return True
+
+    def note_claims(self, offset: Offset, claims: Iterable[Claim]) -> None:
+        """The snapshot at ``offset`` tells of these claims; they are ``skipped`` if it is left out."""
+        self._told += ((offset, claim) for claim in claims)
 
     def _move(self) -> Offset | None:
         """Where the span changed, or where the store had removed what is scanned for."""
