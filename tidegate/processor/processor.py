@@ -34,7 +34,7 @@ from tidegate.processor.pushes import Pusher
 from tidegate.processor.state_codec import NOWHERE
 from tidegate.processor.status import PartitionStatus, RangesIn, StatusReader
 from tidegate.raftlog.decode import decode_batch
-from tidegate.raftlog.entry import Offset
+from tidegate.raftlog.entry import Offset, RangeEnd
 from tidegate.rangefeed.handoff import Exchange, HandOff
 from tidegate.spans import Span
 
@@ -127,7 +127,7 @@ class PartitionProcessor:
         clock, passed = self._ranges.table.clock, self._state.position.offset
         for record, entry in zip(due, entries, strict=True):
             self._step.apply(record, entry, result)
-            if record.offset > passed and clock.wants(record.timestamp):
+            if record.offset > passed and (clock.wants(record.timestamp) or isinstance(entry, RangeEnd)):
                 self._step.hear(record, entry)
         if records:
             self._state.advance(Offset(records[-1].offset))
