@@ -24,6 +24,7 @@ from app.machine import REAL, Machine
 from app.metrics import SINK_ENDS, SINK_TROUBLES
 from app.settings import Settings
 from tidegate.client.cluster_watch import ClusterWatch
+from tidegate.client.delivery_report import begin_report
 from tidegate.client.row_delivery import ROW_DELIVERY
 from tidegate.client.row_refusal import is_of_the_row, row_refused
 from tidegate.client.transaction import is_fatal
@@ -97,22 +98,13 @@ class Barrier:
         A row that the producer gave up when it came to its end does not count: another producer is given it,
         or nobody waits for it.
         """
+        begin_report()
         if error is not None:
-            try:
-                self._note(error, message)
-            except SystemError:  # what ended the producer, which its client raises amid this call: once
-                self._note(error, message)
+            self._note(error, message)
             return
-        try:  # noqa: SIM105 - a context manager would raise it at once
-            self._lock.acquire()
-        except SystemError:  # the same; the lock is held
-            pass
-        self._left -= 1
-        last = not self._left
-        try:  # noqa: SIM105
-            self._lock.release()
-        except SystemError:  # the same; it is free
-            pass
+        with self._lock:
+            self._left -= 1
+            last = not self._left
         if last:
             self._finish()
 
@@ -259,7 +251,7 @@ class Sink:
             _log.warning(
                 "a producer of rows has come to its end; another one writes what it has not delivered",
                 sink=self._servers,
-                cause=str(failure),  # a ``SystemError`` where the client has lost what it was about to raise
+                cause=str(failure),  # a ``SystemError`` where a report came after what the client raises
             )
             self._ends.set()
 

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.cluster_watch import ClusterWatch
+from tidegate.client.delivery_report import begin_report
 from tidegate.client.row_delivery import ROW_DELIVERY
 from tidegate.client.row_refusal import is_of_the_row, row_refused
 from tidegate.client.transaction import is_fatal
@@ -187,12 +188,7 @@ class RowProducer:
         )
 
     def _delivered(self, feed_id: FeedId, error: KafkaError | None, message: Any) -> None:
-        try:
-            self._note(feed_id, error, message)
-        except SystemError:  # what ended the producer, which its client raises amid this call: once
-            self._note(feed_id, error, message)
-
-    def _note(self, feed_id: FeedId, error: KafkaError | None, message: Any) -> None:
+        begin_report()
         if error is not None and self._refused is None and is_of_the_row(error):
             refusal = row_refused(message.topic(), message.partition(), message.key(), message.value(), error)
             self._refused = FeedRefused(feed_id, refusal)

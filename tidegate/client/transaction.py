@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from tidegate.client.delivery_report import begin_report
 from tidegate.client.row_refusal import is_for_good, is_too_large, marker_refused
 from tidegate.delivery.marker_records import MarkerRecord
 from tidegate.errors import DeliveryError, RecordRefused, RetryError
@@ -126,6 +127,7 @@ class TransactionalProducer:
         ends: dict[tuple[str, int], int] = {}
 
         def delivered(error: KafkaError | None, message: Any) -> None:
+            begin_report()
             if error is None:
                 ends[message.topic(), message.partition()] = message.offset() + 1
             else:
@@ -147,7 +149,7 @@ class TransactionalProducer:
                 self._require_wanted()
                 _log.warning("records of a transaction of %s wait for the broker", self._id)
         except SystemError:
-            # The client lost the fatal error that a callback raised; the next call raises it again.
+            # A report came after the fatal error that the client raises here; the next call raises it again.
             _log.warning("a transaction of %s was not delivered", self._id)
 
     def _finish(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from tempfile import mkdtemp
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from confluent_kafka import KafkaError
@@ -348,28 +348,3 @@ async def _act(owner: _Owner, cluster: _Cluster, what: str, number: int) -> _Own
                 cluster.producer.come_to_the_end()
             await settle()
     return owner
-
-
-class _LostOnce:
-    """An error whose first question raises, as with the client's own exception pending."""
-
-    def __init__(self) -> None:
-        self._lost = False
-
-    def code(self) -> int:
-        if not self._lost:
-            self._lost = True
-            raise SystemError("returned a result with an exception set")
-        return int(KafkaError.MSG_SIZE_TOO_LARGE)
-
-
-def test_a_refusal_is_noted_though_the_client_raises_the_end_of_its_producer_amid_the_report() -> None:
-    async def scenario() -> None:
-        barrier = Barrier(1, asyncio.get_running_loop())
-        row = OutputRecord(_B, 0, b"key", b"value", 0, [])
-        error: Any = _LostOnce()
-        barrier.delivered(error, _Report(row))
-        assert barrier.refusal is not None
-        assert barrier.left == 1
-
-    _run(scenario)
