@@ -212,6 +212,11 @@ def test_among_many_feeds_and_standing_sinks_records_stay_small_for_a_fresh_seed
     _hold(_FRESH.getrandbits(32) + number, replace(_CROWDED, stand_still=0.3, feeds=2), turns=30)
 
 
+@pytest.mark.usefixtures("_forgetful")
+def test_a_claim_that_comes_after_its_promise_is_forgotten_hides_no_gap_of_a_detached_feed() -> None:
+    _hold(2942644412, replace(_CROWDED, stand_still=0.3, feeds=2), turns=30)
+
+
 def _all_feeds_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A range names each feed that can lag, whatever keys it watches."""
     monkeypatch.setattr(ServedFeeds, "__call__", lambda self, _: [feed.id for feed in self._feeds])

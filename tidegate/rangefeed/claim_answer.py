@@ -48,14 +48,14 @@ def _promised(state: RangeState, claim: Claim) -> Promise:
     """What it had promised at an index that it has applied; at the last one it is as it was.
 
     Of several at one index, as of a range that merges and is merged away at once, the last one counts
-    that has keys of the claim: what it has none of went elsewhere before.
+    that has keys of the claim: what it has none of went elsewhere before. So does what it is now: at the
+    index of a split it has none of the keys that left it.
     """
-    at = [promise for promise in state.promises if promise.at == claim.last_index]
-    shared = (promise for promise in at if promise.span is not None and promise.span.overlaps(claim.span))
-    kept = next(reversed([*shared]), None) or next(iter(at), None)
-    if kept is None and claim.last_index == state.applied and state.status is RangeStatus.LIVE:
-        return state.promise_of_now()
-    return kept or _NO_PROMISE
+    promises = [promise for promise in state.promises if promise.at == claim.last_index]
+    if claim.last_index == state.applied and state.status is RangeStatus.LIVE and not promises:
+        promises = [state.promise_of_now()]
+    with_keys = (each for each in promises if each.span is None or each.span.overlaps(claim.span))
+    return next(reversed([*with_keys]), _NO_PROMISE)
 
 
 def give_up(state: RangeState, claim: Claim) -> None:

@@ -289,6 +289,20 @@ def test_a_hand_off_carries_what_was_resolved_at_the_split() -> None:
     )
 
 
+def test_of_a_forgotten_split_the_range_as_it_is_now_says_nothing() -> None:
+    """It has none of the keys that left it, so what feeds lack of its own keys is no answer."""
+    left, right = Span(b"a", b"m"), Span(b"m", b"z")
+    state = _live(_command(11, closed=9, trigger=Trigger.SPLIT))
+    apply_entry(state, _snapshot(11, generation=2, closed=20)._replace(span=left))
+    state.promises, state.lags = [], {"late": (Gap(left, Timestamp(3)),)}
+    gone = _claim(11)._replace(span=right)
+    assert answer_claim(state, gone) == HandOff(gone, ZERO_RESOLVED, complete=True)
+    kept = _claim(11)._replace(span=_SPAN)
+    answer = answer_claim(state, kept)
+    assert answer is not None
+    assert (answer.resolved.wall, answer.span) == (20, left), "what is merged away at once has these keys"
+
+
 def test_of_very_many_holes_the_oldest_are_told_as_one_of_which_nothing_is_known() -> None:
     state = _live()
     for number in range(70):
