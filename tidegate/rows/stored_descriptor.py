@@ -5,6 +5,7 @@ The same bytes stand in the log's DescriptorUpdate and in worker state.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -73,6 +74,8 @@ def decode_descriptor(stored: bytes) -> TableDescriptor:
 
 
 def _from_message(message: pb.TableDescriptor) -> TableDescriptor:
+    _require_distinct("columns", [column.id for column in message.columns])
+    _require_distinct("primary_key", [part.column_id for part in message.primary_key])
     return TableDescriptor(
         id=message.id,
         name=message.name,
@@ -86,6 +89,13 @@ def _from_message(message: pb.TableDescriptor) -> TableDescriptor:
         schema=message.schema,
         dropped=message.dropped,
     )
+
+
+def _require_distinct(field: str, column_ids: list[int]) -> None:
+    """A row is read by column ids: of two columns of one id nobody knows whose datum it is."""
+    twice = next((each for each, count in Counter(column_ids).items() if count > 1), None)
+    if twice is not None:
+        raise EncodingError(f"{field} of the descriptor has column id {twice} twice ({_SPECIFIED})")
 
 
 def _column_to_message(column: Column) -> pb.Column:

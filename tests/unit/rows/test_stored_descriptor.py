@@ -128,3 +128,14 @@ def test_an_unknown_kind_is_named_with_its_column_and_the_kinds_that_there_are()
 
 def test_a_refusal_does_not_grow_with_what_was_written() -> None:
     assert len(_refusal(encode_descriptor(replace(TABLE, columns=_LONG)).replace(b"BOOL", b"BOOK"))) < 600
+
+
+def test_two_columns_of_one_id_are_refused() -> None:
+    """A worker that took them ended at the first row, and again at each start."""
+    first, *others = TABLE.columns
+    twice = replace(TABLE, columns=(first, *others, replace(others[0], id=first.id)))
+    with pytest.raises(EncodingError, match="columns of the descriptor has column id 1 twice"):
+        decode_descriptor(encode_descriptor(twice))
+    key = replace(TABLE, primary_key=(KeyPart(4), KeyPart(1), KeyPart(4)))
+    with pytest.raises(EncodingError, match="primary_key of the descriptor has column id 4 twice"):
+        decode_descriptor(encode_descriptor(key))
