@@ -278,7 +278,7 @@ class Sink:
         while len(self._producer) and not self._closed.is_set():
             self._poll_once()
         if not self._closed.is_set():
-            self._producer.poll(_REST_S)
+            self._poll_once(_REST_S)
             self.is_over = True
 
 

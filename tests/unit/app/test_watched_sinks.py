@@ -28,6 +28,7 @@ class Producer:
         self._known = ""
         self.queue: list[tuple[bytes, Callable[[KafkaError | None, Any], None]]] = []
         self.reports: list[Callable[[], None]] = []
+        self.fails_late = False
 
     def __len__(self) -> int:
         return len(self.queue)
@@ -58,6 +59,8 @@ class Producer:
         return SimpleNamespace(cluster_id=self._world.now)
 
     def poll(self, timeout: float) -> None:
+        if self.fails_late and timeout == app.sink._REST_S:
+            raise KafkaException(KafkaError(KafkaError._FATAL))
         while self.reports:
             self.reports.pop(0)()
 
@@ -205,6 +208,16 @@ def test_nor_do_they_when_the_former_cluster_is_back_before_anybody_has_looked(w
     watched.turn()
     assert watched.world.clusters == {"away": [b"1"], "home": [b"0"]}
     assert (watched.sink.is_over, barrier.acknowledged.done()) == (True, False)
+
+
+def test_what_a_producer_raises_when_it_has_come_to_its_end_already_ends_nothing_else(
+    watched: Watched,
+) -> None:
+    watched.known()
+    watched.world.producers[0].fails_late = True
+    watched.world.now = "away"
+    watched.turn()
+    assert watched.sink.is_over
 
 
 def test_when_another_cluster_is_seen_another_producer_is_given_the_rows_once_it_is_gone(
