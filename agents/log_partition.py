@@ -22,7 +22,7 @@ from app.fetched import FetchedBatch
 from app.in_flight import InFlight
 from app.intake import Intake
 from app.metrics import BATCHES, INCIDENTS, ROWS
-from app.outlet import RowSink
+from app.outlet import OpenSink
 from app.pipeline import Pipeline
 from app.report import PartitionReport, SpanReport
 from app.shell import Shell
@@ -123,13 +123,14 @@ class LogPartition:
     def _new_pipeline(self, processor: PartitionProcessor, present: _Present) -> Pipeline:
         runtime, follower = self._app.runtime, self._app.follower
 
-        def sink_of(feed_id: FeedId) -> RowSink:
-            return FeedSink(runtime.sinks, processor.definition_of(feed_id), lambda: follower.view[feed_id])
+        def opener_of(feed_id: FeedId) -> OpenSink:
+            definition = processor.definition_of(feed_id)  # once removed, the processor does not know it
+            return lambda: FeedSink(runtime.sinks, definition, lambda: follower.view[feed_id])
 
         return Pipeline(
             processor,
             self._state.writer,
-            sink_of,
+            opener_of,
             self.log,
             runtime.threads,
             runtime.limits,

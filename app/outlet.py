@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import structlog
 
@@ -43,6 +43,10 @@ class RowSink(Protocol):
         """Whether there is another cluster at its address: nothing is to be done until that has changed."""
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int: ...
+
+
+#: Opens the sink of one feed, and another one each time that it is called.
+OpenSink: TypeAlias = Callable[[], RowSink]
 
 
 class OutletState(enum.Enum):
@@ -117,15 +121,15 @@ class Outlet:
     def __init__(
         self,
         feed_id: FeedId,
-        sink_of: Callable[[FeedId], RowSink],
+        open_sink: OpenSink,
         limits: OutletLimits,
         acknowledged: Callable[[], None],
     ) -> None:
-        """``sink_of`` gives the feed's sink, and another one once that is over."""
+        """``open_sink`` is called again once the sink is over, when the feed may be removed already."""
         self.feed_id = feed_id
         self.state = OutletState.LIVE
-        self._sink_of = sink_of
-        self._sink = sink_of(feed_id)
+        self._open_sink = open_sink
+        self._sink = open_sink()
         self._limits = limits
         self._acknowledged = acknowledged
         self._loop = asyncio.get_running_loop()
@@ -264,7 +268,7 @@ class Outlet:
         """Step R6: the sink is over, and told of every row of its what became of it. Another one is given all
         that is not acknowledged, in the same order, but what nobody waits for.
         """
-        self._sink = self._sink_of(self.feed_id)
+        self._sink = self._open_sink()
         self._drop_acknowledged()
         if self.state is OutletState.STALLED or self._lost:
             self.forget()

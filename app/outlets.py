@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from app.outlet import Change, Outlet, OutletLimits, OutletReport, OutletState, RowSink
+from app.outlet import Change, OpenSink, Outlet, OutletLimits, OutletReport, OutletState
 from app.sink import Barrier
 from tidegate.changefeed.control import Ack, Failed, Removed
 from tidegate.changefeed.feed import FeedId
@@ -36,13 +36,14 @@ class Outlets:
     def __init__(
         self,
         partition: int,
-        sink_of: Callable[[FeedId], RowSink],
+        opener_of: Callable[[FeedId], OpenSink],
         limits: OutletLimits,
         clock: Callable[[], float],
         acknowledged: Callable[[], None],
     ) -> None:
+        """``opener_of`` is asked with the first rows of a feed, while the partition has it."""
         self._partition = partition
-        self._sink_of = sink_of
+        self._opener_of = opener_of
         self._limits = limits
         self._clock = clock
         self._acknowledged = acknowledged
@@ -147,7 +148,7 @@ class Outlets:
         self._ended.discard(feed_id)
         outlet = self._outlets.get(feed_id)
         if outlet is None:
-            outlet = Outlet(feed_id, self._sink_of, self._limits, self._acknowledged)
+            outlet = Outlet(feed_id, self._opener_of(feed_id), self._limits, self._acknowledged)
             self._outlets[feed_id] = outlet
         return outlet
 

@@ -22,7 +22,7 @@ from app.fetched import FetchedBatch
 from app.framing import Answer, Framing, Wanted
 from app.hold_clock import HoldClock
 from app.in_flight import InFlight, InFlightBatches
-from app.outlet import Change, OutletLimits, RowSink
+from app.outlet import Change, OpenSink, OutletLimits
 from app.outlets import Outlets
 from app.partition_input import PartitionInput
 from app.schema_ids import SchemaIds
@@ -76,7 +76,7 @@ class Pipeline:
         self,
         processor: Processor,
         writer: Writer,
-        sink_of: Callable[[FeedId], RowSink],
+        opener_of: Callable[[FeedId], OpenSink],
         valve: Valve,
         threads: Threads,
         limits: Limits,
@@ -106,7 +106,7 @@ class Pipeline:
         self.in_flight = InFlightBatches(limits.inflight_batches)
         self._draining = False
         self._checkpoint_due = clock()
-        self.outlets = Outlets(self.status.partition, sink_of, limits.outlets, clock, self._news.set)
+        self.outlets = Outlets(self.status.partition, opener_of, limits.outlets, clock, self._news.set)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property

@@ -275,7 +275,7 @@ def ended_producer_forgotten() -> Iterator[None]:
     """What a producer that came to its end had not delivered is not given to the next one."""
 
     def begin_again(self: Outlet) -> None:
-        self._sink = self._sink_of(self.feed_id)
+        self._sink = self._open_sink()
         for parcel in self._parcels:
             if parcel.handed:
                 parcel.barrier.forget(parcel.barrier.left)

@@ -62,7 +62,7 @@ class _Owner:
         self.pipeline = Pipeline(
             PartitionProcessor(0, 1, _CONFIG),
             self.store,
-            lambda feed_id: self.slow if feed_id == _JSON.feed_id else self.fast,
+            lambda feed_id: lambda: self.slow if feed_id == _JSON.feed_id else self.fast,
             HandValve(),
             Threads(InPlace(), InPlace()),
             Limits(batch_records=1, inflight_batches=9, queued_batches=99, outlets=outlets),

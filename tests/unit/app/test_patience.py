@@ -46,7 +46,7 @@ class _Feed:
     def __init__(self, directory: Path) -> None:
         limits = OutletLimits(directory, _MEMORY_BYTES, 0, _STALL_S, _STALL_S)
         self.sink = _Sink()
-        self.outlet = Outlet(FeedId("feed"), lambda _: self.sink, limits, lambda: None)
+        self.outlet = Outlet(FeedId("feed"), lambda: self.sink, limits, lambda: None)
         self.now = 0.0
         self.stalls = True
 

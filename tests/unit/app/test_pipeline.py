@@ -105,7 +105,7 @@ class _Driven:
         self.pipeline = Pipeline(
             self.processor,
             self.writer,
-            lambda _: self.sink,
+            lambda _: lambda: self.sink,
             self.valve,
             threads,
             limits,

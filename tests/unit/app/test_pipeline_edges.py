@@ -164,7 +164,7 @@ class Bench:
         self.pipeline = Pipeline(
             self.processor,
             self.writer,
-            lambda _: self.sink,
+            lambda _: lambda: self.sink,
             self.valve,
             Threads(ThreadPoolExecutor(1), ThreadPoolExecutor(1)),
             Limits(batch_records=2, inflight_batches=2, queued_batches=4, outlets=PATIENT),

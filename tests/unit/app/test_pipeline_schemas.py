@@ -91,7 +91,7 @@ class _Owner:
         self.pipeline = Pipeline(
             self.processor,
             store,
-            lambda _: sink,
+            lambda _: lambda: sink,
             HandValve(),
             Threads(InPlace(), InPlace()),
             limits,

@@ -159,7 +159,7 @@ async def _run(kafka: _Kafka, records: Sequence[Record], points: _Points) -> Non
     pipeline = Pipeline(
         processor,
         kafka,
-        lambda _: kafka,
+        lambda _: lambda: kafka,
         _Valve(),
         Threads(InPlace(), InPlace()),
         Limits(batch_records=1, inflight_batches=3, queued_batches=4, outlets=PATIENT),

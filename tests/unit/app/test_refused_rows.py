@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 from app.outlet import RowSink
 from app.sink import Barrier
 from tests.unit.app.test_slow_sinks import _Kafka, _Owner, _run, _Sink, settle
-from tidegate.changefeed.control import Failed
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.control import Failed, Remove
+from tidegate.changefeed.feed import FeedEpoch, FeedId
 from tidegate.client.row_refusal import row_refused
 from tidegate.processor.batch import OutputRecord
 
@@ -232,6 +232,36 @@ def test_rows_of_other_feeds_that_the_ended_producer_had_are_written_again_in_or
         assert cluster.failures == []
         assert all(set(sink.offsets) == {0, 1, 2} and _in_order(sink) for sink in cluster.sinks.values())
         assert cluster.position == 2
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_producer_may_end_with_rows_of_a_feed_that_was_removed(tmp_path: Path, *, answers: bool) -> None:
+    """They are written again, or given up after a while; the other feed goes on."""
+
+    async def scenario() -> None:
+        cluster = _Cluster()
+        owner = _Owner(cluster, tmp_path, inflight=9)
+        await owner.offer(3)
+        await owner.tell(Remove(_B, FeedEpoch(1)))
+        assert list(owner.processor.feeds) == [_A]
+        cluster.producer.come_to_the_end()
+        await owner.passes(1)
+        for _ in range(12):
+            cluster.producer.answer(_A, 1_000)
+            cluster.producer.answer(_B, 1_000 if answers else 0)
+            await owner.passes(1)
+        await owner.offer(2)
+        cluster.producer.answer(_A, 1_000)
+        await owner.passes(1)
+        assert not answers or set(cluster.sinks[_B].offsets) == {0, 1, 2}
+        assert set(cluster.sinks[_A].offsets) == set(range(5))
+        assert all(_in_order(sink) for sink in cluster.sinks.values())
+        assert (cluster.position, cluster.named(_A)) == (4, 4)
+        assert _B.encode() not in cluster.state
+        assert [report.feed_id for report in owner.pipeline.outlets.report()] == [_A]
         await owner.pipeline.drain()
 
     _run(scenario)

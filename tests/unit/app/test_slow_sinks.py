@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Final
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 import app.pipeline
 import app.spool
 from app.fetched import FetchedBatch
-from app.outlet import OutletLimits, OutletReport, OutletState, RowSink
+from app.outlet import OpenSink, OutletLimits, OutletReport, OutletState, RowSink
 from app.pipeline import Limits, Pipeline, Threads
 from app.sink import Barrier
 from tests.logs import Record
@@ -350,7 +351,7 @@ class _Owner:
         self.pipeline = Pipeline(
             self.processor,
             self.kafka,
-            self.kafka.sink_of,
+            self._opener_of,
             self,
             Threads(InPlace(), InPlace()),
             Limits(batch_records=1, inflight_batches=self.inflight, queued_batches=999, outlets=outlets),
@@ -358,6 +359,11 @@ class _Owner:
             clock=lambda: self.now,
         )
         self.pipeline.start()
+
+    def _opener_of(self, feed_id: FeedId) -> OpenSink:
+        """Ask the processor for the feed, as a worker does."""
+        assert feed_id in self.processor.feeds, "the processor does not have the feed"
+        return partial(self.kafka.sink_of, feed_id)
 
     def halt(self) -> None:
         """See ``Valve``."""
