@@ -9,8 +9,9 @@ The order matters. A group that loses its last member before the next one has as
 group waits for more members before it gives out partitions (``group.initial.rebalance.delay.ms``: 3 s unless
 the brokers say otherwise).
 
-A directory that was copied while its worker ran names a living member. That one is thrown out once, joins
-again at its next heartbeat, and from then on each directory names its own.
+A directory that was copied while its worker ran names a living member. That one is thrown out once, and from
+then on each directory names its own. It joins again at its next heartbeat. One that has something to write
+before it knows is fenced, ends as every worker that was taken for dead, and joins when it starts again.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.e2e.scenario import PARTITIONS, Scenario
+from tests.unit.client.topics import wait_until_forgotten, wait_until_known
 
 _FORGOTTEN_S = 30.0
 _TOLD_S = 30.0
@@ -29,7 +30,8 @@ def delete(scenario: Scenario, topic: str) -> AdminClient:
 
 
 def create(admin: AdminClient, topic: str) -> None:
-    """Create the topic; the broker takes a moment to forget the old one."""
+    """Create a topic, which may have been deleted just now; returns once the broker tells of the new one."""
+    wait_until_forgotten(admin, topic)
     deadline = time.monotonic() + _FORGOTTEN_S
     while True:
         try:
@@ -39,7 +41,7 @@ def create(admin: AdminClient, topic: str) -> None:
                 raise
             time.sleep(0.1)
         else:
-            return
+            return wait_until_known(admin, topic)
 
 
 def alter(scenario: Scenario, topic: str, name: str, value: str) -> None:

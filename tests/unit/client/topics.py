@@ -21,9 +21,22 @@ def create_topic(bootstrap: str, topic: str, partitions: int = 1, **config: str)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic(topic, partitions, config=settings)]).values():
         created.result()
+    wait_until_known(admin, topic)
+
+
+def wait_until_known(admin: AdminClient, topic: str) -> None:
+    """Return once the broker tells of a topic that was created: it does so a moment after the answer."""
     deadline = time.monotonic() + _KNOWN_S
     while admin.list_topics(topic, timeout=_KNOWN_S).topics[topic].error is not None:
         assert time.monotonic() < deadline, f"{topic} was created, and the broker does not tell of it"
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def wait_until_forgotten(admin: AdminClient, topic: str) -> None:
+    """Return once the broker tells no more of a topic that was deleted: a moment after the answer as well."""
+    deadline = time.monotonic() + _KNOWN_S
+    while topic in admin.list_topics(timeout=_KNOWN_S).topics:
+        assert time.monotonic() < deadline, f"{topic} was deleted, and the broker still tells of it"
         time.sleep(_LOOK_AGAIN_S)
 
 
