@@ -109,12 +109,13 @@ class LogClock:
         if not closed_ms:
             return
         shown_ms = min(time_ms, closed_ms + ABOVE_CLOSED_MS)
-        counted_ms = shown_ms if known is None else known.counted_ms
+        counted_ms, heard = (shown_ms, 0) if known is None else (known.counted_ms, known.heard)
         if known is None or abs(shown_ms - counted_ms) >= _GRAIN_MS:
             counted_ms = shown_ms
             self._hearings += 1
+            heard = self._hearings
             self._forget_silent()
-        self._voices[range_id] = Voice(range_id, shown_ms, closed_ms, counted_ms, self._hearings)
+        self._voices[range_id] = Voice(range_id, shown_ms, closed_ms, counted_ms, heard)
         if len(self._voices) > _VOICES_MAX:
             del self._voices[min(self._voices.values(), key=_shown).range_id]
         self._settle()

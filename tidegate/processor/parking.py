@@ -53,6 +53,8 @@ class Parking:
 
     def parks(self, state: RangeState, head: Snapshot, record: LogRecord) -> bool:
         """Park the range before the snapshot that begins here, if it has to wait for anything."""
+        if state.status is RangeStatus.ENDED and head.generation > state.generation:  # its heir was ahead
+            self.exchanges.claim(claims_told_by(state, head))
         if passes_over(state, head) or state.status is RangeStatus.ENDED:
             return False
         self._quarantines.begin_before(state, head, record)
@@ -172,7 +174,9 @@ class Parking:
         if state.status not in (RangeStatus.QUARANTINED, RangeStatus.ENDED):
             state.quarantine_at(offset, "it fell silent while it waited", state.resolved)
         self._table.touch(state.range_id).scan = None
-        state.behind = None
+        if state.status is not RangeStatus.ENDED:
+            state.behind = None  # of one that has ended the claims in its log are still to be sent
+        self.exchanges.claim(self._backlogs[state.range_id].told)
         self._backlogs.drop(state.range_id)
 
     def take_unreachable(self) -> list[Unreachable]:

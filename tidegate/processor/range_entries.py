@@ -35,7 +35,7 @@ from tidegate.raftlog.entry import (
     Snapshot,
     Trigger,
 )
-from tidegate.rangefeed.backlog import RawEntry
+from tidegate.rangefeed.backlog import Backlog, RawEntry
 from tidegate.rangefeed.range_log import apply_entry
 from tidegate.rangefeed.range_state import RangeState
 from tidegate.rangefeed.version import Version
@@ -85,8 +85,8 @@ class RangeEntries:
             self._quarantines.report_stray(range_id, record)
             return
         state, backlog = self._touch(range_id), self._backlogs.get(range_id)
-        if backlog is not None and not passed:
-            backlog.heard_ms = self._table.clock.elapsed_ms
+        if not passed:
+            self._hear_of(state, backlog)
         if isinstance(entry, ScanChunk):
             self._take_chunk(state, entry, record)
         elif backlog is None:
@@ -104,6 +104,12 @@ class RangeEntries:
                 backlog.note_claims(Offset(record.offset), claims_told_by(state, entry))
             if backlog.scan is not None:
                 self._healing.leave_behind(state, backlog)
+
+    def _hear_of(self, state: RangeState, backlog: Backlog | None) -> None:
+        """Note that the range's log goes on: it has not fallen silent, and its end may still come."""
+        state.claimed_since_ms = None
+        if backlog is not None:
+            backlog.heard_ms = self._table.clock.elapsed_ms
 
     def _commit(self, state: RangeState, versions: Sequence[Version]) -> None:
         """Give versions to the feeds."""

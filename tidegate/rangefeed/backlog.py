@@ -160,6 +160,11 @@ class Backlog:
         return max((offset for offset in (self.moved_at, removed) if offset is not None), default=None)
 
     @property
+    def told(self) -> frozenset[Claim]:
+        """The claims that snapshots in it name."""
+        return frozenset(claim for _, claim in self._told)
+
+    @property
     def parked(self) -> bool:
         """Whether it waits for something."""
         return self.waits_at is not None

@@ -19,7 +19,7 @@ def passes_over(state: RangeState, chunk: Snapshot) -> bool:
         return False
     if state.status is RangeStatus.QUARANTINED:
         return chunk.generation < state.generation or chunk.raft_index < state.applied
-    if chunk.generation <= state.generation and state.status is RangeStatus.ENDED:
+    if state.status is RangeStatus.ENDED:
         return True
     if chunk.raft_index < state.applied:
         return True

@@ -329,3 +329,18 @@ def test_a_restart_forgets_nothing_of_the_time() -> None:
     assert then is not None
     assert now is not None
     assert then == now
+
+
+def test_a_range_that_writes_and_closes_nothing_is_not_waited_for() -> None:
+    """It shows no time however often it is read, so it cannot hold what the others show."""
+    clock = _running(_A, _B, _C)
+    for second in range(1, 200):
+        for range_id in (_A, _C):
+            _hear(clock, range_id, _START + second * 1_000)
+        clock.hear(_B, _START + second * 1_000, _START - 3_000)
+    assert clock.time_ms == _START + 199_000
+    pair = _running(_A, _B)
+    for second in range(1, 200):
+        _hear(pair, _A, _START + second * 1_000)
+        pair.hear(_B, _START + second * 1_000, _START - 3_000)
+    assert pair.elapsed_ms > 100_000, "waits go on beside it"
