@@ -257,17 +257,16 @@ class Sink:
 
     def _compare(self, watch: ClusterWatch) -> None:
         """Steps 4a and 4b: ask the cluster after the acknowledgements, or after a while without any."""
-        waiting = [self._unconfirmed.get() for _ in range(self._unconfirmed.qsize())]
         self._polls += 1
-        if not waiting and self._polls < _ASK_AGAIN_POLLS:
+        if self._unconfirmed.empty() and self._polls < _ASK_AGAIN_POLLS:
             return
         self._polls = 0
+        waiting = [self._unconfirmed.get() for _ in range(self._unconfirmed.qsize())]
         answered = watch.ask(self._producer, self.topic, _ASK_S)
         self._poll_once(0.0)  # what the producer has noticed before it answered
-        if self._ends.is_set():
-            return
+        counts = answered and not self._ends.is_set()  # at the end of the producer it is asked once more
         for barrier, refusal in waiting:
-            if answered:
+            if counts:
                 barrier.confirm(refusal)
             else:
                 self._unconfirmed.put((barrier, refusal))
@@ -277,9 +276,24 @@ class Sink:
         self._producer.purge()
         while len(self._producer) and not self._closed.is_set():
             self._poll_once()
+        if self._watch is not None and not self._closed.is_set():
+            self._compare_last(self._watch)
         if not self._closed.is_set():
             self._poll_once(_REST_S)
             self.is_over = True
+
+    def _compare_last(self, watch: ClusterWatch) -> None:
+        """Step 4c: the row that has ended the producer is refused by the cluster of its feed, or by another.
+
+        The next producer has the row refused again where there is no answer now.
+        """
+        if self._unconfirmed.empty() or not watch.ask(self._producer, self.topic, _ASK_S):
+            return
+        for _ in range(2):  # a poll that raises what has ended the producer may leave the rest to the next
+            self._poll_once(0.0)
+        while not watch.has_changed and not self._unconfirmed.empty():
+            barrier, refusal = self._unconfirmed.get()
+            barrier.confirm(refusal)
 
 
 class _Troubles:

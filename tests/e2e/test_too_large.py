@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
+from contextlib import closing
+from random import Random
 
 import pytest
 from confluent_kafka.admin import (
@@ -162,6 +165,27 @@ def test_a_row_above_the_limit_is_not_even_sent(broker: KafkaBroker, topic_prefi
         )
     finally:
         sink.close()
+
+
+def test_a_row_that_the_broker_refuses_is_refused_where_the_address_may_come_to_mean_another_cluster(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    topic = f"{topic_prefix}small"
+    for made in admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "1000"})]).values():
+        made.result(30)
+    cluster = str(admin.list_topics(topic, timeout=30).cluster_id)
+
+    sink = Sink(Settings(bootstrap_servers=broker.bootstrap), watched=True)
+    rows = [OutputRecord(topic, 0, b"k", Random(0).randbytes(5_000), 0, [])]  # no compression makes it small
+    ends_at = time.monotonic() + 60
+    with closing(asyncio.new_event_loop()) as loop, closing(sink):
+        barrier = Barrier(1, loop)
+        while not sink.is_over and time.monotonic() < ends_at:
+            if not sink.pending() and barrier.refusal is None:
+                sink.send_to(cluster, rows, barrier)
+            time.sleep(0.05)
+        assert "above the topic's max.message.bytes" in str(barrier.refusal)
 
 
 def test_a_task_of_spark_names_the_feed_of_the_row_that_the_broker_refuses(

@@ -30,6 +30,7 @@ from tidegate.changefeed.control import Activate
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.options import InitialScan
 from tidegate.changefeed.sink_cluster import other_cluster
+from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.row_refusal import is_of_the_row
 from tidegate.client.transaction import Record as SentRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
@@ -298,6 +299,17 @@ def rows_without_comparison() -> Iterator[None]:
 
 
 @contextmanager
+def last_refusal_unheard() -> Iterator[None]:
+    """Where a sink's address may mean another cluster, the refusal that ends a producer never counts."""
+
+    def compare_last(self: Sink, watch: ClusterWatch) -> None:
+        """Nobody is asked."""
+
+    with _patched(Sink, "_compare_last", compare_last):
+        yield
+
+
+@contextmanager
 def markers_without_comparison() -> Iterator[None]:
     """Markers go to whatever cluster is at the sink's address."""
 
@@ -320,6 +332,7 @@ DEFECTS: Final[dict[str, Defect]] = {
     "healing-without-scan": healing_without_scan,
     "every-index-counts": every_index_counts,
     "inclusive-cursor": inclusive_cursor,
+    "last-refusal-unheard": last_refusal_unheard,
     "markers-without-comparison": markers_without_comparison,
     "rows-without-comparison": rows_without_comparison,
     "given-up-batch-passed-over": given_up_batch_passed_over,

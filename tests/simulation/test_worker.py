@@ -25,6 +25,7 @@ _PROFILES = {
     "given-up-batch-passed-over": "schemas",
     "refused-row-as-delivered": "refusals",
     "ended-producer-forgotten": "refusals",
+    "last-refusal-unheard": "refusals",
     "markers-without-comparison": "strangers",
     "rows-without-comparison": "strangers",
 }

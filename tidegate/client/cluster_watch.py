@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
+from tidegate.client.delivery_report import begin_report
+
 _CHANGED: Final = "CLUSTERID"
 
 
@@ -24,7 +26,8 @@ class ClusterWatch:
     """Of one client, as its ``logger``; what it is told goes on to ``logger``.
 
     ``cluster_id`` is what the cluster answered last, empty while nothing is certain. ``changed`` is called
-    whenever another cluster was seen: between two calls there was one and the same.
+    whenever another cluster was seen: between two calls there was one and the same. ``has_changed``: whether
+    one was seen at all.
     """
 
     def __init__(self, logger: logging.Logger, changed: Callable[[], None] = _nothing) -> None:
@@ -32,12 +35,14 @@ class ClusterWatch:
         self._changed = changed
         self._last = ""
         self.cluster_id = ""
+        self.has_changed = False
 
     def log(self, level: int, text: str, *args: Any) -> None:
         """A line of librdkafka, by the thread that polls the client."""
+        begin_report()
         if _CHANGED in args[:1]:
             self.cluster_id = self._last = ""
-            self._changed()
+            self._note_change()
         self._logger.log(level, text, *args)
 
     def ask(self, client: Any, topic: str, timeout_s: float) -> bool:
@@ -47,6 +52,10 @@ class ClusterWatch:
         except KafkaException:
             return False
         if self._last and found != self._last:
-            self._changed()
+            self._note_change()
         self.cluster_id = self._last = found
         return True
+
+    def _note_change(self) -> None:
+        self.has_changed = True
+        self._changed()

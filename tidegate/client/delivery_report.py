@@ -1,4 +1,4 @@
-"""What every delivery report of ``confluent_kafka`` does first.
+"""What delivery reports of ``confluent_kafka`` do first, and whatever else it calls amid ``poll``.
 
 The client raises a fatal error of its producer amid ``poll`` or ``flush``, and goes on to call delivery
 reports with that exception set. Python code that runs so fails in odd places: a call of C raises

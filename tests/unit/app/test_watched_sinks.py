@@ -26,12 +26,13 @@ class Producer:
         self._world = world
         self._logger = logger
         self._known = ""
+        self._fatal: KafkaError | None = None
         self.queue: list[tuple[bytes, Callable[[KafkaError | None, Any], None]]] = []
         self.reports: list[Callable[[], None]] = []
         self.fails_late = False
 
     def __len__(self) -> int:
-        return len(self.queue)
+        return len(self.queue) + len(self.reports)
 
     def produce(self, topic: str, value: bytes, key: bytes, partition: int, delivered: Any, *_: Any) -> None:
         self.queue.append((value, delivered))
@@ -46,8 +47,15 @@ class Producer:
 
     def refuse(self) -> None:
         """The cluster does not have the topic."""
+        self._report(KafkaError(KafkaError._UNKNOWN_PARTITION))
+
+    def end(self) -> None:
+        """A row is above the cluster's limit: the next poll raises that, and reports come with later ones."""
+        self._fatal = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+        self._report(self._fatal)
+
+    def _report(self, error: KafkaError) -> None:
         self._hear()
-        error = KafkaError(KafkaError._UNKNOWN_PARTITION)
         for _, delivered in self.queue:
             self.reports.append(lambda delivered=delivered: delivered(error, _MESSAGE))  # type: ignore[misc]
         self.queue.clear()
@@ -61,6 +69,9 @@ class Producer:
     def poll(self, timeout: float) -> None:
         if self.fails_late and timeout == app.sink._REST_S:
             raise KafkaException(KafkaError(KafkaError._FATAL))
+        fatal, self._fatal = self._fatal, None
+        if fatal is not None:
+            raise KafkaException(fatal)
         while self.reports:
             self.reports.pop(0)()
 
@@ -265,3 +276,71 @@ def test_refusals_of_the_right_cluster_count_once_it_was_asked_after_them(watche
     watched.world.answers = True
     watched.turn()
     assert "topic" in str(barrier.refusal)
+
+
+def test_a_refusal_that_ends_the_producer_counts_once_the_cluster_was_asked_after_it(
+    watched: Watched,
+) -> None:
+    watched.known()
+    barrier = watched.barrier()
+    watched.send(barrier)
+    watched.world.producers[0].end()
+    watched.turn()
+    assert watched.sink.is_over
+    assert "above the topic's max.message.bytes" in str(barrier.refusal)
+
+
+def test_it_counts_though_it_was_waiting_for_an_answer_when_the_producer_came_to_its_end(
+    watched: Watched,
+) -> None:
+    watched.known()
+    acknowledged, refused = watched.barrier(), watched.barrier()
+    watched.send(acknowledged)
+    watched.world.producers[0].deliver()
+    watched.world.answers = False
+    watched.turn()
+    watched.world.answers = True
+    watched.send(refused)
+    watched.world.producers[0].end()
+    watched.turn()
+    assert (watched.sink.is_over, acknowledged.acknowledged.done()) == (True, True)
+    assert refused.refusal is not None
+
+
+def test_a_refusal_of_another_cluster_that_ends_the_producer_does_not_count(watched: Watched) -> None:
+    watched.known()
+    barrier = watched.barrier()
+    watched.send(barrier)
+    watched.world.now = "away"
+    watched.world.producers[0].end()
+    watched.turn()
+    assert (watched.sink.is_over, barrier.refusal) == (True, None)
+
+
+def test_nor_does_it_when_the_former_cluster_is_back_before_the_end_is_heard(watched: Watched) -> None:
+    watched.known()
+    barrier = watched.barrier()
+    watched.send(barrier)
+    watched.world.now = "away"
+    watched.world.producers[0].end()
+    watched.world.now = "home"
+    watched.turn()
+    assert (watched.sink.is_over, barrier.refusal) == (True, None)
+
+
+def test_where_nobody_answers_the_next_producer_has_the_row_refused_again(watched: Watched) -> None:
+    watched.known()
+    barrier = watched.barrier()
+    watched.send(barrier)
+    watched.world.producers[0].end()
+    watched.world.answers = False
+    watched.turn()
+    assert barrier.refusal is None
+    watched.begin_again()
+    watched.world.answers = True
+    watched.turn()
+    barrier.begin_again(len(_ROWS))
+    assert watched.send(barrier) == len(_ROWS)
+    watched.world.producers[1].end()
+    watched.turn()
+    assert barrier.refusal is not None
