@@ -71,6 +71,7 @@ class RowProducer:
         self._servers = config["bootstrap.servers"]
         self._limit = config.get("message.max.bytes", _LIMIT_BYTES)
         self._refused: FeedRefused | None = None
+        self._undelivered = ""  # what was said of a row that is not at fault, and not there either
         self._trouble = ""
         self._tell_at = time.monotonic() + _TELL_AGAIN_S
 
@@ -88,7 +89,8 @@ class RowProducer:
         """Hand rows over; waits for room.
 
         Raises ``FeedRefused`` for one that is refused for good, ``SinkStalled`` where there comes to be no
-        room, ``BrokerUnavailable`` when the producer has come to its end and no row is at fault.
+        room, ``BrokerUnavailable`` when the producer has come to its end, or a row is not delivered, and no
+        row is at fault.
         """
         produce, delivered = self._producer.produce, partial(self._delivered, feed_id)
         for topic, partition, key, value, timestamp_ms, headers in rows:
@@ -181,7 +183,7 @@ class RowProducer:
         while len(self._producer):
             with suppress(KafkaException, SystemError):
                 self._producer.poll(_POLL_S)
-        self._require_delivered()
+        self._require_taken()
         raise BrokerUnavailable(
             f"The producer of rows for {self._servers} came to its end: {cause}. Its rows are written "
             "again by another one."
@@ -189,11 +191,22 @@ class RowProducer:
 
     def _delivered(self, feed_id: FeedId, error: KafkaError | None, message: Any) -> None:
         begin_report()
-        if error is not None and self._refused is None and is_of_the_row(error):
+        if error is None:
+            return
+        if not is_of_the_row(error):
+            where = f"{message.topic()} partition {message.partition()}"
+            self._undelivered = self._undelivered or f"a row for {where} was not delivered: {error.str()}"
+        elif self._refused is None:
             refusal = row_refused(message.topic(), message.partition(), message.key(), message.value(), error)
             self._refused = FeedRefused(feed_id, refusal)
 
     def _require_delivered(self) -> None:
+        """No report may have told of an error: the client does not raise for each of them."""
+        self._require_taken()
+        if self._undelivered:
+            self._come_to_the_end(self._undelivered)
+
+    def _require_taken(self) -> None:
         if self._has_changed:  # what was refused may be what another cluster has said
             raise SinkStalled
         if self._refused is not None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 import pipeline.row_producer
 from pipeline.row_producer import FeedRefused, RowProducer, SinkStalled
 from tidegate.changefeed.feed import FeedId
+from tidegate.errors import BrokerUnavailable
 from tidegate.processor.batch import OutputRecord
 
 _WAIT_S = 20.0
@@ -107,3 +110,99 @@ def test_a_sink_that_follows_is_waited_for_however_little_patience_there_is(brok
     for _ in range(3):
         producer.send(_FEED, map(_row, range(1_000)))
         producer.acknowledge()
+
+
+class Client:
+    """Stands where librdkafka's does. Each flush tells of one row, by the next of ``errors``; then all others
+    are delivered.
+
+    ``fatal`` is what it raises then.
+    """
+
+    def __init__(self, *errors: int, fatal: KafkaError | None = None) -> None:
+        self._errors, self._fatal = list(errors), fatal
+        self._waiting: list[Callable[[KafkaError, Any], None]] = []
+        self._reports: list[Callable[[], None]] = []
+
+    def __call__(self, config: Any) -> Client:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._reports)
+
+    def produce(self, topic: str, value: bytes, key: bytes, partition: int, delivered: Any, *_: Any) -> None:
+        self._waiting.append(delivered)
+
+    def poll(self, _: float) -> int:
+        for report in self._reports:
+            report()
+        self._reports.clear()
+        return len(self)
+
+    def flush(self, seconds: float) -> int:
+        if self._fatal is not None:
+            raise KafkaException(self._fatal)
+        if self._errors:
+            self._tell(self._errors.pop(0))
+        else:
+            self._waiting.clear()
+        return self.poll(seconds)
+
+    def purge(self, **_: bool) -> None:
+        while self._waiting:
+            self._tell(self._errors.pop(0) if self._errors else KafkaError._PURGE_QUEUE)
+
+    def _tell(self, code: int) -> None:
+        delivered = self._waiting.pop(0)
+        row = SimpleNamespace(
+            topic=lambda: "rows", partition=lambda: 3, key=lambda: b"key", value=lambda: b"value"
+        )
+        self._reports.append(lambda: delivered(KafkaError(code), row))
+
+
+def _over(client: Client, monkeypatch: pytest.MonkeyPatch, rows: int) -> RowProducer:
+    monkeypatch.setattr(pipeline.row_producer, "Producer", client)
+    producer = RowProducer({"bootstrap.servers": "a-sink:9092"})
+    producer.send(_FEED, map(_row, range(rows)))
+    return producer
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize(
+    "code", [KafkaError._PURGE_INFLIGHT, KafkaError._TRANSPORT, KafkaError.UNKNOWN_PRODUCER_ID]
+)
+def test_a_row_that_is_not_delivered_is_not_acknowledged_though_the_client_raises_nothing(
+    code: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(code)
+    producer = _over(client, monkeypatch, rows)
+    with pytest.raises(BrokerUnavailable, match=r"a-sink:9092 .*rows partition 3 was not delivered: .*again"):
+        producer.acknowledge()
+    assert not len(client), "rows behind it may still be sent, and are written again by another one"
+
+
+def test_a_row_that_is_refused_behind_one_that_is_not_delivered_fails_its_feed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    producer = _over(Client(KafkaError._TRANSPORT, KafkaError.MSG_SIZE_TOO_LARGE), monkeypatch, 3)
+    with pytest.raises(FeedRefused, match=r"max\.message\.bytes"):
+        producer.acknowledge()
+
+
+def test_rows_that_are_given_up_at_the_end_of_a_producer_do_not_hide_why_it_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fatal = KafkaError(KafkaError._FENCED, "another one has its id", fatal=True)
+    producer = _over(Client(fatal=fatal), monkeypatch, 3)
+    with pytest.raises(BrokerUnavailable, match=r"came to its end: .*another one has its id"):
+        producer.acknowledge()
+
+
+def test_rows_that_are_given_up_when_a_producer_is_abandoned_raise_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = Client()
+    producer = _over(client, monkeypatch, 3)
+    producer.abandon()
+    client.poll(0)
+    assert not len(client)
