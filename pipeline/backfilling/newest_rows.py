@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -21,11 +21,19 @@ from pipeline.backfilling.scanned_keys import is_of_newest
 from pipeline.faults import fault_to_bytes, read_fault
 from pipeline.python_worker import settle_process
 from pipeline.registry_ids import schema_ids
-from pipeline.row_producer import FeedRefused, RowProducer
+from pipeline.row_producer import FeedRefused, RowProducer, SinkStalled
 from pipeline.sinks import sink_connection
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget
 from tidegate.client.connection import KafkaConnection
-from tidegate.errors import DescriptorConflict, EncodingError, FeedError, TidegateError
+from tidegate.delivery.sink_identity import held
+from tidegate.errors import (
+    BrokerUnavailable,
+    DescriptorConflict,
+    EncodingError,
+    FeedError,
+    SinkHeld,
+    TidegateError,
+)
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.committed import scanned_version
@@ -103,7 +111,8 @@ def write_scan(records: DataFrame, scan: ScanAt) -> int:
     """Write the rows of a scan of a log that is complete up to its start; returns how many.
 
     They are acknowledged then. Raises ``FeedError`` for a row that cannot be written, and for a log that
-    hides versions; ``DeliveryError``, ``RetryError``.
+    hides versions; ``DeliveryError``, ``RetryError``; ``SinkHeld`` where the sink's address means another
+    cluster than the stored one.
     """
     columns = records.select("partition", "offset", "key", "value")
     found = columns.mapInArrow(partial(find_versions, scan), _FOUND)
@@ -160,18 +169,75 @@ def write_rows(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
 def _write(scan: ScanAt, found: Iterable[list[Version]]) -> int:
     rows: ScannedRows | None = None
-    producer: RowProducer | None = None
+    sink: _StoredSink | None = None
     count = 0
     for versions in filter(None, found):
-        if rows is None or producer is None:
-            sink = sink_connection(scan.connection, scan.definition.sink_uri, scan.cluster)
-            rows, producer = ScannedRows(scan), RowProducer(sink.config())
-        records = rows.of(versions)
-        producer.send(scan.definition.id, records)
-        count += len(records)
-    if producer is not None:
-        producer.acknowledge()
+        if rows is None:
+            rows = ScannedRows(scan)
+        if records := rows.of(versions):
+            if sink is None:
+                sink = _StoredSink(scan, records[0].topic)
+            sink.send(records)
+            count += len(records)
+    if sink is not None:
+        sink.acknowledge()
     return count
+
+
+class _StoredSink:
+    """The cluster that is stored with the feed, and no other that its sink's address has come to mean.
+
+    It is asked for its id by ``topic``; the engine's own cluster is not. Every method raises as
+    ``RowProducer.send`` does, but ``SinkHeld`` or ``BrokerUnavailable`` in place of ``SinkStalled``: nobody
+    knows which rows the cluster has then, so no progress may be stored.
+    """
+
+    def __init__(self, scan: ScanAt, topic: str) -> None:
+        self._feed_id, self._stored, self._topic = scan.definition.id, scan.cluster, topic
+        self._sink = sink_connection(scan.connection, scan.definition.sink_uri, scan.cluster)
+        self._producer = self._open()
+        if self._stored:
+            try:
+                self._require_stored(self._producer)
+            except SinkStalled:
+                self._end()
+
+    def send(self, records: list[OutputRecord]) -> None:
+        """Hand rows over; waits for room."""
+        try:
+            self._producer.send(self._feed_id, records)
+        except SinkStalled:
+            self._end()
+
+    def acknowledge(self) -> None:
+        """Wait until every row is acknowledged, and by the stored cluster."""
+        try:
+            self._producer.acknowledge()
+        except SinkStalled:
+            self._end()
+
+    def _open(self) -> RowProducer:
+        return RowProducer(self._sink.config(), watched=bool(self._stored))
+
+    def _require_stored(self, producer: RowProducer) -> None:
+        found = producer.cluster_id(self._topic)
+        if self._stored and found != self._stored:
+            sentence = held(self._feed_id, self._sink.bootstrap_servers, self._stored, found)
+            raise SinkHeld(
+                f"{sentence}. The backfill ends here and stores no progress: run it again once the address "
+                f"means {self._stored}."
+            )
+
+    def _end(self) -> NoReturn:
+        """Say why, by what another producer is told: this one has seen too many clusters, or none."""
+        self._producer.abandon()
+        with suppress(SinkStalled):
+            self._require_stored(self._open())
+        raise BrokerUnavailable(
+            f"Kafka at {self._sink.bootstrap_servers} does not answer, or was another cluster than "
+            f"{self._stored} for a while, so it is not certain which rows of feed {self._feed_id} it has. "
+            "The backfill ends here and stores no progress: run it again."
+        )
 
 
 class ScannedRows:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 
-from pipeline.backfilling.newest_rows import find_versions, write_rows
+import pipeline.backfilling.newest_rows
+from pipeline.backfilling.newest_rows import ScanAt, find_versions, write_rows
 from pipeline.faults import read_fault
+from pipeline.row_producer import SinkStalled
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.logs import EVENTFUL_MIX, Record, SimulatedLog, eventful_store, simulate
 from tests.unit.pipeline.scans_of_logs import SCAN, batch_of, complete_to, rows_of_scan, scan_of
 from tidegate.changefeed.options import FeedOptions
 from tidegate.client.expectations import expected_versions
+from tidegate.errors import BrokerUnavailable, SinkHeld, TidegateError
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key
@@ -124,6 +129,110 @@ def test_only_changes_of_the_index_that_is_primary_at_the_start_are_told_wheneve
             record = Record(7, encode_key(entry.range_id), encode_entry(entry), 0)
             (batch,) = find_versions(at, [batch_of(7 % len(log.partitions), [record])])
             assert bool(batch.num_rows) is told
+
+
+@pytest.fixture(scope="module")
+def sink() -> Iterator[tuple[str, str]]:
+    """The address of a cluster inside of librdkafka, and its id."""
+    owner = Producer({"test.mock.num.brokers": 1})
+    found = owner.list_topics(timeout=20.0)
+    (broker,) = found.brokers.values()
+    yield f"{broker.host}:{broker.port}", found.cluster_id
+    del owner
+
+
+def test_the_rows_of_a_scan_go_to_the_cluster_that_is_stored_with_the_feed(sink: tuple[str, str]) -> None:
+    address, cluster = sink
+    scan, log = _scan_to(address, cluster)
+    creator = Producer({"bootstrap.servers": address})
+    for target in scan.targets:
+        assert creator.list_topics(target.topic, timeout=20.0).topics[target.topic].partitions
+    rows, fault = _written(scan, log)
+    assert fault is None
+    assert rows > 0
+
+
+def test_a_scan_writes_nothing_to_another_cluster_at_the_address_and_names_both(
+    sink: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, cluster = sink
+    monkeypatch.setattr(pipeline.row_producer.RowProducer, "send", lambda *_: pytest.fail("a row is written"))
+    rows, fault = _written(*_scan_to(address, "the-stored-one"))
+    assert rows == 0
+    assert isinstance(fault, SinkHeld)
+    assert "are on the Kafka cluster the-stored-one, and at" in str(fault)
+    assert f"there is the cluster {cluster} now" in str(fault)
+
+
+@pytest.mark.parametrize("at", ["cluster_id", "send", "acknowledge"])
+@pytest.mark.parametrize(
+    ("now", "kind", "told"),
+    [
+        ("another", SinkHeld, "the cluster another now"),
+        ("stored", BrokerUnavailable, "not certain which rows of feed"),
+        (None, BrokerUnavailable, "does not answer"),
+    ],
+)
+def test_rows_do_not_count_once_the_cluster_at_the_address_was_another_or_none(
+    at: str, now: str | None, kind: type[TidegateError], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[OneProducer] = []
+
+    class OneProducer:
+        """Stands where producers do: the first one notices at ``at``, the next is told of ``now``."""
+
+        def __init__(self, config: Any, *, watched: bool) -> None:
+            assert watched
+            self.is_first, self.is_abandoned = not opened, False
+            opened.append(self)
+
+        def cluster_id(self, topic: str) -> str:
+            self._notice("cluster_id")
+            if self.is_first:
+                return "stored"
+            if now is None:
+                raise SinkStalled
+            return now
+
+        def send(self, *_: Any) -> None:
+            assert self.is_first
+            self._notice("send")
+
+        def acknowledge(self) -> None:
+            self._notice("acknowledge")
+
+        def abandon(self) -> None:
+            self.is_abandoned = True
+
+        def _notice(self, step: str) -> None:
+            if self.is_first and step == at:
+                raise SinkStalled
+
+    monkeypatch.setattr(pipeline.backfilling.newest_rows, "RowProducer", OneProducer)
+    rows, fault = _written(*_scan_to("127.0.0.1:8", "stored"))
+    assert rows == 0
+    assert isinstance(fault, kind)
+    assert told in str(fault)
+    assert opened[0].is_abandoned
+
+
+def _scan_to(address: str, cluster: str) -> tuple[ScanAt, SimulatedLog]:
+    log = _log(1)
+    scan = scan_of(log, SCAN, complete_to(log, log.partitions))
+    definition = replace(scan.definition, sink_uri=f"kafka://{address}")
+    return replace(scan, definition=definition, cluster=cluster), log
+
+
+def _written(scan: ScanAt, log: SimulatedLog) -> tuple[int, TidegateError | None]:
+    """What a task answers that writes all versions of a log: how many rows, and why there are not more."""
+    found = [
+        batch
+        for number, records in enumerate(log.partitions)
+        for batch in find_versions(scan, [batch_of(number, records)])
+    ]
+    (answer,) = write_rows(scan, iter(found))
+    fault = answer["fault"].to_pylist()[0]
+    return answer["rows"].to_pylist()[0], None if fault is None else read_fault(fault)
 
 
 def _log(seed: int) -> SimulatedLog:
