@@ -55,7 +55,7 @@ class Parking:
         """Park the range before the snapshot that begins here, if it has to wait for anything."""
         if state.status is RangeStatus.ENDED and head.generation > state.generation:  # its heir was ahead
             self.exchanges.claim(claims_told_by(state, head))
-        if passes_over(state, head) or state.status is RangeStatus.ENDED:
+        if passes_over(state, head):
             return False
         self._quarantines.begin_before(state, head, record)
         offset, backlog = Offset(record.offset), self._backlogs.get(state.range_id)
@@ -169,7 +169,7 @@ class Parking:
     def _leave(self, state: RangeState, offset: Offset) -> None:
         """A range that waits has ended: another has taken over its keys, or it has been silent for too long.
 
-        Its next snapshot, should there be one, heals it.
+        The next snapshot heals a range that fell silent; one that has ended stays so.
         """
         if state.status not in (RangeStatus.QUARANTINED, RangeStatus.ENDED):
             state.quarantine_at(offset, "it fell silent while it waited", state.resolved)

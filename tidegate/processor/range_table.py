@@ -15,7 +15,7 @@ from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset, RangeId
 from tidegate.rangefeed.backlog import Backlog
 from tidegate.rangefeed.intent_budget import PartitionSpill
-from tidegate.rangefeed.range_state import RangeState, ServedFeeds
+from tidegate.rangefeed.range_state import FeedsServing, RangeState
 
 
 class RangeTable:
@@ -36,7 +36,7 @@ class RangeTable:
         #: Those that have changed since the last freeze.
         self.touched: dict[RangeId, RangeState] = {}
         #: The feeds of which ranges tell those that go on from them.
-        self.serves: ServedFeeds = lambda _: ()
+        self.serves: FeedsServing = lambda _: ()
         #: Per range the sum over the stored rows of its transactions, as of the last freeze.
         self._intents_hashes: dict[RangeId, int] = {}
         #: The same over all ranges; the caller takes it modulo 2^64.

@@ -28,7 +28,7 @@ _PROMISES_MAX: Final = 64  # claims come soon after a split; one that comes late
 PROMISE_KEPT_NS: Final = 24 * 3_600 * NANOS_PER_SECOND
 
 #: The feeds that can lag and watch keys of a span.
-ServedFeeds: TypeAlias = Callable[[Span | None], Sequence[str]]
+FeedsServing: TypeAlias = Callable[[Span | None], Sequence[str]]
 
 
 def _nobody(_: Span | None) -> Sequence[str]:
@@ -149,7 +149,7 @@ class RangeState:
         #: The feeds that ever lacked keys of ranges that it has gone on from; not stored.
         self.inherited_lags: set[str] = set()
         #: The feeds that can lag, as of the entry that is applied; not stored.
-        self.serves: ServedFeeds = _nobody
+        self.serves: FeedsServing = _nobody
         #: The promises and the holes that have a row of state.
         self.stored_told: tuple[list[Promise], list[Hole]] | None = None
         #: Counts the snapshots that it was initialised by, in this process.
