@@ -38,6 +38,7 @@ from tidegate.raftlog.entry import (
 )
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.table_codec import TableCodec
+from tidegate.rows.table_key import index_span
 from tidegate.spans import Span
 
 _OPS_MAX: Final = 8  # of one command
@@ -98,6 +99,7 @@ class BenchStore:
         self._newest: dict[bytes, bytes] | None = {} if previous else None
         self.table: TableDescriptor = orders_table(Timestamp(1))
         self._codec = TableCodec(self.table)
+        self._start = index_span(self.table.id, self.table.primary_index_id).start
         splits = [self._codec.encode_key({"id": n * keys_per_range}) for n in range(1, ranges)]
         placed = place_table(self.table, splits)
         self.descriptor: DescriptorUpdate = placed.descriptor
@@ -208,7 +210,7 @@ class BenchStore:
         return [self._intent(txn.txn_id, txn.timestamp)] * size
 
     def _intent(self, txn_id: TxnId, timestamp: Timestamp) -> Op:
-        return WriteIntent(txn_id, self._codec.primary_span.start, timestamp, timestamp)
+        return WriteIntent(txn_id, self._start, timestamp, timestamp)
 
     def _commit(self, range_: BenchRange) -> LogRecord:
         txn = range_.open.popleft()

@@ -17,7 +17,8 @@ from tidegate.changefeed.control import Activate
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedTarget, TableName
 from tidegate.changefeed.options import FeedOptions
 from tidegate.hlc import ZERO
-from tidegate.rows import TableCodec, TableDescriptor, decode_descriptor
+from tidegate.rows import TableDescriptor, decode_descriptor
+from tidegate.rows.table_key import index_span
 
 #: When the logs that are filled beforehand begin.
 BASE_NS: Final = 1_700_000_000 * 10**9
@@ -129,7 +130,7 @@ def bench_feed(
             table.id,
             topic_prefix + table.name,
             OUTPUT_PARTITIONS,
-            (TableCodec(table).primary_span,),
+            (index_span(table.id, table.primary_index_id),),
         )
         for table in tables
     )

@@ -23,7 +23,8 @@ from tidegate.changefeed.feed import FeedId, FeedTarget, TableName
 from tidegate.changefeed.options import FeedOptions, InitialScan
 from tidegate.changefeed.table_topics import table_topic
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
-from tidegate.rows import TableCodec, TableDescriptor
+from tidegate.rows import TableDescriptor
+from tidegate.rows.table_key import index_span
 
 REGISTRY: Final = "http://127.0.0.1:8081"
 _SINK: Final = "kafka://127.0.0.1:9"
@@ -95,7 +96,7 @@ class CaseFeed:
                 table.id,
                 prefix + table_topic(TableName.of(table), options),
                 self.partitions,
-                (TableCodec(table).primary_span,),
+                (index_span(table.id, table.primary_index_id),),
             )
             for table in tables
         )

@@ -22,7 +22,7 @@ from tidegate.processor.lag_codec import gaps_by_feed, lag_message
 from tidegate.processor.log_clock import ClockState, Voice
 from tidegate.processor.scan_codec import read_scan, scan_message
 from tidegate.processor.stored import WRITTEN_VERSION, is_readable, pack, unpack
-from tidegate.processor.told_codec import read_inline, span_of, told_row
+from tidegate.processor.told_codec import read_inline, span_of, told_value
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (
@@ -246,7 +246,7 @@ def told_rows(state: RangeState, most_bytes: int) -> Iterator[StateChange]:
     before = state.stored_told
     if before is not None and before[0] is told[0] and before[1] is told[1]:
         return
-    value = told_row(state, most_bytes)
+    value = told_value(state, most_bytes)
     if value is not None or (before is not None and any(before)):
         yield StateChange(StateTable.RANGES, encode_key(state.range_id) + _TOLD, value)
     state.stored_told = (state.promises, state.holes)

@@ -26,8 +26,8 @@ _NOT_KNOWN: Final = 0
 _ENCODED_MAX: Final = 256
 
 
-def told_row(state: RangeState, most_bytes: int) -> bytes | None:
-    """What the range tells others, in at most ``most_bytes``; ``None`` when that is nothing.
+def told_value(state: RangeState, most_bytes: int) -> bytes | None:
+    """Encode what the range tells others, in at most ``most_bytes``; ``None`` when that is nothing.
 
     Where it would be more the range forgets its oldest promises, and then what it knows of its oldest holes.
     Who asks for these is told that nothing is sure, and scans.
@@ -55,7 +55,7 @@ def _forget_some(state: RangeState) -> bool:
 
 
 def read_told(state: RangeState, value: bytes) -> None:
-    """Give a range what was stored of it by `told_row`."""
+    """Give a range what was stored of it by `told_value`."""
     row = unpack(pb.Told, value, f"what range {state.range_id} tells others")
     sets = [tuple(feeds.feed_ids) for feeds in row.feed_sets]
     told: list[tuple[Lag, ...] | None] = [None]

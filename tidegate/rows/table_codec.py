@@ -15,7 +15,7 @@ from tidegate.rows.keyside.datums import has_key_form, key_codec
 from tidegate.rows.row import Row
 from tidegate.rows.row_layout import RowLayout
 from tidegate.rows.sql_type import sql_type_text
-from tidegate.rows.table_key import FAMILY_ZERO, decode_family_suffix, index_span, shortened
+from tidegate.rows.table_key import FAMILY_ZERO, decode_family_suffix, shortened
 from tidegate.rows.types import Datum, Kind
 from tidegate.rows.value import ValueTag, ordinary, seal, unseal
 from tidegate.rows.valueside.tuples import TupleCodec
@@ -30,7 +30,7 @@ class TableCodec:
     Raises `UnsupportedTable`, naming table and reason, for a table that cannot be fed.
     """
 
-    __slots__ = ("_collated_key", "_index", "_layout", "_tuple", "descriptor", "primary_span")
+    __slots__ = ("_collated_key", "_index", "_layout", "_tuple", "descriptor")
 
     def __init__(self, descriptor: TableDescriptor) -> None:
         _refuse_unsupported(descriptor)
@@ -39,8 +39,6 @@ class TableCodec:
         self._collated_key = any(c.type.kind is Kind.COLLATED_STRING for c in self._layout.key_columns)
         self._index = _primary_index(descriptor, self._layout)
         self._tuple = TupleCodec(self._layout.columns, {column.id for column in self._layout.key_columns})
-        #: All keys of the primary index, tenant prefix left out.
-        self.primary_span = index_span(descriptor.id, descriptor.primary_index_id)
 
     def decode(self, key: bytes, value: bytes) -> Row | None:
         """The row version that ``value`` stores under ``key`` (a roachpb key, with or without tenant prefix).

@@ -10,7 +10,7 @@ from tidegate.processor import state_pb2 as pb
 from tidegate.processor.lag_codec import lags_message
 from tidegate.processor.state_codec import range_row, read_range, told_rows
 from tidegate.processor.stored import pack
-from tidegate.processor.told_codec import read_told, told_row
+from tidegate.processor.told_codec import read_told, told_value
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import Offset, RaftIndex, RangeId
 from tidegate.rangefeed.claim_answer import answer_claim
@@ -49,7 +49,7 @@ def _told_again(stored: bytes) -> RangeState:
 
 @given(st.lists(_PROMISES, max_size=5), st.lists(_HOLES, max_size=3))
 def test_promises_and_holes_come_back_as_they_were(promises: list[Promise], holes: list[Hole]) -> None:
-    stored = told_row(_state(promises, holes), _ENDLESS)
+    stored = told_value(_state(promises, holes), _ENDLESS)
     if stored is None:
         assert not promises
         assert not holes
@@ -97,7 +97,7 @@ def _promises(count: int, feeds: int, *, alike: bool) -> list[Promise]:
 
 
 def test_feeds_that_all_promises_name_are_stored_once() -> None:
-    one, many = (told_row(_state(_promises(count, 800, alike=True)), _ENDLESS) for count in (1, 64))
+    one, many = (told_value(_state(_promises(count, 800, alike=True)), _ENDLESS) for count in (1, 64))
     assert one is not None
     assert many is not None
     assert len(many) < len(one) + 64 * 20
@@ -106,7 +106,7 @@ def test_feeds_that_all_promises_name_are_stored_once() -> None:
 def test_beyond_its_bound_a_range_forgets_its_oldest_promises_and_tells_nothing_of_them() -> None:
     state = _state(_promises(64, 200, alike=False))
     newest, bound = state.promises[-1], 50_000
-    stored = told_row(state, bound)
+    stored = told_value(state, bound)
     assert stored is not None
     assert len(stored) <= bound
     assert state.promises[-1] == newest
@@ -130,7 +130,7 @@ def test_beyond_its_bound_a_range_knows_no_more_of_its_oldest_holes_than_that_th
         for at in range(1, 30)
     ]
     state = _state([], holes)
-    stored = told_row(state, 1_000)
+    stored = told_value(state, 1_000)
     assert stored is not None
     assert len(stored) <= 1_000
     for at in range(1, 30):

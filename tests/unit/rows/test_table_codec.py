@@ -26,7 +26,7 @@ from tidegate.rows import (
     parse_sql_type,
 )
 from tidegate.rows.keyside.byte_strings import encode_bytes_asc
-from tidegate.rows.table_key import index_prefix, tenant_prefix
+from tidegate.rows.table_key import index_prefix, index_span, tenant_prefix
 from tidegate.rows.value import join_header, seal
 
 
@@ -69,7 +69,7 @@ def test_a_row_comes_back_exactly(drawn: tuple[TableDescriptor, tuple[Any, ...]]
     assert exact(row.values) == exact(datums)
     by_id = {column.id: datum for column, datum in zip(descriptor.columns, datums, strict=True)}
     assert exact(row.key) == exact([by_id[part.column_id] for part in descriptor.primary_key])
-    assert codec.primary_span.start <= key < codec.primary_span.end
+    assert index_span(descriptor.id, descriptor.primary_index_id).contains(key)
 
 
 @given(drawn=tables_with_rows())
