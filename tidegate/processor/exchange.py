@@ -11,7 +11,7 @@ from tidegate.hlc import ZERO_RESOLVED
 from tidegate.processor.bounds import CLAIMS_MAX
 from tidegate.processor.range_table import RangeTable
 from tidegate.raftlog.entry import RangeId
-from tidegate.rangefeed.claim_answer import answer_claim, give_up
+from tidegate.rangefeed.claim_answer import answer_claim, give_up, look_at_heirs, remember
 from tidegate.rangefeed.handoff import Claim, Exchange, HandOff, receiver_of
 from tidegate.rangefeed.range_state import RangeState
 
@@ -24,6 +24,7 @@ class Exchanges:
         table: RangeTable,
         deliver: Callable[[HandOff], None],
     ) -> None:
+        self._table = table
         self._ranges = table.states
         self._touch = table.touch
         self._is_here = table.is_here
@@ -33,7 +34,7 @@ class Exchanges:
 
     def restore(self, state: RangeState) -> None:
         """Put back the claims of a range as it was stored."""
-        if state.claims:
+        if state.claims or state.heirs:
             self._open[state.range_id] = None
 
     def claim(self, claims: Iterable[Claim]) -> None:
@@ -48,11 +49,11 @@ class Exchanges:
 
     @property
     def claimed(self) -> list[RangeState]:
-        """The ranges with claims on them that have no answer yet."""
+        """The ranges with claims on them that have no answer yet, or that they remember."""
         return [self._ranges[range_id] for range_id in self._open]
 
     def settle(self) -> bool:
-        """Answer the claims that can be answered; returns whether any was."""
+        """Answer the claims that can be answered; returns whether any was, or let a range end."""
         answered = False
         for range_id in list(self._open):
             state = self._ranges[range_id]
@@ -61,11 +62,21 @@ class Exchanges:
                 if answer is not None:
                     self._touch(range_id).claims.discard(claim)
                     give_up(state, claim)
+                    remember(state, claim)
                     self._route(answer)
                     answered = True
-            if not state.claims:
+            answered |= self._look_at_heirs(state)
+            if not state.claims and not state.heirs:
                 del self._open[range_id]
         return answered
+
+    def _look_at_heirs(self, state: RangeState) -> bool:
+        """Find out whether the range is over; returns whether it is by this."""
+        if not state.heirs or state.range_id not in self._table.touched:
+            return False  # only what changes in the range itself decides it
+        status = state.status
+        look_at_heirs(state)
+        return state.status is not status
 
     def take_out(self) -> list[Exchange]:
         """The messages for other partitions since the last call."""

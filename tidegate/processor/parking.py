@@ -57,6 +57,8 @@ class Parking:
             self.exchanges.claim(claims_told_by(state, head))
         if passes_over(state, head):
             return False
+        if state.heirs:
+            state.heirs = tuple(claim for claim in state.heirs if claim.last_index >= head.raft_index)
         self._quarantines.begin_before(state, head, record)
         offset, backlog = Offset(record.offset), self._backlogs.get(state.range_id)
         if backlog is not None and backlog.cleared == offset:
@@ -148,7 +150,8 @@ class Parking:
         for state in self.exchanges.claimed:
             if state.status is not RangeStatus.LIVE or state.range_id in self._backlogs:
                 continue
-            claim = next((claim for claim in state.claims if is_within(state, claim.span)), None)
+            claims = (*state.claims, *state.heirs)
+            claim = next((claim for claim in claims if is_within(state, claim.span)), None)
             if claim is None:
                 continue
             if state.claimed_since_ms is None:

@@ -218,6 +218,7 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
         message.scan.CopyFrom(scan_message(state.scan))
     message.hand_offs.extend(hand_off_message(state.hand_offs[claim]) for claim in sorted(state.hand_offs))
     message.claims.extend(map(claim_message, sorted(state.claims)))
+    message.heirs.extend(map(claim_message, state.heirs))
     message.lags.extend(lag_message(Lag(*item)) for item in sorted(state.lags.items()))
     if state.accounted.says_more(state.applied):
         _fill_accounted(message.accounted, state.accounted)
@@ -334,6 +335,7 @@ def _read_waiting(row: pb.Range, state: RangeState) -> None:
         state.scan = read_scan(state.range_id, row.scan)
     state.hand_offs = {hand_off.claim: hand_off for hand_off in map(read_hand_off, row.hand_offs)}
     state.claims = set(map(read_claim, row.claims))
+    state.heirs = tuple(map(read_claim, row.heirs))
     state.lags = gaps_by_feed(row.lags)
     if row.HasField("accounted"):
         state.accounted = _accounted(row.accounted)

@@ -15,6 +15,9 @@ from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.spans import Span
 
 _NO_PROMISE: Final = Promise(RaftIndex(0), ZERO_RESOLVED, None)
+#: So many claims are remembered, those at the highest indexes. At one index there are two at most: of the
+#: right side of a split, and of the range that merges the left side away with no command between.
+HEIRS_MAX: Final = 4
 
 
 def answer_claim(state: RangeState, claim: Claim) -> HandOff | None:
@@ -67,6 +70,31 @@ def give_up(state: RangeState, claim: Claim) -> None:
         state.status = RangeStatus.ENDED
     elif state.checkpointable and claim.last_index == state.applied and is_within(state, claim.span):
         state.end()
+
+
+def remember(state: RangeState, claim: Claim) -> None:
+    """Keep a claim that was answered before the range's log came to its index.
+
+    Out of a hole the range cannot tell whether the claim is for all of its keys: it may have split in there.
+    The last claims decide, for a range that is merged away has nothing behind that.
+    """
+    if state.status is RangeStatus.ENDED or claim.last_index < state.applied:
+        return
+    heirs = sorted({*state.heirs, claim}, key=lambda each: (each.last_index, each))
+    state.heirs = tuple(heirs[-HEIRS_MAX:])
+
+
+def look_at_heirs(state: RangeState) -> None:
+    """Give the range up when one of the claims that it remembers is for all of the keys that it has by now.
+
+    One that it has come past was for a part of them.
+    """
+    for claim in state.heirs:
+        give_up(state, claim)
+    if state.status is RangeStatus.ENDED:
+        state.heirs = ()
+    elif state.checkpointable:
+        state.heirs = tuple(claim for claim in state.heirs if claim.last_index > state.applied)
 
 
 def is_within(state: RangeState, span: Span) -> bool:

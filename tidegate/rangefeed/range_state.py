@@ -76,6 +76,7 @@ class RangeState:
         "generation",
         "hand_offs",
         "heard_ms",
+        "heirs",
         "high",
         "holes",
         "inherited_lags",
@@ -136,6 +137,9 @@ class RangeState:
         self.hand_offs: dict[Claim, HandOff] = {}
         #: Claims on it that have no answer yet.
         self.claims: set[Claim] = set()
+        #: Claims that it answered out of a hole, before its log came to their indexes. One of them may turn
+        #: out to be for all of its keys.
+        self.heirs: tuple[Claim, ...] = ()
         #: Since when one of them is for all of its keys, by elapsed log time; it ends where that says.
         self.claimed_since_ms: int | None = None
         #: Up to this index it never saw what ranges that come from it may go on from.

@@ -20,9 +20,11 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.parking import HAND_OFF_LIMIT_MS
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key, partition_of
-from tidegate.raftlog.entry import Entry, KeyValue, Offset, OpenIntent, RangeEnd, RangeId
+from tidegate.raftlog.entry import Entry, KeyValue, Offset, OpenIntent, RaftIndex, RangeEnd, RangeId
 from tidegate.raftlog.request import Scan
+from tidegate.rangefeed.claim_answer import HEIRS_MAX
 from tidegate.rangefeed.handoff import Claim, Exchange, receiver_of
+from tidegate.rangefeed.range_state import RangeStatus
 from tidegate.spans import Span
 
 _FEED = activation([PLAIN.descriptor])
@@ -375,6 +377,73 @@ def test_waiting_for_the_last_entries_goes_on_over_restarts() -> None:
         restored.results = merged.run.driven[2].results
         merged.run.driven[2] = restored
     assert merged.lagging == []
+
+
+class _Hidden:
+    """Range 2 (partition 0) breaks, splits off range 4, and range 1 takes the rest over; its end is lost.
+
+    Range 1's claim comes when range 2 is in its hole, and looks as if it were for a part of its keys.
+    """
+
+    def __init__(self, *, merges: bool = True) -> None:
+        self.log = log = _LosesEnds(2)
+        log.describe(PLAIN, OTHER)
+        low, rest = PLAIN.split(100)
+        self.heir, self.parent = log.open_range(1, low), log.open_range(2, rest)
+        self.heir.apply(PLAIN.put(5, 1, "a"), close=6)
+        self.parent.apply(PLAIN.put(5, 150, "b"), close=6)
+        log.write_bytes(0, encode_key(RangeId(2)), b"\xff\xff")
+        self.parent.index += 1
+        self.broken = len(log.partitions[0])
+        self.child = self.parent.split(_UPPER, 4 if merges else 3, close=7)
+        if merges:
+            self.heir.merge(self.parent, close=8)
+        self.parent.snapshot(close=8, high=7)  # what the source sent before the merge comes behind its claim
+        self.run = Partitions(log)
+        self.run.read(0, self.broken)
+        self.run.read(1)
+        self.run.exchange(0)
+
+    def status(self) -> RangeStatus:
+        """What range 2 is good for."""
+        return self.run.driven[0].processor._state.ranges.table.states[RangeId(2)].status
+
+    def heirs(self) -> list[RangeId]:
+        """Whose claims range 2 remembers."""
+        state = self.run.driven[0].processor._state.ranges.table.states[RangeId(2)]
+        return [claim.child for claim in state.heirs]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_claim_that_was_answered_out_of_a_hole_is_remembered_until_the_range_knows_its_keys(
+    restarts: bool,
+) -> None:
+    hidden = _Hidden()
+    assert (hidden.status(), hidden.heirs()) == (RangeStatus.QUARANTINED, [1])
+    if restarts:
+        hidden.run.restart(0)
+    hidden.run.settle()
+    assert (hidden.status(), hidden.heirs()) == (RangeStatus.ENDED, [])
+
+
+def test_a_range_that_goes_on_behind_a_claim_for_a_part_of_its_keys_forgets_it() -> None:
+    hidden = _Hidden(merges=False)
+    assert hidden.heirs() == [3]
+    hidden.parent.apply(PLAIN.put(9, 110, "on"), close=10)
+    hidden.run.settle()
+    assert (hidden.status(), hidden.heirs()) == (RangeStatus.LIVE, [])
+    assert hidden.run.rows()[0][-1] == at(9)
+
+
+def test_only_the_last_claims_on_a_range_in_a_hole_are_remembered() -> None:
+    hidden = _Hidden(merges=False)
+    claims = [
+        Claim(RangeId(101 + 2 * number), RangeId(2), RaftIndex(20 + number), Span(_UPPER, PLAIN.span.end))
+        for number in range(HEIRS_MAX + 3)
+    ]
+    hidden.run.sent[0] += claims
+    hidden.run.exchange(0)
+    assert hidden.heirs() == [claim.child for claim in claims[-HEIRS_MAX:]]
 
 
 def test_a_row_of_a_child_below_what_its_parent_had_resolved_is_refused() -> None:
