@@ -287,11 +287,9 @@ class Sink:
 
         The next producer has the row refused again where there is no answer now.
         """
-        if self._unconfirmed.empty() or not watch.ask(self._producer, self.topic, _ASK_S):
+        if self._unconfirmed.empty() or not watch.is_the_same(self._producer, self.topic, _ASK_S):
             return
-        for _ in range(2):  # a poll that raises what has ended the producer may leave the rest to the next
-            self._poll_once(0.0)
-        while not watch.has_changed and not self._unconfirmed.empty():
+        while not self._unconfirmed.empty():
             barrier, refusal = self._unconfirmed.get()
             barrier.confirm(refusal)
 

@@ -62,8 +62,7 @@ class RowProducer:
     def __init__(
         self, config: Mapping[str, Any], stall_s: float | None = None, *, watched: bool = False
     ) -> None:
-        self._watch = ClusterWatch(logging.getLogger("tidegate.kafka"), self._note_change)
-        self._has_changed = False
+        self._watch = ClusterWatch(logging.getLogger("tidegate.kafka"))
         self._topic = ""
         listening = {"logger": self._watch} if watched else {}
         self._producer = Producer({**config, **_CONFIG, **listening, "error_cb": self._note_trouble})
@@ -109,11 +108,8 @@ class RowProducer:
                     error: KafkaError = failure.args[0]
                     if is_fatal(error):
                         self._come_to_the_end(error.str())
-                    self._serve(self._producer.poll, 0)
-                    if self._has_changed:  # it may be what another cluster has said
-                        raise SinkStalled from None
-                    refusal = row_refused(topic, partition, key, value, error, self._limit)
-                    raise FeedRefused(feed_id, refusal) from None
+                    self._refuse(feed_id, row_refused(topic, partition, key, value, error, self._limit))
+                    self._require_taken()
         self._serve(self._producer.poll, 0)
         self._require_delivered()
 
@@ -158,14 +154,11 @@ class RowProducer:
             raise SinkStalled
 
     def _require_same(self) -> None:
-        """Asked behind acknowledgements, which do not say whose they are: all are of the same cluster."""
-        answered = self._watch.ask(self._producer, self._topic, _ASK_S)
-        self._serve(self._producer.poll, 0)  # what it has noticed before
-        if not answered or self._has_changed:
+        """Asked behind acknowledgements and refusals, which do not say whose they are: all are of the same
+        cluster.
+        """
+        if not self._watch.is_the_same(self._producer, self._topic, _ASK_S):
             raise SinkStalled
-
-    def _note_change(self) -> None:
-        self._has_changed = True
 
     def _note_trouble(self, error: KafkaError) -> None:
         self._trouble = error.str()
@@ -178,7 +171,7 @@ class RowProducer:
             return self._come_to_the_end(str(failure))
 
     def _come_to_the_end(self, cause: str) -> NoReturn:
-        """See whether a row is why: each is told what became of it. Raises what ``send`` does."""
+        """See whether a row is why: each is told what became of it (step R5). Raises what ``send`` does."""
         self._producer.purge()
         while len(self._producer):
             with suppress(KafkaException, SystemError):
@@ -196,9 +189,12 @@ class RowProducer:
         if not is_of_the_row(error):
             where = f"{message.topic()} partition {message.partition()}"
             self._undelivered = self._undelivered or f"a row for {where} was not delivered: {error.str()}"
-        elif self._refused is None:
-            refusal = row_refused(message.topic(), message.partition(), message.key(), message.value(), error)
-            self._refused = FeedRefused(feed_id, refusal)
+        else:
+            row = message.topic(), message.partition(), message.key(), message.value()
+            self._refuse(feed_id, row_refused(*row, error))
+
+    def _refuse(self, feed_id: FeedId, refusal: RowRefused) -> None:
+        self._refused = self._refused or FeedRefused(feed_id, refusal)
 
     def _require_delivered(self) -> None:
         """No report may have told of an error: the client does not raise for each of them."""
@@ -207,7 +203,12 @@ class RowProducer:
             self._come_to_the_end(self._undelivered)
 
     def _require_taken(self) -> None:
-        if self._has_changed:  # what was refused may be what another cluster has said
+        """A refusal counts once no other cluster can have said it (steps 4b and 4c). Without an answer the
+        next producer has the row refused again.
+        """
+        if self._refused is not None and self._topic:
+            self._require_same()
+        if self._watch.has_changed:
             raise SinkStalled
         if self._refused is not None:
             raise self._refused

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -16,6 +17,7 @@ from confluent_kafka import KafkaException
 from tidegate.client.delivery_report import begin_report
 
 _CHANGED: Final = "CLUSTERID"
+_POLLS: Final = 2  # one that raises what has ended the client may leave the rest to the next
 
 
 def _nothing() -> None:
@@ -55,6 +57,20 @@ class ClusterWatch:
             self._note_change()
         self.cluster_id = self._last = found
         return True
+
+    def is_the_same(self, client: Any, topic: str, timeout_s: float) -> bool:
+        """Whether whatever the client was told so far, acknowledgement or refusal, is of one cluster.
+
+        The cluster is asked behind that, then what the client had noticed before its answer is taken in
+        (steps 4a to 4c of docs/delivery.md). Without an answer nothing is certain. It may be asked of a
+        client that has come to its end.
+        """
+        if not self.ask(client, topic, timeout_s):
+            return False
+        for _ in range(_POLLS):
+            with suppress(KafkaException, SystemError):  # how the client has ended is known, or is told again
+                client.poll(0)
+        return not self.has_changed
 
     def _note_change(self) -> None:
         self.has_changed = True

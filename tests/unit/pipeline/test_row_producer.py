@@ -116,24 +116,44 @@ class Client:
     """Stands where librdkafka's does. Each flush tells of one row, by the next of ``errors``; then all others
     are delivered.
 
-    ``fatal`` is what it raises then.
+    ``fatal`` is what it raises then, and ``refuses`` what it says of each row at once. ``cluster`` is at the
+    address now; without one nobody answers. ``passed`` are those that were there for a moment.
     """
 
-    def __init__(self, *errors: int, fatal: KafkaError | None = None) -> None:
+    def __init__(
+        self, *errors: int, fatal: KafkaError | None = None, refuses: KafkaError | None = None
+    ) -> None:
+        self.cluster = "stored"
+        self.passed: list[str] = []
+        self._refuses = refuses
+        self._logger: Any = None
         self._errors, self._fatal = list(errors), fatal
         self._waiting: list[Callable[[KafkaError, Any], None]] = []
         self._reports: list[Callable[[], None]] = []
 
     def __call__(self, config: Any) -> Client:
+        self._logger = config.get("logger")
         return self
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        if not self.cluster:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return SimpleNamespace(cluster_id=self.cluster)
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._reports)
 
     def produce(self, topic: str, value: bytes, key: bytes, partition: int, delivered: Any, *_: Any) -> None:
+        if self._refuses is not None:
+            raise KafkaException(self._refuses)
         self._waiting.append(delivered)
 
     def poll(self, _: float) -> int:
+        for name in self.passed:
+            self._logger.log(30, "%s [%s] %s", "CLUSTERID", "producer", f"Broker reports ClusterId {name}")
+        self.passed.clear()
+        if self._fatal is not None and not self._waiting and not self._reports:
+            raise KafkaException(self._fatal)
         for report in self._reports:
             report()
         self._reports.clear()
@@ -206,3 +226,71 @@ def test_rows_that_are_given_up_when_a_producer_is_abandoned_raise_nothing(
     producer.abandon()
     client.poll(0)
     assert not len(client)
+
+
+_TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, fatal=True)
+
+
+def _watched(client: Client, monkeypatch: pytest.MonkeyPatch) -> RowProducer:
+    monkeypatch.setattr(pipeline.row_producer, "Producer", client)
+    producer = RowProducer({"bootstrap.servers": "a-sink:9092"}, watched=True)
+    assert producer.cluster_id("rows") == "stored"
+    return producer
+
+
+def _refused_by_its_end(monkeypatch: pytest.MonkeyPatch) -> tuple[Client, RowProducer]:
+    """The cluster at the address refuses a row, which is the end of the producer."""
+    client = Client(KafkaError.MSG_SIZE_TOO_LARGE, fatal=_TOO_LARGE)
+    producer = _watched(client, monkeypatch)
+    producer.send(_FEED, map(_row, range(3)))
+    return client, producer
+
+
+def test_the_refusal_that_ends_a_producer_counts_once_the_cluster_was_asked_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, producer = _refused_by_its_end(monkeypatch)
+    with pytest.raises(FeedRefused, match=r"max\.message\.bytes"):
+        producer.acknowledge()
+
+
+@pytest.mark.parametrize("cluster", ["another", ""])
+def test_a_refusal_of_another_cluster_or_of_nobody_knows_whom_fails_no_feed(
+    cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, producer = _refused_by_its_end(monkeypatch)
+    client.cluster = cluster
+    with pytest.raises(SinkStalled):
+        producer.acknowledge()
+
+
+def test_nor_does_one_of_a_cluster_that_was_there_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line that tells of it comes with the poll behind the answer."""
+    client, producer = _refused_by_its_end(monkeypatch)
+    ask = client.list_topics
+
+    def answer(topic: str, timeout: float) -> Any:
+        client.passed = ["another"]
+        return ask(topic, timeout)
+
+    monkeypatch.setattr(client, "list_topics", answer)
+    with pytest.raises(SinkStalled):
+        producer.acknowledge()
+
+
+def test_a_row_that_is_refused_at_once_counts_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that librdkafka has not found may be one of another cluster."""
+    for cluster, raised in (("another", SinkStalled), ("stored", FeedRefused)):
+        client = Client(refuses=KafkaError(KafkaError._UNKNOWN_PARTITION))
+        producer = _watched(client, monkeypatch)
+        client.cluster = cluster
+        with pytest.raises(raised):
+            producer.send(_FEED, [_row(1)])
+
+
+def test_the_querys_own_cluster_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(KafkaError.MSG_SIZE_TOO_LARGE, fatal=_TOO_LARGE)
+    client.cluster = ""
+    producer = _over(client, monkeypatch, 3)
+    with pytest.raises(FeedRefused):
+        producer.acknowledge()
