@@ -36,6 +36,7 @@ from tidegate.client.cluster import Cluster
 from tidegate.client.control_acks import read_acks
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record
+from tidegate.delivery.sink_clusters import begun_on
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import decode_report
@@ -96,12 +97,12 @@ class QueryFeeds:
         return self._pauses.feeds()
 
     def clusters(self) -> dict[FeedId, str]:
-        """The ids of the clusters that feeds write to, as they are stored; empty for the query's own."""
-        return {
-            feed_id: feed.current_state.sink_cluster
-            for feed_id, feed in self._jobs.view.feeds()
-            if feed.current_state is not None and feed.current_state.start is not None
-        }
+        """The ids of the clusters that feeds write to, as they are stored; empty for the query's own.
+
+        Of all feeds that have begun: partitions may have one that was moved away, or has ended, for a while.
+        """
+        begun = ((feed_id, begun_on(feed)) for feed_id, feed in self._jobs.view.feeds())
+        return {feed_id: cluster for feed_id, cluster in begun if cluster is not None}
 
     def take(self, answers: Iterable[Answer]) -> None:
         """Note what a round that is done has to say: its rows are acknowledged."""

@@ -6,60 +6,68 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 from pipeline.pauses import FIRST_PAUSE_S
 from pipeline.row_producer import RowProducer, SinkStalled
 from pipeline.sinks import sink_connection
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.connection import KafkaConnection
-from tidegate.delivery.sink_identity import held
+from tidegate.delivery.sink_clusters import OWN
+from tidegate.delivery.sink_identity import held, unknown
+from tidegate.errors import BrokerUnavailable
 from tidegate.processor.batch import OutputRecord
 
-#: Producers that have nothing on its way, by brokers and patience. A Python worker runs one task at a time.
-_idle: dict[tuple[str, float | None], RowProducer] = {}
+#: Producers that have nothing on its way, by brokers, patience, and whether they are watched. A Python worker
+#: runs one task at a time.
+_idle: dict[tuple[str, float | None, bool], RowProducer] = {}
 #: When a cluster has last not followed: the next task here does not wait for it all over again. By when its
 #: feeds are tried again it does.
 _stalled_at: dict[str, float] = {}
 _log = logging.getLogger("tidegate.spark")
-_NONE: Final[Mapping[FeedId, str]] = {}
 
 
 class RowSinks:
     """The clusters, by their brokers. One other than ``home`` may stall: it is waited for ``stall_s``.
 
-    ``clusters`` are the stored ids of feeds' clusters; of a feed without one its addresses decide.
+    ``clusters`` are the stored ids of feeds' clusters, ``OWN`` for ``home``. A feed that has none there is
+    given nothing: an address alone does not say which cluster its topics are on.
 
     Feeds whose rows are at a cluster that stalls are not certain to have any row since the last wait: they
     come out of `send` and `acknowledge`, and the task waits for that cluster no more.
     """
 
-    def __init__(
-        self, home: KafkaConnection, stall_s: float | None, clusters: Mapping[FeedId, str] = _NONE
-    ) -> None:
+    def __init__(self, home: KafkaConnection, stall_s: float | None, clusters: Mapping[FeedId, str]) -> None:
         self._home = home
         self._clusters = clusters
         self._stall_s = stall_s
         self._producers: dict[str, RowProducer] = {}
         self._fed: defaultdict[str, set[FeedId]] = defaultdict(set)
         self._given_up: set[str] = set()
-        self._found: dict[str, str] = {}  # the ids that clusters other than home have told
+        self._found: dict[str, str] = {}  # the ids that clusters other than ``home`` have told
 
     @property
     def may_stall(self) -> bool:
-        """Whether there are rows whose cluster may turn out to stall."""
-        return any(self._patience(servers) is not None for servers in self._fed)
+        """Whether there are rows whose cluster may turn out to stall, or to be another one.
+
+        That may be said of every cluster but ``home``, however long it is waited for.
+        """
+        return any(servers != OWN for servers in self._fed)
 
     def send(self, feed_id: FeedId, uri: str, rows: Sequence[OutputRecord]) -> Sequence[FeedId]:
         """Hand rows over; waits for room. Returns the feeds that have to be left behind: nothing is certain
-        of these any more, or their sink's address means another cluster than the one that is stored. Raises
-        ``FeedRefused`` and ``BrokerUnavailable`` as ``RowProducer.send`` does.
+        of these any more, their sink's address means another cluster than the one that is stored, or none is
+        stored. Raises ``FeedRefused`` as ``RowProducer.send`` does, and ``BrokerUnavailable`` for a cluster
+        that is waited for without limit.
         """
-        servers = sink_connection(self._home, uri, self._clusters.get(feed_id)).bootstrap_servers
+        stored = self._clusters.get(feed_id)
+        if stored is None:
+            _log.warning("%s.", unknown(feed_id))
+            return [feed_id]
+        servers = OWN if stored == OWN else sink_connection(self._home, uri, stored).bootstrap_servers
         self._fed[servers].add(feed_id)
         try:
             producer = self._producer(servers)
-            if stored := self._clusters.get(feed_id, ""):
+            if stored != OWN:
                 if servers not in self._found:
                     self._found[servers] = producer.cluster_id(rows[0].topic)
                 if self._found[servers] != stored:
@@ -69,6 +77,8 @@ class RowSinks:
             producer.send(feed_id, rows)
         except SinkStalled:
             return self._give_up(servers)
+        except BrokerUnavailable as ended:
+            return self._ended(servers, ended)
         return ()
 
     def acknowledge(self) -> Iterator[FeedId]:
@@ -80,9 +90,11 @@ class RowSinks:
                 producer.acknowledge()
             except SinkStalled:
                 yield from self._give_up(servers)
+            except BrokerUnavailable as ended:
+                yield from self._ended(servers, ended)
         for servers, producer in self._producers.items():
             _stalled_at.pop(servers, None)
-            _idle[servers, self._patience(servers)] = producer
+            _idle[self._kind(servers)] = producer
         self._producers.clear()
         self._found.clear()
         self._fed.clear()
@@ -94,10 +106,11 @@ class RowSinks:
         if producer is None:
             if servers in self._given_up or self._has_just_stalled(servers, patience):
                 raise SinkStalled
-            config = self._home.to([servers]).config()
-            producer = _idle.pop((servers, patience), None) or RowProducer(
-                config, patience, watched=servers != self._home.bootstrap_servers
-            )
+            kind = self._kind(servers)
+            producer = _idle.pop(kind, None)
+            if producer is None:
+                config = self._home.to([kind[0]]).config()
+                producer = RowProducer(config, patience, watched=servers != OWN)
             self._producers[servers] = producer
         return producer
 
@@ -107,8 +120,21 @@ class RowSinks:
             patience is not None and at is not None and time.monotonic() - at < min(patience, FIRST_PAUSE_S)
         )
 
+    def _kind(self, servers: str) -> tuple[str, float | None, bool]:
+        """What a producer is kept by."""
+        return servers or self._home.bootstrap_servers, self._patience(servers), servers != OWN
+
     def _patience(self, servers: str) -> float | None:
-        return None if servers == self._home.bootstrap_servers else self._stall_s
+        return None if servers == OWN else self._stall_s
+
+    def _ended(self, servers: str, ended: BrokerUnavailable) -> Sequence[FeedId]:
+        """The producer has come to its end, and no row is why: maybe the next ones do as well. No batch waits
+        for that but one that waits for the cluster in any case.
+        """
+        if self._patience(servers) is None:
+            raise ended
+        _log.warning("%s", ended)
+        return self._give_up(servers)
 
     def _give_up(self, servers: str) -> Sequence[FeedId]:
         self._given_up.add(servers)

@@ -26,6 +26,15 @@ def stored_cluster(feed: FeedView, epoch: FeedEpoch) -> str | None:
     return None if state is None or state.epoch != epoch or state.start is None else state.sink_cluster
 
 
+def begun_on(feed: FeedView) -> str | None:
+    """The id of the cluster that the feed began on, in whatever epoch; ``None`` while none is stored.
+
+    Topics stay where they are when a feed is moved. An engine that the feed was moved away from has it in its
+    log partitions for a while yet, and the state of the new epoch says nothing at first.
+    """
+    return None if feed.beginning is None else feed.beginning.sink_cluster
+
+
 def sink_address(sink_uri: str, cluster: str | None, bootstrap_servers: str) -> tuple[str, ...]:
     """The servers to reach the sink by; none for the engine's own cluster, which has ``bootstrap_servers``.
 

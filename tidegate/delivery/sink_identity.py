@@ -12,3 +12,12 @@ def held(feed_id: FeedId, servers: str, stored: str, found: str) -> str:
         f"the cluster {found} now. No row and no marker is written there, and nothing is lost. Let the "
         f"address mean {stored} again; or, for good, drop the feed and create it anew on the cluster {found}"
     )
+
+
+def unknown(feed_id: FeedId) -> str:
+    """The sentence for a feed with rows, of which no cluster is stored that they might go to."""
+    return (
+        f"feed {feed_id} is given no row: the jobs topic does not say on which Kafka cluster its topics are. "
+        "It is left behind, and catches up by scans once that is stored. If that stays so, drop the feed and "
+        "create it anew"
+    )

@@ -8,10 +8,10 @@ import pytest
 
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch, FeedId, FeedState
-from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.job_records import StateRecord, TakeoverRecord
 from tidegate.changefeed.jobs import FeedView
-from tidegate.delivery.sink_clusters import OWN, SinkClusters, sink_address, stored_cluster
+from tidegate.delivery.sink_clusters import OWN, SinkClusters, begun_on, sink_address, stored_cluster
 from tidegate.errors import StatementError
 
 _BOOTSTRAP = "127.0.0.1:9092"
@@ -77,6 +77,21 @@ def test_the_stored_cluster_is_of_one_epoch_and_of_a_feed_that_has_begun() -> No
     assert stored_cluster(_on("kafka://x"), FIRST_EPOCH) is None
     waits = StateRecord(FeedId("b"), FIRST_EPOCH, FeedState.PENDING, error="waiting for its sink")
     assert stored_cluster(replace(feed, state=waits), FIRST_EPOCH) is None
+
+
+def test_a_feed_stays_on_the_cluster_that_it_began_on_however_often_it_is_moved() -> None:
+    feed = _on("kafka://x", "theirs")
+    assert begun_on(feed) == "theirs"
+    moved = replace(feed, defined=replace(_FEED.definition, epoch=FeedEpoch(2), engine=Engine.SPARK))
+    assert begun_on(moved) == "theirs", "nothing of the new epoch is stored yet"
+    taken = TakeoverRecord(FeedId("b"), FeedEpoch(2), _FEED.start, None, _FEED.targets, "theirs")
+    waits = StateRecord(FeedId("b"), FeedEpoch(2), FeedState.PENDING, error="waiting for its sink")
+    assert begun_on(replace(moved, takeover=taken, state=waits)) == "theirs"
+    back = replace(moved, defined=_FEED.definition, takeover=replace(taken, epoch=FeedEpoch(3)), state=None)
+    assert begun_on(back) == "theirs"
+    assert begun_on(_on("kafka://x", OWN)) == OWN
+    assert begun_on(_on("kafka://x")) is None
+    assert begun_on(FeedView(_FEED.definition, state=waits)) is None
 
 
 def test_what_is_no_sink_has_no_address() -> None:

@@ -12,10 +12,12 @@ from pipeline.row_producer import SinkStalled
 from pipeline.row_sinks import RowSinks
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.connection import KafkaConnection
+from tidegate.errors import BrokerUnavailable
 from tidegate.processor.batch import OutputRecord
 
 _HOME, _AWAY = "kafka://127.0.0.1:9", "kafka://127.0.0.1:8"
 _ONE, _TWO, _AT_HOME = FeedId("one"), FeedId("two"), FeedId("home")
+_STORED = {_ONE: "an-id", _TWO: "an-id", _AT_HOME: ""}
 _ROWS = [OutputRecord("rows", 0, b"key", b"value", 1, [])]
 
 
@@ -26,6 +28,8 @@ class Producers:
         self.standing: set[str] = set()
         self.ids: dict[str, str] = {}
         self.patience: dict[str, float | None] = {}
+        self.watched_standing = False
+        self.ending: set[str] = set()
         self.waits = 0
 
     def __call__(
@@ -33,12 +37,12 @@ class Producers:
     ) -> OneProducer:
         servers = config["bootstrap.servers"]
         self.patience[servers] = stall_s
-        return OneProducer(self, servers)
+        return OneProducer(self, servers, watched=watched)
 
 
 class OneProducer:
-    def __init__(self, all_: Producers, servers: str) -> None:
-        self._all, self._servers = all_, servers
+    def __init__(self, all_: Producers, servers: str, *, watched: bool) -> None:
+        self._all, self._servers, self._watched = all_, servers, watched
         self.abandoned = False
 
     def cluster_id(self, topic: str) -> str:
@@ -50,8 +54,10 @@ class OneProducer:
     def acknowledge(self) -> None:
         assert not self.abandoned
         self._all.waits += 1
-        if self._servers in self._all.standing:
+        if self._servers in self._all.standing or (self._watched and self._all.watched_standing):
             raise SinkStalled
+        if self._servers in self._all.ending:
+            raise BrokerUnavailable("The producer came to its end")
 
     def abandon(self) -> None:
         self.abandoned = True
@@ -67,7 +73,7 @@ def producers(monkeypatch: pytest.MonkeyPatch) -> Producers:
 
 
 def _sinks(stall_s: float | None = 60.0) -> RowSinks:
-    return RowSinks(KafkaConnection("127.0.0.1:9"), stall_s)
+    return RowSinks(KafkaConnection("127.0.0.1:9"), stall_s, _STORED)
 
 
 def test_the_querys_own_cluster_is_waited_for_without_limit(producers: Producers) -> None:
@@ -88,9 +94,35 @@ def test_a_feed_that_is_stored_on_the_querys_own_cluster_is_there_whatever_its_a
     assert producers.patience == {"127.0.0.1:9": None, "127.0.0.1:8": 60.0}
 
 
-def test_one_machine_has_one_address_as_for_workers(producers: Producers) -> None:
-    _sinks().send(_ONE, "kafka://localhost:9", _ROWS)
-    assert producers.patience == {"127.0.0.1:9": None}
+def test_a_feed_of_which_no_cluster_is_stored_is_left_behind_whatever_its_address(
+    producers: Producers, caplog: pytest.LogCaptureFixture
+) -> None:
+    sinks = RowSinks(KafkaConnection("127.0.0.1:9"), 60.0, {_AT_HOME: ""})
+    for uri in (_HOME, _AWAY):
+        assert sinks.send(_ONE, uri, _ROWS) == [_ONE]
+    assert not list(sinks.acknowledge())
+    assert not producers.patience, "a cluster was asked, or given rows"
+    assert "feed one is given no row: the jobs topic does not say on which Kafka cluster" in caplog.text
+
+
+def test_another_cluster_at_the_querys_own_address_is_not_mixed_with_its_own(producers: Producers) -> None:
+    """Its own cluster is waited for; the other one has stalled, and takes no other feed along."""
+    sinks = _sinks()
+    for feed_id in (_ONE, _AT_HOME):
+        assert not sinks.send(feed_id, _HOME, _ROWS)
+    producers.watched_standing = True
+    assert list(sinks.acknowledge()) == [_ONE]
+
+
+def test_rows_at_another_cluster_may_have_to_be_given_up_however_long_it_is_waited_for(
+    producers: Producers,
+) -> None:
+    """It may turn out to be another one than the stored."""
+    sinks = _sinks(stall_s=None)
+    sinks.send(_ONE, _AWAY, _ROWS)
+    assert sinks.may_stall
+    producers.standing = {"127.0.0.1:8"}
+    assert list(sinks.acknowledge()) == [_ONE]
 
 
 def test_all_feeds_with_rows_at_a_cluster_that_stalls_are_left_behind(producers: Producers) -> None:
@@ -121,6 +153,25 @@ def test_a_feed_is_given_nothing_while_its_address_means_another_cluster(produce
     sinks = RowSinks(KafkaConnection("127.0.0.1:9"), 60.0, stored)
     assert [list(sinks.send(feed_id, _AWAY, _ROWS)) for feed_id in (_ONE, _TWO)] == [[_ONE], []]
     assert not list(sinks.acknowledge())
+
+
+def test_a_cluster_that_ends_each_producer_holds_back_its_own_feeds_alone(
+    producers: Producers, caplog: pytest.LogCaptureFixture
+) -> None:
+    producers.ending = {"127.0.0.1:8"}
+    sinks = _sinks()
+    for feed_id, uri in ((_ONE, _AWAY), (_AT_HOME, _HOME)):
+        assert not sinks.send(feed_id, uri, _ROWS)
+    assert list(sinks.acknowledge()) == [_ONE]
+    assert "The producer came to its end" in caplog.messages
+
+
+def test_the_querys_own_is_waited_for_by_the_batch(producers: Producers) -> None:
+    producers.ending = {"127.0.0.1:9"}
+    sinks = _sinks()
+    sinks.send(_AT_HOME, _HOME, _ROWS)
+    with pytest.raises(BrokerUnavailable):
+        list(sinks.acknowledge())
 
 
 def test_after_a_while_it_is_tried_again(producers: Producers) -> None:

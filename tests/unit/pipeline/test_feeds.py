@@ -1,0 +1,72 @@
+"""What a query knows of the feeds of the jobs topic."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from pipeline.feeds import QueryFeeds
+from pipeline.jobs_topic import open_producer
+from pipeline.partition_round import Query
+from stack.kafka import KafkaBroker
+from tests.feeds import activation
+from tests.hand_log import HandTable
+from tests.unit.client.topics import create_topic
+from tidegate.changefeed.control import Activate
+from tidegate.changefeed.feed import Engine, FeedDefinition, FeedEpoch, FeedState
+from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, StateRecord, TakeoverRecord
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.topics import Topics
+from tidegate.client.transaction import Record
+from tidegate.hlc import Timestamp
+from tidegate.processor.config import ProcessorConfig
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def topics(broker: KafkaBroker, topic_prefix: str) -> Topics:
+    topics = Topics(f"{topic_prefix}app", topic_prefix)
+    for topic in (topics.log, topics.jobs, topics.control_acks):
+        create_topic(broker.bootstrap, topic)
+    return topics
+
+
+def _feed(feed_id: str) -> Activate:
+    return activation([HandTable.of(104, "plain").descriptor], feed_id=feed_id, sink_uri="kafka://there:9")
+
+
+def _at(feed: Activate, epoch: int, engine: Engine) -> FeedDefinition:
+    return replace(feed.definition, epoch=FeedEpoch(epoch), engine=engine)
+
+
+def _began(feed: Activate, epoch: int) -> StateRecord:
+    running, start = FeedState.RUNNING, Timestamp(1)
+    return StateRecord(feed.feed_id, FeedEpoch(epoch), running, start, feed.targets, sink_cluster="theirs")
+
+
+def _taken_over(feed: Activate, epoch: int) -> TakeoverRecord:
+    return TakeoverRecord(feed.feed_id, FeedEpoch(epoch), Timestamp(1), None, feed.targets, "theirs")
+
+
+def test_the_cluster_of_a_feed_that_was_moved_is_the_one_that_it_began_on(
+    broker: KafkaBroker, topics: Topics
+) -> None:
+    away, back, new = _feed("away"), _feed("back"), _feed("new")
+    records: list[JobRecord] = [
+        _began(away, 1),
+        DefinitionRecord(_at(away, 2, Engine.WORKERS)),
+        _began(back, 1),
+        _taken_over(back, 2),
+        DefinitionRecord(_at(back, 3, Engine.SPARK)),
+        DefinitionRecord(_at(new, 1, Engine.SPARK)),
+    ]
+    connection = KafkaConnection(broker.bootstrap)
+    with closing(open_producer(connection, f"{topics.app_id}-jobs")) as writer:
+        writer.commit([Record(topics.jobs, 0, record.key, record.to_bytes()) for record in records])
+    query = Query("query", connection, topics.log, 1, "", ProcessorConfig())
+    with closing(QueryFeeds(query, topics, 1)) as feeds:
+        feeds._jobs.read_to_end()
+        assert feeds.clusters() == {away.feed_id: "theirs", back.feed_id: "theirs"}
