@@ -76,7 +76,7 @@ class InFlightBatches:
     def add(self, flight: InFlight) -> None:
         """Add a batch behind all others."""
         for barrier in flight.barriers.values():
-            barrier.acknowledged.add_done_callback(lambda _: self._changed.set())
+            barrier.when_acknowledged(self._changed.set)
         self._flights.append(flight)
         self._changed.set()
 

@@ -12,6 +12,7 @@ import enum
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
@@ -144,7 +145,7 @@ class Outlet:
     def barrier(self, rows: int) -> Barrier:
         """What counts so many rows; they must not be with a sink yet."""
         barrier = Barrier(rows, self._loop)
-        barrier.acknowledged.add_done_callback(lambda _: self._acknowledged())
+        barrier.when_acknowledged(self._acknowledged)
         return barrier
 
     def take(self, rows: Sequence[OutputRecord], barrier: Barrier | None) -> None:
@@ -265,16 +266,19 @@ class Outlet:
         return len(self._parcels) < parcels
 
     def _begin_again(self) -> None:
-        """Step R6: the sink is over, and told of every row of its what became of it. Another one is given all
-        that is not acknowledged, in the same order, but what nobody waits for.
+        """Step R6: the sink is over, and has told of each of its rows what became of it. Give another one all
+        rows from the first batch on that is not acknowledged, in their order, but what nobody waits for.
+
+        What is acknowledged behind that batch goes along: an older version of a key must not stay its last
+        record. No batch behind the first one is committed yet, and none will be before its copies are there.
         """
         self._sink = self._open_sink()
         self._drop_acknowledged()
         if self.state is OutletState.STALLED or self._lost:
             self.forget()
             self._parcels.clear()
-        for parcel in self._parcels:
-            if not parcel.barrier.acknowledged.done():
+        for parcel in dropwhile(lambda parcel: parcel.barrier.counts, self._parcels):
+            if parcel.rows:  # what was thrown away stays so
                 parcel.first = 0
                 parcel.barrier.begin_again(len(parcel.rows))
 

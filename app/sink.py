@@ -55,15 +55,31 @@ class Barrier:
     mean another one they count only once the sink has ruled that out (``begin`` and ``confirm``).
     """
 
-    __slots__ = ("_confirm", "_left", "_lock", "_loop", "acknowledged", "refusal")
+    __slots__ = (
+        "_calls",
+        "_confirm",
+        "_doubted",
+        "_left",
+        "_lock",
+        "_loop",
+        "_turn",
+        "acknowledged",
+        "counts",
+        "refusal",
+    )
 
     def __init__(self, rows: int, loop: asyncio.AbstractEventLoop) -> None:
         self.acknowledged: asyncio.Future[None] = loop.create_future()
+        #: Whether every row is acknowledged: ``acknowledged`` is done, or will be as soon as the loop turns.
+        self.counts = not rows
         #: Why one of the rows will never be acknowledged, so that the feed fails (step R1).
         self.refusal: RowRefused | None = None
         self._left = rows
         self._loop = loop
         self._confirm: Confirm | None = None
+        self._doubted = False  # whether a refusal waits for ``confirm``
+        self._calls: list[Callable[[], None]] = []
+        self._turn = 0  # how often it began again: what an earlier turn has told the loop comes too late
         self._lock = threading.Lock()  # the sink's thread counts, and whoever gives rows up
         if not rows:
             self.acknowledged.set_result(None)
@@ -72,6 +88,12 @@ class Barrier:
     def left(self) -> int:
         """How many rows are not acknowledged."""
         return self._left
+
+    def when_acknowledged(self, call: Callable[[], None]) -> None:
+        """Have the loop call ``call`` with the last acknowledgement, and again where it `begin_again`."""
+        self._calls.append(call)
+        if self.acknowledged.done():
+            self._loop.call_soon(call)
 
     def forget(self, rows: int) -> None:
         """So many rows will not be handed to a sink; any thread may say so."""
@@ -82,10 +104,19 @@ class Barrier:
             self._finish()
 
     def begin_again(self, rows: int) -> None:
-        """Count all ``rows`` once more: their sink is over, and another one is given them (step R6)."""
+        """Count all ``rows`` once more, as if none were acknowledged: another sink is given them (step R6).
+
+        Their sink is over, so it tells of none of them any more. The caller knows that nobody can have taken
+        the barrier for acknowledged: nothing behind a barrier that does not count is taken.
+        """
         with self._lock:
             self._left = rows
+            self._turn += 1
+            self.counts = False
+            if self.acknowledged.done():
+                self.acknowledged = self._loop.create_future()
         self._confirm = None
+        self._doubted = False
 
     def refuse(self, refusal: RowRefused) -> None:
         """Note that a row is refused for good. It counts as not acknowledged."""
@@ -117,7 +148,7 @@ class Barrier:
         if refusal is not None:
             self.refuse(refusal)
         else:
-            self._loop.call_soon_threadsafe(self._open)
+            self._count()
 
     def _note(self, error: KafkaError, message: Any) -> None:
         if is_of_the_row(error):
@@ -126,21 +157,30 @@ class Barrier:
             )
 
     def take_refusal(self, refusal: RowRefused) -> None:
-        """A row is refused, by whoever is at the address."""
+        """A row is refused, by whoever is at the address. The first one to be told says why."""
         if self._confirm is None:
             self.refuse(refusal)
-        else:
+        elif not self._doubted:
+            self._doubted = True
             self._confirm((self, refusal))
 
     def _finish(self) -> None:
         if self._confirm is None:
-            self._loop.call_soon_threadsafe(self._open)
+            self._count()
         else:
             self._confirm((self, None))
 
-    def _open(self) -> None:
-        if not self.acknowledged.done():
+    def _count(self) -> None:
+        self.counts = True
+        self._loop.call_soon_threadsafe(self._open, self._turn)
+
+    def _open(self, turn: int) -> None:
+        with self._lock:
+            if turn != self._turn or self.acknowledged.done():
+                return
             self.acknowledged.set_result(None)
+        for call in self._calls:
+            call()
 
 
 class Sink:
