@@ -23,7 +23,7 @@ from tests.driven_sim import DrivenSim
 from tests.logs import EVENTFUL_MIX, Record
 from tests.simulation.feed_course import FeedCourse, FeedPlan, draw_feeds
 from tests.simulation.feed_judge import BrokenPromise
-from tests.simulation.odd_logs import WrongTimes, is_upkeep, without_end
+from tests.simulation.odd_logs import HastyRange, WrongTimes, is_upkeep, without_end
 from tests.simulation.record_sizes import (
     BYSTANDER,
     bystanders,
@@ -45,7 +45,6 @@ from tidegate.processor.batch import (
 )
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.log_clock import ABOVE_CLOSED_MS
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.pushes import PushPolicy
 from tidegate.processor.status import QuarantinedRange
@@ -85,7 +84,8 @@ class Troubles:
     ``bystanders``: feeds of a table that no range has. ``record_bytes``: what is committed is no larger.
     ``wrong_time``: a few records of a partition are
     stamped wrongly. ``pause``: no transaction starts for longer than anything is waited for, and half of the
-    times nothing at all is written. ``lose_end``: a RangeEnd does not arrive.
+    times nothing at all is written. ``lose_end``: a RangeEnd does not arrive. ``hasty``: a range of no feed
+    writes a burst in each partition, and its node's clock is an hour ahead.
     """
 
     split: float = 0.1
@@ -105,6 +105,7 @@ class Troubles:
     wrong_time: float = 0.0
     pause: float = 0.0
     lose_end: float = 0.0
+    hasty: float = 0.0
     unfit: float = 0.0
     endings: int = 0
     record_bytes: int = 1_000_000
@@ -134,6 +135,7 @@ class MovingRanges:
         self._told: dict[FeedId, int] = defaultdict(int)
         times = Random(f"{seed}:times")
         self._times = [WrongTimes(times, self.troubles.wrong_time) for _ in range(count)]
+        self._hasty = [HastyRange(times, number, count) for number in range(count)]
         self.partitions = [Partition(self, number) for number in range(count)]
         for _ in range(1 + self.troubles.endings):
             self._create(_FIRST)
@@ -218,6 +220,8 @@ class MovingRanges:
         if troubles.mutate:
             self._chance(troubles.mutate, lambda: self.sim.mutate_somewhere(rng))
         self._take_log()
+        if troubles.hasty:
+            self._chance(troubles.hasty, self._hasten)
         for plan in plans:
             if plan.begins == turn:
                 self._create(plan)
@@ -274,6 +278,14 @@ class MovingRanges:
         self.sim.simulation.postpone(self.sim.now_ns + _PAUSE_MS * 10**6)
         self.sim.advance(_PAUSE_MS)
         self._take_log(silent_since_ms=begins_ms if self.rng.random() < _SILENT else None)
+
+    def _hasten(self) -> None:
+        """A node whose clock is ahead writes."""
+        for log, hasty in zip(self.logs, self._hasty, strict=True):
+            log.extend(
+                record._replace(offset=len(log) + number)
+                for number, record in enumerate(hasty.records(self.sim.now_ns // 10**6))
+            )
 
     def _drain(self) -> None:
         self.sim.advance(100)
@@ -363,7 +375,7 @@ class MovingRanges:
         self.requests += result.requests
         now_ms = self.sim.now_ns // 10**6
         for request in result.requests:
-            if isinstance(request, Push) and request.push_to.wall_ms > now_ms + ABOVE_CLOSED_MS:
+            if isinstance(request, Push) and request.push_to.wall_ms > now_ms:
                 raise BrokenPromise(f"a push to {request.push_to}, and it is {self.sim.now_ns} now")
         if result.checkpoint is not None:
             self.note_checkpoint(number, result.checkpoint)

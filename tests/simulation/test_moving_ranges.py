@@ -304,12 +304,18 @@ def test_sinks_stand_still_through_everything_for_a_fresh_seed(number: int) -> N
 
 _WRONG_TIMES: Final = Troubles(wrong_time=0.05, leap=0.05, corrupt=0.02)
 _PAUSES: Final = Troubles(pause=0.06, corrupt=0.05, restart=0.15, lose_request=0.5)
+_HASTY: Final = Troubles(hasty=0.5, wrong_time=0.02, corrupt=0.02)
 _LOST_ENDS: Final = Troubles(split=0.2, merge=0.2, corrupt=0.0, lose_end=1.0, feeds=4)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_record_times_that_jump_stand_and_go_back_do_no_harm(seed: int) -> None:
     _hold(seed, _WRONG_TIMES, turns=40)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_node_whose_clock_is_ahead_and_flutters_pushes_nothing_to_its_time(seed: int) -> None:
+    _hold(seed, _HASTY, turns=40)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -331,7 +337,22 @@ def _clock_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log time is the highest record time."""
 
     def hear(self: LogClock, range_id: RangeId, time_ms: int, closed_ms: int) -> None:
-        self.time_ms = self.shown_ms = self.elapsed_ms = max(self.time_ms, time_ms)
+        self.time_ms = self.shown_ms = self.closed_ms = self.elapsed_ms = max(self.time_ms, time_ms)
+
+    monkeypatch.setattr(LogClock, "hear", hear)
+
+
+def _heard_by_record_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range counts as heard again whenever its record times have moved."""
+    original = LogClock.hear
+
+    def hear(self: LogClock, range_id: RangeId, time_ms: int, closed_ms: int) -> None:
+        known = self._voices.get(range_id)
+        original(self, range_id, time_ms, closed_ms)
+        if known is not None and abs(self._voices[range_id].shown_ms - known.shown_ms) >= 1_000:
+            self._hearings += 1
+            self._voices[range_id] = self._voices[range_id]._replace(heard=self._hearings)
+            self._settle()
 
     monkeypatch.setattr(LogClock, "hear", hear)
 
@@ -348,8 +369,18 @@ def _claimed_if_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("defect", "troubles"),
-    [(_clock_by_record, _WRONG_TIMES), (_pauses_elapse, _PAUSES), (_claimed_if_needed, _LOST_ENDS)],
-    ids=["log time by one record", "pauses count as silence", "claims only where needed"],
+    [
+        (_clock_by_record, _WRONG_TIMES),
+        (_heard_by_record_times, _HASTY),
+        (_pauses_elapse, _PAUSES),
+        (_claimed_if_needed, _LOST_ENDS),
+    ],
+    ids=[
+        "log time by one record",
+        "heard by record times",
+        "pauses count as silence",
+        "claims only where needed",
+    ],
 )
 def test_a_world_of_odd_logs_finds(
     defect: Callable[[pytest.MonkeyPatch], None], troubles: Troubles, monkeypatch: pytest.MonkeyPatch

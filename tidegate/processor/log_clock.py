@@ -21,13 +21,15 @@ LEAD_MS: Final = 5_000
 STEP_MS: Final = 30_000
 #: A clock that has fallen by so much, and stays there, has gone back.
 BACK_MS: Final = 10_000
-#: A range that has said nothing while others were heard so often is not waited for. A range counts as heard
-#: again when its clock has moved by ``_GRAIN_MS``.
+#: So much of its new time has to pass before a clock that has gone back is believed.
+SETTLED_MS: Final = 30_000
+#: A range that has closed nothing while others were heard so often is not waited for. A range counts as heard
+#: again when it has closed ``_GRAIN_MS`` more: closed timestamps never fall, where record times may flutter.
 HEARINGS: Final = 32
 _GRAIN_MS: Final = 1_000
 #: Of records whose time is not in front of log time one in so many is heard.
 _PASSED_MAX: Final = 32
-#: So many ranges are known, those with the highest times.
+#: So many ranges that are waited for are known, those with the highest times, and as many that are not.
 _VOICES_MAX: Final = 8
 #: Who has shown the time that was stored without saying who had.
 _NOBODY: Final = RangeId(0)
@@ -36,7 +38,7 @@ _NOBODY: Final = RangeId(0)
 class Voice(NamedTuple):
     """The time that a range has shown: ``shown_ms``, with ``closed_ms`` as its closed timestamp.
 
-    It was heard as the ``heard``-th, when ``counted_ms`` was shown at the latest.
+    It was heard as the ``heard``-th, when it had closed ``counted_ms``.
     """
 
     range_id: RangeId
@@ -56,13 +58,15 @@ class ClockState:
     passed: int = 0
     fell_at: int | None = None
     voices: tuple[Voice, ...] = ()
+    others_ms: int = 0
 
 
 class LogClock:
     """The time of one log partition, in milliseconds; 0 before any record has shown a time.
 
     ``time_ms`` is *log time*: where the source's clock stands, also after it was set back. ``shown_ms`` is
-    what two ranges have shown, or the only one: never above ``time_ms``. ``elapsed_ms`` is *elapsed log
+    what two ranges have shown, or the only one: never above ``time_ms``. ``closed_ms`` is what two have
+    closed, or the only one: the source's own word for a time that has come. ``elapsed_ms`` is *elapsed log
     time*, by which waits are measured: it never falls, and a jump of the clock, or a pause of the source,
     counts for ``STEP_MS`` at most. Only differences of it mean anything; it is never 0.
     """
@@ -71,18 +75,22 @@ class LogClock:
         "_counted_ms",
         "_fell_at",
         "_hearings",
+        "_others_ms",
         "_passed",
         "_voices",
+        "closed_ms",
         "elapsed_ms",
         "shown_ms",
         "time_ms",
     )
 
     def __init__(self) -> None:
-        self.time_ms = self.shown_ms = 0
+        self.time_ms = self.shown_ms = self.closed_ms = 0
         self.elapsed_ms = 1
         self._counted_ms = self._hearings = self._passed = 0
-        #: Which hearing found that the clock had fallen, if it stays there.
+        #: What ranges that are not known had closed when they were heard last, all of them as one.
+        self._others_ms = 0
+        #: Where the clock stood when it was found to have fallen, if it stays there.
         self._fell_at: int | None = None
         self._voices: dict[RangeId, Voice] = {}
 
@@ -109,15 +117,15 @@ class LogClock:
         if not closed_ms:
             return
         shown_ms = min(time_ms, closed_ms + ABOVE_CLOSED_MS)
-        counted_ms, heard = (shown_ms, 0) if known is None else (known.counted_ms, known.heard)
-        if known is None or abs(shown_ms - counted_ms) >= _GRAIN_MS:
-            counted_ms = shown_ms
+        if known is None:
+            self._voices[range_id] = Voice(range_id, shown_ms, closed_ms, closed_ms, self._hearings)
+            self._forget_one_too_many()
+        elif closed_ms - known.counted_ms >= _GRAIN_MS:
             self._hearings += 1
-            heard = self._hearings
-            self._forget_silent()
-        self._voices[range_id] = Voice(range_id, shown_ms, closed_ms, counted_ms, heard)
-        if len(self._voices) > _VOICES_MAX:
-            del self._voices[min(self._voices.values(), key=_shown).range_id]
+            self._voices[range_id] = Voice(range_id, shown_ms, closed_ms, closed_ms, self._hearings)
+            self._forget_one_too_many()
+        else:
+            self._voices[range_id] = known._replace(shown_ms=shown_ms, closed_ms=closed_ms)
         self._settle()
 
     def forget(self, range_id: RangeId) -> None:
@@ -128,21 +136,48 @@ class LogClock:
         """Log time as it would have been at a moment of elapsed log time, for people."""
         return self.time_ms - (self.elapsed_ms - elapsed_ms)
 
-    def _forget_silent(self) -> None:
-        last = self._hearings - HEARINGS
-        for voice in [voice for voice in self._voices.values() if voice.heard <= last]:
-            del self._voices[voice.range_id]
+    def _is_silent(self, voice: Voice) -> bool:
+        """Whether it is not waited for. It is still known: what it shows next is no news unless it closes."""
+        return voice.heard <= self._hearings - HEARINGS
+
+    def _forget_one_too_many(self) -> None:
+        """Of those that are waited for, forget the one that shows least; of the others, who was heard first.
+
+        A range that is forgotten is heard all the same, as one of many: so many that come one after the other
+        are no more than one that is heard each time.
+        """
+        silent = [voice for voice in self._voices.values() if self._is_silent(voice)]
+        if len(silent) > _VOICES_MAX:
+            del self._voices[min(silent, key=_heard).range_id]
+        if len(self._voices) - len(silent) > _VOICES_MAX:
+            waited_for = (voice for voice in self._voices.values() if not self._is_silent(voice))
+            forgotten = self._voices.pop(min(waited_for, key=_shown).range_id)
+            if forgotten.closed_ms - self._others_ms >= _GRAIN_MS:
+                self._others_ms = forgotten.closed_ms
+                self._hearings += 1
 
     def _settle(self) -> None:
-        first = second = 0
-        for _, shown_ms, *_ in self._voices.values():
+        """Find out what two ranges of those that are waited for have shown, and closed."""
+        last = self._hearings - HEARINGS
+        count = first = second = first_closed = second_closed = 0
+        for _, shown_ms, closed_ms, _, heard in self._voices.values():
+            if heard <= last:
+                continue
+            count += 1
             if shown_ms > first:
                 first, second = shown_ms, first
             elif shown_ms > second:
                 second = shown_ms
-        if len(self._voices) == 1:
-            second = first
+            if closed_ms > first_closed:
+                first_closed, second_closed = closed_ms, first_closed
+            elif closed_ms > second_closed:
+                second_closed = closed_ms
+        if not count:
+            return
+        if count == 1:
+            second, second_closed = first, first_closed
         self.shown_ms, self.time_ms = second, min(first, second + LEAD_MS)
+        self.closed_ms = second_closed
         self._count()
 
     def _count(self) -> None:
@@ -156,8 +191,8 @@ class LogClock:
         elif moved_ms > -BACK_MS:
             self._fell_at = None
         elif self._fell_at is None:
-            self._fell_at = self._hearings
-        elif self._hearings - self._fell_at >= HEARINGS:
+            self._fell_at = self.time_ms
+        elif self.time_ms - self._fell_at >= SETTLED_MS:
             self._counted_ms, self._fell_at = self.time_ms, None
 
     # ---- stored
@@ -166,13 +201,20 @@ class LogClock:
         """What to store: enough to go on as if nothing had happened."""
         voices = tuple(sorted(self._voices.values()))
         return ClockState(
-            self.elapsed_ms, self._counted_ms, self._hearings, self._passed, self._fell_at, voices
+            self.elapsed_ms,
+            self._counted_ms,
+            self._hearings,
+            self._passed,
+            self._fell_at,
+            voices,
+            self._others_ms,
         )
 
     def restore(self, stored: ClockState) -> None:
         """Go on as the clock that ``stored`` was taken of."""
         self.elapsed_ms, self._counted_ms = stored.elapsed_ms, stored.counted_ms
         self._hearings, self._passed, self._fell_at = stored.hearings, stored.passed, stored.fell_at
+        self._others_ms = stored.others_ms
         self._voices = {voice.range_id: voice for voice in stored.voices}
         if self._voices:
             self._settle()
@@ -190,3 +232,7 @@ class LogClock:
 
 def _shown(voice: Voice) -> int:
     return voice.shown_ms
+
+
+def _heard(voice: Voice) -> int:
+    return voice.heard

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.errors import FeedError, RowRefused, StateError
@@ -34,9 +35,12 @@ from tidegate.processor.pushes import Pusher
 from tidegate.processor.state_codec import NOWHERE
 from tidegate.processor.status import PartitionStatus, RangesIn, StatusReader
 from tidegate.raftlog.decode import decode_batch
-from tidegate.raftlog.entry import Offset, RangeEnd
+from tidegate.raftlog.entry import Offset, RangeEnd, Snapshot
 from tidegate.rangefeed.handoff import Exchange, HandOff
 from tidegate.spans import Span
+
+#: The clock hears of every range that begins or ends, however late its records are.
+_ALWAYS_HEARD: Final = (RangeEnd, Snapshot)
 
 
 class PartitionProcessor:
@@ -127,7 +131,7 @@ class PartitionProcessor:
         clock, passed = self._ranges.table.clock, self._state.position.offset
         for record, entry in zip(due, entries, strict=True):
             self._step.apply(record, entry, result)
-            if record.offset > passed and (clock.wants(record.timestamp) or isinstance(entry, RangeEnd)):
+            if record.offset > passed and (clock.wants(record.timestamp) or isinstance(entry, _ALWAYS_HEARD)):
                 self._step.hear(record, entry)
         if records:
             self._state.advance(Offset(records[-1].offset))

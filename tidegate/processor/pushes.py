@@ -1,8 +1,9 @@
 """Which old transactions to push (docs/log-contract.md#requests).
 
 A transaction that its client forgot holds its ranges' resolved timestamps back for ever. The source can
-end it, or say how it ended. Age is measured by the log's own time; nothing here is stored, after a
-restart the question is simply asked again.
+end it, or say how it ended. Age is measured by the log's own time. Transactions are pushed to what the source
+has closed: a record's time may be ahead of the source's clock, a closed timestamp is behind it. Nothing here
+is stored, after a restart the question is simply asked again.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ class Pusher:
         if oldest is None:
             self._note_all_ended(state)
             return None
-        horizon_ms = clock.shown_ms - self._policy.age_ms - self._jitter_ms(state.range_id)
+        aged_ms = clock.shown_ms - self._policy.age_ms - self._jitter_ms(state.range_id)
+        horizon_ms = min(aged_ms, clock.closed_ms)
         if oldest.timestamp.wall_ms >= horizon_ms or self._is_waiting(state, clock.elapsed_ms):
             return None
         old = state.resolver.queue.below(Timestamp(horizon_ms * NANOS_PER_MS), TXNS_PER_PUSH_MAX)
@@ -142,7 +144,7 @@ class Pusher:
         tries = self._tries(state.range_id, asked[0])
         self._in_flight[state.range_id] = _InFlight(clock.elapsed_ms, asked, tries)
         txns = tuple(PushedTxn(txn.txn_id, txn.anchor_key) for txn in old)
-        return Push(state.range_id, txns, Timestamp(clock.shown_ms * NANOS_PER_MS))
+        return Push(state.range_id, txns, Timestamp(clock.closed_ms * NANOS_PER_MS))
 
     def _fitting(self, txns: Sequence[TrackedTxn]) -> int:
         """How many transactions one request has room for, from the first on; the others come next."""

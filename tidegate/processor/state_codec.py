@@ -148,6 +148,7 @@ def _clock_message(clock: ClockState) -> pb.LogClock:
         hearings=clock.hearings,
         passed=clock.passed,
         fell_at=clock.fell_at,
+        others_ms=clock.others_ms,
     )
     for range_id, shown_ms, closed_ms, counted_ms, heard in clock.voices:
         message.voices.add(
@@ -163,7 +164,13 @@ def _clock(message: pb.LogClock) -> ClockState:
     )
     fell_at = message.fell_at if message.HasField("fell_at") else None
     return ClockState(
-        message.elapsed_ms, message.counted_ms, message.hearings, message.passed, fell_at, tuple(voices)
+        message.elapsed_ms,
+        message.counted_ms,
+        message.hearings,
+        message.passed,
+        fell_at,
+        tuple(voices),
+        message.others_ms,
     )
 
 

@@ -14,9 +14,18 @@ from tests.unit.processor.driving import Driven, active, fold
 from tests.unit.processor.logs import OTHER, PLAIN
 from tidegate.hlc import NANOS_PER_SECOND
 from tidegate.processor.batch import StateTable
-from tidegate.processor.log_clock import ABOVE_CLOSED_MS, BACK_MS, HEARINGS, LEAD_MS, STEP_MS, LogClock
+from tidegate.processor.log_clock import (
+    ABOVE_CLOSED_MS,
+    BACK_MS,
+    HEARINGS,
+    LEAD_MS,
+    STEP_MS,
+    ClockState,
+    LogClock,
+    Voice,
+)
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.state_codec import POSITION_KEY, position_row, read_position
+from tidegate.processor.state_codec import POSITION_KEY, Position, position_row, read_position
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import Generation, Heartbeat, RaftIndex, RangeId
 from tidegate.raftlog.request import Push
@@ -123,7 +132,65 @@ def test_of_many_ranges_those_that_show_most_count() -> None:
         late = [(RangeId(range_id), now_ms - 40_000) for range_id in range(10, 100)]
         _read(clock, [(RangeId(range_id), now_ms) for range_id in range(1, 10)] + late)
         assert clock.time_ms == now_ms
-    assert len(clock.state().voices) <= 8
+    assert len(clock.state().voices) <= 16  # and as many that fell silent: what they say again is no news
+
+
+def test_record_times_that_flutter_let_nobody_be_taken_for_silent() -> None:
+    clock = _running(_A, _B)
+    _hear(clock, _C, _START + _HOUR)
+    for number in range(3 * HEARINGS):
+        clock.hear(_C, _START + _HOUR + number % 2 * 1_500 + number, _START + _HOUR - 3_000)
+    assert clock.shown_ms == _START
+    assert clock.time_ms == _START + LEAD_MS
+
+
+def test_many_ranges_that_come_one_after_the_other_let_nobody_be_taken_for_silent() -> None:
+    """What a node sends late, of ranges that are not known any more, is no news each time."""
+    clock = _running(*map(RangeId, range(1, 9)))
+    _hear(clock, RangeId(999), _START + _HOUR)
+    for number in range(40 * HEARINGS):
+        _hear(clock, RangeId(1_000 + number % 50), _START - 2_000 + number % 50)
+    _hear(clock, RangeId(999), _START + _HOUR + 1_000)
+    assert clock.shown_ms == _START
+    assert len(clock.state().voices) <= 16
+
+
+def test_ranges_that_died_with_their_clocks_ahead_are_silent_once_the_many_others_were_heard() -> None:
+    dead, others = [*map(RangeId, range(1, 9))], [*map(RangeId, range(100, 120))]
+    clock = _running(*dead)
+    for range_id in dead:
+        _hear(clock, range_id, _START + _HOUR)
+    for second in range(2 * HEARINGS):
+        for range_id in others:
+            _hear(clock, range_id, _START + second * 1_000)
+    assert clock.time_ms == _START + (2 * HEARINGS - 1) * 1_000
+
+
+def test_pushes_go_by_the_present_beside_a_range_that_writes_and_closes_nothing() -> None:
+    clock = _running(_A, _B)
+    for second in range(1, 300):
+        _hear(clock, _A, _START + second * 1_000)
+        clock.hear(_B, _START + second * 1_000, _START - 3_000)
+        if second > HEARINGS:
+            assert clock.shown_ms == _START + second * 1_000
+            assert clock.closed_ms == _START + second * 1_000 - 3_000
+
+
+def test_a_range_that_closes_again_is_waited_for_again() -> None:
+    clock = _running(_A, _B)
+    _let_pass(clock, [_A], _START + _HOUR)
+    assert clock.shown_ms == _START + _HOUR
+    _hear(clock, _B, _START + 1_000)
+    assert clock.shown_ms == _START + 1_000
+
+
+def test_what_two_have_closed_is_no_more_than_the_second_of_them_says() -> None:
+    clock = _running(_A, _B)
+    _hear(clock, _A, _START + _HOUR)
+    assert clock.closed_ms == _START - 3_000
+    clock.forget(_B)
+    _hear(clock, _A, _START + _HOUR + 1_000)
+    assert clock.closed_ms == _START + _HOUR - 2_000
 
 
 # ---- pauses, and clocks that are set
@@ -199,6 +266,14 @@ def test_record_times_alone_never_move_log_time_beyond_what_is_closed(
         assert clock.shown_ms <= clock.time_ms <= highest_ms - 3_000 + ABOVE_CLOSED_MS
         assert elapsed_ms <= clock.elapsed_ms <= elapsed_ms + STEP_MS
         elapsed_ms = clock.elapsed_ms
+
+
+def test_everything_that_a_clock_knows_is_stored() -> None:
+    voices = (Voice(_A, 1, 2, 3, 4), Voice(_B, 5, 6, 7, 8))
+    clock = ClockState(9, 10, 11, 12, 13, voices, 14)
+    position = Position(clock=clock)
+    stored = read_position(position_row(position).value or b"").clock
+    assert stored == clock
 
 
 @given(_HISTORIES, st.integers(0, 60))
@@ -285,6 +360,42 @@ def test_no_push_is_to_a_time_that_the_source_has_not_shown() -> None:
             record.timestamp for record in log.partitions[0][: offset + 1] if record.key == encode_key(one.id)
         )
         assert push.push_to.wall_ms <= written
+
+
+@pytest.mark.parametrize("ahead_s", [2, 60, 3_600])
+def test_no_push_of_a_range_that_is_alone_is_above_what_it_has_closed(ahead_s: int) -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    one = log.open_range(1, PLAIN.span)
+    one.apply(intent(7, 6))
+    for seconds in range(7, 60):
+        log.write_bytes(0, *_beat(one, seconds - 3, stamped=seconds + ahead_s))
+    driven = active(activation([PLAIN.descriptor]))
+    pushes = [
+        (request, int(result.offset or 0))
+        for result in driven.run(log.partitions[0], 1)
+        for request in result.requests
+        if isinstance(request, Push)
+    ]
+    assert pushes
+    first = len(log.partitions[0]) - (60 - 7)
+    for push, offset in pushes:
+        assert push.push_to == at(7 - 3 + offset - first)
+
+
+def test_a_range_that_begins_is_heard_at_once_beside_one_whose_clock_is_ahead() -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN, OTHER)
+    ahead = log.open_range(2, OTHER.span)
+    for seconds in range(7, 20):
+        log.write_bytes(0, *_beat(ahead, seconds + 3_600, stamped=seconds + 3_600))
+    log.wait_for(at(20))
+    one = log.open_range(1, PLAIN.span, close=17)
+    one.apply(intent(7, 19))
+    driven = active(activation([PLAIN.descriptor]))
+    driven.run(log.partitions[0], 1)
+    assert not [each for result in driven.results for each in result.requests]
+    assert _log_time(driven) <= 20 + LEAD_MS / 1_000
 
 
 def test_a_state_of_before_whose_log_time_is_far_ahead_makes_nothing_wait() -> None:

@@ -56,10 +56,10 @@ def test_a_young_transaction_is_not_pushed() -> None:
     assert _Pushed().at(1 + _AGE_S) == []
 
 
-def test_an_old_transaction_is_pushed_to_the_logs_present() -> None:
+def test_an_old_transaction_is_pushed_to_what_the_source_has_closed() -> None:
     (push,) = _Pushed().at(20)
     assert push.txns == (PushedTxn(txn(1), b"anchor"),)
-    assert push.push_to == at(20)
+    assert push.push_to == at(19)
     assert push.range_id == 1
 
 
