@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 import signal
 import subprocess
@@ -58,8 +59,13 @@ class Child:
         return status
 
     def pause(self) -> None:
-        """Freeze it: connections stay open and nothing answers."""
+        """Freeze it: connections stay open and nothing answers. Returns once all of its threads stand still.
+
+        The signal alone says little: on a busy machine threads run on for a moment, and take what comes then.
+        """
         self._process.send_signal(signal.SIGSTOP)
+        if self._process.returncode is None:  # what it ended with is left to the process's own wait
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let a frozen one go on."""

@@ -26,6 +26,16 @@ print(child.pid, flush=True)
 time.sleep(600)
 """
 _STUBBORN = ("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done")
+# Threads that compute, none of which waits for another.
+_BUSY = """
+import hashlib, threading
+def compute():
+    while True:
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 10**6)
+for _ in range(8):
+    threading.Thread(target=compute).start()
+print("busy", flush=True)
+"""
 
 
 def await_end(process: ProcessIdentity) -> None:
@@ -45,6 +55,11 @@ def await_text(log: Path, text: str) -> None:
 def state_of(pid: int) -> str:
     done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return done.stdout[:1]
+
+
+def states_of_threads(pid: int) -> list[str]:
+    """Asked of the kernel at once: by the time that another program has looked they all stand still."""
+    return [stat.read_text().rpartition(") ")[2][:1] for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -142,12 +157,31 @@ def test_a_child_that_will_not_end_is_killed(tmp_path: Path, monkeypatch: pytest
 def test_a_paused_child_is_frozen_until_it_is_resumed(tmp_path: Path) -> None:
     running = Child(("sleep", "600"), tmp_path / "log", leashed=True)
     running.pause()
-    os.waitid(os.P_PID, running.pid, os.WSTOPPED)
     assert state_of(running.pid) == "T"
     running.resume()
     os.waitid(os.P_PID, running.pid, os.WCONTINUED)
     assert state_of(running.pid) != "T"
     running.stop()
+
+
+def test_a_child_stands_still_in_all_its_threads_once_it_is_paused(tmp_path: Path) -> None:
+    """Of threads that all want to run, some hear of the signal when they come to run again."""
+    running = Child((sys.executable, "-c", _BUSY), tmp_path / "log", leashed=True)
+    await_text(tmp_path / "log", "busy")
+    for _ in range(5):
+        for _ in range(2):  # who stands still already does so at once
+            running.pause()
+            assert set(states_of_threads(running.pid)) == {"T"}
+        running.resume()
+    running.stop()
+
+
+def test_a_child_that_has_ended_need_not_be_paused(tmp_path: Path) -> None:
+    running = Child(("true",), tmp_path / "log", leashed=True)
+    os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)
+    running.pause()
+    assert running.exit_status == 0
+    running.pause()
 
 
 def test_a_paused_child_can_be_stopped(tmp_path: Path) -> None:
