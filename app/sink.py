@@ -207,7 +207,8 @@ class Sink:
         self._unconfirmed: SimpleQueue[Unconfirmed] = SimpleQueue()
         self._polls = _ASK_AGAIN_POLLS
         self._servers = settings.bootstrap_servers
-        self._producer = machine.producer(
+        self._sending = threading.Lock()  # no row may come behind the purge of its producer
+        self._producer: Any = machine.producer(
             {
                 **librdkafka_config(settings),
                 **({} if self._watch is None else {"logger": self._watch}),
@@ -230,23 +231,10 @@ class Sink:
         after a while; or it has come to its end; or the row is refused, such as one above
         ``max_record_bytes``, and the barrier says so.
         """
-        if self._ends.is_set():
-            return first
-        produce, delivered = self._producer.produce, barrier.delivered
-        for index in range(first, len(rows)):
-            topic, partition, key, value, timestamp_ms, headers = rows[index]
-            try:
-                produce(topic, value, key, partition, delivered, None, timestamp_ms, headers)
-            except BufferError:
-                return index
-            except KafkaException as failure:
-                error: KafkaError = failure.args[0]
-                if is_fatal(error):
-                    self._ends.set()
-                else:
-                    barrier.take_refusal(row_refused(topic, partition, key, value, error, self._limit))
-                return index
-        return len(rows)
+        with self._sending:
+            if self._ends.is_set():
+                return first
+            return self._give(rows, barrier, first)
 
     @property
     def cluster_id(self) -> str:
@@ -263,14 +251,33 @@ class Sink:
 
     def pending(self) -> int:
         """Rows that are not acknowledged."""
-        return len(self._producer)
+        producer = self._producer
+        return 0 if producer is None else len(producer)
 
     def close(self) -> None:
         """Stop; rows that are still in the queue are given up."""
         self._closed.set()
         self._poller.join()
-        self._producer.purge()
-        self._producer.flush(_CLOSE_S)
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer.flush(_CLOSE_S)
+
+    def _give(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int) -> int:
+        produce, delivered = self._producer.produce, barrier.delivered
+        for index in range(first, len(rows)):
+            topic, partition, key, value, timestamp_ms, headers = rows[index]
+            try:
+                produce(topic, value, key, partition, delivered, None, timestamp_ms, headers)
+            except BufferError:
+                return index
+            except KafkaException as failure:
+                error: KafkaError = failure.args[0]
+                if is_fatal(error):
+                    self._ends.set()
+                else:
+                    barrier.take_refusal(row_refused(topic, partition, key, value, error, self._limit))
+                return index
+        return len(rows)
 
     def _poll(self) -> None:
         try:
@@ -312,14 +319,19 @@ class Sink:
                 self._unconfirmed.put((barrier, refusal))
 
     def _come_to_the_end(self) -> None:
-        """Have every row told what became of it (steps R4 and R5), then leave the cluster alone a moment."""
-        self._producer.purge()
+        """Have every row told what became of it (steps R4 and R5), then leave the cluster alone a moment.
+
+        Feeds may hold on to this sink until they have rows again, so it holds on to no producer.
+        """
+        with self._sending:
+            self._producer.purge()
         while len(self._producer) and not self._closed.is_set():
             self._poll_once()
         if self._watch is not None and not self._closed.is_set():
             self._compare_last(self._watch)
         if not self._closed.is_set():
             self._poll_once(_REST_S)
+            self._producer = None
             self.is_over = True
 
     def _compare_last(self, watch: ClusterWatch) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
+from weakref import ref
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -30,11 +33,16 @@ class Producer:
         self.queue: list[tuple[bytes, Callable[[KafkaError | None, Any], None]]] = []
         self.reports: list[Callable[[], None]] = []
         self.fails_late = False
+        self.while_producing: Callable[[], None] = lambda: None
+        self.refuses_calls = False
 
     def __len__(self) -> int:
         return len(self.queue) + len(self.reports)
 
     def produce(self, topic: str, value: bytes, key: bytes, partition: int, delivered: Any, *_: Any) -> None:
+        if self.refuses_calls:
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+        self.while_producing()
         self.queue.append((value, delivered))
 
     def deliver(self) -> None:
@@ -129,14 +137,18 @@ class Watched:
 
     def turn(self) -> None:
         """What the sink's thread does again and again, and then the loop."""
-        sink = self.sink
+        if not self.sink.is_over:  # then its thread has ended
+            self._take_turn(self.sink)
+        self._loop.run_until_complete(asyncio.sleep(0))
+
+    @staticmethod
+    def _take_turn(sink: Sink) -> None:
         assert sink._watch is not None
         sink._polls = app.sink._ASK_AGAIN_POLLS
         sink._poll_once(0.0)
         sink._compare(sink._watch)
         if sink._ends.is_set():
             sink._come_to_the_end()
-        self._loop.run_until_complete(asyncio.sleep(0))
 
     def begin_again(self) -> None:
         """Another producer takes the place of the one that is over."""
@@ -344,3 +356,45 @@ def test_where_nobody_answers_the_next_producer_has_the_row_refused_again(watche
     watched.world.producers[1].end()
     watched.turn()
     assert barrier.refusal is not None
+
+
+def test_a_row_that_is_refused_again_and_again_while_nobody_answers_is_noted_once(watched: Watched) -> None:
+    watched.known()
+    watched.world.answers = False
+    watched.world.producers[0].refuses_calls = True
+    barrier = watched.barrier()
+    for _ in range(100):
+        assert watched.send(barrier) == 0
+    assert watched.sink._unconfirmed.qsize() == 1
+    watched.world.answers = True
+    watched.turn()
+    assert barrier.refusal is not None
+
+
+def test_no_row_comes_behind_the_purge_of_its_producer(watched: Watched) -> None:
+    """The producer comes to its end, by another thread, between two rows of a batch."""
+    watched.known()
+    producer, ending = watched.world.producers[0], threading.Thread(target=watched.sink._come_to_the_end)
+
+    def end() -> None:
+        producer.while_producing = lambda: None
+        watched.sink._ends.set()
+        ending.start()
+        ending.join(0.1)  # it has to wait for the rows
+
+    producer.while_producing = end
+    watched.send(watched.barrier())
+    ending.join()
+    assert watched.sink.is_over
+    assert producer.queue == []
+    assert watched.send(watched.barrier()) == 0
+
+
+def test_a_sink_that_is_over_holds_on_to_no_producer(watched: Watched) -> None:
+    """An idle feed keeps its sink until it has rows again."""
+    watched.known()
+    producer = ref(watched.world.producers.pop())
+    watched.world.now = "away"
+    watched.turn()
+    gc.collect()
+    assert (watched.sink.is_over, producer(), watched.sink.pending()) == (True, None, 0)
