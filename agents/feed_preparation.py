@@ -34,8 +34,14 @@ async def prepared(
     sink = runtime.sinks.of(definition.sink_uri, cluster_id)
     try:
         await _register_markers(definition, runtime.schema_ids)
+        settings = runtime.settings
         prepare = partial(
-            prepare_targets, definition, step.tables, sink.admin, runtime.settings.output_partitions
+            prepare_targets,
+            definition,
+            step.tables,
+            sink.admin,
+            settings.output_partitions,
+            settings.max_record_bytes,
         )
         threads = sink.threads
         targets = step.targets or await asyncio.get_running_loop().run_in_executor(threads, prepare)

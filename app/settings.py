@@ -121,8 +121,8 @@ class Settings(BaseSettings):
     )
     max_record_bytes: PositiveInt = Field(
         default=1_000_000,
-        description="Largest record that is produced. A larger row ends the worker with a sentence naming "
-        "it. Not above the broker's message.max.bytes.",
+        description="Largest record that is produced. A larger row fails its feed with a sentence naming it, "
+        "unless the feed has on_oversize. Not above the broker's message.max.bytes.",
     )
     intent_memory_bytes: PositiveInt = Field(
         default=128 << 20,

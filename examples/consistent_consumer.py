@@ -123,9 +123,14 @@ def consume(bootstrap_servers: str, group: str, topics: list[str], column: str |
 
 def take(gate: Gate, message: Any) -> list[Change]:
     """Give a message to the gate; returns the changes that it completes."""
-    record = parse_record(message.key(), message.value())
+    record = parse_record(message.key(), message.value(), headers=message.headers() or ())
     if isinstance(record, MarkerRecord):
         return gate.marker((message.topic(), message.partition()), record.resolved)
+    if record.oversize_bytes:
+        raise SystemExit(
+            f"The row {message.key()!r} was too large for its topic, and is not in its record: fetch the "
+            f"version {record.mvcc_timestamp} from the source, or raise the feed's max_row_bytes."
+        )
     if record.updated is None:
         raise SystemExit("The rows have no timestamp: create the feed WITH updated.")
     gate.add(Change(record.updated, message.topic(), message.key(), record.row))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pipeline.jobs_topic import JobsTopic
+from pipeline.row_producer import MAX_RECORD_BYTES
 from pipeline.sinks import Sinks
 from schemas.registries import SchemaRegistries
 from tidegate.changefeed.confluent import Schema
@@ -70,7 +71,7 @@ class Preparation:
             cluster = self._sinks.cluster_of(definition)
             admin = self._sinks.admin(self._sinks.connection(definition, cluster))
             targets = prepare.targets or prepare_targets(
-                definition, prepare.tables, admin, self._output_partitions
+                definition, prepare.tables, admin, self._output_partitions, MAX_RECORD_BYTES
             )
             return starting_state(definition, prepare, targets, cluster)
         except RetryError as error:

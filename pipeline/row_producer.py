@@ -25,7 +25,8 @@ from tidegate.processor.batch import OutputRecord
 
 _POLL_S: Final = 0.5
 _TELL_AGAIN_S: Final = 10.0
-_LIMIT_BYTES: Final = 1_000_000  # librdkafka's, where nobody sets another
+#: The largest record that is produced: librdkafka's default, where nobody sets another.
+MAX_RECORD_BYTES: Final = 1_000_000
 _ASK_S: Final = 5.0
 #: So many times as long as without any acknowledgement is the end of a round waited for while some come.
 _TRICKLES: Final = 6
@@ -68,7 +69,7 @@ class RowProducer:
         self._producer = Producer({**config, **_CONFIG, **listening, "error_cb": self._note_trouble})
         self._stall_s = stall_s
         self._servers = config["bootstrap.servers"]
-        self._limit = config.get("message.max.bytes", _LIMIT_BYTES)
+        self._limit = config.get("message.max.bytes", MAX_RECORD_BYTES)
         self._refused: FeedRefused | None = None
         self._undelivered = ""  # what was said of a row that is not at fault, and not there either
         self._trouble = ""

@@ -69,7 +69,7 @@ class Board:
         """Take the records of the output topics as they come; ``decoder_of`` a topic reads its records."""
         for record in records:
             decoder = decoder_of(record.topic)
-            decoded = decoder.decode(record.key, record.value)
+            decoded = decoder.decode(record.key, record.value, record.headers)
             if isinstance(decoded, MarkerRecord):
                 self.markers += 1
                 self._marked[TopicPartition(record.topic, record.partition)] = decoded.resolved

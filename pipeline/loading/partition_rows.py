@@ -64,6 +64,12 @@ class PartitionRows:
             return None
         if decoded.tombstone:
             return None
+        if decoded.oversize_bytes:
+            raise MalformedRecord(
+                f"The row at {self._at(record)} has {decoded.oversize_bytes} bytes, and its feed leaves the"
+                " values of such rows out (on_oversize='key_only'): a table without it would be wrong. Create"
+                " a feed with a higher max_row_bytes, and load it into another directory."
+            )
         if decoded.updated is None:
             raise MalformedRecord(f"The row at {self._at(record)} tells no timestamp, and cannot be loaded.")
         bucket = self._buckets.of(decoded.updated)
@@ -77,7 +83,7 @@ class PartitionRows:
 
     def _decode(self, record: TopicRecord) -> Any:
         try:
-            return self._decoder.decode(record.key, record.value)
+            return self._decoder.decode(record.key, record.value, record.headers)
         except MalformedRecord as error:
             raise MalformedRecord(f"The record at {self._at(record)} cannot be loaded: {error}") from None
 

@@ -97,7 +97,7 @@ def unseen_rows_below_markers(feed: Activate, records: Iterable[Emitted]) -> lis
 
 def _timestamp(decoder: RecordDecoder, record: Emitted) -> Timestamp:
     """The row's timestamp; without a stamp the youngest that its record time allows, to accuse nobody."""
-    decoded = decoder.decode(record.key, record.value)
+    decoded = decoder.decode(record.key, record.value, record.headers)
     stamp = getattr(decoded, "updated", None)
     if isinstance(stamp, Timestamp):
         return stamp

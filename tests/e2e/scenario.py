@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.errors import TidegateError
 from tidegate.hlc import Timestamp
+from tidegate.processor.batch import SOURCE_HEADER
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.verify import AuditReport, ExpectedVersion, Verdict, audit
 
@@ -64,6 +65,8 @@ class Scenario:
         self.output = self.connection
         self.topic = f"{prefix}accounts"
         self.feed: Activate | None = None
+        #: What the feed's options have beside the usual.
+        self.more_options: Mapping[str, Any] = {}
         self._written = 0
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 0}
@@ -118,7 +121,9 @@ class Scenario:
         The log's first records are written before: they describe the tables and the ranges.
         """
         self.write_head(worker)
-        options = FeedOptions(updated=True, resolved_interval_ns=0, topic_prefix=self.prefix)
+        options = FeedOptions(
+            updated=True, resolved_interval_ns=0, topic_prefix=self.prefix, **self.more_options
+        )
         definition = activation(
             self.log.tables, options, feed_id=feed_id, sink_uri=f"kafka://{self.bootstrap}"
         ).definition
@@ -188,10 +193,11 @@ class Scenario:
             for record in records:
                 if record.key is None:  # a marker
                     continue
-                decoded = _DECODER.decode(record.key, record.value)
+                decoded = _DECODER.decode(record.key, record.value, record.headers)
                 if not isinstance(decoded, MarkerRecord):
                     assert decoded.updated is not None
-                    yield ExpectedVersion(place.topic, record.key, decoded.updated, record.value)
+                    headers = tuple(each for each in record.headers if each[0] != SOURCE_HEADER)
+                    yield ExpectedVersion(place.topic, record.key, decoded.updated, record.value, headers)
 
     def audit(self) -> AuditReport:
         """The output as it is now, against the reference engine's."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from random import Random
+from typing import Any, Final
 
 import pytest
 from confluent_kafka.admin import (
@@ -27,20 +29,25 @@ from tests.e2e.worker_process import WorkerProcess
 from tests.feeds import activation
 from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.options import FeedOptions, OnOversize
+from tidegate.changefeed.oversize import read_oversize
 from tidegate.client.jobs import Jobs
+from tidegate.client.output import OutputTopics
 from tidegate.processor.batch import OutputRecord
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
+#: Half of the bank's rows have a byte more.
+_SOME_ARE_LARGE: Final[Mapping[str, Any]] = {"on_oversize": OnOversize.KEY_ONLY, "max_row_bytes": 86}
 _GONE_S = 120.0  # librdkafka looks for a topic for 30 s
 
 
 class TwoFeeds:
     """The scenario's feed, and one on topics of its own that is going to be refused."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, **more: Any) -> None:
         self.scenario = scenario
+        self._more = more
         self._admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
 
     def create(self, worker: WorkerProcess) -> None:
@@ -60,7 +67,7 @@ class TwoFeeds:
     @property
     def _definition(self) -> FeedDefinition:
         prefix = f"{self.scenario.prefix}r-"
-        options = FeedOptions(updated=True, resolved_interval_ns=0, topic_prefix=prefix)
+        options = FeedOptions(updated=True, resolved_interval_ns=0, topic_prefix=prefix, **self._more)
         return activation(
             self.scenario.log.tables,
             options,
@@ -103,6 +110,34 @@ def test_a_row_that_the_broker_refuses_fails_its_feed_and_no_other(scenario: Sce
         worker, rf"a row of \d+ bytes for {feeds.topic} partition \d, key [0-9a-f]+, .*max.message.bytes"
     )
     assert worker.stop() == 0, worker.text
+
+
+def test_a_limit_that_is_lowered_later_fails_a_feed_that_leaves_large_rows_out(scenario: Scenario) -> None:
+    feeds = TwoFeeds(scenario, **_SOME_ARE_LARGE)
+    worker = scenario.start_worker(instance_id="w0")
+    feeds.create(worker)
+    feeds.limit_records(60)
+    scenario.append()
+    feeds.fails(worker, r"or create it WITH on_oversize='key_only' and a max_row_bytes below that limit")
+    assert worker.stop() == 0, worker.text
+
+
+def test_rows_that_are_too_large_are_left_out_alike_by_whoever_repeats_them(scenario: Scenario) -> None:
+    scenario.more_options = _SOME_ARE_LARGE
+    worker = scenario.start_worker(instance_id="w0")
+    scenario.create_feed(worker)
+    scenario.append(100)
+    worker.wait_until(lambda: any(OutputTopics.now(scenario.output, [scenario.topic]).records()), "a row")
+    worker.kill()
+    successor = scenario.start_worker(instance_id="w0")
+    scenario.append()
+    report = scenario.wait_until_covered(successor)
+    rows = [each for each in OutputTopics.now(scenario.output, [scenario.topic]).records() if each.key]
+    left_out = [row for row in rows if read_oversize(row.headers) is not None]
+    assert 0 < len(left_out) < len(rows) == report.counts.rows
+    assert all(row.value == b"" for row in left_out)
+    assert all(row.value for row in rows if row not in left_out)
+    assert successor.stop() == 0, successor.text
 
 
 @pytest.mark.timeout(400)

@@ -24,7 +24,7 @@ from tidegate.changefeed.export_arrays import array_text
 from tidegate.changefeed.json_envelopes.columns import public_columns, shown_columns
 from tidegate.changefeed.json_text import decimal_text, json_value
 from tidegate.changefeed.options import FeedOptions
-from tidegate.changefeed.record import RowRecord
+from tidegate.changefeed.record import Headers, RowRecord
 from tidegate.changefeed.record_encoder import RecordEncoder
 from tidegate.changefeed.search_text import tsquery_text, tsvector_text
 from tidegate.errors import MalformedRecord, RowError, UnsupportedTable
@@ -159,7 +159,7 @@ class CsvDecoder:
 
     tombstones: bool = False
 
-    def decode(self, key: bytes | None, value: bytes | None) -> RowRecord:
+    def decode(self, key: bytes | None, value: bytes | None, _: Headers = ()) -> RowRecord:
         """Read one record. Raises ``MalformedRecord`` for bytes that no CSV feed can have written."""
         if key != KEY or value is None:
             raise MalformedRecord(f"not a CSV record, with an empty key and a value: {key!r}, {value!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate.changefeed.avro.decode import AvroDecoder
 from tidegate.changefeed.csv_records import CsvDecoder
-from tidegate.changefeed.options import FeedOptions, Format
+from tidegate.changefeed.options import FeedOptions, Format, OnOversize
 from tidegate.changefeed.record import JsonDecoder, RecordDecoder, SchemaText
 from tidegate.changefeed.value_members import value_members
 from tidegate.errors import MalformedRecord
@@ -29,6 +29,7 @@ def decoder_for(
                 connect_schema=options.connect_schema,
                 enriched_schema=options.enriched_schema,
                 members=value_members(options) if whole else None,
+                oversize=options.on_oversize is OnOversize.KEY_ONLY or not whole,
             )
         case Format.AVRO:
             return AvroDecoder(options, schema_text, whole=whole)

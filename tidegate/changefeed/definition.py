@@ -143,8 +143,8 @@ def _option_texts(options: FeedOptions) -> list[str]:
     return [_option_text(name, shown[name]) for name in sorted(shown)]
 
 
-def _option_text(name: str, value: str | bool) -> str:
+def _option_text(name: str, value: str | int) -> str:
     if isinstance(value, bool):
         return name
-    quoted = value.replace("'", "''")
+    quoted = str(value).replace("'", "''")
     return f"{name} = '{quoted}'"

@@ -12,7 +12,8 @@ from tidegate.changefeed.feed import FeedDefinition, TableName
 from tidegate.changefeed.json_envelopes.connect import compile_connect_json
 from tidegate.changefeed.json_envelopes.envelope import compile_json
 from tidegate.changefeed.marker import json_marker
-from tidegate.changefeed.options import CONNECT_ENVELOPES, FeedOptions, Format
+from tidegate.changefeed.options import CONNECT_ENVELOPES, FeedOptions, Format, OnOversize
+from tidegate.changefeed.oversize import RowLimit
 from tidegate.changefeed.record_encoder import Headers, MarkerEncoder, RecordEncoder
 from tidegate.rows.descriptor import TableDescriptor
 
@@ -23,9 +24,13 @@ def compile_encoder(table: TableDescriptor, options: FeedOptions) -> RecordEncod
     Raises ``UnsupportedTable``, naming table and column, for a table that the feed cannot emit.
     """
     encoder = _compile(table, options)
-    if not options.extra_headers:
-        return encoder
-    return encoder._replace(headers=_with_constants(options, encoder.headers))
+    constants = constant_headers(options.extra_headers)
+    if constants:
+        encoder = encoder._replace(headers=_with_constants(constants, encoder.headers))
+    if options.on_oversize is OnOversize.KEY_ONLY:
+        limit = RowLimit(options.max_row_bytes, encoder.schemas is not None, tuple(constants))
+        encoder = encoder._replace(limit=limit)
+    return encoder
 
 
 def _compile(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
@@ -42,9 +47,8 @@ def _compile(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
             return compile_csv(table, options)
 
 
-def _with_constants(options: FeedOptions, row_headers: Headers | None) -> Headers:
+def _with_constants(constants: list[tuple[str, bytes]], row_headers: Headers | None) -> Headers:
     """The feed's headers, and behind them the row's own."""
-    constants = constant_headers(options.extra_headers)
     if row_headers is None:
         return lambda _: constants
     return lambda row: constants + row_headers(row)

@@ -71,11 +71,13 @@ KNOWN_OPTIONS: Final[Mapping[str, KnownOption]] = {
     "key_in_value": _FLAG,
     "lagging_ranges_polling_interval": _DURATION,
     "lagging_ranges_threshold": _DURATION,
+    "max_row_bytes": _TEXT,
     "metrics_label": _TEXT,
     "min_checkpoint_frequency": _DURATION,
     "mvcc_timestamp": _FLAG,
     "no_initial_scan": _FLAG,
     "on_error": _one_of("fail", "pause"),
+    "on_oversize": _one_of("fail", "key_only"),
     "protect_data_from_gc_on_pause": _FLAG,
     "pubsub_sink_config": _TEXT,
     "resolved": KnownOption(Takes.EITHER, duration=True),
@@ -111,8 +113,10 @@ SUPPORTED_OPTIONS: Final = (
     "initial_scan_only",
     "key_column",
     "key_in_value",
+    "max_row_bytes",
     "mvcc_timestamp",
     "no_initial_scan",
+    "on_oversize",
     "resolved",
     "resolved_topic",
     "topic_in_value",
@@ -295,6 +299,29 @@ def _markers_among_changes(given: Given) -> str:
     )
 
 
+def _limit_without_use(given: Given) -> str:
+    if "max_row_bytes" in given and given.get("on_oversize") != "key_only":
+        return (
+            "max_row_bytes is only usable with on_oversize='key_only': without it the limits of the producer "
+            "and the topic count"
+        )
+    return ""
+
+
+def _empty_values_that_mean_something(given: Given) -> str:
+    """A reader must be able to tell a row that was left out from everything else, by its value alone."""
+    if given.get("on_oversize") != "key_only":
+        return ""
+    meaning = _EMPTY_VALUES.get(_envelope(given))
+    if meaning:
+        return f"on_oversize='key_only' is not usable with envelope={_envelope(given)}, {meaning}"
+    if _format(given) == "csv":
+        return "on_oversize='key_only' is not usable with format=csv, whose records have no key"
+    if "key_column" in given:
+        return "on_oversize='key_only' is not usable with key_column, whose keys do not say which row it was"
+    return ""
+
+
 def _format(given: Given) -> str:
     return given.get("format", "json").removeprefix("experimental_")
 
@@ -303,6 +330,14 @@ def _envelope(given: Given) -> str:
     name = given.get("envelope", "wrapped")
     return {"none": "row", "deprecated_row": "row", "diff": "wrapped"}.get(name, name)
 
+
+#: Why a record with an empty value would be taken for something else.
+_EMPTY_VALUES: Final[Mapping[str, str]] = {
+    "row": "where an empty value is a deletion",
+    "key_only": "which has no values",
+    "upsert": "whose readers would take it for a deletion, or stop at it",
+    "debezium": "whose readers would take it for a tombstone, or stop at it",
+}
 
 _CONFLICTS: Final[tuple[_Conflict, ...]] = (
     _two_scan_options,
@@ -327,4 +362,6 @@ _CONFLICTS: Final[tuple[_Conflict, ...]] = (
     _headers_format,
     _markers_nowhere,
     _markers_among_changes,
+    _limit_without_use,
+    _empty_values_that_mean_something,
 )

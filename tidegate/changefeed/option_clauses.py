@@ -22,12 +22,22 @@ from tidegate.changefeed.option_catalogue import (
     Takes,
     find_conflict,
 )
-from tidegate.changefeed.options import Envelope, FeedOptions, Format, InitialScan, VirtualColumns
+from tidegate.changefeed.options import (
+    Envelope,
+    FeedOptions,
+    Format,
+    InitialScan,
+    OnOversize,
+    VirtualColumns,
+)
+from tidegate.changefeed.oversize import DEFAULT_MAX_ROW_BYTES
 from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.errors import StatementError
 from tidegate.hlc import parse_decimal
 
 _WORD: Final = re.compile(r"\w+")
+_NUMBER: Final = re.compile(r"[0-9]{1,10}")
+_MOST_ROW_BYTES: Final = 1_000_000_000  # as large as a record of librdkafka may be
 _ENVELOPES: Final[Mapping[str, Envelope]] = {
     "wrapped": Envelope.WRAPPED,
     "row": Envelope.ROW,
@@ -112,6 +122,8 @@ def _options(given: Mapping[str, str]) -> FeedOptions:
         resolved_interval_ns=parse_duration(given["resolved"] or "0") if "resolved" in given else None,
         initial_scan=_initial_scan(given),
         cursor=parse_decimal(given["cursor"]) if "cursor" in given else None,
+        on_oversize=OnOversize(given.get("on_oversize", OnOversize.FAIL.value)),
+        max_row_bytes=_max_row_bytes(given),
         **named,
     )
 
@@ -123,6 +135,13 @@ def _initial_scan(given: Mapping[str, str]) -> InitialScan:
     if "initial_scan_only" in given:
         return InitialScan.ONLY
     return InitialScan.NO if "no_initial_scan" in given or "cursor" in given else InitialScan.YES
+
+
+def _max_row_bytes(given: Mapping[str, str]) -> int:
+    """The limit that ``on_oversize`` goes by: a number of the definition, so that all decide alike."""
+    if given.get("on_oversize") != OnOversize.KEY_ONLY.value:
+        return 0
+    return int(given.get("max_row_bytes", DEFAULT_MAX_ROW_BYTES))
 
 
 def _checked_value(clause: OptionClause) -> str:
@@ -174,6 +193,8 @@ def _read_text(clause: OptionClause, value: str, now_ns: int) -> str:
                 return _enriched_properties(value)
             case "extra_headers":
                 return read_extra_headers(value)
+            case "max_row_bytes":
+                _check_row_bytes(value)
     except StatementError as error:
         raise StatementError(str(error), clause.position) from None
     return value
@@ -183,6 +204,13 @@ def _check_namespace(prefix: str) -> None:
     fault = avro_namespace_fault(prefix)
     if fault:
         raise StatementError(fault)
+
+
+def _check_row_bytes(text: str) -> None:
+    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= _MOST_ROW_BYTES:
+        raise StatementError(
+            f"max_row_bytes is '{text}', and must be a whole number of bytes from 1 to {_MOST_ROW_BYTES}"
+        )
 
 
 def _enriched_properties(value: str) -> str:

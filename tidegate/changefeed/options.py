@@ -50,6 +50,15 @@ class VirtualColumns(enum.Enum):
     NULL = "null"
 
 
+class OnOversize(enum.Enum):
+    """What becomes of a row that is above the limit."""
+
+    FAIL = "fail"
+    """The limit is that of the producer and the broker, and the feed fails at a row that they refuse."""
+    KEY_ONLY = "key_only"
+    """A row above ``max_row_bytes`` is written without its value (``oversize.py``)."""
+
+
 class InitialScan(enum.Enum):
     """Whether a feed begins with the rows that its tables have at its start."""
 
@@ -82,6 +91,7 @@ class FeedOptions:
     with a comma between. ``confluent_schema_registry`` is a URL, ``extra_headers`` the standard form that
     ``extra_headers.py`` reads; both may hold secrets and stay out of ``repr``.
     ``cursor`` is where a feed that starts in the past does: versions above it are emitted.
+    ``max_row_bytes`` is above what size ``on_oversize`` leaves out a row's value; 0 where it leaves out none.
     """
 
     format: Format = Format.JSON
@@ -107,6 +117,8 @@ class FeedOptions:
     enriched_properties: str = ""
     initial_scan: InitialScan = InitialScan.NO
     cursor: Timestamp | None = None
+    on_oversize: OnOversize = OnOversize.FAIL
+    max_row_bytes: int = 0
 
     @property
     def enriched_source(self) -> bool:
@@ -144,6 +156,7 @@ class FeedOptions:
             "envelope": Envelope(stored["envelope"]),
             "virtual_columns": VirtualColumns(stored.get("virtual_columns", VirtualColumns.OMITTED.value)),
             "initial_scan": InitialScan(stored.get("initial_scan", InitialScan.NO.value)),
+            "on_oversize": OnOversize(stored.get("on_oversize", OnOversize.FAIL.value)),
             "cursor": None if stored.get("cursor") is None else parse_decimal(stored["cursor"]),
         }
         return cls(**{**values, **named})

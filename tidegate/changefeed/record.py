@@ -2,13 +2,14 @@
 
 A record without a key is a marker. A row's key and value are read by the feed's envelope, because the text
 alone does not tell them apart (a table may have a column named ``after``). A record without a value is a
-deletion in the upsert envelope, and in the debezium envelope a tombstone.
+deletion in the upsert envelope, and in the debezium envelope a tombstone. Where ``on_oversize`` leaves values
+out, a header says of which row: whoever decodes a record without its headers is told that it cannot be read.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Protocol, TypeAlias, TypedDict, TypeVar
@@ -18,6 +19,7 @@ from tidegate.changefeed.json_envelopes.key import OBJECT_KEYS
 from tidegate.changefeed.json_envelopes.metadata import METADATA_MEMBER
 from tidegate.changefeed.marker import MARKER_AS_MEMBER
 from tidegate.changefeed.options import Envelope
+from tidegate.changefeed.oversize import read_oversize
 from tidegate.changefeed.replaced import CREATE, DELETE, READ, UPDATE
 from tidegate.changefeed.value_members import Members, ValueMembers, any_members
 from tidegate.errors import MalformedRecord
@@ -25,12 +27,16 @@ from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 
 #: A column's value as JSON gave it: numbers are ``int``, or ``Decimal`` where they have a point or exponent.
 Value: TypeAlias = Any
+#: A record's headers, in their order.
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
 _T = TypeVar("_T", dict[str, Any], list[Any], str)
 _OPERATIONS: Final[Mapping[Envelope, frozenset[str]]] = {
     Envelope.ENRICHED: frozenset({CREATE, UPDATE, DELETE}),
     Envelope.DEBEZIUM: frozenset({CREATE, UPDATE, DELETE, READ}),
 }
+#: Envelopes whose values are never empty but where they were left out.
+MAY_LEAVE_OUT: Final = frozenset({Envelope.WRAPPED, Envelope.BARE, Envelope.ENRICHED})
 _METADATA: Final = frozenset({"key", "mvcc_timestamp", "topic", "updated"})
 _FRAME: Final = frozenset({"payload", "schema"})
 _JSON_NAMES: Final[dict[type, str]] = {dict: "an object", list: "an array", str: "a string"}
@@ -48,7 +54,8 @@ class RowRecord:
     """A row's record.
 
     ``key`` holds the key's values in the order of its text: an object's members, or an array's elements.
-    ``row`` maps column names to values; ``None`` for a deletion and in the ``key_only`` envelope.
+    ``row`` maps column names to values; ``None`` for a deletion, in the ``key_only`` envelope, and where the
+    row was too large: then ``oversize_bytes`` is how large it was, and not 0.
     ``deleted`` is ``None`` where the record does not say: in the ``key_only`` envelope, and for a bare row
     that has nothing but as many values as its key. ``previous`` is the row before, ``None`` where there was
     none or the feed does not show it. The timestamps are ``None`` unless the record tells them.
@@ -63,6 +70,7 @@ class RowRecord:
     mvcc_timestamp: Timestamp | None = None
     previous: Mapping[str, Value] | None = None
     tombstone: bool = False
+    oversize_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +95,8 @@ class RecordDecoder(Protocol):
     def tombstones(self) -> bool:
         """Whether each deletion's record is followed by a tombstone."""
 
-    def decode(self, key: bytes | None, value: bytes | None) -> Record:
-        """Read one record. Raises ``MalformedRecord`` for bytes that this feed cannot have written."""
+    def decode(self, key: bytes | None, value: bytes | None, headers: Headers = ()) -> Record:
+        """Read one record. Raises ``MalformedRecord`` for one that this feed cannot have written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +106,7 @@ class JsonDecoder:
     ``row_keys`` is false where ``key_column`` replaces the rows' own keys. With ``connect_schema`` or
     ``enriched_schema`` keys and values are the payloads of objects that hold a schema beside them.
     ``members`` are those of the feed's values. Where they are not given, a value has those of its envelope,
-    with what an option may ask for or without.
+    with what an option may ask for or without. ``oversize``: values may have been left out.
     """
 
     envelope: Envelope
@@ -106,17 +114,20 @@ class JsonDecoder:
     connect_schema: bool = False
     enriched_schema: bool = False
     members: ValueMembers | None = None
+    oversize: bool = True
 
     @property
     def tombstones(self) -> bool:
         """Whether each deletion's record is followed by a tombstone."""
         return self.envelope is Envelope.DEBEZIUM
 
-    def decode(self, key: bytes | None, value: bytes | None) -> Record:
-        """Read one record. Raises ``MalformedRecord`` for bytes that this feed cannot have written."""
+    def decode(self, key: bytes | None, value: bytes | None, headers: Headers = ()) -> Record:
+        """Read one record. Raises ``MalformedRecord`` for one that this feed cannot have written."""
         try:
             if key is None:
                 return self._marker(_parse(value, dict))
+            if value == b"" and self.oversize and self.envelope in MAY_LEAVE_OUT:
+                return oversize_record(self._key(key), headers)
             return self._row(self._key(key), value)
         except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
             raise MalformedRecord(
@@ -173,9 +184,11 @@ class JsonDecoder:
 SchemaText: TypeAlias = Callable[[int], str]
 
 
-def parse_record(key: bytes | None, value: bytes | None, envelope: Envelope = Envelope.WRAPPED) -> Record:
-    """Read one JSON record. Raises ``MalformedRecord``."""
-    return JsonDecoder(envelope).decode(key, value)
+def parse_record(
+    key: bytes | None, value: bytes | None, envelope: Envelope = Envelope.WRAPPED, headers: Headers = ()
+) -> Record:
+    """Read one JSON record. Raises ``MalformedRecord``, also for a row that only its headers tell of."""
+    return JsonDecoder(envelope).decode(key, value, headers)
 
 
 def wrapped_record(key: tuple[Value, ...], value: Mapping[str, Value], members: ValueMembers) -> RowRecord:
@@ -197,6 +210,21 @@ def key_only_record(key: tuple[Value, ...], value: bytes | None) -> RowRecord:
     if value != b"":
         raise ValueError("the value should be empty")
     return RowRecord(key, None, deleted=None)
+
+
+def oversize_record(key: tuple[Value, ...], headers: Headers) -> RowRecord:
+    """A record whose value was left out, which its headers have to say. ``ValueError`` where they do not."""
+    left_out = read_oversize(headers)
+    if left_out is None:
+        raise ValueError("the value is empty, and no header says that the row was too large")
+    return RowRecord(
+        key,
+        None,
+        left_out.deleted,
+        left_out.updated,
+        left_out.mvcc_timestamp,
+        oversize_bytes=left_out.size_bytes,
+    )
 
 
 def bare_deleted(key: tuple[Value, ...], row: Mapping[str, Value], *, row_keys: bool) -> bool | None:

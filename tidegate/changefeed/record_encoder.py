@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from tidegate.changefeed.confluent import RecordSchemas, Schema
+from tidegate.changefeed.oversize import RowLimit
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.rows.row import Row
 
@@ -19,13 +20,15 @@ class RecordEncoder(NamedTuple):
     ``encode(row, timestamp)`` gives (key, value) for a version's timestamp; it raises ``RowError`` for a row
     that has no form in this format. With ``schemas`` both are bodies that must still be framed with the
     schemas' ids; an empty or absent value is never framed. ``headers(row)`` gives the record's headers. With
-    ``tombstones`` a deletion's record is followed by one of the same key without a value.
+    ``tombstones`` a deletion's record is followed by one of the same key without a value. Where there is a
+    ``limit``, what it makes of value and headers is written.
     """
 
     encode: Encode
     schemas: RecordSchemas | None = None
     headers: Headers | None = None
     tombstones: bool = False
+    limit: RowLimit | None = None
 
 
 class MarkerEncoder(NamedTuple):

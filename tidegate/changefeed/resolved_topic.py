@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidegate.changefeed.feed import FeedTarget
 from tidegate.changefeed.names import TOPIC_NAME_LIMIT, is_topic_name
-from tidegate.changefeed.record import MarkerRecord
+from tidegate.changefeed.record import Headers, MarkerRecord
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, parse_decimal
 
@@ -63,7 +63,7 @@ class OffsetMarkerDecoder:
         """Whether deletions stand there: they do not."""
         return False
 
-    def decode(self, key: bytes | None, value: bytes | None) -> MarkerRecord:
+    def decode(self, key: bytes | None, value: bytes | None, _: Headers = ()) -> MarkerRecord:
         """Read one marker. Raises ``MalformedRecord`` for bytes that no feed can have written there."""
         try:
             return _decoded(key, value)

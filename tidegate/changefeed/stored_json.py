@@ -6,7 +6,8 @@ newer ones, because a field that it does not know may change what the others mea
 Version 2 has more options in a feed's definition: an older worker would write other records than were asked
 for. A definition of version 1 has none of them, and is read as what it meant: their defaults. Version 3 has
 starts in the past and initial scans, which an older worker would leave out, feeds that have succeeded, and
-sinks that are other clusters than the workers' own. Version 4 has feeds that another engine runs.
+sinks that are other clusters than the workers' own. Version 4 has feeds that another engine runs. Version 5
+has feeds that leave out the values of rows that are too large.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from tidegate.errors import StateError
 
-STORED_VERSION: Final = 4
+STORED_VERSION: Final = 5
 
 _T = TypeVar("_T")
 

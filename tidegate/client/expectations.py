@@ -103,10 +103,12 @@ class _Encoding:
         row = row._replace(scanned_at=scanned_at)
         encoder = _encoder(self._encoders, codec, options)
         key, value = encoder.encode(row, version.timestamp)
+        headers = [] if encoder.headers is None else encoder.headers(row)
+        if encoder.limit is not None:
+            value, headers = encoder.limit.applied(row, version.timestamp, key, value, headers)
         if encoder.schemas is not None:
             key, value = _framed(encoder.schemas, key, value, self._schema_ids)
-        headers = () if encoder.headers is None else tuple(encoder.headers(row))
-        yield ExpectedVersion(topic, key, version.timestamp, value, headers, scanned_at)
+        yield ExpectedVersion(topic, key, version.timestamp, value, tuple(headers), scanned_at)
 
 
 def _with_replaced(

@@ -17,9 +17,12 @@ from tidegate.changefeed.feed import (
     FeedTarget,
 )
 from tidegate.changefeed.jobs import FeedView, JobsView
+from tidegate.changefeed.options import FeedOptions, OnOversize
+from tidegate.changefeed.oversize import RECORD_ROOM
 from tidegate.changefeed.resolved_topic import marker_partitions, resolved_topic_fault
 from tidegate.changefeed.sink import parse_sink_uri, require_shared_connection
 from tidegate.changefeed.table_topics import table_topic
+from tidegate.client.row_delivery import BATCH_BYTES
 from tidegate.client.topic_admin import TopicAdmin, TopicSpec
 from tidegate.errors import FeedError, StatementError
 from tidegate.rows.table_key import table_span
@@ -114,15 +117,22 @@ def former_owner(
 
 
 def prepare_targets(
-    definition: FeedDefinition, tables: Sequence[KnownTable], admin: TopicAdmin, partitions: int
+    definition: FeedDefinition,
+    tables: Sequence[KnownTable],
+    admin: TopicAdmin,
+    partitions: int,
+    max_record_bytes: int,
 ) -> tuple[FeedTarget, ...]:
     """The targets with their partition counts, topics created by ``admin`` where they are missing. Blocks.
+
+    ``max_record_bytes`` is what the engine's producers of rows take.
 
     So is the topic of the markers, where the feed has one: its partition count follows from the targets.
 
     Raises ``FeedError`` for a topic that cannot hold the feed, ``TopologyError`` for one that cannot be
     created or looked at, ``RetryError`` for a cluster that does not answer.
     """
+    _check_producer(definition.options, max_record_bytes)
     targets = tuple(_prepare(definition, table, admin, partitions) for table in tables)
     if definition.options.resolved_topic:
         _prepare_resolved_topic(definition.options.resolved_topic, targets, admin)
@@ -149,8 +159,33 @@ def _prepare(definition: FeedDefinition, known: KnownTable, admin: TopicAdmin, p
     found = admin.create_unless_there(spec)
     if found is not None and "compact" in admin.config(topic).get("cleanup.policy", ""):
         _refuse_compaction(definition, topic)
+    _check_room(definition.options, topic, admin)
     partitions = spec.partitions if found is None else found
     return FeedTarget(known.table, known.table_id, topic, partitions, (table_span(known.table_id),))
+
+
+def _check_producer(options: FeedOptions, max_record_bytes: int) -> None:
+    """A feed that leaves large rows out must not fail by one that is below its limit."""
+    if options.max_row_bytes + RECORD_ROOM > max_record_bytes and options.on_oversize is OnOversize.KEY_ONLY:
+        raise FeedError(
+            f"the feed's rows may have {options.max_row_bytes} bytes, and with {RECORD_ROOM} more for what "
+            f"stands around a row that is above max_record_bytes, {max_record_bytes}: create it with a lower "
+            "max_row_bytes, or raise max_record_bytes"
+        )
+
+
+def _check_room(options: FeedOptions, topic: str, admin: TopicAdmin) -> None:
+    """The same for the topic: its limit is for batches, and a batch may be as large as producers make it."""
+    if options.on_oversize is not OnOversize.KEY_ONLY:
+        return
+    needed = max(options.max_row_bytes, BATCH_BYTES) + RECORD_ROOM
+    limit = int(admin.config(topic)["max.message.bytes"])
+    if limit < needed:
+        raise FeedError(
+            f"the topic {topic} has max.message.bytes={limit}, and the feed needs {needed} there: batches "
+            f"have up to {BATCH_BYTES} bytes, its rows up to {options.max_row_bytes} (max_row_bytes), and "
+            "some bytes stand around them; raise the topic's limit"
+        )
 
 
 def _refuse_compaction(definition: FeedDefinition, topic: str) -> None:

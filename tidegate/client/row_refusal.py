@@ -48,6 +48,10 @@ _FOR_GOOD: Final = _GONE | {
     KafkaError.TOPIC_EXCEPTION,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
 }
+_LEAVE_OUT: Final = (
+    "or create it WITH on_oversize='key_only' and a max_row_bytes below that limit: then such rows are "
+    "written without their values"
+)
 _RECREATE: Final = "Create the feed again, on topics of its own"
 
 
@@ -97,12 +101,12 @@ def row_refused(
     if limit_bytes:
         return RowRefused(
             f"{row}, is above the limit of {limit_bytes} bytes. Raise max_record_bytes and the topic's "
-            "max.message.bytes, then create the feed again"
+            f"max.message.bytes, then create the feed again, {_LEAVE_OUT}"
         )
     return RowRefused(
         f"the broker does not take {row}, or the batch that it was sent in: that is above the topic's "
         "max.message.bytes. Raise that to 1048588, Kafka's default, or above the size of the row, then "
-        "create the feed again"
+        f"create the feed again, {_LEAVE_OUT}"
     )
 
 

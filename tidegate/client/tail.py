@@ -87,19 +87,26 @@ def line_of(record: TopicRecord, decoder: RecordDecoder) -> str:
     """
     place = f"{record.topic}[{record.partition}]@{record.offset}"
     try:
-        decoded = decoder.decode(record.key, record.value)
+        decoded = decoder.decode(record.key, record.value, record.headers)
     except MalformedRecord:
         return f"{place} unreadable: key {record.key!r} value {record.value!r}"
     if isinstance(decoded, MarkerRecord):
         below = ", ".join(f"{topic} below {offset}" for topic, offset in decoded.offsets.items())
         return f"{place} resolved {decoded.resolved}{below and f': {below}'}"
-    if (record.key or b"").startswith(_FRAMED):
-        return f"{place} {_json(decoded.key)} -> {_framed_value(decoded)}"
-    return f"{place} {_text(record.key)} -> {_text(record.value)}"
+    framed = (record.key or b"").startswith(_FRAMED)
+    key = _json(decoded.key) if framed else _text(record.key)
+    if decoded.oversize_bytes:
+        return f"{place} {key} -> {_left_out(decoded)}"
+    return f"{place} {key} -> {_framed_value(decoded) if framed else _text(record.value)}"
 
 
 def _text(data: bytes | None) -> str:
     return "null" if data is None else data.decode("utf-8", "backslashreplace")
+
+
+def _left_out(row: RowRecord) -> str:
+    what = "deletion" if row.deleted else "row"
+    return f"left out: a {what} of {row.oversize_bytes} bytes, version {row.mvcc_timestamp}"
 
 
 def _framed_value(row: RowRecord) -> str:

@@ -86,29 +86,34 @@ class Emitter:
 class _TableEmitter:
     """What is compiled once for a table version."""
 
-    __slots__ = ("_encode", "_headers", "_partitions", "_tombstones", "_topic", "table")
+    __slots__ = ("_encode", "_headers", "_limit", "_partitions", "_tombstones", "_topic", "table")
 
     def __init__(self, table: TableDescriptor, encoder: RecordEncoder, destination: Destination) -> None:
         self.table = table
-        self._encode, self._headers = encoder.encode, encoder.headers
+        self._encode, self._headers, self._limit = encoder.encode, encoder.headers, encoder.limit
         self._tombstones = encoder.tombstones
         self._topic, self._partitions = destination
 
     def emit(self, row: Row, version: Version, into: Emission) -> None:
         """Append the row's record, and a tombstone where one belongs behind it."""
-        key, value = self._encode(row, version.timestamp)
+        key, value, headers = self._encoded(row, version)
         partition = partition_of(key, self._partitions)
         wall_ms = version.timestamp.wall // NANOS_PER_MS
-        headers = self._headers_of(row, version)
         into.records.append(OutputRecord(self._topic, partition, key, value, wall_ms, headers))
         if self._tombstones and row.values is None:
             into.records.append(OutputRecord(self._topic, partition, key, None, wall_ms, headers))
 
-    def _headers_of(self, row: Row, version: Version) -> list[tuple[str, bytes]]:
+    def _encoded(self, row: Row, version: Version) -> tuple[bytes, bytes | None, list[tuple[str, bytes]]]:
+        """Key, value and headers of the row's record."""
+        key, value = self._encode(row, version.timestamp)
         headers = [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])] if version.raft_index else []
-        if self._headers is not None:
+        if self._limit is not None:
+            own = [] if self._headers is None else self._headers(row)
+            value, own = self._limit.applied(row, version.timestamp, key, value, own)
+            headers += own
+        elif self._headers is not None:
             headers += self._headers(row)
-        return headers
+        return key, value, headers
 
 
 class _SchemedTableEmitter(_TableEmitter):
@@ -121,9 +126,8 @@ class _SchemedTableEmitter(_TableEmitter):
         self._to = to
 
     def emit(self, row: Row, version: Version, into: Emission) -> None:
-        key, value = self._encode(row, version.timestamp)
+        key, value, headers = self._encoded(row, version)
         wall_ms = version.timestamp.wall // NANOS_PER_MS
-        headers = self._headers_of(row, version)
         into.unframed.append(UnframedRecord(self._to, key, value, wall_ms, headers))
         if self._tombstones and row.values is None:
             into.unframed.append(UnframedRecord(self._to, key, None, wall_ms, headers))

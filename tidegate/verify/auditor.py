@@ -155,7 +155,7 @@ class Auditor:
         aside = self._aside
         decoder = self._decoder if aside is None or record.topic != aside.name else OFFSET_MARKERS
         try:
-            decoded = decoder.decode(record.key, record.value)
+            decoded = decoder.decode(record.key, record.value, record.headers)
         except MalformedRecord as error:
             sentence = f"Offset {record.offset} of {partition.place} is neither a row nor a marker: {error}."
             self._findings.at(ViolationKind.UNREADABLE, record, None, sentence)

@@ -24,7 +24,8 @@ from tidegate.changefeed.feed import (
 )
 from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, StateRecord
 from tidegate.changefeed.jobs import JobsView
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.options import FeedOptions, OnOversize
+from tidegate.changefeed.oversize import DEFAULT_MAX_ROW_BYTES
 from tidegate.client.output_topics import (
     check_sink,
     check_topics,
@@ -183,7 +184,7 @@ class Prepared:
         )
         tables = [HandTable.of(104 + number, name).descriptor for number, name in enumerate("ab")]
         known = [KnownTable(TableName.of(table), table.id) for table in tables]
-        return prepare_targets(activation(tables, chosen).definition, known, self.admin, 2)
+        return prepare_targets(activation(tables, chosen).definition, known, self.admin, 2, 1_000_000)
 
 
 @pytest.fixture
@@ -219,6 +220,17 @@ def test_compaction_is_refused_where_markers_are_and_taken_where_they_are_not(pr
     compacted = prepared.create("compacted", 2, cleanup_policy="compact")
     with pytest.raises(FeedError, match=f"resolved_topic {compacted} has cleanup.policy=compact"):
         prepared.targets(resolved_topic=compacted)
+
+
+@pytest.mark.broker
+def test_a_feed_that_leaves_large_rows_out_needs_room_for_all_others(prepared: Prepared) -> None:
+    key_only = {"on_oversize": OnOversize.KEY_ONLY, "max_row_bytes": DEFAULT_MAX_ROW_BYTES}
+    assert len(prepared.targets(**key_only)) == 2
+    with pytest.raises(FeedError, match=r"rows may have 999001 bytes.* above max_record_bytes, 1000000"):
+        prepared.targets(**key_only | {"max_row_bytes": DEFAULT_MAX_ROW_BYTES + 1})
+    prepared.create("small-a", 1, max_message_bytes="1000999")
+    with pytest.raises(FeedError, match=r"small-a has max.message.bytes=1000999, .* needs 1001000 there"):
+        prepared.targets(**key_only, topic_prefix=f"{prepared.prefix}small-")
 
 
 def test_topics_of_a_feed_that_was_moved_are_not_given_to_another() -> None:

@@ -35,7 +35,7 @@ from tidegate.changefeed.job_records import (
     StateRecord,
     TakeoverRecord,
 )
-from tidegate.changefeed.options import Envelope, FeedOptions, Format, InitialScan, VirtualColumns
+from tidegate.changefeed.options import Envelope, FeedOptions, Format, InitialScan, OnOversize, VirtualColumns
 from tidegate.hlc import MAX_LOGICAL, ResolvedTimestamp, Timestamp
 from tidegate.spans import Span
 
@@ -82,6 +82,8 @@ options = st.builds(
     enriched_properties=st.sampled_from(["", "schema", "source", "schema,source"]),
     initial_scan=st.sampled_from(InitialScan),
     cursor=st.none() | timestamps,
+    on_oversize=st.sampled_from(OnOversize),
+    max_row_bytes=st.integers(0, 2**30),
 )
 definitions = st.builds(
     FeedDefinition,

@@ -42,14 +42,14 @@ OLD_DEFINED = (
 @pytest.mark.parametrize(
     ("message", "value"),
     [
-        (Register(DEFINITION), b'{"v":4,"kind":"register","definition":%b}' % DEFINED),
+        (Register(DEFINITION), b'{"v":5,"kind":"register","definition":%b}' % DEFINED),
         (
             Activate(DEFINITION, Timestamp(7, 1), (TARGET,)),
-            b'{"v":4,"kind":"activate","definition":%b,"start":"7.0000000001",'
+            b'{"v":5,"kind":"activate","definition":%b,"start":"7.0000000001",'
             b'"targets":[{"table":["defaultdb","public","orders"],"table_id":104,"topic":"orders",'
             b'"partitions":3,"spans":[["f0","f1"]]}]}' % DEFINED,
         ),
-        (Remove(FEED, FIRST_EPOCH), b'{"v":4,"kind":"remove","feed_id":"0001-orders","epoch":1}'),
+        (Remove(FEED, FIRST_EPOCH), b'{"v":5,"kind":"remove","feed_id":"0001-orders","epoch":1}'),
     ],
 )
 def test_bytes_of_messages_do_not_change(message: ControlMessage, value: bytes) -> None:
@@ -62,20 +62,20 @@ def test_bytes_of_messages_do_not_change(message: ControlMessage, value: bytes) 
     [
         (
             Registered(FEED, FIRST_EPOCH, 2, 40, Timestamp(7, 1), (KnownTable(ORDERS, 104),)),
-            b'{"v":4,"kind":"registered","feed_id":"0001-orders","epoch":1,"partition":2,"position":40,'
+            b'{"v":5,"kind":"registered","feed_id":"0001-orders","epoch":1,"partition":2,"position":40,'
             b'"highest":"7.0000000001","tables":[[["defaultdb","public","orders"],104]]}',
         ),
         (
             Active(FEED, FIRST_EPOCH, 2),
-            b'{"v":4,"kind":"active","feed_id":"0001-orders","epoch":1,"partition":2}',
+            b'{"v":5,"kind":"active","feed_id":"0001-orders","epoch":1,"partition":2}',
         ),
         (
             Failed(FEED, FIRST_EPOCH, 2, "no room"),
-            b'{"v":4,"kind":"failed","feed_id":"0001-orders","epoch":1,"partition":2,"reason":"no room"}',
+            b'{"v":5,"kind":"failed","feed_id":"0001-orders","epoch":1,"partition":2,"reason":"no room"}',
         ),
         (
             Removed(FEED, FIRST_EPOCH, 2),
-            b'{"v":4,"kind":"removed","feed_id":"0001-orders","epoch":1,"partition":2}',
+            b'{"v":5,"kind":"removed","feed_id":"0001-orders","epoch":1,"partition":2}',
         ),
     ],
 )

@@ -16,6 +16,7 @@ from tidegate.changefeed.encoder import compile_encoder, compile_marker
 from tidegate.changefeed.feed import TableName
 from tidegate.changefeed.option_clauses import read_options
 from tidegate.changefeed.options import Envelope, FeedOptions, VirtualColumns
+from tidegate.changefeed.oversize import DEFAULT_MAX_ROW_BYTES
 from tidegate.changefeed.record import MarkerRecord, RowRecord
 from tidegate.changefeed.sink import parse_sink_uri
 from tidegate.changefeed.statement import parse_statement
@@ -45,6 +46,7 @@ _MARKER: Final = re.compile(r"^\| `(envelope=[^`]+)` \| `(\{.*\})` \|$", re.M)
 _JSON_NULL: Final = re.compile(r"^\| `([^`]+)` \| (?:JSON `(.*)`|NULL) \| `(\{.*\})` \|$", re.M)
 _VIRTUAL: Final = re.compile(r"^\| `(virtual_columns=[^`]+)` \| `(\{.*\})` \|$", re.M)
 _CSV: Final = re.compile(r"^\| (\d), (NULL|`.*`) \| `(.*)` \|$", re.M)
+_LEFT_OUT: Final = re.compile(r"^\| (insert|scan|deletion) \| `(.*?)` \| (.*?) \| (.*) \|$", re.M)
 _HEADERS: Final = re.compile(r"^\| `(\{.*\})` \| (none|`.*`) \|$", re.M)
 
 
@@ -88,6 +90,8 @@ def test_every_option_that_changes_a_record_has_an_example() -> None:
         "encode_json_value_null_as_object",
         "extra_headers",
         "headers_json_column_name",
+        "max_row_bytes",
+        "on_oversize",
         "virtual_columns",
     ):
         assert option in PAGE.read_text(encoding="utf-8")
@@ -139,6 +143,22 @@ def test_the_headers_are_what_a_feed_writes() -> None:
         written = headers(row(TRACED, id=1, h=Json(value)))
         text = ", ".join(f"`{name}: {value.decode()}`" for name, value in written)
         assert (text or "none") == shown
+
+
+def test_what_is_left_out_of_rows_that_are_too_large_is_what_a_feed_writes() -> None:
+    page = PAGE.read_text(encoding="utf-8").partition("## Rows that are too large")[2]
+    encoder = compile_encoder(PETS, options_of("on_oversize='key_only', max_row_bytes='30'"))
+    assert encoder.limit is not None
+    shown = _LEFT_OUT.findall(page)
+    assert [change for change, *_ in shown] == ["insert", "scan", "deletion"]
+    for change, *cells in shown:
+        key, whole = encoder.encode(CHANGES[change], AT)
+        value, headers = encoder.limit.applied(CHANGES[change], AT, key, whole, [])
+        texts = ["empty" if value == b"" else f"`{(value or b'').decode()}`", "none"]
+        if headers:
+            texts[1] = f"`{headers[0][1].decode()}`"
+        assert cells == [key.decode(), *texts]
+    assert f"`'{DEFAULT_MAX_ROW_BYTES}'` where the statement names none" in page
 
 
 def test_the_virtual_columns_are_what_a_feed_writes() -> None:

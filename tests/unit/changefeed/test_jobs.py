@@ -35,7 +35,7 @@ GOLDEN = [
     (
         DefinitionRecord(DEFINITION),
         b"0001-orders/definition",
-        b'{"v":4,"kind":"definition","definition":{"id":"0001-orders","epoch":1,'
+        b'{"v":5,"kind":"definition","definition":{"id":"0001-orders","epoch":1,'
         b'"description":"CREATE CHANGEFEED FOR TABLE orders INTO '
         b"'kafka://k:9092?sasl_password=redacted'\","
         b'"sink_uri":"kafka://k:9092?sasl_password=hush","tables":[["defaultdb","public","orders"]],'
@@ -45,48 +45,48 @@ GOLDEN = [
         b'"headers_json_column_name":"","connect_schema":false,"resolved_topic":"","avro_schema_prefix":"",'
         b'"confluent_schema_registry":"","virtual_columns":"omitted",'
         b'"encode_json_value_null_as_object":false,"extra_headers":"",'
-        b'"enriched_properties":"","initial_scan":"no","cursor":null},"created_ns":1700000000000000000,"engine":"workers"}}',
+        b'"enriched_properties":"","initial_scan":"no","cursor":null,"on_oversize":"fail","max_row_bytes":0},"created_ns":1700000000000000000,"engine":"workers"}}',
     ),
     (
         DropRecord(FEED, 12),
         b"0001-orders/drop",
-        b'{"v":4,"kind":"drop","feed_id":"0001-orders","requested_ns":12}',
+        b'{"v":5,"kind":"drop","feed_id":"0001-orders","requested_ns":12}',
     ),
     (
         replace(STATE, start=None, targets=(), positions={}, sink_cluster="q1Sh-9_ISia_zwGINzRvyQ"),
         b"0001-orders/state",
-        b'{"v":4,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":null,'
+        b'{"v":5,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":null,'
         b'"targets":[],"positions":{},"error":"","sink_cluster":"q1Sh-9_ISia_zwGINzRvyQ"}',
     ),
     (
         STATE,
         b"0001-orders/state",
-        b'{"v":4,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":"7.0000000001",'
+        b'{"v":5,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":"7.0000000001",'
         b'"targets":[{"table":["defaultdb","public","orders"],"table_id":104,"topic":"orders",'
         b'"partitions":3,"spans":[["f0","f1"]]}],"positions":{"0":3,"1":5},"error":""}',
     ),
     (
         PROGRESS,
         b"0001-orders/progress",
-        b'{"v":4,"kind":"progress","feed_id":"0001-orders","epoch":1,"high_water":"9.0000000000",'
+        b'{"v":5,"kind":"progress","feed_id":"0001-orders","epoch":1,"high_water":"9.0000000000",'
         b'"positions":{"0":4,"1":6}}',
     ),
     (
         SPANS,
         b"0001-orders/spans",
-        b'{"v":4,"kind":"spans","feed_id":"0001-orders","epoch":1,"spans":[["f0","f089","12.0000000000"]]}',
+        b'{"v":5,"kind":"spans","feed_id":"0001-orders","epoch":1,"spans":[["f0","f089","12.0000000000"]]}',
     ),
     (
         TakeoverRecord(FEED, FeedEpoch(3), Timestamp(7), ResolvedTimestamp(Timestamp(9)), (TARGET,), "q1Sh"),
         b"0001-orders/takeover/3",
-        b'{"v":4,"kind":"takeover","feed_id":"0001-orders","epoch":3,"start":"7.0000000000",'
+        b'{"v":5,"kind":"takeover","feed_id":"0001-orders","epoch":3,"start":"7.0000000000",'
         b'"high_water":"9.0000000000","targets":[{"table":["defaultdb","public","orders"],"table_id":104,'
         b'"topic":"orders","partitions":3,"spans":[["f0","f1"]]}],"sink_cluster":"q1Sh"}',
     ),
     (
         replace(PROGRESS, epoch=FeedEpoch(12)),
         b"0001-orders/progress/12",
-        b'{"v":4,"kind":"progress","feed_id":"0001-orders","epoch":12,"high_water":"9.0000000000",'
+        b'{"v":5,"kind":"progress","feed_id":"0001-orders","epoch":12,"high_water":"9.0000000000",'
         b'"positions":{"0":4,"1":6}}',
     ),
 ]
@@ -105,7 +105,7 @@ OLD_GOLDEN = [
         b'"headers_json_column_name":"","connect_schema":false,"resolved_topic":"","avro_schema_prefix":"",'
         b'"confluent_schema_registry":"","virtual_columns":"omitted",'
         b'"encode_json_value_null_as_object":false,"extra_headers":"",'
-        b'"enriched_properties":"","initial_scan":"no","cursor":null},"created_ns":1700000000000000000}}',
+        b'"enriched_properties":"","initial_scan":"no","cursor":null,"on_oversize":"fail","max_row_bytes":0},"created_ns":1700000000000000000}}',
     ),
     (
         DefinitionRecord(DEFINITION),

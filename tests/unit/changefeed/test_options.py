@@ -21,8 +21,8 @@ SUPPORTED = (
     "avro_schema_prefix, confluent_schema_registry, connect_schema, cursor, diff, "
     "encode_json_value_null_as_object, enriched_properties, envelope, extra_headers, format, "
     "full_table_name, headers_json_column_name, initial_scan, initial_scan_only, key_column, key_in_value, "
-    "mvcc_timestamp, no_initial_scan, resolved, resolved_topic, topic_in_value, topic_prefix, unordered, "
-    "updated, virtual_columns"
+    "max_row_bytes, mvcc_timestamp, no_initial_scan, on_oversize, resolved, resolved_topic, topic_in_value, "
+    "topic_prefix, unordered, updated, virtual_columns"
 )
 
 
@@ -254,13 +254,39 @@ def test_resolved_intervals(value: str | None, interval_ns: int) -> None:
         ),
         ({"key_column": "", "unordered": None}, "option key_column requires a value"),
         ({"unordered": "yes"}, "option unordered takes no value"),
+        ({"on_oversize": "drop"}, "unknown on_oversize: drop; valid values are 'fail', 'key_only'"),
+        *(
+            (
+                {"on_oversize": "key_only", "max_row_bytes": text},
+                f"max_row_bytes is '{text}', and must be a whole number of bytes from 1 to 1000000000",
+            )
+            for text in ("0", "-1", "1.5", "1MB", "1000000001", "\u0661")
+        ),
     ],
 )
 def test_refusals(given: dict[str, str | None], text: str) -> None:
     assert refusal(**given) == text
 
 
+EMPTY_VALUES_THAT_MEAN_SOMETHING: list[tuple[dict[str, str | None], str]] = [
+    (
+        {"on_oversize": "key_only", "envelope": name},
+        f"on_oversize='key_only' is not usable with envelope={name}, w",
+    )
+    for name in ("row", "key_only", "upsert", "debezium")
+]
 CONFLICTS: list[tuple[dict[str, str | None], str]] = [
+    ({"max_row_bytes": "5"}, "max_row_bytes is only usable with on_oversize='key_only'"),
+    ({"max_row_bytes": "5", "on_oversize": "fail"}, "max_row_bytes is only usable with on_oversize"),
+    *EMPTY_VALUES_THAT_MEAN_SOMETHING,
+    (
+        {"on_oversize": "key_only", "format": "csv", "initial_scan": "only"},
+        "on_oversize='key_only' is not usable with format=csv, whose records have no key",
+    ),
+    (
+        {"on_oversize": "key_only", "key_column": "b", "unordered": None},
+        "on_oversize='key_only' is not usable with key_column, whose keys do not say which row it was",
+    ),
     *(
         ({"initial_scan": "only", name: None}, f"cannot specify both initial_scan='only' and {name}")
         for name in ("resolved", "diff", "updated", "mvcc_timestamp")
@@ -417,6 +443,7 @@ COMPANIONS: dict[str, dict[str, str | None]] = {
     "connect_schema": {"envelope": "upsert"},
     "enriched_properties": {"envelope": "enriched"},
     "key_column": {"unordered": None},
+    "max_row_bytes": {"on_oversize": "key_only"},
     "resolved_topic": {"resolved": None},
 }
 
@@ -431,7 +458,7 @@ def an_accepted_value(name: str) -> str | None:
         return '{"k": "v"}'
     if name == "enriched_properties":
         return "source"
-    if name == "cursor":
+    if name in ("cursor", "max_row_bytes"):
         return "1"
     return "1s" if known.duration else (*known.choices, "text")[0]
 

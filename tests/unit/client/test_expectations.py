@@ -17,7 +17,7 @@ from tests.logs import SimulatedLog, simulate
 from tests.unit.client.topics import create_topic, write
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.options import Envelope, FeedOptions, InitialScan
+from tidegate.changefeed.options import Envelope, FeedOptions, InitialScan, OnOversize
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import expected_versions, read_catalog
 from tidegate.errors import InputError, UnknownTable
@@ -91,6 +91,7 @@ TOLD = [
     FeedOptions(envelope=Envelope.BARE, updated=True),
     FeedOptions(envelope=Envelope.ENRICHED, updated=True, diff=True),
     FeedOptions(envelope=Envelope.DEBEZIUM),
+    FeedOptions(updated=True, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=120),
 ]
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples.consistent_consumer import Change, Gate, Tables
+from examples.consistent_consumer import Change, Gate, Tables, take
 from tests.unit.verify.streams import Stream, at, correct_streams
+from tidegate.changefeed.oversize import Oversize
 from tidegate.changefeed.record import MarkerRecord, parse_record
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.verify import TopicRecord
@@ -19,6 +22,34 @@ PLACES = [("accounts", 0), ("accounts", 1)]
 
 def change(ms: int, key: int = 1, topic: str = "accounts") -> Change:
     return Change(at(ms), topic, b"[%d]" % key, {"v": ms})
+
+
+class Message(NamedTuple):
+    """What a consumer gives."""
+
+    record: TopicRecord
+
+    def topic(self) -> str:
+        return self.record.topic
+
+    def partition(self) -> int:
+        return self.record.partition
+
+    def key(self) -> bytes | None:
+        return self.record.key
+
+    def value(self) -> bytes | None:
+        return self.record.value
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return list(self.record.headers) or None
+
+
+def test_a_row_whose_value_was_left_out_ends_the_consumer_and_is_taken_for_no_deletion() -> None:
+    header = Oversize(1_234_567, False, at(5), at(5)).header()
+    message = Message(TopicRecord("accounts", 0, 3, b"[1]", b"", 5, [header]))
+    with pytest.raises(SystemExit, match=r"too large for its topic.* fetch the version 5000000"):
+        take(Gate(PLACES), message)
 
 
 def test_a_row_waits_for_the_markers_of_all_partitions() -> None:

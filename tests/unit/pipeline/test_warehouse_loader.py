@@ -6,6 +6,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,16 +15,18 @@ from deltalake.exceptions import DeltaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.loading.buckets import Buckets
+from pipeline.loading.buckets import NO_BUCKET, Buckets
 from pipeline.loading.columns import Columns, LoadedColumn
 from pipeline.loading.delta_tables import DeltaFollowers, closed_by_version
 from pipeline.loading.load_pass import Loader, PassReport, run_here
+from pipeline.loading.partition_rows import PartitionRows
 from pipeline.loading.partition_task import PartitionAnswer, PartitionTask
 from pipeline.loading.snapshots import Warehouse
 from pipeline.warehouse import go_on
 from tests.unit.pipeline.feed_histories import (
     BUCKETS,
     COLUMNS,
+    OPTIONS,
     START,
     TOPICS,
     FeedHistory,
@@ -34,7 +37,10 @@ from tests.unit.pipeline.feed_histories import (
     feed_histories,
     history_of,
 )
-from tidegate.errors import InputError, StateError, TopologyError
+from tidegate.changefeed.decoder import decoder_for
+from tidegate.changefeed.options import OnOversize
+from tidegate.changefeed.oversize import Oversize
+from tidegate.errors import InputError, MalformedRecord, StateError, TopologyError
 from tidegate.hlc import Timestamp
 from tidegate.verify import TopicPartition, TopicRecord
 
@@ -306,6 +312,15 @@ def test_two_values_of_one_version_stop_the_load_with_its_offset() -> None:
     history = history_of({A0: [one, other, seconds(1)], A1: [seconds(1)], PETS: [seconds(1)]})
     with directory() as root, pytest.raises(InputError, match=r"offset 1 of accounts\[0\] .*another value"):
         plain_loader(root, all_of(history)).run_pass()
+
+
+def test_a_row_whose_value_was_left_out_stops_the_load_and_is_taken_for_no_deletion() -> None:
+    place = TopicPartition("accounts", 0)
+    left_out = Oversize(1_234_567, False, FIRST, FIRST)
+    options = replace(OPTIONS, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=999_000)
+    rows = PartitionRows(place, decoder_for(options), BUCKETS, NO_BUCKET)
+    with pytest.raises(MalformedRecord, match=r"offset 4 of accounts\[0\] has 1234567 bytes"):
+        rows.take(TopicRecord(*place, 4, b"[1]", b"", 0, [left_out.header()]))
 
 
 def test_markers_that_fall_stop_the_load() -> None:

@@ -54,10 +54,12 @@ GOLDEN_V3: Final = GOLDEN.with_name("stored_v3.tsv")
 #: The same records before partitions stored what their logs had shown of the time, and ranges which history
 #: mutations are accounted for; and while what a range tells others stood in its own row.
 GOLDEN_V4: Final = GOLDEN.with_name("stored_v4.tsv")
+#: The same records before a definition said what becomes of rows that are too large.
+GOLDEN_V5: Final = GOLDEN.with_name("stored_v5.tsv")
 _OLDER: Final = pytest.mark.parametrize(
     "file",
-    [GOLDEN_V1, GOLDEN_V2, GOLDEN_V3, GOLDEN_V4],
-    ids=["version 1", "version 2", "version 3", "version 4"],
+    [GOLDEN_V1, GOLDEN_V2, GOLDEN_V3, GOLDEN_V4, GOLDEN_V5],
+    ids=["version 1", "version 2", "version 3", "version 4", "version 5"],
 )
 
 

@@ -18,8 +18,10 @@ from tidegate.changefeed.avro.enriched import SOURCE
 from tidegate.changefeed.avro.envelopes import AFTER, BEFORE, MVCC_TIMESTAMP, RECORD, UPDATED
 from tidegate.changefeed.confluent import unframe
 from tidegate.changefeed.names import sql_name
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.options import Envelope, FeedOptions, OnOversize
 from tidegate.changefeed.record import (
+    MAY_LEAVE_OUT,
+    Headers,
     MarkerRecord,
     Record,
     RowRecord,
@@ -27,6 +29,7 @@ from tidegate.changefeed.record import (
     bare_deleted,
     change_record,
     key_only_record,
+    oversize_record,
     wrapped_record,
 )
 from tidegate.changefeed.value_members import any_members, value_members
@@ -61,11 +64,13 @@ class AvroDecoder:
     Where a record has a date or time outside Python's calendar, all of its dates and times come as numbers.
     """
 
-    __slots__ = ("_envelope", "_members", "_row_keys", "_schema_text", "_schemas")
+    __slots__ = ("_envelope", "_members", "_oversize", "_row_keys", "_schema_text", "_schemas")
 
     def __init__(self, options: FeedOptions, schema_text: SchemaText, *, whole: bool = True) -> None:
         self._envelope = options.envelope
         self._members = value_members(options) if whole else any_members(options.envelope, options.format)
+        left_out = options.on_oversize is OnOversize.KEY_ONLY or not whole
+        self._oversize = left_out and options.envelope in MAY_LEAVE_OUT
         self._row_keys = not options.key_column
         self._schema_text = schema_text
         self._schemas: dict[int, _WriterSchema] = {}
@@ -75,11 +80,13 @@ class AvroDecoder:
         """Whether each deletion's record is followed by a tombstone."""
         return self._envelope is Envelope.DEBEZIUM
 
-    def decode(self, key: bytes | None, value: bytes | None) -> Record:
-        """Read one record. Raises ``MalformedRecord`` for bytes that this feed cannot have written."""
+    def decode(self, key: bytes | None, value: bytes | None, headers: Headers = ()) -> Record:
+        """Read one record. Raises ``MalformedRecord`` for one that this feed cannot have written."""
         try:
             if key is None:
                 return self._marker(value)
+            if value == b"" and self._oversize:
+                return oversize_record(tuple(self._read(key).values()), headers)
             return self._row(tuple(self._read(key).values()), value)
         except (ValueError, TypeError, KeyError) as error:
             raise MalformedRecord(
