@@ -103,6 +103,11 @@ class _Finder(ast.NodeVisitor):
     def visit_Assert(self, node: ast.Assert) -> None:
         """It narrows a type."""
 
+    def visit_keyword(self, node: ast.keyword) -> None:
+        """``zip(..., strict=True)`` asserts that both are of one length, which no input changes."""
+        if node.arg != "strict":
+            self.visit(node.value)
+
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if self._within and node.value is not None:
             self.visit(node.value)

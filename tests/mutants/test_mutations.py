@@ -43,7 +43,14 @@ def test_a_slip_of_each_kind(body: str, expected: set[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["'''What it does, in 3 words.'''", "return f'{a + 1} of {b}'", "assert a < b", "a: B | C"]
+    "body",
+    [
+        "'''What it does, in 3 words.'''",
+        "return f'{a + 1} of {b}'",
+        "assert a < b",
+        "a: B | C",
+        "return zip(a, b, strict=True)",
+    ],
 )
 def test_messages_annotations_and_asserts_are_left_alone(body: str) -> None:
     assert slips(body) == set()

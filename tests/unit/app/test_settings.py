@@ -10,6 +10,7 @@ import pytest
 from app.clients import broker_urls, faust_credentials, librdkafka_config
 from app.settings import SecurityProtocol, Settings, load_settings
 from tidegate.errors import SettingsError
+from tidegate.processor.catch_ups import CatchUpLimits
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +25,12 @@ def test_every_setting_says_what_it_means() -> None:
 
 def test_every_setting_has_a_default() -> None:
     assert not any(field.is_required() for field in Settings.model_fields.values())
+
+
+def test_catching_up_has_the_limits_of_the_core() -> None:
+    """Other engines take these as they are."""
+    settings = Settings()
+    assert CatchUpLimits(settings.catch_up_scans, settings.catch_up_memory_bytes) == CatchUpLimits()
 
 
 def test_the_environment_is_read_and_overridden(monkeypatch: pytest.MonkeyPatch) -> None:
