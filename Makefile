@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Test processes, with one broker for all; whoever is done first takes over half of what another has left.
-# End-to-end tests wait twice as long as they compute, so four keep two cores busy.
-PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations 40 --durations-min 2
+# End-to-end tests wait twice as long as they compute: four left a quarter of two cores idle.
+PYTEST := $(BIN)/python -m pytest -n 6 --dist worksteal --durations 40 --durations-min 2
 # Hundreds of processes import the same modules: compiled once, whatever the environment says. Test processes
 # take 6 s each to collect the tests then, and 16 otherwise.
 unexport PYTHONDONTWRITEBYTECODE
@@ -41,8 +41,9 @@ test: setup ## the test suite, real-broker tests included, but for what `make so
 unit: setup ## the tests that need no broker
 	$(PYTEST) -m 'not broker'
 
-soak: setup ## the longest tests, then 20 minutes of simulated workers under faults (SOAK="--minutes 20")
+soak: setup ## the longest tests, more examples, then 20 minutes of simulated workers under faults (SOAK="--minutes 20")
 	$(PYTEST) -m soak
+	TIDEGATE_HYPOTHESIS=many $(PYTEST) --timeout 3600 -m 'hypothesis and not soak'
 	$(BIN)/python -m tests.simulation --profile long $(or $(SOAK),--minutes 20)
 
 mutants: setup ## small slips in the core, and those that no test notices (MUTANTS="--seed 1 --sample 60")

@@ -1,6 +1,7 @@
 """What all tests share: one real broker, names that never collide, Hypothesis profiles.
 
-``TIDEGATE_HYPOTHESIS=soak pytest --timeout=0`` runs every property test on a hundred times as many examples.
+``TIDEGATE_HYPOTHESIS=many`` runs every property test on twenty times as many examples, as `make soak` does,
+``TIDEGATE_HYPOTHESIS=soak pytest --timeout=0`` on two hundred times as many.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from hypothesis import settings
 
 from stack.kafka import KafkaBroker
 from tests.dealing import dealt
+from tests.examples import USUAL
 from tests.shared_broker import BrokerHost, shared_broker
 
 # No deadline: on a machine that also runs a broker, a slow example says nothing about the code.
 # The blob reproduces a failure anywhere with one line.
-settings.register_profile("fast", max_examples=100, deadline=None, print_blob=True)
-settings.register_profile("soak", max_examples=10_000, deadline=None, print_blob=True)
+settings.register_profile("fast", max_examples=USUAL, deadline=None, print_blob=True)
+settings.register_profile("many", max_examples=20 * USUAL, deadline=None, print_blob=True)
+settings.register_profile("soak", max_examples=200 * USUAL, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("TIDEGATE_HYPOTHESIS", "fast"))
 
 # The servers of tests live for minutes, too short for the JVM's second compiler to pay off: without it a

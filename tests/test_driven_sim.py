@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.check import check_history, check_log, check_scans
 from sim.options import StoreOptions
 from sim.workloads.random import RandomOptions
 from tests.driven_sim import DrivenSim
+from tests.examples import examples
 from tests.strategies import SimCase, drive_case, sim_cases
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.decode import decode_entry
@@ -57,7 +58,7 @@ def _random_scan(driven: DrivenSim, rng: Random) -> Scan:
     return Scan(range_.id, rng.getrandbits(32), range_.span, after, Timestamp(upto), *modes)
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(sim_cases() | sim_cases(splits=True, troubles=True), _steps)
 def test_a_driven_store_keeps_the_contract_and_tells_the_true_history(
     case: SimCase, steps: list[str]

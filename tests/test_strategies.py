@@ -13,6 +13,7 @@ from hypothesis import Phase, find, given, settings
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
 from sim.workloads.random import RandomOptions
+from tests.examples import examples
 from tests.range_histories import RANGE_ID, range_histories
 from tests.strategies import SimCase, sim_cases, simulate_case
 from tidegate.hlc import Timestamp
@@ -222,7 +223,7 @@ def test_troubles_make_holes_of_both_kinds_and_some_hide_a_split_or_merge() -> N
 
 
 @given(sim_cases(max_transactions=5) | sim_cases(max_transactions=5, splits=True, troubles=True))
-@settings(max_examples=10)
+@examples(5)
 def test_every_case_runs_to_an_end_with_nothing_open(case: SimCase) -> None:
     simulation = simulate_case(case).simulation
     assert simulation.drained

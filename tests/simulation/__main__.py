@@ -15,7 +15,7 @@ from contextlib import nullcontext
 
 from tests.simulation.defects import DEFECTS
 from tests.simulation.plan import PROFILES, draw
-from tests.simulation.run import Outcome, Run
+from tests.simulation.run import CALM_S, Outcome, Run
 
 
 def main() -> int:
@@ -29,6 +29,9 @@ def main() -> int:
     parser.add_argument("--defect", choices=sorted(DEFECTS), help="put into the code on purpose")
     parser.add_argument("--first", action="store_true", help="stop at the first run that finds something")
     parser.add_argument("--sound", action="store_true", help="run what finds the defect without it as well")
+    parser.add_argument(
+        "--calm", type=float, default=CALM_S, help=f"virtual seconds for coming to rest ({CALM_S:.0f})"
+    )
     parser.add_argument("--verbose", action="store_true", help="print what everybody says")
     asked = parser.parse_args()
     _fix_order_of_sets()
@@ -43,7 +46,8 @@ def main() -> int:
         or time.process_time() < asked.cpu_seconds
     ):
         with DEFECTS[asked.defect]() if asked.defect else nullcontext():
-            outcome = Run(draw(seed, PROFILES[asked.profile]), print if asked.verbose else None).run()
+            echo = print if asked.verbose else None
+            outcome = Run(draw(seed, PROFILES[asked.profile]), echo, asked.calm).run()
         print(_summary(outcome), flush=True)
         if outcome.faults:
             found += 1
@@ -52,7 +56,8 @@ def main() -> int:
             defect = f" --defect {asked.defect}" if asked.defect else ""
             print(f"reproduce: python -m tests.simulation --profile {asked.profile} --seed {seed}{defect}")
             if asked.sound and asked.defect:
-                print(f"without the defect: {_summary(Run(draw(seed, PROFILES[asked.profile])).run())}")
+                sound = Run(draw(seed, PROFILES[asked.profile]), calm_s=asked.calm).run()
+                print(f"without the defect: {_summary(sound)}")
             if asked.first:
                 break
         seed += 1

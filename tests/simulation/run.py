@@ -53,7 +53,7 @@ _SESSION_S: Final = 1.0
 _DRAIN_S: Final = 2.0
 _PREFIX: Final = "s-"
 _APP_ID: Final = "app"
-_CALM_S: Final = 400.0  # virtual: how long everything may take to come to rest once nothing goes wrong
+CALM_S: Final = 400.0  # virtual: how long everything may take to come to rest once nothing goes wrong
 _LINES: Final = 400
 _LOGGER: Final = logging.getLogger("tidegate")
 _REST_FIRST_S: Final = 1.0
@@ -104,10 +104,13 @@ class _Host:
 
 
 class Run:
-    """Builds everything, lets it run, and judges it."""
+    """Builds everything, lets it run, and judges it; it has come to rest after ``calm_s``, or never does."""
 
-    def __init__(self, plan: RunPlan, echo: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, plan: RunPlan, echo: Callable[[str], None] | None = None, calm_s: float = CALM_S
+    ) -> None:
         self.plan = plan
+        self._calm_s = calm_s
         self.outcome = Outcome(plan.seed)
         self._echo = echo
         self._rng = Random(f"{plan.seed}:faults")
@@ -167,7 +170,7 @@ class Run:
             if self.plan.sinks.witnessed:
                 self._hear_witness()
             self._calm_down()
-            self.scheduler.run(self.scheduler.now + _CALM_S, self._at_rest)
+            self.scheduler.run(self.scheduler.now + self._calm_s, self._at_rest)
             self._judge()
             for host in self.hosts:
                 if host.process is not None:

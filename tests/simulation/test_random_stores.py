@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.feeds import activation
 from tests.logs import Record
 from tests.strategies import SimCase, SimOutcome, sim_cases, simulate_case
@@ -38,7 +39,7 @@ def _follow(case: SimCase, outcome: SimOutcome, batch: int) -> ReferenceEngine:
 
 
 @given(case=sim_cases(max_transactions=40), batch=st.sampled_from([1, 5, 1_000]))
-@settings(max_examples=30)
+@examples(15)
 def test_what_comes_out_is_what_was_committed_and_no_marker_lies(case: SimCase, batch: int) -> None:
     outcome = simulate_case(case)
     engine = _follow(case, outcome, batch)
@@ -60,7 +61,7 @@ def test_what_comes_out_is_what_was_committed_and_no_marker_lies(case: SimCase, 
 
 
 @given(case=sim_cases(max_transactions=40))
-@settings(max_examples=15)
+@examples(7)
 def test_a_drained_store_lets_its_feed_drain(case: SimCase) -> None:
     outcome = simulate_case(case)
     engine = _follow(case, outcome, batch=1_000)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.workloads.bank import Bank, BankOptions
+from tests.examples import examples
 from tests.feeds import activation
 from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
 from tidegate.changefeed.feed import FeedId
@@ -50,7 +51,7 @@ def _rows(records: Iterable[Emitted]) -> Iterable[tuple[Emitted, RowRecord | Mar
 
 
 @given(seed=st.integers(0, 2**32), batch=st.sampled_from([1, 7, 50, 10_000]), fraction=st.floats(0, 0.9))
-@settings(max_examples=25)
+@examples(12)
 def test_exactly_the_committed_versions_above_the_start_come_out(
     seed: int, batch: int, fraction: float
 ) -> None:
@@ -71,7 +72,7 @@ def test_exactly_the_committed_versions_above_the_start_come_out(
 
 
 @given(seed=st.integers(0, 2**32), batch=st.sampled_from([1, 7, 50, 10_000]))
-@settings(max_examples=25)
+@examples(12)
 def test_no_row_follows_a_marker_that_covers_it(seed: int, batch: int) -> None:
     engine = _run(_bank_log(seed), batch=batch)
     for records in engine.output.values():
@@ -87,7 +88,7 @@ def test_no_row_follows_a_marker_that_covers_it(seed: int, batch: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=15)
+@examples(7)
 def test_timestamps_of_a_key_rise(seed: int) -> None:
     engine = _run(_bank_log(seed), batch=10)
     for records in engine.output.values():

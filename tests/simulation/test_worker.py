@@ -29,16 +29,23 @@ _PROFILES = {
     "markers-without-comparison": "strangers",
     "rows-without-comparison": "strangers",
 }
+#: What never comes to rest is most of a run that finds a defect. These runs do so in less without it.
+_CALM_S = 60
 #: Seeds with short runs that find a defect. Changes of the code shift what a seed brings about: the search
 #: goes on from there. That it needs no such hint, the tests of `make soak` show.
 _SEEDS = {
     "abort-before-commits": 194,
     "addresses-decide-the-cluster": 13,
     "child-before-hand-off": 211,
-    "given-up-batch-passed-over": 24,
+    "ended-producer-forgotten": 15,
+    "given-up-batch-passed-over": 7,
     "healing-without-scan": 131,
+    "last-refusal-unheard": 8,
     "marker-to-all-but-one": 113,
+    "markers-without-comparison": 7,
     "offsets-before-acknowledgements": 48,
+    "refused-row-as-delivered": 4,
+    "rows-without-comparison": 7,
     "state-before-rows": 112,
     "unfrozen-state": 113,
     "unreported-span-ignored": 47,
@@ -64,7 +71,15 @@ def test_whatever_goes_wrong_the_output_keeps_its_promise(first: int) -> None:
 
 @pytest.mark.slow
 def test_feeds_whose_rows_are_refused_fail_and_no_other_feed_or_worker_does() -> None:
-    done = _simulate("--profile", "refusals", "--seed", "0", "--runs", str(2 * _RUNS))
+    done = _simulate("--profile", "refusals", "--seed", "0", "--runs", str(_RUNS))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("profile", ["moves", "refusals", "schemas", "sinks", "strangers"])
+def test_each_kind_of_trouble_by_itself_breaks_no_promise(profile: str) -> None:
+    """The last test of `make soak` is of long runs with all of them."""
+    done = _simulate("--profile", profile, "--seed", "0", "--runs", str(10 * _RUNS))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -75,7 +90,7 @@ def test_a_seed_gives_the_same_run_every_time() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("defect", sorted(DEFECTS))
 def test_a_defect_is_found_within_two_minutes(defect: str) -> None:
-    _find(defect, _SEEDS.get(defect, 0))
+    _find(defect, _SEEDS.get(defect, 0), "--calm", str(_CALM_S))
 
 
 @pytest.mark.soak
@@ -84,9 +99,9 @@ def test_a_defect_is_found_within_two_minutes_without_a_hint(defect: str) -> Non
     _find(defect, 0)
 
 
-def _find(defect: str, seed: int) -> None:
+def _find(defect: str, seed: int, *patience: str) -> None:
     """The defect is found, at ``seed`` or above; the run that finds it is as it should be without it."""
-    limits = "--seed", str(seed), "--cpu-seconds", "120", "--first", "--sound"
+    limits = "--seed", str(seed), "--cpu-seconds", "120", "--first", "--sound", *patience
     done = _simulate("--defect", defect, *limits, *_profile(defect))
     assert done.returncode == 1, f"{defect} was not found from seed {seed} on\n{done.stdout}{done.stderr}"
     sound = re.search(r"^without the defect: seed \d+: (\w+)", done.stdout, re.MULTILINE)

@@ -9,11 +9,12 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import app.spool
 from app.spool import Spool
+from tests.examples import examples
 from tidegate.errors import SpoolLost
 from tidegate.processor.batch import OutputRecord
 
@@ -34,7 +35,7 @@ _rows = st.builds(
     actions=st.lists(st.lists(_rows, min_size=1, max_size=4) | st.integers(0, 400)),
     limit_bytes=st.sampled_from([700, 1 << 20]),
 )
-@settings(max_examples=60)
+@examples(30)
 def test_rows_come_out_as_they_went_in(actions: list[list[OutputRecord] | int], limit_bytes: int) -> None:
     with TemporaryDirectory() as directory:
         spool, model = Spool(Path(directory), limit_bytes), deque[OutputRecord]()

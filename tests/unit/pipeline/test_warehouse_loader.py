@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.loading.buckets import NO_BUCKET, Buckets
@@ -23,6 +23,7 @@ from pipeline.loading.partition_rows import PartitionRows
 from pipeline.loading.partition_task import PartitionAnswer, PartitionTask
 from pipeline.loading.snapshots import Warehouse
 from pipeline.warehouse import go_on
+from tests.examples import examples
 from tests.unit.pipeline.feed_histories import (
     BUCKETS,
     COLUMNS,
@@ -45,8 +46,6 @@ from tidegate.hlc import Timestamp
 from tidegate.verify import TopicPartition, TopicRecord
 
 FIRST = Timestamp(BUCKETS.of(START))
-#: Each is many files: 40 where others take 100.
-_EXAMPLES = settings().max_examples * 2 // 5
 
 
 class Crash(Exception):
@@ -179,7 +178,7 @@ def load_through_crashes(root: str, history: FeedHistory, draw: st.DataObject, *
     assert Warehouse(root).closed == Timestamp(expected)
 
 
-@settings(max_examples=_EXAMPLES)
+@examples(20)
 @given(feed_histories(), st.data())
 def test_tables_are_those_of_the_history_at_every_closed_bucket_whatever_crashes(
     history: FeedHistory, draw: st.DataObject
@@ -191,7 +190,7 @@ def test_tables_are_those_of_the_history_at_every_closed_bucket_whatever_crashes
         check_no_leavings(root)
 
 
-@settings(max_examples=_EXAMPLES // 5)
+@examples(4)
 @given(feed_histories(), st.data())
 def test_delta_tables_agree_with_the_manifest_whatever_crashes(
     history: FeedHistory, draw: st.DataObject

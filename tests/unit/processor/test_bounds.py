@@ -10,9 +10,10 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, HandTable, at, txn
 from tests.unit.processor.driving import Driven, StoredState
@@ -166,7 +167,7 @@ class World:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=30, deadline=None)
+@examples(15)
 def test_whatever_a_log_brings_each_record_stays_below_its_bound_and_is_read_again(seed: int) -> None:
     world = World(seed)
     world.happen(world.rng.choice([5, 10, 30]))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.feeds import activation
 from tests.hand_log import HandLog, at, intent, moved
 from tests.unit.processor.driving import Driven, active, range_of, rows_of, timestamp_of
@@ -36,7 +37,7 @@ def _assert_checkpoints_hold(results: Iterable[StepResult]) -> None:
 @given(
     seed=st.integers(0, 15), partition=st.integers(0, PARTITIONS - 1), batch=st.sampled_from([1, 4, 30, 999])
 )
-@settings(max_examples=40)
+@examples(20)
 def test_no_row_at_or_below_a_checkpoint_comes_after_it(seed: int, partition: int, batch: int) -> None:
     log = bank_log(seed)
     driven = Driven(PartitionProcessor(partition, PARTITIONS))

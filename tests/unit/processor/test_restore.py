@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.feeds import activation
 from tests.hand_log import HandLog
 from tests.logs import Record
@@ -64,7 +65,7 @@ def test_restored_after_any_entry_the_processor_goes_on_as_before(cut: int) -> N
     batch=st.sampled_from([1, 3, 20]),
     share=st.floats(0, 1),
 )
-@settings(max_examples=40)
+@examples(20)
 def test_restored_at_any_batch_of_a_simulated_log_it_goes_on_as_before(
     seed: int, partition: int, batch: int, share: float
 ) -> None:
@@ -78,7 +79,7 @@ def test_restored_at_any_batch_of_a_simulated_log_it_goes_on_as_before(
 
 
 @given(seed=st.integers(0, 7), batches=st.lists(st.sampled_from([1, 2, 9, 40]), min_size=1, max_size=8))
-@settings(max_examples=20)
+@examples(10)
 def test_the_stored_state_is_the_same_however_the_log_was_batched(seed: int, batches: list[int]) -> None:
     log = bank_log(seed)
     records = log.partitions[1]
@@ -204,7 +205,7 @@ def test_a_state_that_lacks_any_one_row_is_refused(cut: int) -> None:
     batches=st.integers(0, 20),
     lost=st.integers(0, 10_000),
 )
-@settings(max_examples=40)
+@examples(20)
 def test_a_state_of_a_simulated_log_that_lacks_any_one_row_is_refused(
     seed: int, partition: int, batches: int, lost: int
 ) -> None:

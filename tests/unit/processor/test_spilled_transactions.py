@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.feeds import activation
 from tests.hand_log import HandLog, intent
 from tests.unit.processor.driving import Driven, active
@@ -39,7 +40,7 @@ def comparable(result: StepResult) -> tuple[object, ...]:
     batch=st.sampled_from([1, 3, 20]),
     room=st.integers(1, 4),
 )
-@settings(max_examples=40)
+@examples(20)
 def test_every_result_is_the_same(seed: int, partition: int, batch: int, room: int) -> None:
     log = bank_log(seed)
     records, feed = log.partitions[partition], activation(log.tables)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.feeds import activation
 from tests.unit.processor.driving import Driven, StoredState, active
 from tests.unit.processor.logs import OTHER, PARTITIONS, PLAIN, bank_log, eventful_log
@@ -52,7 +53,7 @@ def test_a_position_with_other_bytes_is_refused() -> None:
     batches=st.tuples(st.integers(1, 15), st.integers(1, 15)),
     back=st.integers(0, 10_000),
 )
-@settings(max_examples=40)
+@examples(20)
 def test_a_state_with_any_one_row_of_an_earlier_moment_is_refused(
     seed: int, partition: int, batches: tuple[int, int], back: int
 ) -> None:

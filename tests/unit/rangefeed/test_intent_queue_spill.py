@@ -8,10 +8,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tables.spill import RocksSpill
+from tests.examples import examples
 from tests.unit.rangefeed.spill_memory import MemorySpill
 from tidegate.errors import StateError
 from tidegate.hlc import MAX, MAX_LOGICAL, Timestamp
@@ -152,7 +153,7 @@ def coming_back(count: int) -> Iterator[None]:
 
 
 @given(_histories, st.integers(1, 3))
-@settings(max_examples=400)
+@examples(200)
 def test_two_levels_answer_as_one(history: list[tuple[object, ...]], at_once: int) -> None:
     plain, two_level = Run(None), Run(MemorySpill())
     with coming_back(at_once):
@@ -163,7 +164,7 @@ def test_two_levels_answer_as_one(history: list[tuple[object, ...]], at_once: in
 
 
 @given(_histories)
-@settings(max_examples=200)
+@examples(100)
 def test_a_queue_that_is_asked_nothing_between_ops_ends_up_the_same(
     history: list[tuple[object, ...]],
 ) -> None:
@@ -178,7 +179,7 @@ def test_a_queue_that_is_asked_nothing_between_ops_ends_up_the_same(
 
 
 @given(_histories)
-@settings(max_examples=25, deadline=None)
+@examples(12)
 def test_two_levels_answer_as_one_over_rocksdb(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[object, ...]]
 ) -> None:

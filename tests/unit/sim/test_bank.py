@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.history import History
@@ -11,6 +11,7 @@ from sim.plan import OutcomeMix
 from sim.simulation import Simulation
 from sim.sink import ListSink
 from sim.workloads.bank import Bank, BankOptions, balance_of
+from tests.examples import examples
 from tests.strategies import BASE_NS, store_options
 
 _MIXES = st.builds(
@@ -21,7 +22,7 @@ _MIXES = st.builds(
 )
 
 
-@settings(max_examples=10)
+@examples(5)
 @given(st.integers(0, 2**32), store_options(), _MIXES)
 def test_the_sum_of_the_balances_is_the_same_at_every_timestamp(
     seed: int, options: StoreOptions, mix: OutcomeMix

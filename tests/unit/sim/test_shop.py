@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.check import check_history, check_log
@@ -11,6 +11,7 @@ from sim.options import StoreOptions
 from sim.simulation import Simulation
 from sim.sink import ListSink, LogRecord
 from sim.workloads.shop import ADDED_COLUMN, Shop, ShopOptions
+from tests.examples import examples
 from tests.strategies import BASE_NS, store_options
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import DescriptorUpdate
@@ -27,7 +28,7 @@ def _simulated(seed: int, options: StoreOptions) -> tuple[list[LogRecord], Histo
     return sink.records, history
 
 
-@settings(max_examples=15)
+@examples(7)
 @given(st.integers(0, 2**32), store_options())
 def test_a_schema_change_keeps_the_log_contract(seed: int, options: StoreOptions) -> None:
     records, history = _simulated(seed, options)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.check import check_history, check_log
@@ -19,6 +19,7 @@ from sim.simulation import Simulation
 from sim.sink import ListSink, LogRecord
 from sim.workloads.bank import Bank, BankOptions
 from tests.driven_sim import Finite
+from tests.examples import examples
 from tests.strategies import BASE_NS, SimCase, sim_cases, simulate_case
 from tidegate.errors import SettingsError
 from tidegate.hlc import NANOS_PER_MS
@@ -35,7 +36,7 @@ def _simulation(transactions: int = 100, seed: int = 1) -> tuple[Simulation, Lis
     return Simulation(workload, sink, History(), _OPTIONS, seed=seed, base_ns=BASE_NS), sink
 
 
-@settings(max_examples=40)
+@examples(20)
 @given(sim_cases())
 def test_the_log_keeps_the_contract_and_tells_the_true_history(case: SimCase) -> None:
     outcome = simulate_case(case)
@@ -43,7 +44,7 @@ def test_the_log_keeps_the_contract_and_tells_the_true_history(case: SimCase) ->
     assert check_history(outcome.records, outcome.history) == []
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(sim_cases(splits=True))
 def test_ranges_that_change_by_themselves_keep_the_contract(case: SimCase) -> None:
     outcome = simulate_case(case)
@@ -51,7 +52,7 @@ def test_ranges_that_change_by_themselves_keep_the_contract(case: SimCase) -> No
     assert check_history(outcome.records, outcome.history) == []
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(sim_cases(splits=True, troubles=True))
 def test_what_troubles_take_from_the_log_is_known(case: SimCase) -> None:
     outcome = simulate_case(case)
@@ -59,7 +60,7 @@ def test_what_troubles_take_from_the_log_is_known(case: SimCase) -> None:
     assert check_history(outcome.records, outcome.history, outcome.skipped) == []
 
 
-@settings(max_examples=10)
+@examples(5)
 @given(sim_cases(max_transactions=20) | sim_cases(max_transactions=20, splits=True, troubles=True))
 def test_the_same_seed_time_and_pushes_give_the_same_bytes(case: SimCase) -> None:
     assert simulate_case(case).records == simulate_case(case).records
@@ -91,7 +92,7 @@ def test_another_seed_gives_another_log() -> None:
     assert logs[0] != logs[1]
 
 
-@settings(max_examples=30)
+@examples(15)
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=20))
 def test_the_steps_in_which_time_passes_do_not_matter(steps: list[int]) -> None:
     stepwise, stepwise_sink = _simulation(40)

@@ -7,10 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tables.backlogs import BacklogMemory
+from tests.examples import examples
 from tidegate.errors import StateError
 from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed.backlog import RawEntry
@@ -23,7 +24,7 @@ _entries = st.builds(RawEntry, st.integers(0, 2**62), _parts, _parts, st.integer
     actions=st.lists(st.tuples(st.integers(0, 1), _entries) | st.tuples(st.integers(0, 1), st.none())),
     memory_bytes=st.sampled_from([0, 500, 2_000, 10**9]),
 )
-@settings(max_examples=60)
+@examples(30)
 def test_entries_come_out_as_they_went_in(
     actions: list[tuple[int, RawEntry | None]], memory_bytes: int
 ) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rocksdict import Cache
 
 from tables import TABLES
 from tables.store import PartitionStore
+from tests.examples import examples
 from tidegate.processor.batch import StateChange, StateTable
 
 _CACHE = Cache(1 << 20)
@@ -100,7 +101,7 @@ def test_a_damaged_store_begins_anew(tmp_path: Path) -> None:
     again.close()
 
 
-@settings(max_examples=20)
+@examples(10)
 @given(batches=st.integers(1, 20), kept=st.floats(0.0, 1.0))
 def test_a_torn_write_batch_is_not_seen(
     tmp_path_factory: pytest.TempPathFactory, batches: int, kept: float
