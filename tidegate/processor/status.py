@@ -99,7 +99,7 @@ class RangesIn:
 
     slowest: tuple[RangeFacts, ...]
     spans: tuple[RangeSpan, ...]
-    complete: bool = True
+    complete: bool
 
     def to_json(self) -> dict[str, Any]:
         """Keys in hexadecimal."""

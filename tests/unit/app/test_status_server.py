@@ -71,7 +71,7 @@ def test_status_is_the_report() -> None:
 
 
 def test_the_ranges_of_a_span_are_told_by_partition() -> None:
-    found = RangesIn((), (RangeSpan(RangeId(7), Generation(1), True, Span(b"a", b"m")),))
+    found = RangesIn((), (RangeSpan(RangeId(7), Generation(1), True, Span(b"a", b"m")),), complete=True)
 
     async def ranges_in(span: Span) -> tuple[SpanReport, ...]:
         return (SpanReport(3, found),) if span == Span(b"a", b"z") else ()

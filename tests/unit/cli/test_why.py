@@ -66,7 +66,7 @@ _HELD: Final = RangeFacts(
     txn=OpenTxn(txn(5), PLAIN.key(17), at(21), at(21), 3),
 )
 _RANGES: Final = SpanReport(
-    1, RangesIn((_HELD,), (RangeSpan(_HELD.range_id, _HELD.generation, True, _SPAN),))
+    1, RangesIn((_HELD,), (RangeSpan(_HELD.range_id, _HELD.generation, True, _SPAN),), complete=True)
 )
 
 

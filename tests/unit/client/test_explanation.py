@@ -79,7 +79,7 @@ def ranges(*facts: RangeFacts) -> dict[int, RangesIn]:
             for each in here
             if each.span is not None
         ]
-        found[number] = RangesIn(tuple(here), tuple(spans))
+        found[number] = RangesIn(tuple(here), tuple(spans), complete=True)
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.feeds import activation
+from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandTable, at, update_of
 from tests.unit.processor.driving import Driven, active, rows_of, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN
@@ -24,11 +24,15 @@ from tidegate.changefeed.control import (
     Removed,
 )
 from tidegate.changefeed.feed import FeedEpoch, FeedId
-from tidegate.changefeed.options import FeedOptions, Format
-from tidegate.errors import StateError
+from tidegate.changefeed.options import FeedOptions, Format, InitialScan
+from tidegate.errors import FeedError, StateError
+from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ControlRecord
-from tidegate.raftlog.entry import DescriptorUpdate, Offset, Op
+from tidegate.raftlog.entry import DescriptorUpdate, Offset, Op, RaftIndex, RangeId
+from tidegate.rangefeed.gap import Gap, Lag
+from tidegate.rangefeed.handoff import Claim, HandOff
 from tidegate.rows import Family, TableDescriptor
+from tidegate.spans import Span
 
 _FEED = activation([PLAIN.descriptor])
 _REGISTER = Register(_FEED.definition)
@@ -410,3 +414,45 @@ def test_a_feed_of_other_tables_is_not_concerned_by_a_range_that_begins_late() -
     driven = active(_FEED)
     driven.run(log.partitions[0])
     assert [feed.feed_id for feed in driven.processor.full_checkpoint().feeds] == [FeedId("feed")]
+
+
+# ---- what goes to other partitions of a feed that has failed
+
+_SCANS = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
+
+
+def _handed_on(span: Span) -> HandOff:
+    claim = Claim(RangeId(8), RangeId(1), RaftIndex(9), span)
+    return HandOff(claim, ResolvedTimestamp(at(5)), True, span, ())
+
+
+@pytest.mark.parametrize(("options", "complete_to"), [(WITH_MARKERS, at(3)), (_SCANS, None)])
+def test_a_feed_that_has_failed_lacks_all_that_it_watches_of_keys_that_move(
+    options: FeedOptions, complete_to: Timestamp | None
+) -> None:
+    """One that begins with a scan lacks what was there before its start as well."""
+    feed = activation([PLAIN.descriptor], options, start=at(3))
+    driven = _described()
+    driven.control(Register(feed.definition), feed)
+    feeds = driven.processor._feeds
+    span, _ = PLAIN.split(100)
+    assert feeds.tell_failures(_handed_on(span)) == _handed_on(span)
+    feeds.fail(_ID, FeedError("no schema fits"))
+    watched = span.intersect(feed.targets[0].spans[0])
+    assert watched is not None
+    assert feeds.tell_failures(_handed_on(span)) == _handed_on(span)._replace(
+        lags=(Lag(_ID, (Gap(watched, complete_to),)),)
+    )
+
+
+@pytest.mark.parametrize(("options", "complete_to"), [(WITH_MARKERS, ZERO), (_SCANS, None)])
+def test_a_feed_that_was_given_up_before_its_start_may_lack_any_of_the_keys_that_move(
+    options: FeedOptions, complete_to: Timestamp | None
+) -> None:
+    driven = _described()
+    driven.control(Register(activation([PLAIN.descriptor], options).definition))
+    feeds = driven.processor._feeds
+    feeds.fail(_ID, FeedError("its start did not come"))
+    span = Span(b"a", b"m")
+    told = feeds.tell_failures(_handed_on(span))
+    assert told == _handed_on(span)._replace(lags=(Lag(_ID, (Gap(span, complete_to),)),))
