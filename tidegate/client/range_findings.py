@@ -84,8 +84,9 @@ class RangeFindings:
             facts,
             f"{self._name(facts)} is parked at offset {facts.offset} and has waited for "
             f"{elapsed(waiting_ms)} of the log's time for the hand-off of {parents}; {facts.entries} "
-            f"entries wait behind it. After {HAND_OFF_LIMIT_MS // 1000} s it scans instead; until then look "
-            "at what holds the others back.",
+            "entries wait behind it. It goes on once the parent's log partition was read up to where the "
+            f"range comes from, and scans if {HAND_OFF_LIMIT_MS // 1000} s of log time behind that bring "
+            "nothing of the parent; until then look at what holds that partition back.",
             parents=list(facts.parents),
             waiting_ms=waiting_ms,
         )

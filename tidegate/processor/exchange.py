@@ -6,12 +6,19 @@ Those between two of its own ranges take effect at once; the others go to the pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from tidegate.hlc import ZERO_RESOLVED
 from tidegate.processor.bounds import CLAIMS_MAX
 from tidegate.processor.range_table import RangeTable
 from tidegate.raftlog.entry import RangeId
-from tidegate.rangefeed.claim_answer import answer_claim, give_up, look_at_heirs, remember
+from tidegate.rangefeed.claim_answer import (
+    answer_as_lost,
+    answer_claim,
+    give_up,
+    look_at_heirs,
+    remember,
+)
 from tidegate.rangefeed.handoff import Claim, Exchange, HandOff, receiver_of
 from tidegate.rangefeed.range_state import RangeState
 
@@ -38,9 +45,10 @@ class Exchanges:
             self._open[state.range_id] = None
 
     def claim(self, claims: Iterable[Claim]) -> None:
-        """Ask parents for their hand-offs."""
+        """Ask parents for their hand-offs, and say what time it is here."""
+        now_ms = self._table.clock.time_ms
         for claim in sorted(claims):
-            self._route(claim)
+            self._route(replace(claim, told_ms=max(claim.told_ms, now_ms)))
 
     def take(self, message: Exchange) -> None:
         """Take a message of another partition; one that is not for this partition is passed over."""
@@ -60,15 +68,22 @@ class Exchanges:
             for claim in sorted(state.claims):
                 answer = answer_claim(state, claim)
                 if answer is not None:
-                    self._touch(range_id).claims.discard(claim)
-                    give_up(state, claim)
-                    remember(state, claim)
-                    self._route(answer)
+                    self._answer(state, claim, answer)
                     answered = True
             answered |= self._look_at_heirs(state)
             if not state.claims and not state.heirs:
                 del self._open[range_id]
         return answered
+
+    def answer_as_lost(self, state: RangeState, claim: Claim) -> None:
+        """Tell a child that what its parent's log had up to the claim's index does not come."""
+        self._answer(state, claim, answer_as_lost(state, claim))
+
+    def _answer(self, state: RangeState, claim: Claim, answer: HandOff) -> None:
+        self._touch(state.range_id).claims.discard(claim)
+        give_up(state, claim)
+        remember(state, claim)
+        self._route(answer)
 
     def _look_at_heirs(self, state: RangeState) -> bool:
         """Find out whether the range is over; returns whether it is by this."""

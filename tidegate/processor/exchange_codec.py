@@ -49,13 +49,21 @@ def decode_exchange(value: bytes) -> Exchange:
 def claim_message(claim: Claim) -> pb.Claim:
     """A claim as its message."""
     start, end = claim.span
-    return pb.Claim(child=claim.child, parent=claim.parent, last_index=claim.last_index, start=start, end=end)
+    return pb.Claim(
+        child=claim.child,
+        parent=claim.parent,
+        last_index=claim.last_index,
+        start=start,
+        end=end,
+        told_ms=claim.told_ms,
+    )
 
 
 def read_claim(message: pb.Claim) -> Claim:
     """The claim of a message."""
     span = Span(message.start, message.end)
-    return Claim(RangeId(message.child), RangeId(message.parent), RaftIndex(message.last_index), span)
+    child, parent = RangeId(message.child), RangeId(message.parent)
+    return Claim(child, parent, RaftIndex(message.last_index), span, message.told_ms)
 
 
 def hand_off_message(hand_off: HandOff) -> pb.HandOff:

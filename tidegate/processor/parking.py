@@ -6,10 +6,9 @@ come, or is waited for no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from tidegate.hlc import ZERO_RESOLVED
 from tidegate.processor.backlogs import Backlogs
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.bounds import HAND_OFFS_MAX
@@ -26,7 +25,8 @@ from tidegate.rangefeed.handoff import Claim, HandOff
 from tidegate.rangefeed.range_snapshot import passes_over
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 
-#: A hand-off that has not come after so much elapsed log time is not waited for any more.
+#: A range that is claimed, and of which nothing is read for so long behind the claim, has lost what it is
+#: claimed for. A child that waits claims again after so long.
 HAND_OFF_LIMIT_MS: Final = 600_000
 #: A range that waits, and of which nothing was read for so much elapsed log time, is gone.
 SILENT_MS: Final = 900_000
@@ -65,7 +65,7 @@ class Parking:
             return False
         missing = claims_of(state, head).difference(state.hand_offs)
         if missing and self._waiting.is_needed(head):
-            self._hold(state, head, record, missing)
+            self._hold(state, head, record, missing).asked_ms = self._table.clock.elapsed_ms
             self.exchanges.claim(missing)
             return True
         self.exchanges.claim(claims_told_by(state, head).difference(state.hand_offs))
@@ -132,37 +132,51 @@ class Parking:
                 self._backlogs.clear(state.range_id)
 
     def due(self, offset: Offset) -> Iterator[Scan]:
-        """The scans to ask for now. Hand-offs that did not come are waited for no more."""
+        """The scans to ask for now. What is claimed here and does not come is waited for no more."""
         now_ms = self._table.clock.elapsed_ms
         for state, backlog in self._parked():
             if now_ms - backlog.heard_ms >= SILENT_MS:
                 self._leave(state, offset)
                 continue
-            if backlog.missing and now_ms - backlog.since_ms >= HAND_OFF_LIMIT_MS:
-                self._table.touch(state.range_id)
-                for claim in backlog.missing:
-                    self._receive(HandOff(claim, ZERO_RESOLVED, complete=False))
+            if backlog.missing and now_ms - backlog.asked_ms >= HAND_OFF_LIMIT_MS:
+                backlog.asked_ms = now_ms
+                self.exchanges.claim(backlog.missing)
             yield from self._healing.due(state, backlog, offset)
-        self._end_claimed(offset, now_ms)
-
-    def _end_claimed(self, offset: Offset, now_ms: int) -> None:
-        """A range whose keys all go on elsewhere comes to its end; or has lost it, and is not waited for."""
         for state in self.exchanges.claimed:
-            if state.status is not RangeStatus.LIVE or state.range_id in self._backlogs:
-                continue
-            claims = (*state.claims, *state.heirs)
-            claim = next((claim for claim in claims if is_within(state, claim.span)), None)
-            if claim is None:
-                continue
-            if state.claimed_since_ms is None:
-                self._table.touch(state.range_id).claimed_since_ms = now_ms
-            elif now_ms - state.claimed_since_ms >= HAND_OFF_LIMIT_MS:
-                self._quarantines.begin_at(
-                    state,
-                    offset,
-                    f"range {claim.child} has all of its keys since index {claim.last_index}, and its log "
-                    f"did not come there: index {state.applied} is the last. It is over",
-                )
+            if state.range_id not in self._backlogs and state.behind is None:
+                self._look_for_lost(state, offset)
+
+    def _look_for_lost(self, state: RangeState, offset: Offset) -> None:
+        """Give up waiting for entries that others claim, when this partition has read far beyond them.
+
+        Only here is it known how far the range's log was read: its children's partitions may be read at quite
+        another time. A range whose keys are all claimed has ended then.
+        """
+        clock = self._table.clock
+        claims = [claim for claim in (*state.claims, *state.heirs) if claim.told_ms <= clock.time_ms]
+        if not claims or state.status not in (RangeStatus.UNINITIALISED, RangeStatus.LIVE):
+            return
+        since_ms = state.claimed_since_ms
+        if since_ms is None:
+            self._table.touch(state.range_id).claimed_since_ms = since_ms = clock.elapsed_ms
+        passed = [claim for claim in claims if claim.told_ms + HAND_OFF_LIMIT_MS <= clock.time_ms]
+        if passed and clock.elapsed_ms - since_ms >= HAND_OFF_LIMIT_MS:
+            self._give_up(state, passed, offset)
+
+    def _give_up(self, state: RangeState, claims: Sequence[Claim], offset: Offset) -> None:
+        """What these claims are for is lost. The range has ended when one of them is for all of its keys."""
+        self._table.touch(state.range_id).claimed_since_ms = None
+        heir = next((claim for claim in claims if is_within(state, claim.span)), None)
+        if heir is not None:
+            self._quarantines.begin_at(
+                state,
+                offset,
+                f"range {heir.child} has all of its keys since index {heir.last_index}, and its log "
+                f"did not come there: index {state.applied} is the last. It is over",
+            )
+            return
+        for claim in sorted(state.claims.intersection(claims)):
+            self.exchanges.answer_as_lost(state, claim)
 
     def _parked(self) -> Iterable[tuple[RangeState, Backlog]]:
         """The ranges that wait now, whatever becomes of them meanwhile."""

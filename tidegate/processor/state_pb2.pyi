@@ -223,18 +223,20 @@ class Gap(_message.Message):
     def __init__(self, start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., complete_wall: _Optional[int] = ..., complete_logical: _Optional[int] = ...) -> None: ...
 
 class Claim(_message.Message):
-    __slots__ = ("child", "parent", "last_index", "start", "end")
+    __slots__ = ("child", "parent", "last_index", "start", "end", "told_ms")
     CHILD_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
     LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    TOLD_MS_FIELD_NUMBER: _ClassVar[int]
     child: int
     parent: int
     last_index: int
     start: bytes
     end: bytes
-    def __init__(self, child: _Optional[int] = ..., parent: _Optional[int] = ..., last_index: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ...) -> None: ...
+    told_ms: int
+    def __init__(self, child: _Optional[int] = ..., parent: _Optional[int] = ..., last_index: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., told_ms: _Optional[int] = ...) -> None: ...
 
 class HandOff(_message.Message):
     __slots__ = ("claim", "resolved_wall", "complete", "start", "end", "lags")

@@ -65,7 +65,8 @@ def claims_told_by(state: RangeState, head: Snapshot) -> frozenset[Claim]:
         return frozenset()
     foreign = (parent for parent in head.parents if parent.range_id != state.range_id)
     return frozenset(
-        Claim(state.range_id, parent.range_id, parent.last_index, head.span) for parent in foreign
+        Claim(state.range_id, parent.range_id, parent.last_index, head.span, head.closed.wall_ms)
+        for parent in foreign
     )
 
 

@@ -71,17 +71,18 @@ class Backlog:
     """A range that is behind. It waits for hand-offs, then for a scan; then it is applied bit by bit.
 
     It was parked at the snapshot that begins with ``head``, for the ``missing`` claims or for ``scan``;
-    ``since_ms`` is when, by elapsed log time. Once cleared, the snapshot at offset ``cleared`` is taken.
-    ``moved_at`` is where the range last changed its span, or ended: what it scans for before that nobody
-    can answer. ``heard_ms`` is when the partition last read an entry of the range, by elapsed log time; an
-    entry that it reads again after a restart does not count. ``span`` is what the range has behind the last
-    entry.
+    ``since_ms`` is when, and ``asked_ms`` when it claimed last, by elapsed log time. Once cleared, the
+    snapshot at offset ``cleared`` is taken. ``moved_at`` is where the range last changed its span, or ended:
+    what it scans for before that nobody can answer. ``heard_ms`` is when the partition last read an entry of
+    the range, by elapsed log time; an entry that it reads again after a restart does not count. ``span`` is
+    what the range has behind the last entry.
     """
 
     __slots__ = (
         "_generation",
         "_kept",
         "_told",
+        "asked_ms",
         "cleared",
         "head",
         "heard_ms",
@@ -101,7 +102,7 @@ class Backlog:
         self.queue = queue
         self.missing: frozenset[Claim] = frozenset()
         self.scan: RangeScan | None = None
-        self.since_ms = self.heard_ms = 0
+        self.since_ms = self.asked_ms = self.heard_ms = 0
         self.waits_at: Offset | None = None
         self.cleared: Offset | None = None
         self.moved_at: Offset | None = None

@@ -42,6 +42,15 @@ def answer_claim(state: RangeState, claim: Claim) -> HandOff | None:
     return None
 
 
+def answer_as_lost(state: RangeState, claim: Claim) -> HandOff:
+    """What to say when the rest of the range's log, up to the claim's index, does not come."""
+    if state.span is None:
+        return HandOff(claim, ZERO_RESOLVED, complete=False)
+    within = state.span.intersect(claim.span) == claim.span
+    complete = state.resolved if within else ZERO_RESOLVED
+    return HandOff(claim, complete, complete=False, span=state.span, lags=state.told_lags())
+
+
 def _hand_off_of_a_hole(state: RangeState, claim: Claim) -> HandOff:
     complete = state.hole_at(claim.last_index).complete_for(claim.span)
     return HandOff(claim, complete, complete=False, span=state.span, lags=state.told_lags())

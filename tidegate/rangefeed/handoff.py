@@ -6,6 +6,7 @@ once every row up to there is acknowledged, or says how far it is complete when 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp
@@ -16,13 +17,19 @@ from tidegate.spans import Span
 _HOLES_MAX: Final = 64
 
 
-class Claim(NamedTuple):
-    """``child``, which has ``span``, goes on where the rows of ``parent`` up to ``last_index`` end."""
+@dataclass(frozen=True, slots=True, order=True)
+class Claim:
+    """``child``, which has ``span``, goes on where the rows of ``parent`` up to ``last_index`` end.
+
+    ``told_ms`` is log time when the child claimed, 0 where that is not known: what counts for ``parent`` was
+    written before. Two claims that differ in nothing else are the same.
+    """
 
     child: RangeId
     parent: RangeId
     last_index: RaftIndex
     span: Span
+    told_ms: int = field(default=0, compare=False)
 
 
 class HandOff(NamedTuple):

@@ -296,7 +296,7 @@ def test_a_parked_range_is_told_with_parents_age_and_backlog() -> None:
         "parked at offset 312",
         "45.0 s of the log's time for the hand-off of range 5 (log partition 2, running)",
         "9 entries",
-        "After 600 s it scans instead",
+        "scans if 600 s of log time behind that bring nothing of the parent",
     )
     assert (explanation.answer.facts["parents"], explanation.answer.facts["waiting_ms"]) == ([5], 45_000)
 

@@ -9,7 +9,7 @@ from itertools import permutations
 import pytest
 
 from tests.feeds import WITH_MARKERS, activation
-from tests.hand_log import HandLog, at, intent, txn
+from tests.hand_log import HandLog, HandRange, at, intent, txn
 from tests.unit.processor.driving import Driven, range_of, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN
 from tidegate.changefeed.control import Activate
@@ -20,7 +20,16 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.parking import HAND_OFF_LIMIT_MS
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key, partition_of
-from tidegate.raftlog.entry import Entry, KeyValue, Offset, OpenIntent, RaftIndex, RangeEnd, RangeId
+from tidegate.raftlog.entry import (
+    Entry,
+    KeyValue,
+    Offset,
+    OpenIntent,
+    RaftIndex,
+    RangeEnd,
+    RangeId,
+    SnapshotReason,
+)
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.claim_answer import HEIRS_MAX
 from tidegate.rangefeed.handoff import Claim, Exchange, receiver_of
@@ -255,19 +264,86 @@ def test_nobody_waits_for_rows_that_no_feed_wants() -> None:
     assert [type(message) for message in run.sent[0]] == [Claim]  # its parent may not learn of it otherwise
 
 
-def test_a_parent_that_never_comes_is_scanned_for_in_the_end() -> None:
+def _child_of(log: HandLog) -> HandRange:
+    """Range 3 as `_split_log` leaves it."""
+    child = HandRange(log, RangeId(3), Span(_MIDDLE, PLAIN.span.end))
+    child.generation, child.index = 2, child.index + 1
+    return child
+
+
+def _scans_of(run: Partitions, number: int) -> list[Scan]:
+    requests = [request for result in run.driven[number].results for request in result.requests]
+    return [request for request in requests if isinstance(request, Scan)]
+
+
+def _beats(log: HandLog, ranges: Sequence[HandRange], first: int, last: int) -> None:
+    """These ranges say every few seconds that time passes."""
+    for seconds in range(first, last, 5):
+        log.wait_for(at(seconds))
+        for range_ in ranges:
+            range_.heartbeat(seconds)
+
+
+def test_a_parent_is_waited_for_as_long_as_its_partition_was_not_read() -> None:
+    """However long that is: how far another partition is nobody here can know."""
     log = _split_log()
+    child = _child_of(log)
     other = log.open_range(1, OTHER.span)
     run = Partitions(log)
     run.read(1)
-    for seconds in range(10, 200 + HAND_OFF_LIMIT_MS // 1000, 5):
-        log.wait_for(at(seconds))
-        other.heartbeat(seconds)
+    _beats(log, [child, other], 10, 10 + 5 * HAND_OFF_LIMIT_MS // 1000)
+    run.read(1, batch=10)
+    assert _scans_of(run, 1) == []
+    assert run.parked() == [(3, (2,))]
+    assert len(run.sent[0]) == 1 + 5, "it claims again every ten minutes"
+    run.settle()
+    assert run.parked() == []
+    assert run.rows() == {0: [at(5), at(9)], 1: [at(8)]}
+
+
+@pytest.mark.parametrize("batch", [1, 10_000])
+def test_a_parent_that_its_partition_does_not_come_to_is_scanned_for_in_the_end(batch: int) -> None:
+    """The log of partition 0 has lost its beginning; it is read long after partition 1."""
+    log = _split_log()
+    others = [log.open_range(1, OTHER.span), log.open_range(4, OTHER.span), _child_of(log)]
+    cut = len(log.partitions[0]) - 1
+    _beats(log, others, 10, 30 + 2 * HAND_OFF_LIMIT_MS // 1000)
+    run = Partitions(log)
     run.read(1)
-    requests = [request for result in run.driven[1].results for request in result.requests]
-    (scan,) = [request for request in requests if isinstance(request, Scan)]
-    assert (scan.range_id, scan.upto) == (3, at(5))
-    assert scan.after == _FEED.start
+    run.driven[0].note(run.driven[0].processor.missing_below(Offset(cut)))
+    run.exchange(0)
+    middle = cut + (len(log.partitions[0]) - cut) // 3
+    run.read(0, middle, batch)
+    run.exchange(1)
+    assert _scans_of(run, 1) == []
+    run.read(0, batch=batch)
+    run.exchange(1)
+    run.read(1)
+    (scan,) = _scans_of(run, 1)
+    assert (scan.range_id, scan.upto, scan.after) == (3, at(5), _FEED.start)
+
+
+def test_a_child_whose_parent_has_lost_its_last_entries_scans_from_where_the_parent_is_complete() -> None:
+    log = HandLog(2)
+    log.describe(PLAIN)
+    others = [log.open_range(1, OTHER.span), log.open_range(4, OTHER.span)]
+    parent = log.open_range(2, PLAIN.span)
+    parent.apply(PLAIN.put(5, 150, "parent"), close=6)
+    parent.high = 8  # a version that is lost with the entries up to the split
+    parent.index += 2
+    lineage = parent.as_parent()
+    child = HandRange(log, RangeId(3), Span(_MIDDLE, PLAIN.span.end))
+    child.generation = 2
+    child.snapshot(reason=SnapshotReason.SPLIT, close=9, high=8, parents=(lineage,))
+    run = Partitions(log)
+    run.settle()
+    limit = HAND_OFF_LIMIT_MS // 1000
+    for first, last in ((10, 20), (20, limit), (limit, limit + 200)):
+        assert run.parked() == [(3, (2,))]
+        _beats(log, [*others, child], first, last)
+        run.settle()
+    (scan,) = _scans_of(run, 1)
+    assert (scan.range_id, scan.after, scan.upto) == (3, at(6), at(8))
 
 
 def _row(seconds: float, number: int, text: str) -> KeyValue:

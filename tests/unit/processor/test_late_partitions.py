@@ -103,3 +103,47 @@ def test_a_parent_whose_log_is_only_late_has_not_lost_its_end(order: tuple[int, 
     assert [incident.cause for incident in engine.incidents] == []
     assert not [request for request in engine.requests if isinstance(request, Scan)]
     assert seconds_of(engine.high_water(feed.feed_id)) == 1_828
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["parent first", "child first"])
+@pytest.mark.parametrize("minutes", [9, 15])
+def test_a_child_does_not_give_up_a_parent_whose_partition_is_read_later(
+    order: tuple[int, int], minutes: int
+) -> None:
+    """Nobody has read for a while, in whose beginning range 2 was merged into range 1.
+
+    A catch-up passes those minutes in a second. The store keeps no versions from before, so a scan could not
+    bring what range 2 has: the feed would fail.
+    """
+    feed, log = activation([PLAIN.descriptor], start=at(5)), HandLog(partitions=2)
+    log.describe(PLAIN)
+    low, high = PLAIN.split(100)
+    left, right = log.open_range(1, low), log.open_range(2, high)
+    left.apply(PLAIN.put(10, 1, "a"), close=10)
+    right.apply(PLAIN.put(10, 100, "b"), close=10)
+    others = log.open_range(4, OTHER.span), log.open_range(3, Span(b"\xff\x01", b"\xff\x02"))
+    log.wait_for(at(13))
+    start = [len(records) for records in log.partitions]
+    right.apply(PLAIN.put(12, 105, "c"), close=12)
+    right.end()
+    left.apply(trigger=Trigger.MERGE, close=12)
+    parents = left.as_parent(), right.as_parent()
+    left.span, left.generation = PLAIN.span, left.generation + 1
+    left.snapshot(reason=SnapshotReason.MERGE, close=12, high=12, parents=parents, gc=8)
+    last = 15 + 60 * minutes
+    for second in range(15, last, 3):
+        log.wait_for(at(second + 3))
+        for range_ in (left, *others):
+            range_.heartbeat(second)
+
+    engine = ReferenceEngine(2, [feed])
+    for partition in (0, 1):
+        engine.step(partition, log.partitions[partition][: start[partition]])
+    for partition in order:
+        records = log.partitions[partition][start[partition] :]
+        for first in range(0, len(records), 50):
+            engine.step(partition, records[first : first + 50])
+    assert [incident.cause for incident in engine.incidents] == []
+    assert engine.requests == []
+    assert _rows(engine) == [10, 10, 12]
+    assert seconds_of(engine.high_water(feed.feed_id)) == last - 3

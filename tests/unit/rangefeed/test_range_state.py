@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tidegate.errors import ForbiddenOp, GenerationError, IndexGap, MalformedEntry, RangeError
@@ -295,9 +297,9 @@ def test_of_a_forgotten_split_the_range_as_it_is_now_says_nothing() -> None:
     state = _live(_command(11, closed=9, trigger=Trigger.SPLIT))
     apply_entry(state, _snapshot(11, generation=2, closed=20)._replace(span=left))
     state.promises, state.lags = [], {"late": (Gap(left, Timestamp(3)),)}
-    gone = _claim(11)._replace(span=right)
+    gone = replace(_claim(11), span=right)
     assert answer_claim(state, gone) == HandOff(gone, ZERO_RESOLVED, complete=True)
-    kept = _claim(11)._replace(span=_SPAN)
+    kept = replace(_claim(11), span=_SPAN)
     answer = answer_claim(state, kept)
     assert answer is not None
     assert (answer.resolved.wall, answer.span) == (20, left), "what is merged away at once has these keys"
@@ -330,7 +332,7 @@ def test_a_hand_off_says_what_feeds_lacked_at_that_index() -> None:
 def test_a_range_whose_keys_are_all_claimed_has_ended_though_nothing_says_so() -> None:
     state = _live(_command(11, closed=9))
     state.lags = {"late": (Gap(_SPAN, Timestamp(3)),)}
-    claim = _claim(11)._replace(span=_SPAN)
+    claim = replace(_claim(11), span=_SPAN)
     lags = (Lag("late", (Gap(_SPAN, Timestamp(3)),)),)
     told = HandOff(claim, ResolvedTimestamp(Timestamp(9)), complete=True, span=_SPAN, lags=lags)
     assert answer_claim(state, claim) == told
@@ -350,7 +352,7 @@ def test_of_two_promises_at_one_index_the_one_counts_that_has_the_keys_which_are
     merged.lags = {"late": (Gap(wide, Timestamp(3)),)}
     apply_entry(merged, RangeEnd(_ID, Generation(2), RaftIndex(11)))
     claims = [(split, low), (split, high), (merged, wide), (merged, low)]
-    answers = [answer_claim(state, _claim(11)._replace(span=span)) for state, span in claims]
+    answers = [answer_claim(state, replace(_claim(11), span=span)) for state, span in claims]
     assert [answer and answer.span for answer in answers] == [low, _SPAN, wide, wide]
     assert answers[2] is not None
     assert answers[2].lags == (Lag("late", (Gap(wide, Timestamp(3)),)),)
@@ -358,7 +360,7 @@ def test_of_two_promises_at_one_index_the_one_counts_that_has_the_keys_which_are
 
 def test_a_range_of_whose_keys_some_are_claimed_goes_on() -> None:
     state = _live(_command(11, closed=9))
-    give_up(state, _claim(11)._replace(span=Span(_SPAN.start, _SPAN.start + b"\x01")))
+    give_up(state, replace(_claim(11), span=Span(_SPAN.start, _SPAN.start + b"\x01")))
     assert state.status is RangeStatus.LIVE
 
 
