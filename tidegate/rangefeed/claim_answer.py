@@ -12,6 +12,7 @@ from tidegate.hlc import ZERO_RESOLVED
 from tidegate.raftlog.entry import RaftIndex
 from tidegate.rangefeed.handoff import Claim, HandOff, Promise
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
+from tidegate.rangefeed.resolver import Resolver
 from tidegate.spans import Span
 
 _NO_PROMISE: Final = Promise(RaftIndex(0), ZERO_RESOLVED, None)
@@ -57,17 +58,26 @@ def _hand_off_of_a_hole(state: RangeState, claim: Claim) -> HandOff:
 
 
 def _promised(state: RangeState, claim: Claim) -> Promise:
-    """What it had promised at an index that it has applied; at the last one it is as it was.
+    """What it had promised at an index that it has applied.
 
     Of several at one index, as of a range that merges and is merged away at once, the last one counts
-    that has keys of the claim: what it has none of went elsewhere before. So does what it is now: at the
-    index of a split it has none of the keys that left it.
+    that has keys of the claim: what it has none of went elsewhere before. At the last index what the range is
+    now counts, where it has keys of the claim that no promise is about: a range that merges has noted what it
+    had before, and notes no more when its own end is lost.
     """
-    promises = [promise for promise in state.promises if promise.at == claim.last_index]
-    if claim.last_index == state.applied and state.status is RangeStatus.LIVE and not promises:
-        promises = [state.promise_of_now()]
+    promises = (promise for promise in reversed(state.promises) if promise.at == claim.last_index)
     with_keys = (each for each in promises if each.span is None or each.span.overlaps(claim.span))
-    return next(reversed([*with_keys]), _NO_PROMISE)
+    noted = next(with_keys, None)
+    if claim.last_index == state.applied and state.status is RangeStatus.LIVE and state.span is not None:
+        shared = state.span.intersect(claim.span)
+        if shared is not None and (noted is None or not _is_about(noted, shared)):
+            return state.promise_of_now()
+    return noted or _NO_PROMISE
+
+
+def _is_about(promise: Promise, span: Span) -> bool:
+    """Whether a promise is about all keys of ``span``, as far as it tells."""
+    return promise.span is None or promise.span.intersect(span) == span
 
 
 def give_up(state: RangeState, claim: Claim) -> None:
@@ -77,6 +87,7 @@ def give_up(state: RangeState, claim: Claim) -> None:
     """
     if _is_taken_over_by(state, claim.span):
         state.status = RangeStatus.ENDED
+        state.replace_resolver(Resolver())  # one that waits for a scan has transactions yet
     elif state.checkpointable and claim.last_index == state.applied and is_within(state, claim.span):
         state.end()
 

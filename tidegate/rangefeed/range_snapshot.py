@@ -39,6 +39,15 @@ def require_replaceable(state: RangeState, head: Snapshot) -> None:
         )
     if head.generation == state.generation:
         raise GenerationError(f"no new generation after a split or merge of generation {state.generation}")
+    if _has_new_keys(state, head) and all(parent.range_id == state.range_id for parent in head.parents):
+        raise GenerationError(
+            f"a snapshot at index {head.raft_index} has keys that the range did not have, and names no range "
+            "that they come from: the snapshot that did is missing"
+        )
+
+
+def _has_new_keys(state: RangeState, head: Snapshot) -> bool:
+    return state.span is None or state.span.intersect(head.span) != head.span
 
 
 def take_snapshot_chunk(state: RangeState, chunk: Snapshot) -> None:

@@ -28,6 +28,7 @@ from tidegate.raftlog.entry import (
     RaftIndex,
     RangeEnd,
     RangeId,
+    Snapshot,
     SnapshotReason,
 )
 from tidegate.raftlog.request import Scan
@@ -520,6 +521,35 @@ def test_only_the_last_claims_on_a_range_in_a_hole_are_remembered() -> None:
     hidden.run.sent[0] += claims
     hidden.run.exchange(0)
     assert hidden.heirs() == [claim.child for claim in claims[-HEIRS_MAX:]]
+
+
+class _LosesMerges(HandLog):
+    """A log in which no Snapshot behind a merge arrives."""
+
+    def write(self, entry: Entry, partition: int | None = None) -> None:
+        if not (isinstance(entry, Snapshot) and entry.reason is SnapshotReason.MERGE):
+            super().write(entry, partition)
+
+
+def test_a_periodic_snapshot_does_not_stand_for_the_one_of_a_merge_that_is_lost() -> None:
+    """It says nothing of parents, so nobody is waited for: what range 2 wrote has to be scanned for."""
+    log = _LosesMerges(2)
+    log.describe(PLAIN)
+    low, high = PLAIN.split(100)
+    left, right = log.open_range(1, low), log.open_range(2, high)
+    left.apply(PLAIN.put(5, 1, "left"), close=6)
+    right.apply(PLAIN.put(8, 150, "right"), close=6)
+    left.merge(right, close=9)
+    left.snapshot(close=12, high=8)
+    run = Partitions(log)
+    run.read(1)
+    assert run.resolved(1) is None or run.resolved(1) == at(0)
+    (scan,) = _scans_of(run, 1)
+    assert (scan.range_id, scan.span, scan.after, scan.upto) == (1, PLAIN.span, _FEED.start, at(8))
+    left.scanned(scan, _row(5, 1, "left"), _row(8, 150, "right"))
+    run.settle()
+    assert run.resolved(1) == at(12)
+    assert at(8) in run.rows()[1]
 
 
 def test_a_row_of_a_child_below_what_its_parent_had_resolved_is_refused() -> None:

@@ -33,6 +33,7 @@ from tidegate.rangefeed.gap import Gap, Lag
 from tidegate.rangefeed.handoff import Claim, HandOff
 from tidegate.rangefeed.range_log import apply_entry
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
+from tidegate.rangefeed.scan import RangeScan, ScanPart
 from tidegate.spans import Span
 
 _ID = RangeId(7)
@@ -67,6 +68,10 @@ def _snapshot(
         chunk=chunk,
         chunks=chunks,
     )
+
+
+#: Who keys come from that a range did not have.
+_OTHER = (Parent(RangeId(9), Generation(1), RaftIndex(1)),)
 
 
 def _command(
@@ -160,7 +165,7 @@ def test_a_new_generation_cannot_go_back_on_what_the_last_one_resolved() -> None
 
 
 def test_a_promise_of_an_earlier_generation_binds_its_own_keys_alone() -> None:
-    wider = _snapshot(11, generation=2, closed=1)._replace(span=Span(b"a", b"zz"))
+    wider = _snapshot(11, generation=2, closed=1, parents=_OTHER)._replace(span=Span(b"a", b"zz"))
     state = _live(_command(11, closed=9), wider)
     assert apply_entry(state, _command(12, _write(6, key=b"zy"), generation=2))
 
@@ -170,6 +175,17 @@ def test_a_promise_is_let_go_once_the_new_generation_has_caught_up() -> None:
     apply_entry(state, _command(12, closed=20, generation=2))
     apply_entry(state, _command(13, _write(21), generation=2))
     assert not state.floors
+
+
+@pytest.mark.parametrize(
+    "parents", [(), (Parent(_ID, Generation(1), RaftIndex(11)),)], ids=["none", "itself"]
+)
+def test_a_snapshot_with_keys_of_which_nobody_is_told_is_not_followed(parents: tuple[Parent, ...]) -> None:
+    """The one behind the merge is lost, which says whose rows come first."""
+    state = _live(_command(11, closed=9, trigger=Trigger.MERGE))
+    later = _snapshot(11, generation=2, closed=20, parents=parents)._replace(span=Span(b"a", b"zz"))
+    with pytest.raises(GenerationError, match="has keys that the range did not have"):
+        apply_entry(state, later)
 
 
 @pytest.mark.parametrize("index", [9, 10])
@@ -348,7 +364,7 @@ def test_of_two_promises_at_one_index_the_one_counts_that_has_the_keys_which_are
     apply_entry(split, _snapshot(11, generation=2, closed=9)._replace(span=low))
     apply_entry(split, RangeEnd(_ID, Generation(2), RaftIndex(11)))
     merged = _live(_command(11, closed=9, trigger=Trigger.MERGE))
-    apply_entry(merged, _snapshot(11, generation=2, closed=9)._replace(span=wide))
+    apply_entry(merged, _snapshot(11, generation=2, closed=9, parents=_OTHER)._replace(span=wide))
     merged.lags = {"late": (Gap(wide, Timestamp(3)),)}
     apply_entry(merged, RangeEnd(_ID, Generation(2), RaftIndex(11)))
     claims = [(split, low), (split, high), (merged, wide), (merged, low)]
@@ -356,6 +372,26 @@ def test_of_two_promises_at_one_index_the_one_counts_that_has_the_keys_which_are
     assert [answer and answer.span for answer in answers] == [low, _SPAN, wide, wide]
     assert answers[2] is not None
     assert answers[2].lags == (Lag("late", (Gap(wide, Timestamp(3)),)),)
+
+
+def test_a_range_whose_end_is_lost_speaks_of_the_keys_that_it_has_just_taken_over() -> None:
+    wide = Span(b"a", b"zz")
+    merged = _live(_command(11, closed=9, trigger=Trigger.MERGE))
+    apply_entry(merged, _snapshot(11, generation=2, closed=9, parents=_OTHER)._replace(span=wide))
+    merged.lags = {"late": (Gap(wide, Timestamp(3)),)}
+    answer = answer_claim(merged, replace(_claim(11), span=wide))
+    assert answer is not None
+    assert (answer.span, answer.lags) == (wide, (Lag("late", (Gap(wide, Timestamp(3)),)),))
+
+
+def test_a_range_that_is_over_while_it_waits_for_a_scan_has_no_transactions_any_more() -> None:
+    """What is stored of a range that has ended must not have any."""
+    state = _live(_command(11, WriteIntent(_TXN, b"k", Timestamp(7), Timestamp(7)), closed=6))
+    assert len(state.resolver.queue) == 1
+    state.scan = RangeScan(_ID, Offset(5), _SPAN, [ScanPart(_SPAN, ZERO)], Timestamp(9), with_prev=False)
+    give_up(state, replace(_claim(99), span=_SPAN))
+    assert state.status is RangeStatus.ENDED
+    assert len(state.resolver.queue) == 0
 
 
 def test_a_range_of_whose_keys_some_are_claimed_goes_on() -> None:
