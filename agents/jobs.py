@@ -49,7 +49,7 @@ from tidegate.changefeed.registration import (
 from tidegate.changefeed.takeover import takeover
 from tidegate.client.output_topics import check_sink, check_topics, former_owner, wanted_topics
 from tidegate.client.transaction import Record
-from tidegate.errors import FeedError, RetryError, StateError
+from tidegate.errors import FeedError, RetryError, StateError, brief
 
 _ANSWER_S: Final = 5.0  # an announcement without an answer is repeated after this time
 
@@ -256,10 +256,9 @@ class JobsOwner:
             await self._store(failed(definition, verdict.reason))
             return True
         stored = self._app.follower.view[definition.id].current_state
-        if verdict.reason != ("" if stored is None else stored.error):
-            await self._store(
-                StateRecord(definition.id, definition.epoch, FeedState.PENDING, error=verdict.reason)
-            )
+        reason = brief(verdict.reason)
+        if reason != ("" if stored is None else stored.error):
+            await self._store(StateRecord(definition.id, definition.epoch, FeedState.PENDING, error=reason))
             return True
         return not isinstance(verdict, Admitted)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from tidegate.changefeed.caret import with_caret
+from tidegate.changefeed.definition_size import size_fault
 from tidegate.changefeed.duration import duration_text
 from tidegate.changefeed.extra_headers import redacted_headers
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, TableName
@@ -57,6 +58,8 @@ def _defined(parsed: CreateChangefeed, feed_id: FeedId, created_ns: int) -> Defi
         options=options,
         created_ns=created_ns,
     )
+    if fault := size_fault(definition):
+        raise StatementError(fault)
     return DefinedFeed(definition, sink)
 
 

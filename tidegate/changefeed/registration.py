@@ -57,7 +57,7 @@ from tidegate.changefeed.feed import (
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import InitialScan
-from tidegate.errors import StateError
+from tidegate.errors import StateError, brief
 from tidegate.hlc import Timestamp
 
 
@@ -222,7 +222,7 @@ def starting_state(
 
 def failed(definition: FeedDefinition, reason: str) -> StateRecord:
     """The end of a feed that cannot be."""
-    return StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=reason)
+    return StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=brief(reason))
 
 
 def _before_start(
@@ -343,7 +343,7 @@ def _ending(
     if known.state not in ENDED:
         known = replace(known, error="")  # what it waited for, or was held for, is no reason of its end
     targets = feed.targets or known.targets
-    record = replace(known, state=state, targets=targets, error=error or known.error)
+    record = replace(known, state=state, targets=targets, error=brief(error or known.error))
     if record != stored:
         return Store(record)
     everybody = bool(record.targets) or definition.epoch > FIRST_EPOCH

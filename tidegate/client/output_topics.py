@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from tidegate.changefeed.control import KnownTable
+from tidegate.changefeed.definition_size import size_fault
 from tidegate.changefeed.feed import (
     ENDED,
     FIRST_EPOCH,
@@ -39,7 +40,9 @@ def _on_one_cluster(other: FeedView) -> bool:  # noqa: ARG001 - the same for eve
 
 
 def check_sink(definition: FeedDefinition) -> None:
-    """Raises ``FeedError`` for a sink that this version cannot write to."""
+    """Raises ``FeedError`` for a sink that this version cannot write to, or a definition that is too large."""
+    if fault := size_fault(definition):
+        raise FeedError(fault)
     try:
         require_shared_connection(parse_sink_uri(definition.sink_uri))
     except StatementError as error:
