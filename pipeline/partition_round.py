@@ -19,6 +19,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple
@@ -180,6 +181,10 @@ class PartitionTask:
         self.clock.lap("store")
         self._answers.say("figures", json.dumps(self._figures()).encode())
         return self._answers.said
+
+    def close(self) -> None:
+        """Give up rows that are not acknowledged: those of a task that has failed."""
+        self._sinks.close()
 
     def _acknowledge(self) -> None:
         """The end of step T4, for what was stepped so far."""
@@ -373,12 +378,12 @@ def _answers(
     try:
         _require_partition(query, partition)
         settle_process()
-        task = PartitionTask(query, round_, partition, heads.get(partition, ""), clock)
-        task.tell(round_.instructions.get(partition, Instructions()))
-        for each in records:
-            task.step(each)
-        clock.lap("read")
-        answers = task.finish()
+        with closing(PartitionTask(query, round_, partition, heads.get(partition, ""), clock)) as task:
+            task.tell(round_.instructions.get(partition, Instructions()))
+            for each in records:
+                task.step(each)
+            clock.lap("read")
+            answers = task.finish()
     except FeedRefused as refused:
         answers = [Answer(partition, "refused", json.dumps([refused.feed_id, str(refused)]).encode())]
     except TidegateError as fault:

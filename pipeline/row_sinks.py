@@ -99,6 +99,16 @@ class RowSinks:
         self._found.clear()
         self._fed.clear()
 
+    def close(self) -> None:
+        """Throw away what is not acknowledged, where the task has failed.
+
+        The next attempt writes it again. A producer that nobody closes would go on with the rows of this one,
+        behind newer rows of that one.
+        """
+        for producer in self._producers.values():
+            producer.abandon()
+        self._producers.clear()
+
     def _producer(self, servers: str) -> RowProducer:
         """Raises ``SinkStalled`` for a cluster that has stalled in this task, or just now in another."""
         patience = self._patience(servers)

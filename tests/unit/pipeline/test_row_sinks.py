@@ -31,13 +31,15 @@ class Producers:
         self.watched_standing = False
         self.ending: set[str] = set()
         self.waits = 0
+        self.made: list[OneProducer] = []
 
     def __call__(
         self, config: Mapping[str, Any], stall_s: float | None, *, watched: bool = False
     ) -> OneProducer:
         servers = config["bootstrap.servers"]
         self.patience[servers] = stall_s
-        return OneProducer(self, servers, watched=watched)
+        self.made.append(OneProducer(self, servers, watched=watched))
+        return self.made[-1]
 
 
 class OneProducer:
@@ -183,3 +185,21 @@ def test_after_a_while_it_is_tried_again(producers: Producers) -> None:
     sinks = _sinks(stall_s=0.0)
     assert not sinks.send(_ONE, _AWAY, _ROWS)
     assert not list(sinks.acknowledge())
+
+
+def test_what_a_task_that_failed_has_given_to_any_cluster_is_thrown_away(producers: Producers) -> None:
+    """Its producers would go on with old rows behind those that the next attempt writes."""
+    sinks = _sinks()
+    sinks.send(_AT_HOME, _HOME, _ROWS)
+    sinks.send(_ONE, _AWAY, _ROWS)
+    producers.ending = {"127.0.0.1:9"}
+    with pytest.raises(BrokerUnavailable):
+        list(sinks.acknowledge())
+    sinks.close()
+    assert [producer.abandoned for producer in producers.made] == [True, True]
+    producers.ending.clear()
+    again = _sinks()
+    again.send(_ONE, _AWAY, _ROWS)
+    list(again.acknowledge())
+    again.close()
+    assert [producer.abandoned for producer in producers.made] == [True, True, False]
