@@ -158,10 +158,16 @@ class FeedPublisher:
         try:
             await self._publish_epoch()
         except DeliveryError as error:
-            await self._follower.read_to_end(self._closing)
-            if not self._is_over:
+            is_let_go = not await self._follower.read_to_end(self._closing)
+            if not (is_let_go or self._is_over):
                 raise
-            _log.info("the feed has ended, or is another engine's", feed=self.definition.id, cause=str(error))
+            # Who lets go of the feed may be fenced by its end (step E2), or by its next owner, without having
+            # read why. Nothing of the transaction is visible, and nothing follows it.
+            _log.info(
+                "the feed has ended, is another engine's, or is let go of",
+                feed=self.definition.id,
+                cause=str(error),
+            )
 
     async def _publish_epoch(self) -> None:
         await self._in_thread(self._producer.open)

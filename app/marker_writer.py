@@ -106,14 +106,18 @@ class OtherMarkers:
 
     async def check(self) -> None:
         """See ``MarkerWriter``. Asked by the producer itself, and by the client that asks for ends."""
-        stored = self._state.sink_cluster
-        if not stored or self._producer is None:
-            return
-        topic = self._state.targets[0].topic
-        for ask in (partial(self._producer.cluster_id, topic), self._cluster.admin.cluster_id):
+        if self._state.sink_cluster and self._producer is not None:
+            try:
+                await self._require_stored(self._producer)
+            except SinkHeld:
+                self._producer, self.is_open = None, False
+                raise
+
+    async def _require_stored(self, producer: TransactionalProducer) -> None:
+        stored, topic = self._state.sink_cluster, self._state.targets[0].topic
+        for ask in (partial(producer.cluster_id, topic), self._cluster.admin.cluster_id):
             found = await self._in_thread(ask)
             if found != stored:
-                self._producer, self.is_open = None, False
                 raise SinkHeld(held(self._state.feed_id, self._cluster.servers, stored, found))
 
     async def write(self, records: Sequence[Record]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from app.clients import librdkafka_config
+from app.clients import KAFKA_LOGGER, librdkafka_config
 from app.machine import REAL, Machine
 from app.settings import Settings
 from tidegate.client import transaction
+from tidegate.client.cluster_watch import ClusterWatch
 
 
 class TransactionalProducer(transaction.TransactionalProducer):
@@ -13,9 +14,11 @@ class TransactionalProducer(transaction.TransactionalProducer):
 
     def __init__(self, settings: Settings, transactional_id: str, machine: Machine = REAL) -> None:
         limit = settings.max_record_bytes
+        watch = ClusterWatch(KAFKA_LOGGER)
         config = {
             **librdkafka_config(settings),
+            "logger": watch,
             **transaction.transactional(transactional_id, limit),
             "compression.type": settings.compression,
         }
-        super().__init__(machine.producer(config), transactional_id, limit)
+        super().__init__(machine.producer(config), transactional_id, limit, watch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,6 +11,7 @@ from confluent_kafka import Producer
 from tidegate.changefeed.job_records import JobRecord
 from tidegate.changefeed.jobs import JobsView
 from tidegate.client.cluster import Cluster
+from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.jobs import JobsReading
 from tidegate.client.reader import PartitionReader
@@ -95,5 +97,7 @@ def open_producer(connection: KafkaConnection, transactional_id: str) -> Transac
 
 def new_producer(connection: KafkaConnection, transactional_id: str) -> TransactionalProducer:
     """A producer that is still to be opened."""
-    producer = connection.open(Producer, transactional(transactional_id, _LIMIT_BYTES))
-    return TransactionalProducer(producer, transactional_id, _LIMIT_BYTES)
+    watch = ClusterWatch(logging.getLogger("tidegate.kafka"))
+    config = {**transactional(transactional_id, _LIMIT_BYTES), "logger": watch}
+    producer = connection.open(Producer, config)
+    return TransactionalProducer(producer, transactional_id, _LIMIT_BYTES, watch)

@@ -11,10 +11,11 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.delivery_report import begin_report
 from tidegate.client.row_refusal import is_for_good, is_too_large, marker_refused
 from tidegate.delivery.marker_records import MarkerRecord
-from tidegate.errors import DeliveryError, RecordRefused, RetryError
+from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld
 
 #: The coordinator aborts a transaction that is open for longer; a broker may be away for that long in the
 #: middle of one before the worker has to start again. Below the broker's transaction.max.timeout.ms.
@@ -60,11 +61,19 @@ def transactional(transactional_id: str, limit_bytes: int) -> Mapping[str, Any]:
 class TransactionalProducer:
     """Commits records under one ``transactional.id``. Every method blocks; one thread at a time.
 
-    ``producer`` is librdkafka's, configured with ``transactional``, and is used by nobody else.
+    ``producer`` is librdkafka's, configured with ``transactional``, and is used by nobody else. ``watch`` is
+    its logger, for one whose address may come to mean another cluster.
     """
 
-    def __init__(self, producer: Producer, transactional_id: str, limit_bytes: int) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        transactional_id: str,
+        limit_bytes: int,
+        watch: ClusterWatch | None = None,
+    ) -> None:
         self._id = transactional_id
+        self._watch = watch or ClusterWatch(_log)
         self._limit = limit_bytes
         self._failed: KafkaError | None = None
         self._refusal: RecordRefused | None = None
@@ -103,11 +112,19 @@ class TransactionalProducer:
         )
 
     def cluster_id(self, topic: str) -> str:
-        """The id of the cluster that it talks to, and asks about ``topic``. Raises ``RetryError``."""
-        try:
-            return str(self._producer.list_topics(topic, timeout=_CALL_S).cluster_id)
-        except KafkaException as failure:
-            raise RetryError(f"Kafka does not tell its cluster's id: {failure.args[0].str()}") from None
+        """The id of the cluster that it has talked to all the time; it asks about ``topic``.
+
+        Raises ``RetryError`` without an answer, and ``SinkHeld`` once another cluster was seen: nobody knows
+        which of the two has refused what. Then another producer is needed.
+        """
+        if self._watch.is_the_same(self._producer, topic, _CALL_S):
+            return self._watch.cluster_id
+        if self._watch.has_changed:
+            raise SinkHeld(
+                f"the address of the sink came to mean another Kafka cluster while {self._id} wrote to it. "
+                "What that has answered does not count; a new producer asks again"
+            )
+        raise RetryError("Kafka does not tell its cluster's id")
 
     def give_up(self) -> None:
         """Raise ``GivenUpError`` where a call would be repeated: the one under way, and all later ones.

@@ -47,6 +47,9 @@ class Held:
     def __init__(self, topic: str, failures: int = 0) -> None:
         self.prepared = asyncio.Event()
         self.failures = failures
+        self.waits = False
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
         self._topic = topic
 
     @property
@@ -60,6 +63,8 @@ class Held:
         if self.failures:
             self.failures -= 1
             raise RetryError("the ends are not known")
+        self.waits = not self.goes_on.is_set()
+        await self.goes_on.wait()
         return [Record(self._topic, 0, None, str(marker.wall).encode())]
 
 
@@ -197,6 +202,32 @@ def test_an_owner_that_is_fenced_because_the_feed_has_ended_goes_quietly(publish
 
     asyncio.run(main())
     assert publishing.written() == [10]
+
+
+def test_an_owner_that_is_fenced_while_it_lets_go_of_the_feed_goes_quietly(
+    publishing: Publishing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be fenced by the end of the feed, and be closed before it has read of that."""
+    ended: list[BaseException] = []
+    monkeypatch.setattr("app.ending.end_process", ended.append)
+
+    async def main() -> None:
+        held = Held(publishing.topic)
+        held.prepared.set()
+        async with publishing.publisher(held) as (publisher, _):
+            publisher.apply(checkpoint(10))
+            await until(lambda: publishing.written() == [10])
+            held.goes_on.clear()
+            publisher.apply(checkpoint(20))
+            await until(lambda: held.waits)
+            await asyncio.to_thread(publishing.fence)
+            closing = asyncio.ensure_future(publisher.close())
+            await asyncio.sleep(0)
+            held.goes_on.set()
+            await closing
+
+    asyncio.run(main())
+    assert (publishing.written(), ended) == ([10], [])
 
 
 def test_a_publisher_closes_while_its_markers_wait(publishing: Publishing) -> None:
