@@ -8,7 +8,9 @@ every earlier writer: an owner of the feed's frontier that was taken for dead, o
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from app.shell import Shell
@@ -16,7 +18,8 @@ from app.sinks import SinkCluster
 from app.transaction import TransactionalProducer
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.transaction import GivenUpError
-from tidegate.errors import DeliveryError, RetryError
+from tidegate.delivery import sink_fence
+from tidegate.errors import DeliveryError, RetryError, SinkHeld
 
 _SINK_S: Final = 15.0  # another cluster is asked again after that
 
@@ -39,32 +42,40 @@ class FeedFences:
             await self.fence(feed_id)
             self._ended.add(feed_id)
 
-    async def shut_out(self, feed_id: FeedId, sink: SinkCluster) -> None:
-        """Step E5: from here on no marker of the feed comes to ``sink``. Raises ``RetryError``."""
+    async def shut_out(self, feed_id: FeedId, sink: SinkCluster, topic: str, cluster: str) -> None:
+        """Step E5: from here on no marker of the feed comes to its ``topic``.
+
+        That is at ``sink``, on the cluster with the id ``cluster``. Raises ``RetryError``.
+        """
         await self.end(feed_id)
         if not sink.own:
-            await self._fence_there(feed_id, sink)
+            await self._fence_there(feed_id, sink, topic, cluster)
         self._shut_out.add(feed_id)
 
     async def fence(self, feed_id: FeedId) -> None:
         """Shut out earlier writers on the worker's own cluster, which is waited for."""
         fence = self._producer(feed_id, self._app.runtime.sinks.own)
         threads = self._app.runtime.threads.commits
-        await asyncio.get_running_loop().run_in_executor(threads, _open_and_close, fence)
+        await asyncio.get_running_loop().run_in_executor(threads, _do_and_close, fence.open, fence)
 
-    async def _fence_there(self, feed_id: FeedId, sink: SinkCluster) -> None:
+    async def _fence_there(self, feed_id: FeedId, sink: SinkCluster, topic: str, cluster: str) -> None:
         fence = self._producer(feed_id, sink)
-        opening = asyncio.get_running_loop().run_in_executor(sink.threads, _open_and_close, fence)
+        fencing = partial(sink_fence.shut_out, fence, feed_id, sink.servers, topic, cluster)
+        opening = asyncio.get_running_loop().run_in_executor(sink.threads, _do_and_close, fencing, fence)
+        may_come = f"until it has, a marker of feed {feed_id}, which has ended, may still come to its topics"
         try:
             await asyncio.wait_for(asyncio.shield(opening), _SINK_S)
         except TimeoutError:
             fence.give_up()
-            with suppress(GivenUpError, DeliveryError):
+            with suppress(GivenUpError, DeliveryError, RetryError):
                 await opening
             raise RetryError(
-                f"the Kafka cluster at {sink.servers} did not answer within {_SINK_S:.0f} s; until it has, a "
-                f"marker of feed {feed_id}, which has ended, may still come to its topics"
+                f"the Kafka cluster at {sink.servers} did not answer within {_SINK_S:.0f} s; {may_come}"
             ) from None
+        except SinkHeld:
+            raise
+        except RetryError:
+            raise RetryError(f"the Kafka cluster at {sink.servers} did not answer; {may_come}") from None
         except DeliveryError as error:
             raise RetryError(
                 f"the Kafka cluster at {sink.servers} did not shut out feed {feed_id}: {error}"
@@ -75,8 +86,8 @@ class FeedFences:
         return TransactionalProducer(cluster.settings, transactional_id, self._app.runtime.machine)
 
 
-def _open_and_close(fence: TransactionalProducer) -> None:
+def _do_and_close(work: Callable[[], None], fence: TransactionalProducer) -> None:
     try:
-        fence.open()
+        work()
     finally:
         fence.close()

@@ -16,7 +16,7 @@ from agents.admission import Admitted, LookAt, Questions, Tell, Verdict, Waiting
 from app.sinks import SinkCluster, Sinks
 from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.changefeed.jobs import FeedView
-from tidegate.delivery.sink_clusters import OWN, SinkClusters
+from tidegate.delivery.sink_clusters import SinkClusters
 from tidegate.delivery.sink_identity import held
 from tidegate.errors import RetryError
 
@@ -37,12 +37,13 @@ class FeedSinks:
         """
         begun = feed.beginning
         stored = None if begun is None else begun.sink_cluster
-        if self.cluster_of(definition) == OWN and not stored:
+        if self._clusters.is_home(definition.sink_uri) and not stored:
             return Admitted()
         return self._questions.verdict(definition.id, partial(self._ask, definition, stored))
 
     def cluster_of(self, definition: FeedDefinition) -> str | None:
-        """The id of its sink's cluster; empty for the worker's own, ``None`` while it is not known."""
+        """The id of its sink's cluster, as it was told last; empty for the worker's own, ``None`` while it is
+        not known."""
         return self._clusters.cluster_of(definition.sink_uri)
 
     async def learn(self, definition: FeedDefinition) -> None:

@@ -234,8 +234,9 @@ class JobsOwner:
             self._heirs.add(definition.id)
             return
         cluster = self._sinks.cluster_of(definition)
+        sink = self._app.runtime.sinks.of(definition.sink_uri, cluster)
         try:
-            await self._fences.shut_out(owner, self._app.runtime.sinks.of(definition.sink_uri, cluster))
+            await self._fences.shut_out(owner, sink, wanted_topics(former)[0], cluster or "")
         except RetryError as error:
             _log.warning("a feed waits for its topics", feed=definition.id, owner=owner, cause=str(error))
             self._look_at(definition.id, _ANSWER_S)

@@ -18,7 +18,9 @@ from tidegate.changefeed.feed import ENDED, LIVE, Engine, FeedDefinition, FeedId
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.output_topics import wanted_topics
 from tidegate.client.transaction import GivenUpError, TransactionalProducer
+from tidegate.delivery import sink_fence
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.delivery.sink_identity import held
 from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError, SinkHeld
@@ -86,7 +88,10 @@ class QueryMarkers:
         cluster = self._sinks.cluster_of(heir)
         if cluster != OWN:
             connection = self._sinks.connection(heir, cluster)
-            _open_within(new_producer(connection, self._id(definition)), connection, _SINK_S)
+            fence, servers = new_producer(connection, self._id(definition)), connection.bootstrap_servers
+            topic = wanted_topics(definition)[0]
+            fencing = partial(sink_fence.shut_out, fence, definition.id, servers, topic, cluster)
+            _shut_out_within(fencing, fence, servers, _SINK_S)
 
     def apply(self, report: PartitionReport) -> None:
         """Step M1. The rows that the report tells of are acknowledged."""
@@ -169,17 +174,19 @@ class QueryMarkers:
         return feed.runs_on(self._engine) and feed.status in LIVE
 
 
-def _open_within(fence: TransactionalProducer, connection: KafkaConnection, patience_s: float) -> None:
-    """Open and close it. Raises ``RetryError`` when that is not done within so many seconds."""
+def _shut_out_within(
+    fencing: Callable[[], None], fence: TransactionalProducer, servers: str, patience_s: float
+) -> None:
+    """Do it, and close the fence. Raises ``RetryError`` when that is not done within so many seconds."""
     timer = threading.Timer(patience_s, fence.give_up)
     timer.start()
     try:
-        fence.open()
+        fencing()
     except (GivenUpError, DeliveryError) as error:
         why = str(error) or f"no answer within {patience_s:.0f} s"
         raise RetryError(
-            f"the Kafka cluster at {connection.bootstrap_servers} did not shut out the markers of a feed "
-            f"that has ended and whose topics another one wants: {why}"
+            f"the Kafka cluster at {servers} did not shut out the markers of a feed that has ended and whose "
+            f"topics another one wants: {why}"
         ) from None
     finally:
         timer.cancel()

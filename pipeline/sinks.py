@@ -43,7 +43,7 @@ class Sinks:
     def learn(self, definition: FeedDefinition) -> str:
         """The same, asked anew where an address has to tell it. Raises as ``cluster_of`` does."""
         uri = definition.sink_uri
-        if self._clusters.cluster_of(uri) == OWN:
+        if self._clusters.is_home(uri):
             return OWN
         cluster_id = self.admin(self.connection(definition)).cluster_id()
         self._own_id = self._own_id or self.admin(self._connection).cluster_id()

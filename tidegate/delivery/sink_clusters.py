@@ -56,8 +56,15 @@ class SinkClusters:
         self._bootstrap = bootstrap_servers
         self._ids: dict[Sequence[str], str] = {}
 
+    def is_home(self, sink_uri: str) -> bool:
+        """Whether the engine uses an address of the sink for its own cluster: nobody has to be asked."""
+        return not other_cluster(sink_uri, self._bootstrap)
+
     def cluster_of(self, sink_uri: str) -> str | None:
-        """The id of the sink's cluster, or ``OWN``; ``None`` while it is unknown."""
+        """The id of the sink's cluster, or ``OWN``, as it was told last; ``None`` while it is unknown.
+
+        Any address but one of ``is_home`` may mean another cluster by now.
+        """
         servers = other_cluster(sink_uri, self._bootstrap)
         return self._ids.get(servers) if servers else OWN
 

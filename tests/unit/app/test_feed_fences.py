@@ -24,7 +24,7 @@ from tests.unit.client.topics import create_topic
 from tidegate.changefeed.feed import FeedId
 from tidegate.client import transaction
 from tidegate.client.transaction import Record
-from tidegate.errors import DeliveryError, RetryError
+from tidegate.errors import DeliveryError, RetryError, SinkHeld
 
 pytestmark = pytest.mark.broker
 
@@ -43,6 +43,10 @@ class Ending:
         shell: Any = SimpleNamespace(settings=self.settings, runtime=runtime)
         self.fences = FeedFences(shell)
         self.close = self.sinks.close
+
+    async def shut_out(self, cluster_id: str) -> None:
+        """Step E5, for topics on the cluster with this id."""
+        await self.fences.shut_out(_FEED, self.sink, self.topic, cluster_id)
 
     def writer(self, cluster: SinkCluster) -> Callable[[], None]:
         """An owner's producer on a cluster; each call commits a record."""
@@ -88,11 +92,19 @@ def test_an_owner_that_sleeps_through_the_end_of_its_feed_writes_nothing_when_it
 
 def test_topics_on_another_cluster_are_free_once_nobody_can_write_markers_there(ending: Ending) -> None:
     home, there = ending.writer(ending.sinks.own), ending.writer(ending.sink)
-    _run(ending.fences.shut_out(_FEED, ending.sink))
+    _run(ending.shut_out(ending.sink.admin.cluster_id()))
     assert ending.fences.is_shut_out(_FEED)
     for write in (home, there):
         with pytest.raises(DeliveryError):
             write()
+
+
+def test_a_fence_on_another_cluster_that_is_at_the_sinks_address_frees_no_topics(ending: Ending) -> None:
+    there = ending.writer(ending.sink)
+    with pytest.raises(SinkHeld, match="are on the Kafka cluster an-id, and at"):
+        _run(ending.shut_out("an-id"))
+    assert not ending.fences.is_shut_out(_FEED)
+    there()  # it was not fenced
 
 
 def test_topics_on_a_cluster_that_does_not_answer_stay_their_former_owners(
@@ -104,6 +116,6 @@ def test_topics_on_a_cluster_that_does_not_answer_stay_their_former_owners(
         nobody.bind(("127.0.0.1", 0))
         away = f"127.0.0.1:{nobody.getsockname()[1]}"
         with closing(Ending(broker, away, topic_prefix, threads)) as ending:
-            with pytest.raises(RetryError, match="did not answer within"):
-                _run(ending.fences.shut_out(_FEED, ending.sink))
+            with pytest.raises(RetryError, match="did not answer"):
+                _run(ending.shut_out("an-id"))
             assert not ending.fences.is_shut_out(_FEED)

@@ -116,6 +116,18 @@ def test_a_feed_is_admitted_once_its_sink_has_answered(run: Any) -> None:
     run(scenario)
 
 
+def test_an_address_that_meant_the_workers_own_cluster_is_asked_for_each_new_feed(run: Any) -> None:
+    async def scenario(bench: _Bench) -> None:
+        bench.ids["alias:1"] = "ours"
+        assert await bench.answered(_feed("a", "alias:1")) == Admitted()
+        assert bench.sinks.cluster_of(_feed("a", "alias:1")) == ""
+        bench.ids["alias:1"] = "theirs"
+        assert await bench.answered(_feed("b", "alias:1")) == Admitted()
+        assert bench.sinks.cluster_of(_feed("b", "alias:1")) == "theirs"
+
+    run(scenario)
+
+
 def test_a_sink_that_does_not_answer_is_asked_again_and_the_feed_says_so(run: Any) -> None:
     async def scenario(bench: _Bench) -> None:
         feed = _feed("a", "other:1")

@@ -49,6 +49,14 @@ def test_the_engines_own_cluster_is_known_by_its_id_at_any_address() -> None:
     assert clusters.cluster_of("kafka://alias:9092") == OWN
 
 
+def test_only_an_address_that_the_engine_uses_itself_means_its_own_cluster_for_good() -> None:
+    clusters = SinkClusters(_BOOTSTRAP)
+    clusters.learn("kafka://alias", "ours", "ours")
+    assert [clusters.is_home(uri) for uri in (f"kafka://{_BOOTSTRAP}", "kafka://alias")] == [True, False]
+    clusters.learn("kafka://alias", "theirs", "ours")
+    assert clusters.cluster_of("kafka://alias") == "theirs"
+
+
 def test_another_cluster_is_known_by_its_id() -> None:
     clusters = SinkClusters(_BOOTSTRAP)
     clusters.learn("kafka://a,b", "theirs", "ours")

@@ -1,0 +1,37 @@
+"""The fence of a feed that has ended at the cluster of its sink: step E5 of docs/delivery.md."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tidegate.changefeed.feed import FeedId
+from tidegate.errors import SinkHeld
+
+
+class Fence(Protocol):
+    """A transactional producer of the feed's markers; see ``tidegate.client.transaction``."""
+
+    def cluster_id(self, topic: str) -> str: ...
+
+    def open(self) -> None: ...
+
+
+def shut_out(fence: Fence, feed_id: FeedId, servers: str, topic: str, cluster: str) -> None:
+    """Shut out whoever writes markers of the feed to ``topic`` on the cluster with the id ``cluster``.
+
+    Raises ``SinkHeld`` where another cluster is at ``servers``, for the one with the topic knows of no fence
+    then, and what the calls of ``fence`` raise.
+    """
+    _require(fence, feed_id, servers, topic, cluster)  # before another cluster hears of the transactional id
+    fence.open()
+    _require(fence, feed_id, servers, topic, cluster)  # it may have been another one that answered
+
+
+def _require(fence: Fence, feed_id: FeedId, servers: str, topic: str, cluster: str) -> None:
+    found = fence.cluster_id(topic)
+    if found != cluster:
+        raise SinkHeld(
+            f"the topics of feed {feed_id}, which has ended, are on the Kafka cluster {cluster}, and at "
+            f"{servers} there is the cluster {found} now. Until the address means {cluster} again nobody can "
+            "be kept from writing a marker of the feed there, and no other feed is given its topics"
+        )
