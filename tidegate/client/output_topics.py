@@ -40,7 +40,7 @@ def _on_one_cluster(other: FeedView) -> bool:  # noqa: ARG001 - the same for eve
 
 
 def check_sink(definition: FeedDefinition) -> None:
-    """Raises ``FeedError`` for a sink that this version cannot write to, or a definition that is too large."""
+    """Raises ``FeedError`` for a sink that this version cannot write to, or too large a definition."""
     if fault := size_fault(definition):
         raise FeedError(fault)
     try:
