@@ -1,14 +1,18 @@
-"""A producer that is fenced amid a transaction ends it by the sentence that says so."""
+"""A producer that is fenced amid a transaction ends it by the sentence that says so; one whose address has
+meant another cluster says that."""
 
 from __future__ import annotations
 
+import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.transaction import Record, TransactionalProducer
-from tidegate.errors import DeliveryError
+from tidegate.errors import DeliveryError, SinkHeld
 
 
 class Fenced:
@@ -28,3 +32,31 @@ def test_who_is_fenced_before_a_record_is_told_of_the_successor() -> None:
     producer = TransactionalProducer(Fenced(), "app-0", 1_000_000)
     with pytest.raises(DeliveryError, match=r"Another worker has taken over app-0"):
         producer.commit([Record("topic", 0, b"key", b"value")])
+
+
+class Elsewhere:
+    """librdkafka's producer, which has talked to another cluster between two questions."""
+
+    def __init__(self, watch: ClusterWatch) -> None:
+        self._watch = watch
+        self.lines = 0
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        return SimpleNamespace(cluster_id="home")
+
+    def poll(self, timeout: float) -> int:
+        while self.lines:
+            self.lines -= 1
+            self._watch.log(30, "%s [%s] %s", "CLUSTERID", "producer", "another ClusterId")
+        return 0
+
+
+def test_a_producer_that_has_seen_another_cluster_no_longer_tells_an_id() -> None:
+    watch = ClusterWatch(logging.getLogger("test"))
+    client = Elsewhere(watch)
+    producer = TransactionalProducer(client, "app-0", 1_000_000, watch)
+    assert producer.cluster_id("topic") == "home"
+    client.lines = 1
+    for _ in range(2):
+        with pytest.raises(SinkHeld, match="came to mean another Kafka cluster while app-0 wrote to it"):
+            producer.cluster_id("topic")
