@@ -31,7 +31,10 @@ class Stage:
 
 
 STAGES: Final = (
-    Stage("unit tests", ("tests/unit/rangefeed", "tests/unit/processor", "tests/unit/raftlog")),
+    # A loop that never ends is one of the commonest slips; no test here takes a tenth of that.
+    Stage(
+        "unit tests", ("tests/unit/rangefeed", "tests/unit/processor", "tests/unit/raftlog", "--timeout=60")
+    ),
     Stage(
         "simulation",
         (
