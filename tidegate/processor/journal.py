@@ -15,7 +15,7 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.raftlog.entry import RangeId
-from tidegate.rangefeed.gap import Gap, Gaps, Lag, amended, clipped, joined, remainder
+from tidegate.rangefeed.gap import Gap, Gaps, Lag, amended, clipped, joined, remainder, told_of
 from tidegate.rangefeed.handoff import Claim, HandOff, Hole, Promise
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.rows.table_key import watched_parts, without_tenant
@@ -189,7 +189,7 @@ class Certainty:
         ``heirs`` are the ranges that have them from here.
         """
         silent = [span]
-        if not self._begun and self._feed.id not in state.inherited_lags:
+        if not self._begun:
             for hand_off in self._handed.get(state.range_id, ()):
                 told = () if hand_off.span is None else (hand_off.span,)
                 for part in [each for left in silent for one in told if (each := left.intersect(one))]:
@@ -207,8 +207,24 @@ class Certainty:
             yield from self._since(parent, span, heirs)
         elif not is_certain or hand_off.resolved <= self._feed.start:
             yield self._whole(span)
-        elif not self._feed.scans_only:
-            yield Gap(span, hand_off.resolved)
+        else:
+            yield from self._told(hand_off, span)
+
+    def _told(self, hand_off: HandOff, span: Span) -> Iterator[Gap]:
+        """What a hand-off leaves uncertain: what it says that the feed lacked there, and all above its time.
+
+        Nothing is certain where it does not speak of the feed: that may have been activated later there. One
+        that cannot lag it names only if it was detached, unless the parent has forgotten what it promised.
+        """
+        gaps = told_of(self._feed.id, hand_off.lags)
+        if gaps is None and (self._feed.can_lag or hand_off.lags is None):
+            yield self._whole(span)
+            return
+        lacking = [*clipped(gaps or (), span)]
+        yield from lacking
+        if not self._feed.scans_only:
+            for rest in remainder(span, (gap.span for gap in lacking)):
+                yield Gap(rest, hand_off.resolved)
 
     def _whole(self, span: Span) -> Gap:
         """The keys of a feed that was given none of them."""

@@ -81,10 +81,9 @@ class Lags:
         lacking = [gap.span for gap in gaps]
         parts = [part for span in new for part in remainder(span, lacking)]
         inherited = [gap for part in parts for gap in self._inherited(feed, state, part, hand_offs)]
-        if inherited:
-            state.inherited_lags.add(feed.id)
-            if self._detached.is_spooling(feed.id) and self._lacks_others_rows(feed, state, parts, hand_offs):
-                self._detached.stall(feed.id)  # what is lacking here was never spooled
+        spooling = bool(inherited) and self._detached.is_spooling(feed.id)
+        if spooling and self._lacks_others_rows(feed, state, parts, hand_offs):
+            self._detached.stall(feed.id)  # what is lacking here was never spooled
         return [*gaps, *inherited]
 
     def _lacks_others_rows(

@@ -79,7 +79,6 @@ class RangeState:
         "heirs",
         "high",
         "holes",
-        "inherited_lags",
         "lags",
         "pending_heartbeat",
         "promises",
@@ -150,8 +149,6 @@ class RangeState:
         self.promises: list[Promise] = []
         #: What feeds lack, by their ids; a feed that lacks nothing is not in it.
         self.lags: dict[str, Gaps] = {}
-        #: The feeds that ever lacked keys of ranges that it has gone on from; not stored.
-        self.inherited_lags: set[str] = set()
         #: The feeds that can lag, as of the entry that is applied; not stored.
         self.serves: FeedsServing = _nobody
         #: The promises and the holes that have a row of state.

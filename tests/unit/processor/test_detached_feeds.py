@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -39,6 +39,9 @@ from tidegate.spans import Span
 _STUCK, _OTHER = FeedId("stuck"), FeedId("other")
 _WATCHED = PLAIN.span
 _MIDDLE = PLAIN.key(100)
+
+
+_DETACHABLE: Final = ProcessorConfig(detachable=True)
 
 
 class _Stuck:
@@ -231,7 +234,7 @@ def _born(driven: Driven, log: HandLog, resolved: float, *lags: Lag) -> HandRang
 
 
 @pytest.mark.parametrize(
-    ("lags", "certain"), [((), 5), ((Lag("stuck", (Gap(PLAIN.span, at(2)),)),), 1)], ids=["whole", "lagging"]
+    ("lags", "certain"), [((), 5), ((Lag("stuck", (Gap(PLAIN.span, at(2)),)),), 2)], ids=["whole", "lagging"]
 )
 def test_of_keys_of_another_partition_what_was_handed_off_is_certain(
     lags: tuple[Lag, ...], certain: float
@@ -244,6 +247,31 @@ def test_of_keys_of_another_partition_what_was_handed_off_is_certain(
     driven.note(driven.processor.detach(_STUCK, driven.results))
     (state,) = (state for state in driven.processor._ranges if state.range_id == 3)
     assert state.lags == {_STUCK: (Gap(_WATCHED, at(certain)),)}
+
+
+def test_what_a_feed_lacked_of_keys_that_were_handed_off_is_lacking_after_a_restart_too() -> None:
+    """The range waits for a scan meanwhile, and takes its snapshot in steps that are not committed."""
+    log = HandLog(partitions=3)
+    log.describe(PLAIN)
+    driven = Driven(PartitionProcessor(0, 3, _DETACHABLE))
+    driven.control(activation([PLAIN.descriptor], start=at(1), feed_id="stuck"))
+    child = HandRange(log, RangeId(3), PLAIN.span)
+    child.snapshot(close=9, high=8, parents=(Parent(RangeId(1), Generation(1), RaftIndex(7)),))
+    driven.step(log.partitions[0])
+    claim = Claim(RangeId(3), RangeId(1), RaftIndex(7), PLAIN.span)
+    lags = (Lag("stuck", (Gap(PLAIN.span, at(2)),)),)
+    hand_off = HandOff(claim, ResolvedTimestamp(at(5)), complete=False, span=PLAIN.span, lags=lags)
+    driven.note(driven.processor.exchange([ExchangeRecord(Offset(0), hand_off)]))
+    driven.step(())
+    (scan,) = [item for item in _scans(driven.results) if item.all_versions]
+    rows = ((table, key, value) for (table, key), value in driven.state.items())
+    driven = Driven(PartitionProcessor.restore(0, 3, _DETACHABLE, rows), driven.state)
+    child.scanned(scan, _kv(6, 200, "six"))
+    uncommitted = [*driven.run(log.partitions[0]), driven.step(())]
+    (state,) = [state for state in driven.processor._ranges if state.range_id == 3]
+    assert state.span == PLAIN.span, "it has not taken its snapshot"
+    driven.processor.detach(_STUCK, uncommitted)
+    assert state.lags == {_STUCK: (Gap(_WATCHED, at(2)),)}
 
 
 def test_of_keys_that_went_on_within_the_same_steps_no_more_is_certain() -> None:
