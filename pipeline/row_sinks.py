@@ -13,8 +13,8 @@ from pipeline.sinks import sink_connection
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.connection import KafkaConnection
 from tidegate.delivery.sink_clusters import OWN
-from tidegate.delivery.sink_identity import held, unknown
-from tidegate.errors import BrokerUnavailable
+from tidegate.delivery.sink_identity import held, uncertain, unknown
+from tidegate.errors import BrokerUnavailable, RetryError, SinkHeld
 from tidegate.processor.batch import OutputRecord
 
 #: Producers that have nothing on its way, by brokers, patience, and whether they are watched. A Python worker
@@ -33,7 +33,8 @@ class RowSinks:
     given nothing: an address alone does not say which cluster its topics are on.
 
     Feeds whose rows are at a cluster that stalls are not certain to have any row since the last wait: they
-    come out of `send` and `acknowledge`, and the task waits for that cluster no more.
+    come out of `send` and `acknowledge`, and the task waits for that cluster no more. Without ``stall_s`` no
+    feed is left behind: what would be said of one is raised, and the task is run again.
     """
 
     def __init__(self, home: KafkaConnection, stall_s: float | None, clusters: Mapping[FeedId, str]) -> None:
@@ -47,22 +48,18 @@ class RowSinks:
 
     @property
     def may_stall(self) -> bool:
-        """Whether there are rows whose cluster may turn out to stall, or to be another one.
-
-        That may be said of every cluster but ``home``, however long it is waited for.
-        """
-        return any(servers != OWN for servers in self._fed)
+        """Whether there are rows whose cluster may turn out to stall."""
+        return any(self._patience(servers) is not None for servers in self._fed)
 
     def send(self, feed_id: FeedId, uri: str, rows: Sequence[OutputRecord]) -> Sequence[FeedId]:
         """Hand rows over; waits for room. Returns the feeds that have to be left behind: nothing is certain
         of these any more, their sink's address means another cluster than the one that is stored, or none is
-        stored. Raises ``FeedRefused`` as ``RowProducer.send`` does, and ``BrokerUnavailable`` for a cluster
-        that is waited for without limit.
+        stored. Raises ``FeedRefused`` as ``RowProducer.send`` does, and ``RetryError`` for a cluster that is
+        waited for without limit.
         """
         stored = self._clusters.get(feed_id)
         if stored is None:
-            _log.warning("%s.", unknown(feed_id))
-            return [feed_id]
+            return self._leave(feed_id, RetryError(f"{unknown(feed_id)}."))
         servers = OWN if stored == OWN else sink_connection(self._home, uri, stored).bootstrap_servers
         self._fed[servers].add(feed_id)
         try:
@@ -72,8 +69,8 @@ class RowSinks:
                     self._found[servers] = producer.cluster_id(rows[0].topic)
                 if self._found[servers] != stored:
                     self._fed[servers].discard(feed_id)
-                    _log.warning("%s.", held(feed_id, servers, stored, self._found[servers]))
-                    return [feed_id]
+                    sentence = held(feed_id, servers, stored, self._found[servers])
+                    return self._leave(feed_id, SinkHeld(f"{sentence}."))
             producer.send(feed_id, rows)
         except SinkStalled:
             return self._give_up(servers)
@@ -146,10 +143,19 @@ class RowSinks:
         _log.warning("%s", ended)
         return self._give_up(servers)
 
+    def _leave(self, feed_id: FeedId, why: RetryError) -> Sequence[FeedId]:
+        if self._stall_s is None:
+            raise why
+        _log.warning("%s", why)
+        return [feed_id]
+
     def _give_up(self, servers: str) -> Sequence[FeedId]:
         self._given_up.add(servers)
         producer = self._producers.pop(servers, None)
         if producer is not None:
             producer.abandon()
             _stalled_at[servers] = time.monotonic()
-        return sorted(self._fed.pop(servers))
+        feeds = sorted(self._fed.pop(servers))
+        if self._stall_s is None:
+            raise BrokerUnavailable(f"{uncertain(servers, self._clusters[feeds[0]], feeds)}.")
+        return feeds

@@ -25,7 +25,7 @@ from pipeline.row_producer import FeedRefused, RowProducer, SinkStalled
 from pipeline.sinks import sink_connection
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget
 from tidegate.client.connection import KafkaConnection
-from tidegate.delivery.sink_identity import held
+from tidegate.delivery.sink_identity import held, uncertain
 from tidegate.errors import (
     BrokerUnavailable,
     DescriptorConflict,
@@ -46,8 +46,10 @@ from tidegate.raftlog.entry import (
     DescriptorUpdate,
     Entry,
     KeyValue,
+    RaftIndex,
     RangeId,
     ScanChunk,
+    Snapshot,
     Trigger,
 )
 from tidegate.raftlog.versions import deletions_shown, versions_shown
@@ -148,6 +150,7 @@ def find_versions(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[p
                     found.append((b"", 0, 0, b"", range_id, _hidden(range_id, offset)))
             if _mutates(entry, watched):
                 found.append((b"", 0, 0, b"", range_id, _hidden(range_id, offset)))
+            found += _told_of(entry, scan, watched, offset)
         columns = [list(column) for column in zip(*found, strict=True)] or [[]] * len(_FOUND_SCHEMA)
         yield pa.record_batch(columns, schema=_FOUND_SCHEMA)
 
@@ -233,11 +236,8 @@ class _StoredSink:
         self._producer.abandon()
         with suppress(SinkStalled):
             self._require_stored(self._open())
-        raise BrokerUnavailable(
-            f"Kafka at {self._sink.bootstrap_servers} does not answer, or was another cluster than "
-            f"{self._stored} for a while, so it is not certain which rows of feed {self._feed_id} it has. "
-            "The backfill ends here and stores no progress: run it again."
-        )
+        sentence = uncertain(self._sink.bootstrap_servers, self._stored or "", [self._feed_id])
+        raise BrokerUnavailable(f"{sentence}. The backfill ends here and stores no progress: run it again.")
 
 
 class ScannedRows:
@@ -315,6 +315,38 @@ def _mutates(entry: Entry, watched: Iterable[Span]) -> bool:
     if not isinstance(entry, Command) or entry.trigger not in _MUTATIONS:
         return False
     return not entry.mutated or any(any(watched_parts(span, watched)) for span in entry.mutated)
+
+
+def _told_of(entry: Entry, scan: ScanAt, watched: Iterable[Span], offset: int) -> Iterator[_Found]:
+    """What a command or a Snapshot says of a change of these keys that no op names, for who brings together
+    what both say of one.
+
+    The word of a command counts (`_mutates`). Of a change that the Snapshot alone tells of nobody knows which
+    keys it was. One that is not above the base is in every chunk that counts. Where there is no base, no
+    version is older than the log: the survey has looked at every hole.
+    """
+    if scan.base == ZERO:
+        return
+    if isinstance(entry, Command) and entry.trigger in _MUTATIONS:
+        yield _change(entry.range_id, entry.raft_index), 1, 0, b"", entry.range_id, None
+    elif isinstance(entry, Snapshot) and entry.last_mutation is not None:
+        told = entry.last_mutation
+        if told.time > scan.base and any(watched_parts(entry.span, watched)):
+            key = _change(entry.range_id, told.raft_index)
+            yield key, 0, 0, b"", entry.range_id, _unread(entry.range_id, offset, told.time)
+
+
+def _change(range_id: RangeId, raft_index: RaftIndex) -> bytes:
+    """A key that no row has; no command has index 0, which stands for one of a range that this came from."""
+    return b"\0" + range_id.to_bytes(8, "big", signed=True) + raft_index.to_bytes(8, "big")
+
+
+def _unread(range_id: RangeId, offset: int, time: Timestamp) -> str:
+    return (
+        f"range {range_id} changed rows outside its op log at {time}, as its Snapshot says (offset {offset} "
+        "of its log partition), in entries that are missing or cannot be read, and nobody knows which rows: "
+        "create the feed without a backfill, on other topics, so that the store scans its tables"
+    )
 
 
 def _hidden(range_id: RangeId, offset: int) -> str:

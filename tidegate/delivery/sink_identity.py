@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tidegate.changefeed.feed import FeedId
 
 
@@ -20,4 +22,12 @@ def unknown(feed_id: FeedId) -> str:
         f"feed {feed_id} is given no row: the jobs topic does not say on which Kafka cluster its topics are. "
         "It is left behind, and catches up by scans once that is stored. If that stays so, drop the feed and "
         "create it anew"
+    )
+
+
+def uncertain(servers: str, stored: str, feeds: Iterable[FeedId]) -> str:
+    """The sentence for rows of which nobody knows whether cluster ``stored`` has them."""
+    return (
+        f"Kafka at {servers} does not answer, or was another cluster than {stored} for a while, so it is not "
+        f"certain which rows of feed {', '.join(feeds)} it has"
     )

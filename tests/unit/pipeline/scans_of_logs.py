@@ -21,7 +21,8 @@ from tidegate.processor.batch import OutputRecord
 from tidegate.processor.committed import scanned_version
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.raftlog.decode import decode_entry
-from tidegate.raftlog.entry import DescriptorUpdate, KeyValue, RangeId
+from tidegate.raftlog.encode import encode_key
+from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate, KeyValue, RangeId
 from tidegate.rows import TableDescriptor
 
 SCAN: Final = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
@@ -55,7 +56,8 @@ def scan_of(log: AnyLog, options: FeedOptions, start: Timestamp) -> ScanAt:
         entry
         for records in log.partitions
         for record in records
-        if isinstance(entry := decode_entry(record.key, record.value), DescriptorUpdate)
+        if record.key == encode_key(BROADCAST)
+        and isinstance(entry := decode_entry(record.key, record.value), DescriptorUpdate)
     }
     return ScanAt(
         KafkaConnection(), feed.definition, feed.targets, start, tuple(descriptors), len(log.partitions)
@@ -73,6 +75,17 @@ def rows_of_scan(scan: ScanAt, log: AnyLog) -> list[OutputRecord]:
         if value
     ]
     return ScannedRows(scan).of(versions)
+
+
+def faults_of_scan(scan: ScanAt, log: AnyLog) -> list[str]:
+    """Why there can be none, of what Spark leaves of each key."""
+    newest: dict[bytes, tuple[int, str]] = {}
+    for number, records in enumerate(log.partitions):
+        for found in find_versions(scan, [batch_of(number, records)]):
+            columns = (found[name].to_pylist() for name in ("key", "wall", "fault"))
+            for key, wall, fault in zip(*columns, strict=True):
+                newest[key] = max(newest.get(key, (0, "")), (wall, fault or ""))
+    return [fault for _, fault in newest.values() if fault]
 
 
 def _found(scan: ScanAt, partitions: Any) -> Iterator[Any]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
+from pipeline.backfilling.log_entries import readable
 from pipeline.backfilling.newest_rows import ScanAt
 from pipeline.backfilling.scanned_keys import ScannedKeys, find_chunks
 from sim.plan import OutcomeMix
@@ -14,12 +15,15 @@ from tests.driven_sim import DrivenSim
 from tests.logs import Record, eventful_store
 from tests.unit.pipeline.scans_of_logs import SCAN, batch_of, complete_to, scan_of
 from tidegate.hlc import ZERO, Timestamp
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.entry import Command, Snapshot, Trigger
 from tidegate.raftlog.request import Scan
 from tidegate.rows.table_key import table_span
 from tidegate.spans import Span
 
 PARTITIONS: Final = 3
 _CLOCKS_MS: Final = 1_000
+_QUIET_MS: Final = 500
 #: None is abandoned: nobody pushes here, and a scan waits for every intent.
 _MIX: Final = OutcomeMix(restart=0.1, abort=0.08)
 
@@ -27,10 +31,11 @@ _MIX: Final = OutcomeMix(restart=0.1, abort=0.08)
 class ShortenedLog:
     """A log whose store was asked for scans on the way, and whose partitions begin near those.
 
-    ``whole`` is what it was.
+    ``whole`` is what it was. Of a store that ``mutates`` data outside the op log no command can be read that
+    says so.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, mutates: bool = False) -> None:
         self.rng = rng = Random(f"{seed}:scans")
         workload = RandomTransactions(RandomOptions(tables=2, ranges=3, keys=12, outcomes=_MIX), seed)
         store = replace(
@@ -47,8 +52,15 @@ class ShortenedLog:
         if rng.random() < 0.5:
             begins.append(self._scan_all())
             self.sim.run(rng.randint(5, 30))
+        if mutates:
+            self.sim.advance(_QUIET_MS)
+            self.sim.mutate_somewhere(rng)
+            self.sim.run(1)
+            self.sim.advance(_QUIET_MS)
         self.sim.finish()
-        self.whole = self.sim.records()
+        self.whole = tuple(
+            [_unread(record) if mutates else record for record in log] for log in self.sim.records()
+        )
         self.partitions = [self._shortened(log, begins) for log in self.whole]
         self.tables = self.sim.tables
         self.history = self.sim.history
@@ -69,6 +81,17 @@ class ShortenedLog:
                 )
             self.sim.advance(self.rng.choice((0, 5, 40)))
         return began
+
+    @property
+    def told(self) -> list[Timestamp]:
+        """When data changed, as snapshots that are left tell of the tables' keys."""
+        entries = [
+            entry
+            for number, records in enumerate(self.partitions)
+            for _, entry in readable(PARTITIONS, batch_of(number, records))
+        ]
+        told = [entry.last_mutation for entry in entries if isinstance(entry, Snapshot)]
+        return [each.time for each in told if each is not None]
 
     @property
     def scanned(self) -> list[ScannedKeys]:
@@ -94,3 +117,10 @@ class ShortenedLog:
 
     def scan(self, start: Timestamp, base: Timestamp) -> ScanAt:
         return replace(scan_of(self, SCAN, start), base=base)
+
+
+def _unread(record: Record) -> Record:
+    """The record; a command that changed data outside the op log cannot be read."""
+    entry = decode_entry(record.key, record.value)
+    mutates = isinstance(entry, Command) and entry.trigger in (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION)
+    return record._replace(value=b"\xff\xff") if mutates else record

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Final
+
 import pytest
 
 from pipeline.backfilling.newest_rows import ScanAt, find_versions
@@ -9,21 +12,24 @@ from pipeline.backfilling.scanned_keys import ScannedKeys, base_of, find_chunks
 from tests.feeds import activation
 from tests.hand_log import at
 from tests.logs import Record
-from tests.unit.pipeline.scans_of_logs import SCAN, batch_of, rows_of_scan
+from tests.unit.pipeline.scans_of_logs import SCAN, batch_of, faults_of_scan, rows_of_scan
 from tests.unit.pipeline.shortened_log import PARTITIONS, ShortenedLog
 from tests.unit.processor.logs import PLAIN
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import expected_versions
-from tidegate.hlc import MAX, ZERO, Timestamp
+from tidegate.hlc import MAX, ZERO, ZERO_CLOSED, Timestamp
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (
     Command,
     Entry,
     Generation,
+    HistoryMutation,
     KeyValue,
     RaftIndex,
     RangeId,
     ScanChunk,
+    Snapshot,
+    Trigger,
     WriteValue,
 )
 from tidegate.rows import Catalog
@@ -79,21 +85,34 @@ def test_keys_of_which_some_were_in_no_scan_have_no_base() -> None:
     assert base_of(whole, [left, right], Timestamp(5)) == ZERO
 
 
+_BASE: Final = at(10)
+
+
 class HandScan:
     """A scan at second 12 of a log whose base is second 10, and what entries show for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, base: Timestamp = _BASE) -> None:
         feed = activation([PLAIN.descriptor], SCAN, start=at(12))
-        self._scan = ScanAt(KafkaConnection(), feed.definition, feed.targets, at(12), (), PARTITIONS, at(10))
+        self._scan = ScanAt(KafkaConnection(), feed.definition, feed.targets, at(12), (), PARTITIONS, base)
 
     def shows(self, *entries: Entry) -> list[Timestamp]:
         """The versions that count."""
+        return [Timestamp(row["wall"], row["logical"]) for row in self._found(entries)]
+
+    def faults(self, *entries: Entry) -> list[str]:
+        """Why there can be no scan, of what Spark leaves of each key."""
+        newest: dict[bytes, dict[str, Any]] = {}
+        for row in self._found(entries):
+            newest[row["key"]] = max(newest.get(row["key"], row), row, key=lambda row: row["wall"])
+        return [row["fault"] for row in newest.values() if row["fault"]]
+
+    def _found(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
         records = [
             Record(number, encode_key(RangeId(3)), encode_entry(entry), 0)
             for number, entry in enumerate(entries)
         ]
         (found,) = find_versions(self._scan, [batch_of(0, records)])
-        return [Timestamp(row["wall"], row["logical"]) for row in found.to_pylist()]
+        return list(found.to_pylist())
 
 
 def _committed(seconds: float) -> Entry:
@@ -147,3 +166,80 @@ def test_of_scans_that_show_less_than_the_newest_of_all_keys_nothing_is_known() 
 
     counts = [keys(entry) for entry in (_chunk(9), _chunk(9, after=4), _chunk(9, all_versions=True))]
     assert counts == [1, 0, 0]
+
+
+def _told(seconds: float, raft_index: int) -> Snapshot:
+    """A Snapshot that says when data of its range changed outside the op log."""
+    return Snapshot(
+        RangeId(3),
+        Generation(1),
+        RaftIndex(9),
+        PLAIN.span,
+        ZERO_CLOSED,
+        at(5),
+        ZERO,
+        last_mutation=HistoryMutation(RaftIndex(raft_index), at(seconds)),
+    )
+
+
+def _elsewhere(raft_index: int) -> Entry:
+    """A command that changed data of no watched key."""
+    mutated = (Span(b"\x01", b"\x02"),)
+    where = RangeId(3), Generation(1), RaftIndex(raft_index)
+    return Command(*where, (), None, Trigger.HISTORY_MUTATION, b"", mutated)
+
+
+@pytest.mark.parametrize(
+    ("entries", "counts"),
+    [
+        ([_told(11, 7)], True),
+        ([_told(11, 7), _told(11, 7)], True),
+        ([_told(13, 7)], True),
+        ([_told(10, 7)], False),
+        ([_told(11, 7), _elsewhere(7)], False),
+        ([_elsewhere(7), _told(11, 7)], False),
+        ([_elsewhere(6), _told(11, 7)], True),
+        ([_told(11, 0)], True),
+        ([_told(11, 0), _elsewhere(7)], True),
+    ],
+    ids=[
+        "in a hole",
+        "told twice",
+        "behind the scan",
+        "before the chunks",
+        "of other keys",
+        "told behind it",
+        "another one",
+        "of a parent",
+        "of a parent, whatever the range did",
+    ],
+)
+def test_a_change_that_only_a_snapshot_tells_of_counts_above_the_base(
+    entries: list[Entry], counts: bool
+) -> None:
+    scan = HandScan()
+    assert bool(scan.faults(*entries)) is counts
+    if counts:
+        assert "range 3 changed rows outside its op log at" in scan.faults(*entries)[0]
+
+
+def test_no_scan_is_made_of_a_log_that_hides_a_change_above_its_base() -> None:
+    """All versions of a quiet range may stand below the base: then the survey cannot know."""
+    looked = 0
+    for seed in range(8):
+        log = ShortenedLog(seed, mutates=True)
+        for start in log.rng.sample([each.timestamp for each in log.history], 8):
+            base = base_of(log.scanned, log.keys, start)
+            if ZERO < base < max(log.told) and base < log.complete_above(base):
+                assert faults_of_scan(log.scan(start, base), log), f"seed {seed}, {start} from {base}"
+                looked += 1
+    assert looked > 3, "hardly any of these logs held enough"
+
+
+def test_of_a_log_that_holds_everything_the_survey_tells() -> None:
+    assert not HandScan(base=ZERO).faults(_told(11, 7))
+
+
+def test_what_a_snapshot_of_other_keys_tells_does_not_count() -> None:
+    elsewhere = _told(11, 7)._replace(span=Span(b"\x01", b"\x02"))
+    assert not HandScan().faults(elsewhere)

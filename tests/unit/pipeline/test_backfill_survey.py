@@ -8,23 +8,20 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 import pytest
 
 import pipeline.backfilling.one_feed
 import pipeline.partition_round
 from pipeline.answers import Answer
 from pipeline.backfilling.one_feed import OneFeed, run_over, watching
-from pipeline.batch_driver import BatchDriver
 from pipeline.kafka_source import SLICE_MS, sliced
-from pipeline.ledger import Account
-from pipeline.partition_round import TASK_COLUMNS, Query, run_partition, run_told
-from pipeline.rounds import Round
+from pipeline.partition_round import Query
 from sim.plan import OutcomeMix
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.driven_sim import DrivenSim, Finite
 from tests.feeds import WITH_MARKERS, activation
 from tests.logs import Record, eventful_store
+from tests.unit.pipeline.in_process import InProcess
 from tidegate.changefeed.control import Activate, KnownTable
 from tidegate.client.cluster import Bounds
 from tidegate.client.connection import KafkaConnection
@@ -42,26 +39,6 @@ _PARTITIONS: Final = 3
 _ARROW_RECORDS: Final = 500
 _MINUTES: Final = 20
 _HEARD_NS: Final = 10 * 10**9  # a heartbeat, and what closed timestamps stay behind
-
-
-class InProcess(BatchDriver):
-    """Tasks run here; the records are lists by partition."""
-
-    def _run(self, round_: Round, records: Any, account: Account, due: frozenset[int] | None) -> list[Answer]:
-        assert due is None
-        answers: list[Answer] = []
-        if round_.records:
-            for number, new in records.items():
-                batches = [_batch(number, new[at : at + _ARROW_RECORDS]) for at in _firsts(new)]
-                found = run_partition(self._query, round_, account.heads, batches)
-                answers += [Answer(**row) for batch in found for row in batch.to_pylist()]
-            return answers
-        told = sorted(round_.instructions)
-        for index in range(len(told)):
-            ids = pa.RecordBatch.from_pydict({"id": [index]})
-            found = run_told(told, self._query, round_, account.heads, [ids])
-            answers += [Answer(**row) for batch in found for row in batch.to_pylist()]
-        return answers
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -175,16 +152,3 @@ def _checkpoint(feed: Activate, number: int, span: Span, generation: int, wall: 
     active = ActiveFeed(feed.feed_id, feed.definition.epoch)
     checkpoint = PartitionCheckpoint(number, Offset(10), (active,), (found,), 100_000, ())
     return Answer(number, "checkpoint", encode_checkpoint(checkpoint))
-
-
-def _firsts(records: Sequence[Record]) -> range:
-    return range(0, len(records), _ARROW_RECORDS)
-
-
-def _batch(number: int, records: Sequence[Record]) -> pa.RecordBatch:
-    rows = [
-        {"partition": number, "offset": each.offset, "timestamp_ms": each.timestamp}
-        | {"key": each.key, "value": each.value}
-        for each in records
-    ]
-    return pa.RecordBatch.from_pylist(rows).select(list(TASK_COLUMNS))

@@ -12,7 +12,7 @@ from pipeline.row_producer import SinkStalled
 from pipeline.row_sinks import RowSinks
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.connection import KafkaConnection
-from tidegate.errors import BrokerUnavailable
+from tidegate.errors import BrokerUnavailable, RetryError, SinkHeld
 from tidegate.processor.batch import OutputRecord
 
 _HOME, _AWAY = "kafka://127.0.0.1:9", "kafka://127.0.0.1:8"
@@ -116,15 +116,17 @@ def test_another_cluster_at_the_querys_own_address_is_not_mixed_with_its_own(pro
     assert list(sinks.acknowledge()) == [_ONE]
 
 
-def test_rows_at_another_cluster_may_have_to_be_given_up_however_long_it_is_waited_for(
-    producers: Producers,
-) -> None:
-    """It may turn out to be another one than the stored."""
+def test_who_waits_without_limit_leaves_no_feed_behind_but_ends_the_task(producers: Producers) -> None:
+    connection = KafkaConnection("127.0.0.1:9")
+    with pytest.raises(RetryError, match="does not say on which Kafka cluster"):
+        RowSinks(connection, None, {}).send(_ONE, _AWAY, _ROWS)
+    with pytest.raises(SinkHeld, match=r"are on the Kafka cluster stored, and at .* the cluster an-id now"):
+        RowSinks(connection, None, {_ONE: "stored"}).send(_ONE, _AWAY, _ROWS)
     sinks = _sinks(stall_s=None)
     sinks.send(_ONE, _AWAY, _ROWS)
-    assert sinks.may_stall
     producers.standing = {"127.0.0.1:8"}
-    assert list(sinks.acknowledge()) == [_ONE]
+    with pytest.raises(BrokerUnavailable, match=r"was another cluster than an-id .* feed one it"):
+        list(sinks.acknowledge())
 
 
 def test_all_feeds_with_rows_at_a_cluster_that_stalls_are_left_behind(producers: Producers) -> None:
