@@ -5,10 +5,11 @@ All of it is tidegate's own but for Spark, the brokers of the sinks, and the rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,24 +17,26 @@ import pytest
 from pyarrow import fs
 
 import pipeline.partition_round
+import pipeline.row_producer
 import pipeline.row_sinks
 from pipeline.answers import Answer
 from pipeline.batch_driver import BatchDriver
 from pipeline.ledger import Account, Ledger
 from pipeline.partition_round import TASK_COLUMNS, LogEntryRecord, Query, run_partition, run_told
 from pipeline.rounds import Round, RoundId
-from pipeline.row_producer import FeedRefused, SinkStalled
 from sim.options import StoreOptions
 from sim.workloads.bank import Bank, BankOptions
 from tests.driven_sim import DrivenSim
 from tests.feeds import WITH_MARKERS, activation
 from tests.logs import EVENTFUL_MIX, Record
-from tests.simulation.feed_judge import FeedJudge
-from tidegate.changefeed.control import Activate, ControlMessage, Failed, read_ack
-from tidegate.changefeed.feed import FeedId
+from tests.simulation.feed_judge import BrokenPromise, FeedJudge
+from tests.unit.pipeline.driven_clients import STORED, STRANGER, DrivenClients
+from tests.unit.pipeline.odd_records import Oddities, OddRecords
+from tidegate.changefeed.control import Activate, ControlMessage, Failed, Remove, Removed, read_ack
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
 from tidegate.changefeed.options import InitialScan
 from tidegate.client.connection import KafkaConnection
-from tidegate.errors import RowRefused
+from tidegate.delivery.sink_clusters import OWN
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import LogRecord, OutputRecord
 from tidegate.processor.checkpoint import decode_checkpoint
@@ -49,6 +52,10 @@ _AWAY: Final = "127.0.0.1:8"
 _OLD_NAME: Final = "127.0.0.1:7"  # of the query's own cluster, when the feed there was created
 _KEY_BYTES: Final = 8  # of a range id, before the request
 _DRAIN_BATCHES: Final = 150
+_WANDERS: Final = 0.01  # whenever a producer does something: its address comes to mean another cluster
+_FEW_CHANGES: Final = 100  # after which the rows of a state are written anew
+_REFUSALS: Final = ("max.message.bytes", "has had no partition")
+_NOTHING_ODD: Final = Oddities()
 _ASKED_AGAIN_MS: Final = 31_000  # what has no answer for so long is asked for again
 
 
@@ -64,23 +71,25 @@ class DrivenQuery:
     told of what a feed lacks.
     """
 
-    def __init__(self, seed: int, root: Path, patch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, seed: int, root: Path, patch: pytest.MonkeyPatch, oddities: Oddities = _NOTHING_ODD
+    ) -> None:
         self.seed = seed
+        self.odd = oddities
         self.rng = Random(seed)
         self.sim = DrivenSim(
             Bank(BankOptions(accounts=30, ranges=4, outcomes=EVENTFUL_MIX), seed), _STORE, seed=seed
         )
         self.logs: list[list[Record]] = [[] for _ in range(_PARTITIONS)]
         self.feeds = _Feeds(self)
+        self.clients = DrivenClients(self.rng, _AWAY, self.feeds.see, self._require_not_paused)
+        self.clients.wanders = _WANDERS
+        self.clients.grows = dict.fromkeys(("home", "away", "scan"), oddities.grow)
+        self._arriving = OddRecords(oddities, _PARTITIONS, Random(f"{seed}:records"))
+        self._oddness = Random(f"{seed}:oddness")
         self.stalls = self.hand_offs = self.deaths = 0
-        self.stands_still = False
-        #: The probability that the away cluster refuses a row of those that it is given.
-        self.refuses = 0.0
-        self.away_is = "away"  # the cluster at that address
         self.troubles = True
         self.round = Round(RoundId(0, 0))
-        #: Rows of producers that were abandoned, on their way.
-        self.late: list[list[OutputRecord]] = []
         #: What Python workers hold.
         self.workers: list[dict[tuple[str, int], Any]] = [{}, {}]
         self._patch = patch
@@ -88,10 +97,12 @@ class DrivenQuery:
         self._batch = -1
         self._ends = [0] * _PARTITIONS
         self._driver = self._start()
-        patch.setattr(pipeline.row_sinks, "RowProducer", self._producer)
+        patch.setattr(pipeline.row_producer, "Producer", self.clients)
+        patch.setattr(pipeline.row_producer, "time", SimpleNamespace(monotonic=lambda: self.clients.now))
         patch.setattr(pipeline.row_sinks, "_idle", {})
         patch.setattr(pipeline.row_sinks, "_stalled_at", {})
         patch.setattr(pipeline.partition_round, "_read_again", self._read_again)
+        patch.setattr(pipeline.partition_round, "_FEW_CHANGES", _FEW_CHANGES)
         patch.setattr(pipeline.partition_round.PartitionTask, "_log_start", lambda _: 0)
 
     def run(self, batches: int, *, drain: bool = True) -> None:
@@ -104,8 +115,9 @@ class DrivenQuery:
                 self.feeds.begin_scan()
             self._happen()
             self._run_batch()
-        self.troubles = self.stands_still = False
-        self.away_is = "away"
+        self.troubles = False
+        self.clients.end()
+        self._arriving = OddRecords(_NOTHING_ODD, _PARTITIONS, self._oddness)
         pipeline.row_sinks._stalled_at.clear()
         self.sim.stop()
         for number in range(_DRAIN_BATCHES if drain else 3):
@@ -127,23 +139,33 @@ class DrivenQuery:
             if rng.random() < 0.2:
                 self.sim.merge_somewhere(rng)
         if rng.random() < 0.3:
-            self.stands_still = not self.stands_still
+            self.clients.room = rng.randint(0, 20) if self.clients.room is None else None
         if rng.random() < 0.2:
-            self.away_is = rng.choice(("away", "away", "stranger"))
-        if self.late and rng.random() < 0.5:
-            rows = self.late.pop(rng.randrange(len(self.late)))
-            self.feeds.see(rows[: rng.randint(0, len(rows))])
+            self.clients.is_there = rng.choice((STORED, STORED, STRANGER))
+        self.clients.silent = rng.random() < 0.05
+        if rng.random() < 0.5:
+            self.clients.arrive_late()
         if rng.random() < 0.2:
             rng.choice(self.workers).clear()  # it was replaced
         if rng.random() < 0.5:
             pipeline.row_sinks._stalled_at.clear()  # a while is over
+        self._be_odd()
+
+    def _be_odd(self) -> None:
+        rng, odd = self._oddness, self.odd
+        while rng.random() < odd.mutate:
+            self.sim.mutate_somewhere(rng)
+        if rng.random() < odd.delete:
+            self.clients.gone.add(rng.choice(self.feeds.topics))
+        if rng.random() < odd.end:
+            self.feeds.end(rng)
 
     def _run_batch(self) -> None:
         """The next batch, run again until it is done."""
         self._batch += 1
         starts = self._ends
-        for log, new in zip(self.logs, self.sim.records(), strict=True):
-            log.extend(new)
+        for number, new in enumerate(self.sim.records()):
+            self.logs[number].extend(self._arriving.arriving(number, new))
         self._ends = [len(log) for log in self.logs]
         ranges = [slice(*each) for each in zip(starts, self._ends, strict=True)]
         self.records = [log[part] for log, part in zip(self.logs, ranges, strict=True)]
@@ -179,13 +201,9 @@ class DrivenQuery:
         self.feeds.forget_reports()
         return _Driver(self, query, Ledger(fs.LocalFileSystem(), str(self._root)))
 
-    def _producer(
-        self, config: Mapping[str, Any], stall_s: float | None, *, watched: bool = False
-    ) -> _Producer:
-        assert watched == (config["bootstrap.servers"] == _AWAY)
-        away = config["bootstrap.servers"] == _AWAY
-        assert (stall_s is not None) == away
-        return _Producer(self, away=away)
+    def _require_not_paused(self, row: OutputRecord) -> None:
+        if _feed_of(row) in self.round.paused:
+            raise BrokenPromise(f"{row.topic} is given a row in a round that it pauses in")
 
     def _read_again(self, query: Query, partition: int, offsets: range) -> Iterator[list[LogRecord]]:
         yield [*map(_as_read, self.logs[partition][offsets.start : offsets.stop])]
@@ -236,75 +254,6 @@ class _Driver(BatchDriver):
             yield pa.RecordBatch.from_pylist(rows).select(list(TASK_COLUMNS))
 
 
-class _Producer:
-    """A producer for a cluster that takes rows in order, one by one; or stands still."""
-
-    def __init__(self, run: DrivenQuery, *, away: bool) -> None:
-        self._run = run
-        self._away = away
-        self._waiting: list[OutputRecord] = []
-        self._abandoned = False
-        self._begun_at = ""  # the cluster that was asked
-        self._has_changed = False
-
-    def cluster_id(self, topic: str) -> str:
-        """See ``RowProducer``."""
-        if self._begun_at not in ("", self._run.away_is):
-            raise SinkStalled
-        self._begun_at = self._run.away_is
-        return self._begun_at
-
-    def send(self, feed_id: FeedId, rows: Iterable[OutputRecord]) -> None:
-        """See ``RowProducer``. The address may come to mean another cluster meanwhile."""
-        assert not self._abandoned
-        if self._away and self._run.troubles and self._run.rng.random() < 0.05:
-            self._run.away_is = self._run.rng.choice(("away", "stranger"))
-        if self._has_changed:
-            raise SinkStalled
-        self._waiting += rows
-        if self._away and self._run.troubles and self._run.rng.random() < self._run.refuses:
-            self._take(self._run.rng.randint(0, len(self._waiting) - 1))
-            self._run.late.append(self._waiting)
-            raise FeedRefused(feed_id, RowRefused("a row is above a limit"))
-        self._require_not_paused(rows)
-        self._take(self._run.rng.randint(0, len(self._waiting)))
-        if self._stands_still and self._run.rng.random() < 0.2:
-            raise SinkStalled
-
-    def acknowledge(self) -> None:
-        """See ``RowProducer``."""
-        assert not self._abandoned
-        if self._stands_still and self._waiting:
-            self._take(self._run.rng.randint(0, len(self._waiting) - 1))
-            raise SinkStalled
-        self._take(len(self._waiting))
-        if self._has_changed:
-            raise SinkStalled
-
-    def abandon(self) -> None:
-        """See ``RowProducer``."""
-        self._abandoned = True
-        self._run.stalls += 1
-        if not self._has_changed:  # else they are on their way to nobody, behind rows that are lost
-            self._run.late.append(self._waiting)
-
-    @property
-    def _stands_still(self) -> bool:
-        return self._away and self._run.stands_still
-
-    def _take(self, count: int) -> None:
-        rows, self._waiting = self._waiting[:count], self._waiting[count:]
-        if self._away and self._begun_at not in ("", self._run.away_is):
-            self._has_changed = True  # and no row of this producer comes to any cluster that counts
-        if not self._has_changed:
-            self._run.feeds.see(rows)
-
-    def _require_not_paused(self, rows: Iterable[OutputRecord]) -> None:
-        paused = self._run.round.paused
-        fed = {row.topic.partition("-")[0] for row in rows} & paused
-        assert not fed, f"{fed} are given rows in a round that they pause in"
-
-
 class _Feeds:
     """The feeds of the run, their markers and pauses (`pipeline.batch_driver.Feeds`)."""
 
@@ -314,6 +263,9 @@ class _Feeds:
         self._activations: list[Activate] = []
         self._told = 0
         self._paused = frozenset[FeedId]()
+        #: Feeds that were dropped, and by whom they are forgotten. Their frontiers are fenced from then on.
+        self.ended = frozenset[FeedId]()
+        self._removed: set[tuple[FeedId, int]] = set()
         #: Why feeds have failed in some partition.
         self.failed: dict[FeedId, str] = {}
         self._checkpoints: list[bytes] = []
@@ -329,15 +281,33 @@ class _Feeds:
         tables, uri = self._run.sim.tables, f"kafka://{servers}"
         feed = activation(tables, options, start=start, feed_id=name, sink_uri=uri)
         self._activations.append(feed)
-        self._judges[feed.feed_id] = FeedJudge(feed, tables)
+        self._judges[feed.feed_id] = FeedJudge(feed, tables, self._run.sim.mutations)
+
+    @property
+    def topics(self) -> list[str]:
+        """All topics of rows."""
+        return [target.topic for feed in self._activations for target in feed.targets]
+
+    def end(self, rng: Random) -> None:
+        """One of the feeds on the other cluster is dropped, whatever is under way."""
+        self.ended |= {rng.choice([feed_id for feed_id in self._judges if feed_id != "home"])}
 
     # ---- what the driver asks
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
-        """Each feed once; which ones partitions know is in their state."""
+        """Each feed once; which ones partitions know is in their state. Those that were dropped until all
+        partitions have forgotten them.
+        """
         self._run.die_at_times()
-        new = self._activations[self._told :]
-        return [(feed, range(_PARTITIONS)) for feed in new]
+        messages: list[tuple[ControlMessage, Sequence[int]]] = [
+            (feed, range(_PARTITIONS)) for feed in self._activations[self._told :]
+        ]
+        known = {feed.feed_id for feed in self._activations[: self._told]}
+        for feed_id in sorted(self.ended & known):
+            holding = [number for number in range(_PARTITIONS) if (feed_id, number) not in self._removed]
+            if holding:
+                messages.append((Remove(feed_id, FIRST_EPOCH), holding))
+        return messages
 
     def paused(self) -> frozenset[FeedId]:
         """Those that were left behind, for a while."""
@@ -347,7 +317,7 @@ class _Feeds:
 
     def clusters(self) -> dict[FeedId, str]:
         """See ``Feeds``: as they are stored."""
-        return {judge: "" if judge == "home" else "away" for judge in self._judges}
+        return {judge: OWN if judge == "home" else STORED for judge in self._judges}
 
     def take(self, answers: Iterable[Answer]) -> None:
         """See ``Feeds``."""
@@ -357,11 +327,14 @@ class _Feeds:
                     self._checkpoints.append(answer.body)
                 case "stalled":
                     self._paused |= {FeedId(answer.body.decode())}
+                    self._run.stalls += 1
                 case "ack":
                     self._told = len(self._activations)
                     ack = read_ack(answer.body)
                     if isinstance(ack, Failed):
-                        self.failed[ack.feed_id] = ack.reason
+                        self._fail(ack)
+                    if isinstance(ack, Removed):
+                        self._removed.add((ack.feed_id, ack.partition))
                 case "request":
                     self._request(answer.body[_KEY_BYTES:])
                 case "exchange":
@@ -375,16 +348,17 @@ class _Feeds:
         for checkpoint in map(decode_checkpoint, told):
             for active in checkpoint.feeds:
                 judge = self._judges[active.feed_id]
+                if active.feed_id in self.ended:
+                    continue
                 for item in checkpoint.ranges:
                     if judge.watches(item.span):
                         judge.check(item, self._run.sim.history)
 
     # ---- what comes of it
 
-    def see(self, rows: Iterable[OutputRecord]) -> None:
-        """A cluster has these rows."""
-        for row in rows:
-            self._judges[FeedId(row.topic.partition("-")[0])].see(row, self._run.sim.history)
+    def see(self, row: OutputRecord) -> None:
+        """The stored cluster has this row."""
+        self._judges[_feed_of(row)].see(row, self._run.sim.history)
 
     def forget_reports(self) -> None:
         """The driver has died."""
@@ -404,13 +378,35 @@ class _Feeds:
 
     @property
     def _whole(self) -> list[FeedJudge]:
-        """Of the feeds that have not failed."""
-        return [judge for feed_id, judge in self._judges.items() if feed_id not in self.failed]
+        """Of the feeds that have neither failed nor ended."""
+        over = self.ended | self.failed.keys()
+        return [judge for feed_id, judge in self._judges.items() if feed_id not in over]
+
+    def _fail(self, ack: Failed) -> None:
+        """Nobody but the cluster that is stored with a feed refuses a row of it. What else fails one is that
+        data which it reads was changed.
+        """
+        if "outside its op log" in ack.reason:
+            judge = self._judges[ack.feed_id]
+            if not any(judge.watches(each.span) for each in self._run.sim.mutations):
+                raise BrokenPromise(f"{ack.feed_id} failed, and nothing was changed: {ack.reason}")
+            self.failed[ack.feed_id] = ack.reason
+            return
+        (feed,) = [each for each in self._activations if each.feed_id == ack.feed_id]
+        topics = {target.topic for target in feed.targets}
+        refused = any(sentence in ack.reason for sentence in _REFUSALS)
+        if refused and not topics & self._run.clients.refused:
+            raise BrokenPromise(f"{ack.feed_id} failed, and its cluster has refused nothing: {ack.reason}")
+        self.failed[ack.feed_id] = ack.reason
 
     def _request(self, body: bytes) -> None:
         request: Any = decode_request(body)
-        if not self._run.troubles or self._run.rng.random() < 0.8:
+        if not self._run.troubles or self._run.rng.random() >= self._run.odd.lose_answer:
             self._run.sim.request(request)
+
+
+def _feed_of(row: OutputRecord) -> FeedId:
+    return FeedId(row.topic.partition("-")[0])
 
 
 _STORE: Final = StoreOptions(
