@@ -248,6 +248,7 @@ class Auditor:
             undecided=sum(partition.counts.undecided for partition in partitions),
             untimed=sum(partition.counts.untimed for partition in partitions),
             tombstones=sum(partition.counts.tombstones for partition in partitions),
+            left_out=sum(partition.counts.left_out for partition in partitions),
             markers=sum(partition.counts.markers for partition in partitions),
             expected=0 if self._expected is None else len(self._expected),
         )

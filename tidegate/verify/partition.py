@@ -25,6 +25,7 @@ class PartitionCounts:
     undecided: int = 0
     untimed: int = 0
     tombstones: int = 0
+    left_out: int = 0
     markers: int = 0
 
 
@@ -82,6 +83,7 @@ class PartitionAudit:
             self._take_tombstone(record, key)
             return
         self.counts.rows += 1
+        self.counts.left_out += row.oversize_bytes > 0
         updated = self._start_rules.told(row)
         if updated is None:
             self.counts.untimed += 1

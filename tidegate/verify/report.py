@@ -30,7 +30,8 @@ class Unchecked(NamedTuple):
 class AuditCounts:
     """How much was audited. ``rows`` counts records, ``duplicates`` those of them that were repeats.
 
-    ``tombstones`` follow deletions and are no rows. ``undecided`` rows may be repeats of rows that are
+    ``tombstones`` follow deletions and are no rows. ``left_out`` rows were too large, and only their keys are
+    there. ``undecided`` rows may be repeats of rows that are
     deleted or forgotten; ``untimed`` rows tell no timestamp; ``expected`` is the number of versions that the
     source's history asks for.
     """
@@ -44,6 +45,7 @@ class AuditCounts:
     markers: int
     expected: int
     tombstones: int = 0
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,8 @@ def _lines(report: AuditReport) -> Iterator[str]:
     )
     if counts.tombstones:
         yield f"  {counts.tombstones:,} tombstones behind deletions"
+    if counts.left_out:
+        yield f"  {counts.left_out:,} rows were too large: their keys are there, and their values left out"
     yield f"  complete up to {report.covered}"
     if counts.expected:
         yield f"  compared with {counts.expected:,} committed versions"

@@ -85,13 +85,24 @@ def test_the_engine_writes_what_the_history_asks_for() -> None:
     assert report.counts.expected == report.counts.rows > 0
 
 
+def test_rows_that_were_left_out_are_held_to_the_history_and_counted() -> None:
+    options = FeedOptions(updated=True, resolved_interval_ns=0)
+    limit = sorted(len(each.key) + len(each.value or b"") for each in owed(feed(options)))[50]
+    wanted = feed(replace(options, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=limit))
+    report = audited(wanted, owed(wanted))
+    assert report.verdict is Verdict.PASSED, str(report)
+    assert 0 < report.counts.left_out < report.counts.rows
+    assert f"{report.counts.left_out} rows were too large: their keys are there" in str(report)
+    others = feed(replace(options, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=limit - 1))
+    assert "WRONG_VALUE" in {kind.name for kind in audited(wanted, owed(others)).violation_counts}
+
+
 TOLD = [
     FeedOptions(updated=True, diff=True),
     FeedOptions(updated=True, key_in_value=True, topic_in_value=True, full_table_name=True),
     FeedOptions(envelope=Envelope.BARE, updated=True),
     FeedOptions(envelope=Envelope.ENRICHED, updated=True, diff=True),
     FeedOptions(envelope=Envelope.DEBEZIUM),
-    FeedOptions(updated=True, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=120),
 ]
 
 
