@@ -196,7 +196,7 @@ def test_a_hand_off_that_tells_of_no_failed_feed_is_noticed(monkeypatch: pytest.
         _try_seeds(_from(22), _ENDINGS)
 
 
-_CROWDED: Final = Troubles(split=0.25, merge=0.1, corrupt=0.0, feeds=3, bystanders=150, record_bytes=4_000)
+_CROWDED: Final = Troubles(split=0.25, merge=0.1, feeds=3, bystanders=150, record_bytes=4_000)
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def test_among_many_feeds_and_standing_sinks_records_stay_small_for_a_fresh_seed
 
 @pytest.mark.usefixtures("_forgetful")
 def test_a_claim_that_comes_after_its_promise_is_forgotten_hides_no_gap_of_a_detached_feed() -> None:
-    _hold(2942644412, replace(_CROWDED, stand_still=0.3, feeds=2), turns=30)
+    _hold(2942644412, replace(_CROWDED, corrupt=0.0, stand_still=0.3, feeds=2), turns=30)
 
 
 def _all_feeds_named(monkeypatch: pytest.MonkeyPatch) -> None:
