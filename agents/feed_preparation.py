@@ -1,7 +1,8 @@
 """What a feed needs before it starts: its topics, and its markers' schemas.
 
 Log partitions are held meanwhile, so nobody outside is waited for: what has gone away since it was asked
-(``agents.admission``) fails the feed.
+(``agents.admission``) fails the feed. One that began in an earlier epoch starts in the past, and holds no
+partition: it waits.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from app.runtime import Runtime
 from app.schema_ids import SchemaIds
 from app.sinks import SinkCluster
 from tidegate.changefeed.encoder import marker_schemas
-from tidegate.changefeed.feed import FeedDefinition
+from tidegate.changefeed.feed import FeedDefinition, FeedState
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.registration import Prepare, failed, starting_state
-from tidegate.client.output_topics import prepare_targets
+from tidegate.client.output_topics import prepare_elsewhere, prepare_targets
 from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError, TopologyError
 
 _MARKERS_S: Final = 5.0  # for the registration of the markers' schemas
@@ -43,13 +44,21 @@ async def prepared(
             settings.output_partitions,
             settings.max_record_bytes,
         )
-        threads = sink.threads
-        targets = step.targets or await asyncio.get_running_loop().run_in_executor(threads, prepare)
+        loop, threads = asyncio.get_running_loop(), sink.threads
+        if step.topics_anew:
+            again = partial(prepare_elsewhere, definition, step.targets, sink.admin, cluster_id)
+            await loop.run_in_executor(threads, again)
+        targets = step.targets or await loop.run_in_executor(threads, prepare)
         return starting_state(definition, step, targets, cluster_id)
     except (FeedError, TopologyError, RegistryDenied) as error:
         return failed(definition, str(error))
     except RetryError as error:
-        return gone(definition, sink, error)
+        return waiting(definition, error) if step.targets else gone(definition, sink, error)
+
+
+def waiting(definition: FeedDefinition, error: RetryError) -> StateRecord:
+    """The state of a feed that has begun in an earlier epoch, and cannot go on yet."""
+    return StateRecord(definition.id, definition.epoch, FeedState.PENDING, error=str(error))
 
 
 def gone(definition: FeedDefinition, sink: SinkCluster, error: RetryError) -> StateRecord:

@@ -30,12 +30,13 @@ class HeldFeeds:
         self._sinks = sinks
         self._live = live
         self._look_at = look_at
-        self._sentences: dict[FeedId, str] = {}
+        self._sentences: dict[FeedId, tuple[str, str]] = {}  # each with the cluster that it is about
         self._task = guarded_task(self._work(), "held feeds")
 
-    def sentence(self, feed_id: FeedId) -> str | None:
-        """Why the feed is held, empty for one that is not; ``None`` while that is not known."""
-        return self._sentences.get(feed_id)
+    def sentence(self, feed_id: FeedId, cluster: str) -> str | None:
+        """Why a feed on this cluster is held, empty where it is not; ``None`` while that is not known."""
+        of, sentence = self._sentences.get(feed_id, ("", None))
+        return sentence if of == cluster else None
 
     def close(self) -> None:
         """Ask nothing more."""
@@ -57,6 +58,6 @@ class HeldFeeds:
             found = await asyncio.wait_for(ask, _PATIENCE_S)
             stored = state.sink_cluster
             sentence = "" if found == stored else held(definition.id, sink.servers, stored, found)
-            self._sentences[definition.id] = sentence
+            self._sentences[definition.id] = stored, sentence
             if sentence != state.error:
                 self._look_at(definition.id, 0.0)

@@ -167,7 +167,7 @@ class JobsOwner:
                 await self._take_over(definition)
             case Announce(message=Register()) | Prepare() if fault := self._fault(definition):
                 await self._store(failed(definition, fault))
-            case Prepare() if self._sinks.cluster_of(definition) is None:
+            case Prepare(cluster=None) if self._sinks.cluster_of(definition) is None:
                 await self._learn_sink(definition)
             case Announce(message=Register()) | Prepare() if owner := self._former_owner(definition):
                 await self._wait_for_topics(definition, owner)
@@ -176,16 +176,25 @@ class JobsOwner:
             case Announce():
                 await self._announce(definition.id, step)
             case Prepare():
-                cluster = self._sinks.cluster_of(definition) or ""
-                await self._store(await prepared(definition, step, cluster, self._app.runtime))
+                await self._prepare(definition, step)
             case Store(record):
                 await self._store(record)
             case Settled():
                 self._announced.pop(definition.id, None)
                 await self._tell_held(definition.id)
 
+    async def _prepare(self, definition: FeedDefinition, step: Prepare) -> None:
+        """Have the feed start; one that has begun waits for its cluster instead, and holds nobody."""
+        cluster = step.cluster if step.cluster is not None else self._sinks.cluster_of(definition) or ""
+        state = await prepared(definition, step, cluster, self._app.runtime)
+        stored = self._app.follower.view[definition.id].current_state
+        if state.state is FeedState.PENDING:
+            self._look_at(definition.id, _ANSWER_S)
+        if state != stored:
+            await self._store(state)
+
     async def _take_over(self, definition: FeedDefinition) -> None:
-        """Steps H2 and H3 of docs/hand-over.md."""
+        """Steps H2 and H3 of docs/hand-over.md, N2 and N3 of docs/accept-cluster.md."""
         app = self._app
         await self._fences.fence(definition.id)
         if not await app.follower.read_to_end(self._closing):
@@ -271,8 +280,11 @@ class JobsOwner:
 
     async def _tell_held(self, feed_id: FeedId) -> None:
         """The state of a feed that runs says whether it is held."""
-        stored, sentence = self._app.follower.view[feed_id].current_state, self._held.sentence(feed_id)
-        if stored is not None and stored.state in LIVE and sentence not in (None, stored.error):
+        stored = self._app.follower.view[feed_id].current_state
+        if stored is None or stored.state not in LIVE:
+            return
+        sentence = self._held.sentence(feed_id, stored.sink_cluster)
+        if sentence not in (None, stored.error):
             await self._store(replace(stored, error=sentence or ""))
 
     def _live_views(self) -> list[FeedView]:

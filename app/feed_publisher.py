@@ -242,6 +242,7 @@ class FeedPublisher:
     async def _mark_and_note(self, marker: ResolvedTimestamp, frontier: FeedFrontier) -> None:
         if not await self._mark(marker):
             return
+        self._progress.note_marker(marker)
         if self._owed is None:
             frontier.marked(marker)
         self._owed = None

@@ -145,6 +145,8 @@ class Outlets:
     # ---- inside
 
     def _outlet(self, feed_id: FeedId) -> Outlet:
+        if feed_id in self._ended:  # the next epoch of a feed that was removed may be on another cluster
+            self._sweep()
         self._ended.discard(feed_id)
         outlet = self._outlets.get(feed_id)
         if outlet is None:

@@ -196,7 +196,7 @@ class _WatchedFeeds:
     def paused(self) -> frozenset[FeedId]:
         return self._feeds.paused()
 
-    def clusters(self) -> Mapping[FeedId, str]:
+    def clusters(self) -> Mapping[str, str]:
         return self._feeds.clusters()
 
     def take(self, answers: Iterable[Answer]) -> None:

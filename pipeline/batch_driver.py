@@ -57,7 +57,7 @@ class Feeds(Protocol):
     def paused(self) -> frozenset[FeedId]:
         """The feeds that are to be given nothing, for their sinks do not follow."""
 
-    def clusters(self) -> Mapping[FeedId, str]:
+    def clusters(self) -> Mapping[str, str]:
         """The ids of the clusters that feeds write to, empty for the query's own."""
 
     def take(self, answers: Iterable[Answer]) -> None:

@@ -71,7 +71,7 @@ def _asks_for_the_same(one: FeedDefinition | None, statement: str) -> bool:
     if one is None:
         return False
     other = define_feed(statement, one.id, one.created_ns).definition
-    return replace(other, epoch=one.epoch, engine=one.engine) == one
+    return replace(other, epoch=one.epoch, engine=one.engine, accepted=one.accepted) == one
 
 
 def run_changefeeds(

@@ -121,8 +121,9 @@ class FeedMarkers:
         self._persisted = progress.high_water
         return progress
 
-    def _marked(self, due: ResolvedTimestamp | None) -> None:
+    def _marked(self, marker: ResolvedTimestamp, due: ResolvedTimestamp | None) -> None:
         self._owed = None
+        self._progress.note_marker(marker)
         if due is not None:
             self._frontier.marked(due)
 
@@ -144,7 +145,7 @@ class FeedMarkers:
     def _write(self, marker: ResolvedTimestamp, due: ResolvedTimestamp | None) -> None:
         """Step M3. Raises ``RetryError`` for what waiting may mend."""
         try:
-            self._producers.markers.write(self._marking(marker), partial(self._marked, due))
+            self._producers.markers.write(self._marking(marker), partial(self._marked, marker, due))
         except RetryError as error:
             if not self._is_at_fault:
                 raise

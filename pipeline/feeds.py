@@ -16,7 +16,16 @@ from pipeline.preparation import Preparation
 from pipeline.query_markers import QueryMarkers
 from pipeline.sinks import Sinks
 from tidegate.changefeed.control import Ack, ControlMessage, Register, Removed, ack_key, read_ack
-from tidegate.changefeed.feed import ENDED, Engine, FeedDefinition, FeedEpoch, FeedId
+from tidegate.changefeed.feed import (
+    ENDED,
+    FIRST_EPOCH,
+    Engine,
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+    FeedState,
+)
+from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.registration import (
     Acknowledgements,
@@ -31,7 +40,7 @@ from tidegate.changefeed.registration import (
     needs_fence,
     next_step,
 )
-from tidegate.changefeed.takeover import takeover
+from tidegate.changefeed.takeover import awaited, takeover
 from tidegate.client.cluster import Cluster
 from tidegate.client.control_acks import read_acks
 from tidegate.client.topics import Topics
@@ -43,6 +52,7 @@ from tidegate.processor.checkpoint import decode_report
 from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.decode import decode_key
 from tidegate.raftlog.encode import partition_of
+from tidegate.rangefeed.gap import told_name
 from tidegate.verify import TopicPartition
 
 _PATIENCE_S: Final = 15.0
@@ -96,13 +106,14 @@ class QueryFeeds:
         """The feeds that are given nothing now, for their sinks do not follow."""
         return self._pauses.feeds()
 
-    def clusters(self) -> dict[FeedId, str]:
+    def clusters(self) -> dict[str, str]:
         """The ids of the clusters that feeds write to, as they are stored; empty for the query's own.
 
         Of all feeds that have begun: partitions may have one that was moved away, or has ended, for a while.
+        They are named as ranges name them: what partitions have of an epoch on a former cluster has none.
         """
-        begun = ((feed_id, begun_on(feed)) for feed_id, feed in self._jobs.view.feeds())
-        return {feed_id: cluster for feed_id, cluster in begun if cluster is not None}
+        begun = ((name_on_its_cluster(feed), begun_on(feed)) for _, feed in self._jobs.view.feeds())
+        return {name: cluster for name, cluster in begun if name is not None and cluster is not None}
 
     def take(self, answers: Iterable[Answer]) -> None:
         """Note what a round that is done has to say: its rows are acknowledged."""
@@ -152,9 +163,16 @@ class QueryFeeds:
             feed = self._jobs.view[feed_id]
             if feed.definition is None or not _may_wait(self._step(feed, feed.definition)):
                 raise
+            self._tell_waiting(feed.definition, feed.current_state, str(away))
             again_s = self._postponed.begin(feed_id)
             _log.warning("feed %s begins later: %s It is tried again in %g s.", feed_id, away, again_s)
             return None
+
+    def _tell_waiting(self, definition: FeedDefinition, stored: StateRecord | None, why: str) -> None:
+        """The state of a feed that began in an earlier epoch says what it waits for."""
+        state = StateRecord(definition.id, definition.epoch, FeedState.PENDING, error=why)
+        if definition.epoch > FIRST_EPOCH and state != stored:
+            self._jobs.store(state)
 
     def _pause(self, feed_id: FeedId) -> None:
         """Step S2."""
@@ -201,7 +219,7 @@ class QueryFeeds:
         return next_step(feed, acks, self._query.partitions, former)
 
     def _take_over(self, definition: FeedDefinition) -> None:
-        """Steps H2 and H3 of docs/hand-over.md."""
+        """Steps H2 and H3 of docs/hand-over.md, N2 and N3 of docs/accept-cluster.md."""
         self._markers.fence(definition)
         self._jobs.read_to_end()
         feed = self._jobs.view[definition.id]
@@ -269,11 +287,22 @@ class QueryFeeds:
         return Record(self._topics.requests, partition_of(range_id, self._query.partitions), key, value)
 
 
+def name_on_its_cluster(feed: FeedView) -> str | None:
+    """What ranges call a feed whose rows are for the cluster that it is on; ``None`` where it is to come to
+    another one, and nobody has taken that over."""
+    defined = feed.defined
+    if defined is None or awaited(defined, feed.takeover) is not None:
+        return None
+    return told_name(defined.id, None if defined.accepted is None else defined.accepted.epoch)
+
+
 def _may_wait(step: Step) -> bool:
     """Whether nobody is held for what the step is about. Partitions are from their registration on."""
     match step:
         case TakeOver() | Announce(message=Register()):
             return True
+        case Prepare(targets=targets):  # it began in an earlier epoch, and goes on in the past
+            return bool(targets)
         case _:
             return False
 

@@ -57,6 +57,7 @@ from tidegate.processor.framing import frame, schemas_of
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Offset
+from tidegate.rangefeed.gap import told_name
 from tidegate.verify import TopicPartition
 
 #: Records of the log as a task is given them.
@@ -260,8 +261,10 @@ class PartitionTask:
         self.clock.lap("produce")
 
     def _send(self, feed_id: FeedId, rows: Sequence[OutputRecord]) -> None:
-        uri = self._processor.definition_of(feed_id).sink_uri
-        for stalled in self._sinks.send(feed_id, uri, rows):
+        definition = self._processor.definition_of(feed_id)
+        accepted = definition.accepted
+        name = told_name(feed_id, None if accepted is None else accepted.epoch)
+        for stalled in self._sinks.send(feed_id, definition.sink_uri, rows, name):
             self._leave_behind(stalled)
         self._rows += len(rows)
 

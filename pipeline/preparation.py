@@ -18,6 +18,7 @@ from tidegate.client.output_topics import (
     check_sink,
     check_topics,
     former_owner,
+    prepare_elsewhere,
     prepare_targets,
     wanted_topics,
 )
@@ -68,8 +69,12 @@ class Preparation:
         """The state in which the feed starts, its topics created; or in which it has failed."""
         try:
             self._register_markers(definition)
-            cluster = self._sinks.cluster_of(definition)
+            cluster = prepare.cluster
+            if cluster is None:
+                cluster = self._sinks.cluster_of(definition)
             admin = self._sinks.admin(self._sinks.connection(definition, cluster))
+            if prepare.topics_anew:
+                prepare_elsewhere(definition, prepare.targets, admin, cluster)
             targets = prepare.targets or prepare_targets(
                 definition, prepare.tables, admin, self._output_partitions, MAX_RECORD_BYTES
             )

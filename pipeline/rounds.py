@@ -58,15 +58,16 @@ class Round:
     """One round: what partitions are told, and whether the batch's records are stepped in it.
 
     ``paused`` are feeds that are given nothing, for their sinks do not follow. ``clusters`` are the ids of
-    the clusters that feeds write to, as the jobs topic has them now; they are not stored with the round. Nor
-    is ``refused``: by partition the feeds of which an earlier attempt had a row refused for good, and why.
+    the clusters that feeds write to, by what ranges call the feeds, as the jobs topic has them now; they
+    are not stored with the round. Nor is ``refused``: by partition the feeds of which an earlier attempt had
+    a row refused for good, and why.
     """
 
     id: RoundId
     records: bool = False
     instructions: Mapping[int, Instructions] = field(default_factory=dict)
     paused: frozenset[FeedId] = frozenset()
-    clusters: Mapping[FeedId, str] = field(default_factory=dict)
+    clusters: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[int, Mapping[FeedId, str]] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:

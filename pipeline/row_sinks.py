@@ -29,15 +29,16 @@ _log = logging.getLogger("tidegate.spark")
 class RowSinks:
     """The clusters, by their brokers. One other than ``home`` may stall: it is waited for ``stall_s``.
 
-    ``clusters`` are the stored ids of feeds' clusters, ``OWN`` for ``home``. A feed that has none there is
-    given nothing: an address alone does not say which cluster its topics are on.
+    ``clusters`` are the stored ids of feeds' clusters, ``OWN`` for ``home``, by what ranges call the feeds
+    (``told_name``): one that has come to another cluster is called another name. A feed that has none there
+    is given nothing: an address alone does not say which cluster its topics are on.
 
     Feeds whose rows are at a cluster that stalls are not certain to have any row since the last wait: they
     come out of `send` and `acknowledge`, and the task waits for that cluster no more. Without ``stall_s`` no
     feed is left behind: what would be said of one is raised, and the task is run again.
     """
 
-    def __init__(self, home: KafkaConnection, stall_s: float | None, clusters: Mapping[FeedId, str]) -> None:
+    def __init__(self, home: KafkaConnection, stall_s: float | None, clusters: Mapping[str, str]) -> None:
         self._home = home
         self._clusters = clusters
         self._stall_s = stall_s
@@ -51,13 +52,16 @@ class RowSinks:
         """Whether there are rows whose cluster may turn out to stall."""
         return any(self._patience(servers) is not None for servers in self._fed)
 
-    def send(self, feed_id: FeedId, uri: str, rows: Sequence[OutputRecord]) -> Sequence[FeedId]:
-        """Hand rows over; waits for room. Returns the feeds that have to be left behind: nothing is certain
-        of these any more, their sink's address means another cluster than the one that is stored, or none is
-        stored. Raises ``FeedRefused`` as ``RowProducer.send`` does, and ``RetryError`` for a cluster that is
-        waited for without limit.
+    def send(
+        self, feed_id: FeedId, uri: str, rows: Sequence[OutputRecord], name: str = ""
+    ) -> Sequence[FeedId]:
+        """Hand rows over; waits for room. ``name`` is what ranges call the feed, by default its id.
+
+        Returns the feeds that have to be left behind: nothing is certain of these any more, their sink's
+        address means another cluster than the one that is stored, or none is stored. Raises ``FeedRefused``
+        as ``RowProducer.send`` does, and ``RetryError`` for a cluster that is waited for without limit.
         """
-        stored = self._clusters.get(feed_id)
+        stored = self._clusters.get(name or feed_id)
         if stored is None:
             return self._leave(feed_id, RetryError(f"{unknown(feed_id)}."))
         servers = OWN if stored == OWN else sink_connection(self._home, uri, stored).bootstrap_servers

@@ -60,7 +60,7 @@ class OneFeed:
         """None: its sink is waited for."""
         return frozenset()
 
-    def clusters(self) -> dict[FeedId, str]:
+    def clusters(self) -> dict[str, str]:
         """Where its rows go."""
         return {self._activation.feed_id: self._cluster}
 

@@ -11,6 +11,7 @@ from tests.e2e.live_load import LiveLoad
 from tests.e2e.worker_process import WorkerProcess
 from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.feed import Engine, FeedState
+from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import expected_versions, read_catalog
 from tidegate.client.feed_ids import new_feed_id
@@ -43,6 +44,16 @@ class LiveFeed:
         self._topics = FeedTopics.of(definition.id, feed)
 
     @property
+    def topics(self) -> FeedTopics:
+        """What it writes, and where."""
+        return self._topics
+
+    @property
+    def view(self) -> FeedView:
+        """As its records tell it now."""
+        return self._jobs.feed(self.id)
+
+    @property
     def high_water(self) -> Timestamp:
         """As it is persisted."""
         return self._jobs.feed(self.id).high_water or ZERO
@@ -52,24 +63,28 @@ class LiveFeed:
         (feed,) = (row for row in worker.ask("/status")["feeds"] if row["feed"] == self.id)
         return parse_decimal(feed["marker"] or "0")
 
-    def finish(self, worker: WorkerProcess, history: Path) -> AuditReport:
-        """Once the load has ended: wait until markers have passed the last of it, and audit it all."""
+    def finish(self, worker: WorkerProcess, history: Path, start: Timestamp | None = None) -> AuditReport:
+        """Once the load has ended: wait until markers have passed the last of it, and audit it all.
+
+        What is at or below ``start``, or the feed's own, is not expected.
+        """
         versions = History.load(history)
         last = max(version.timestamp for version in versions)
         worker.wait_until(lambda: self.marker(worker) >= last, f"a marker at {last}", 120)
-        report = self.audit(versions)
+        report = self.audit(versions, start)
         assert report.covered >= last, str(report)
         return report
 
-    def audit(self, versions: History) -> AuditReport:
+    def audit(self, versions: History, start: Timestamp | None = None) -> AuditReport:
         """What is there now, against the history of a store that has ended."""
+        start = start or self._topics.start
         feed, topics = self._topics, OutputTopics.now(self._sink, self._topics.topics)
         expected = expected_versions(
             versions,
             read_catalog(self._home, f"{self._load.prefix}raftlog"),
             feed.options,
             {target.table_id: target.topic for target in feed.targets},
-            start=feed.start,
+            start=start,
         )
-        options = AuditOptions(start=feed.start, initial_scan=feed.options.initial_scan)
+        options = AuditOptions(start=start, initial_scan=feed.options.initial_scan)
         return audit(topics.records(), topics.counts, options, feed.decoder, expected)

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, NewType
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.sql_identifier import quoted_identifier, sql_identifier
 from tidegate.errors import StatementError
+from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.spans import Span
 
@@ -101,11 +102,38 @@ def _identifier(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class AcceptedCluster:
+    """An operator's word that the feed goes on on another Kafka cluster (docs/accept-cluster.md).
+
+    ``epoch`` is the feed's first one there, ``cluster`` the id, empty for the engine's own. Every version
+    above ``begin`` is written there; ``None``: everything from the feed's start on, its scan included.
+    """
+
+    epoch: FeedEpoch
+    cluster: str
+    begin: Timestamp | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form."""
+        begin = None if self.begin is None else self.begin.decimal()
+        return {"epoch": self.epoch, "cluster": self.cluster, "begin": begin}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> AcceptedCluster:
+        """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
+        begin = stored["begin"]
+        return cls(
+            FeedEpoch(stored["epoch"]), stored["cluster"], None if begin is None else parse_decimal(begin)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class FeedDefinition:
     """What the client asked for.
 
     ``description`` is the statement without secrets and may be shown; ``sink_uri`` has them, and stays out
-    of ``repr``. ``created_ns`` is the client's wall clock.
+    of ``repr``. ``created_ns`` is the client's wall clock. ``accepted`` is the last cluster that an operator
+    has accepted, in this epoch or an earlier one.
     """
 
     id: FeedId
@@ -116,10 +144,11 @@ class FeedDefinition:
     options: FeedOptions
     created_ns: int
     engine: Engine = Engine.WORKERS
+    accepted: AcceptedCluster | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The stored form."""
-        return {
+        body: dict[str, Any] = {
             "id": self.id,
             "epoch": self.epoch,
             "description": self.description,
@@ -129,10 +158,14 @@ class FeedDefinition:
             "created_ns": self.created_ns,
             "engine": self.engine.value,
         }
+        if self.accepted is not None:
+            body["accepted"] = self.accepted.to_json()
+        return body
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> FeedDefinition:
         """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
+        accepted = stored.get("accepted")
         return cls(
             id=FeedId(stored["id"]),
             epoch=FeedEpoch(stored["epoch"]),
@@ -142,6 +175,7 @@ class FeedDefinition:
             options=FeedOptions.from_json(stored["options"]),
             created_ns=stored["created_ns"],
             engine=Engine(stored.get("engine", Engine.WORKERS.value)),
+            accepted=None if accepted is None else AcceptedCluster.from_json(accepted),
         )
 
 

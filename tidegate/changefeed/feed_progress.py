@@ -19,11 +19,14 @@ class FeedProgress:
         self._definition = definition
         self._state = state
         self._read_up_to = dict(state.positions)  # by log partition, as it is persisted
+        self._marked: ResolvedTimestamp | None = None
 
     def begin(self, left: FeedView) -> FeedFrontier:
         """The frontier as the last owner of the epoch left it."""
-        if left.progress is not None and left.high_water is not None:
-            self._read_up_to.update(left.progress.positions)
+        progress, taken = left.progress, left.current_takeover
+        if progress is not None and progress.epoch == self._definition.epoch:
+            self._read_up_to.update(progress.positions)
+            self._marked = progress.marked
         assert self._state.start is not None
         options = self._definition.options
         return FeedFrontier(
@@ -33,11 +36,18 @@ class FeedProgress:
             left.high_water,
             left.ahead,
             options.initial_scan,
+            None if taken is None else taken.silent_to,
         )
+
+    def note_marker(self, marker: ResolvedTimestamp) -> None:
+        """It was written to every output partition; the next record says so."""
+        self._marked = marker
 
     def record(self, frontier: FeedFrontier, high_water: ResolvedTimestamp) -> ProgressRecord:
         """What to persist: a high-water of the frontier, and the log positions that belong to it."""
         for partition, offset in frontier.positions.items():
             self._read_up_to[partition] = max(offset + 1, self._read_up_to.get(partition, 0))
         definition = self._definition
-        return ProgressRecord(definition.id, definition.epoch, high_water, dict(self._read_up_to))
+        return ProgressRecord(
+            definition.id, definition.epoch, high_water, dict(self._read_up_to), self._marked
+        )

@@ -26,7 +26,8 @@ class FeedFrontier:
     ``resolved_interval_ns`` is the minimum distance between two markers in HLC time (0: every advance);
     ``None`` for a feed without markers. ``start`` is exclusive: nothing at or below it belongs to the feed,
     but for the rows of its initial ``scan``. ``high_water`` and ``ahead`` are what an earlier owner of the
-    same epoch has persisted; what is ahead may be missing.
+    same epoch has persisted; what is ahead may be missing. No marker is written at or below ``silent_to``:
+    an earlier epoch may have written some up to there, and markers never fall.
 
     Feeds with the same ``targets`` may have their ``spans`` in common (`share`).
     """
@@ -37,6 +38,7 @@ class FeedFrontier:
         "_positions",
         "_scan",
         "_seen",
+        "_silent_to",
         "_start",
         "begin",
         "spans",
@@ -51,13 +53,15 @@ class FeedFrontier:
         high_water: Timestamp | None = None,
         ahead: Iterable[SpanProgress] = (),
         scan: InitialScan = InitialScan.NO,
+        silent_to: Timestamp | None = None,
     ) -> None:
         self._start = start
+        self._silent_to = start if silent_to is None else max(start, silent_to)
         self._scan = scan
         #: The high-water before any progress.
         self.begin = start if scan is InitialScan.NO else ZERO
         self._interval_ns = resolved_interval_ns
-        self._marked = high_water if high_water is not None and high_water > start else None
+        self._marked = high_water if high_water is not None and high_water > self._silent_to else None
         self.targets = frozenset(spans)
         known = self.begin if high_water is None else max(self.begin, high_water)
         self.spans = SpanFrontier(self.targets, known)
@@ -112,7 +116,7 @@ class FeedFrontier:
     def due_marker(self) -> ResolvedTimestamp | None:
         """The marker to write now: the high-water, when it has come far enough since the last marker."""
         high_water = self.high_water
-        if self._interval_ns is None or high_water <= self._start:
+        if self._interval_ns is None or high_water <= self._silent_to:
             return None
         if self._marked is not None and (
             high_water <= self._marked or high_water.wall - self._marked.wall < self._interval_ns

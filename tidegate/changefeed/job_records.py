@@ -135,12 +135,14 @@ class ProgressRecord:
     """How far a feed is: every row at or below ``high_water`` is on its topics, acknowledged.
 
     ``positions`` are the log offsets, by log partition, from which on another engine may take over.
+    ``marked`` is the last marker that is known to be written to every output partition in this epoch.
     """
 
     feed_id: FeedId
     epoch: FeedEpoch
     high_water: ResolvedTimestamp
     positions: Mapping[int, int]
+    marked: ResolvedTimestamp | None = None
 
     @property
     def key(self) -> bytes:
@@ -155,6 +157,8 @@ class ProgressRecord:
             "high_water": self.high_water.decimal(),
             "positions": _positions_json(self.positions),
         }
+        if self.marked is not None:
+            body["marked"] = self.marked.decimal()
         return stored_json.dump(Part.PROGRESS.value, body)
 
 
@@ -191,7 +195,12 @@ class TakeoverRecord:
 
     Every row at or below ``high_water`` is on the feed's topics, acknowledged; ``None`` where nothing is
     known to be. ``start`` and ``targets`` are those that the feed began with, on the cluster
-    ``sink_cluster``; without a start it has not begun yet.
+    ``sink_cluster``; without a start it has not begun yet. ``marked`` is the last marker that is known to be
+    written.
+
+    Where the cluster is one that was accepted (docs/accept-cluster.md) the feed writes no marker at or below
+    ``silent_to``: earlier ones may stand on any cluster up to there. ``unprepared``: its topics have yet to
+    be created there.
     """
 
     feed_id: FeedId
@@ -200,6 +209,9 @@ class TakeoverRecord:
     high_water: ResolvedTimestamp | None = None
     targets: tuple[FeedTarget, ...] = ()
     sink_cluster: str = ""
+    marked: ResolvedTimestamp | None = None
+    silent_to: ResolvedTimestamp | None = None
+    unprepared: bool = False
 
     @property
     def key(self) -> bytes:
@@ -208,7 +220,7 @@ class TakeoverRecord:
 
     def to_bytes(self) -> bytes:
         """The record's value."""
-        body = {
+        body: dict[str, Any] = {
             "feed_id": self.feed_id,
             "epoch": self.epoch,
             "start": None if self.start is None else self.start.decimal(),
@@ -216,6 +228,11 @@ class TakeoverRecord:
             "targets": [target.to_json() for target in self.targets],
             "sink_cluster": self.sink_cluster,
         }
+        for name, timestamp in (("marked", self.marked), ("silent_to", self.silent_to)):
+            if timestamp is not None:
+                body[name] = timestamp.decimal()
+        if self.unprepared:
+            body["unprepared"] = True
         return stored_json.dump(Part.TAKEOVER.value, body)
 
 
@@ -285,6 +302,7 @@ def _read_progress(stored: dict[str, Any]) -> JobRecord:
         epoch=FeedEpoch(stored["epoch"]),
         high_water=ResolvedTimestamp(parse_decimal(stored["high_water"])),
         positions=_read_positions(stored["positions"]),
+        marked=_read_resolved(stored.get("marked")),
     )
 
 
@@ -297,15 +315,22 @@ def _read_spans(stored: dict[str, Any]) -> JobRecord:
 
 
 def _read_takeover(stored: dict[str, Any]) -> JobRecord:
-    start, high_water = stored["start"], stored["high_water"]
+    start = stored["start"]
     return TakeoverRecord(
         feed_id=FeedId(stored["feed_id"]),
         epoch=FeedEpoch(stored["epoch"]),
         start=None if start is None else parse_decimal(start),
-        high_water=None if high_water is None else ResolvedTimestamp(parse_decimal(high_water)),
+        high_water=_read_resolved(stored["high_water"]),
         targets=tuple(FeedTarget.from_json(target) for target in stored["targets"]),
         sink_cluster=stored["sink_cluster"],
+        marked=_read_resolved(stored.get("marked")),
+        silent_to=_read_resolved(stored.get("silent_to")),
+        unprepared=stored.get("unprepared", False),
     )
+
+
+def _read_resolved(stored: str | None) -> ResolvedTimestamp | None:
+    return None if stored is None else ResolvedTimestamp(parse_decimal(stored))
 
 
 def _read_span(start: str, end: str, at: str) -> SpanProgress:

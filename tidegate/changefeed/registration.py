@@ -77,13 +77,16 @@ class Prepare:
     """Create the output topics, then store ``starting_state`` of this and the targets.
 
     ``tables`` are the definition's, in its order; ``positions`` are log offsets by log partition. A feed that
-    was taken over has ``targets`` already: it keeps them, and ``tables`` are none.
+    was taken over has ``targets`` already: it keeps them, on the cluster with the id ``cluster``, and
+    ``tables`` are none. ``topics_anew``: it was not on that cluster before, so its topics have to be created.
     """
 
     start: Timestamp
     tables: tuple[KnownTable, ...]
     positions: Mapping[int, int]
     targets: tuple[FeedTarget, ...] = ()
+    cluster: str | None = None
+    topics_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +249,12 @@ def _before_start(
         targets=feed.targets,
     )
     if prepare.targets:
-        return prepare
+        began, taken = feed.beginning, feed.current_takeover
+        return replace(
+            prepare,
+            cluster=None if began is None else began.sink_cluster,
+            topics_anew=taken is not None and taken.unprepared,
+        )
     known = _known_ids(registered.values())
     refused = [ack.refused for _, ack in sorted(registered.items()) if ack.refused]
     fault = _table_fault(definition, known, refused[0] if refused else ())

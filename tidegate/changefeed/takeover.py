@@ -1,15 +1,17 @@
-"""Where a feed goes on that was moved to another engine (docs/hand-over.md).
+"""Where a feed goes on in a new epoch: on another engine (docs/hand-over.md), or on another Kafka cluster
+that was accepted (docs/accept-cluster.md).
 
 Each epoch of a feed is run by one engine. What the next one has to emit follows from the records of those
 before it: everything above their high-water, or above their start as long as there is none; with the
-initial scan at that start, if it was not done.
+initial scan at that start, if it was not done. An epoch that is the first on a cluster begins where the
+operator said: what epochs before it have written is not there.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from tidegate.changefeed.feed import FeedDefinition
+from tidegate.changefeed.feed import AcceptedCluster, FeedDefinition
 from tidegate.changefeed.job_records import ProgressRecord, StateRecord, TakeoverRecord
 from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import ResolvedTimestamp
@@ -30,11 +32,55 @@ def takeover(
     cluster = "" if state is None else state.sink_cluster
     if former is not None and former.start is not None:  # an epoch that resumed has another start
         start, targets, cluster = former.start, former.targets, former.sink_cluster
-    marks = [] if progress is None else [progress.high_water]
-    if former is not None and former.high_water is not None:
-        marks.append(former.high_water)
-    high_water = ResolvedTimestamp(max(marks)) if marks else None
-    return TakeoverRecord(definition.id, definition.epoch, start, high_water, targets, cluster)
+    reached = None if progress is None else progress.high_water
+    handed = None if former is None else former.high_water
+    silent_to = None if former is None else former.silent_to
+    accepted = awaited(definition, former)
+    if accepted is not None and start is not None:
+        begin = None if accepted.begin is None else ResolvedTimestamp(accepted.begin)
+        return TakeoverRecord(
+            definition.id,
+            definition.epoch,
+            start,
+            begin,
+            targets,
+            accepted.cluster,
+            marked=begin,
+            silent_to=_highest(reached, handed, silent_to),
+            unprepared=True,
+        )
+    return TakeoverRecord(
+        definition.id,
+        definition.epoch,
+        start,
+        _highest(reached if _is_of_its_cluster(definition, progress) else None, handed),
+        targets,
+        cluster,
+        marked=last_marker(definition, progress, former),
+        silent_to=silent_to,
+        unprepared=former is not None and former.unprepared and not _has_begun_there(definition, state),
+    )
+
+
+def awaited(definition: FeedDefinition, former: TakeoverRecord | None) -> AcceptedCluster | None:
+    """The cluster that was accepted and that no epoch has taken over yet, ``former`` being the last."""
+    accepted = definition.accepted
+    if accepted is None or (former is not None and former.epoch >= accepted.epoch):
+        return None
+    return accepted
+
+
+def last_marker(
+    definition: FeedDefinition, progress: ProgressRecord | None, former: TakeoverRecord | None
+) -> ResolvedTimestamp | None:
+    """The last marker that is known to be written on the feed's cluster; ``None`` where none is.
+
+    One behind it may have been written too. Where the cluster was accepted and no marker has been written
+    there yet, it is where the feed began there.
+    """
+    if progress is not None and progress.marked is not None and _is_of_its_cluster(definition, progress):
+        return progress.marked
+    return None if former is None else former.marked
 
 
 def resumed(definition: FeedDefinition, taken: TakeoverRecord) -> FeedDefinition:
@@ -48,3 +94,20 @@ def resumed(definition: FeedDefinition, taken: TakeoverRecord) -> FeedDefinition
     elif taken.start is not None:
         options = replace(options, cursor=taken.start)
     return replace(definition, options=options)
+
+
+def _is_of_its_cluster(definition: FeedDefinition, progress: ProgressRecord | None) -> bool:
+    """Whether the progress was made on the cluster that the feed is on, and not on one before."""
+    accepted = definition.accepted
+    return progress is not None and (accepted is None or progress.epoch >= accepted.epoch)
+
+
+def _has_begun_there(definition: FeedDefinition, state: StateRecord | None) -> bool:
+    accepted = definition.accepted
+    begun = state is not None and state.start is not None
+    return begun and state is not None and (accepted is None or state.epoch >= accepted.epoch)
+
+
+def _highest(*marks: ResolvedTimestamp | None) -> ResolvedTimestamp | None:
+    known = [mark for mark in marks if mark is not None]
+    return ResolvedTimestamp(max(known)) if known else None

@@ -1,4 +1,4 @@
-"""``tidegate feed``: create, list, show, move and drop feeds."""
+"""``tidegate feed``: create, list, show, move and drop feeds, and have them go on on another cluster."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import Any, Final
 
 import click
 
+from tidegate.changefeed.cursor import read_cursor
 from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.feed import LASTING, Engine, FeedId, FeedState, feed_id
 from tidegate.cli.connecting import app_id_option, kafka_options
 from tidegate.cli.failure import Commands, show_failure
 from tidegate.cli.tables import print_fields, print_table
+from tidegate.client.cluster_acceptance import Begin, Origin, acceptance_row, begin_there, find_cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_rows import beginning, feed_row
 from tidegate.client.feed_topics import check_registry
 from tidegate.client.jobs import Jobs, jobs_topic
+from tidegate.errors import InputError
 
 _COLUMNS: Final = (
     ("ID", "job_id"),
@@ -49,7 +52,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON 
 
 @click.group(cls=Commands)
 def feed() -> None:
-    """Create, list, show, move and drop feeds."""
+    """Create, list, show, move and drop feeds, and have them go on on another cluster."""
 
 
 @feed.command()
@@ -175,6 +178,72 @@ def move(
     click.echo(f"Feed {id_} goes on on {engine}.", err=True)
     if wait:
         _wait_for(ctx, jobs, id_, wait_seconds)
+
+
+@feed.command("accept-cluster")
+@click.argument("feed_name", metavar="ID")
+@click.option(
+    "--cluster",
+    "named",
+    metavar="CLUSTER",
+    help="The id of the cluster to accept. Without it nothing is changed, and what would be is shown.",
+)
+@click.option(
+    "--from",
+    "origin",
+    default=Begin.THERE.value,
+    show_default=True,
+    metavar="there|marker|start|TIMESTAMP",
+    help="Above which timestamp everything is written there: of the last marker that stands in every "
+    "partition there, of the last one that was written on the cluster before, of the feed's start, or one "
+    "that is given as a cursor is.",
+)
+@_wait_option
+@_wait_seconds_option
+@app_id_option
+@kafka_options
+@click.pass_context
+def accept_cluster(
+    ctx: click.Context,
+    connection: KafkaConnection,
+    app_id: str,
+    feed_name: str,
+    named: str | None,
+    origin: str,
+    wait: bool,
+    wait_seconds: float,
+) -> None:
+    """Have a feed that is held go on on the Kafka cluster that its sink's address means now.
+
+    Every row above a timestamp is written there, and nothing at or below it: see docs/accept-cluster.md for
+    which one is right. The command shows both clusters and that timestamp; with --cluster it acts.
+
+    \b
+    tidegate feed accept-cluster ID
+    tidegate feed accept-cluster ID --cluster 4L6g3nShT-eMCtK--X86sw --from marker
+    """
+    id_, jobs = feed_id(feed_name), Jobs(connection, app_id)
+    found = find_cluster(connection, app_id, id_, jobs.view())
+    if named is not None and named != found.found:
+        raise InputError(
+            f"The cluster {found.found} answers at {found.connection.bootstrap_servers}, and not {named}: "
+            f"nothing was changed. The topics of feed {id_} are on {found.stored}."
+        )
+    begin = begin_there(found, _origin(origin))
+    print_fields(acceptance_row(found, begin).items())
+    if named is None:
+        again = f"tidegate feed accept-cluster {id_} --cluster {found.found} --from {origin}"
+        click.echo(f"Nothing was changed. To have the feed go on there: `{again}`.", err=True)
+        return
+    jobs.accept(found.definition, found.accepted(begin))
+    click.echo(f"Feed {id_} goes on on the cluster {found.found}.", err=True)
+    if wait:
+        _wait_for(ctx, jobs, id_, wait_seconds)
+
+
+def _origin(text: str) -> Origin:
+    words = {begin.value: begin for begin in Begin}
+    return words[text] if text in words else read_cursor(text, time.time_ns())
 
 
 @feed.command()

@@ -42,9 +42,13 @@ def feed_row(feed_id: FeedId, feed: FeedView) -> dict[str, Any]:
 def running_status(feed: FeedView) -> str:
     """What a running feed does first, as long as its past keeps it from having a high-water; else nothing.
 
-    Of a pending one: whether it ran before, on another engine.
+    Of a pending one: whether it ran before, on another engine or another cluster.
     """
     if feed.status is FeedState.PENDING and feed.defined is not None and feed.defined.epoch > FIRST_EPOCH:
+        accepted = feed.defined.accepted
+        if accepted is not None and accepted.epoch == feed.defined.epoch:
+            where = f"the cluster {accepted.cluster}" if accepted.cluster else "the workers' own cluster"
+            return f"going on on {where}"
         return f"moving to {feed.defined.engine.value}"
     if feed.status is not FeedState.RUNNING or feed.definition is None or feed.high_water is not None:
         return ""

@@ -107,6 +107,18 @@ class Jobs:
 
         Raises ``InputError`` for a feed that cannot be moved, or that somebody else moves at the same time.
         """
+        self._begin_epoch(feed_id, lambda feed: _moved(feed_id, feed, engine))
+
+    def accept(self, known: FeedDefinition, accepted: FeedDefinition) -> None:
+        """Ask for the feed to go on on another Kafka cluster (step N1 of docs/accept-cluster.md), by its next
+        definition; returns when that is durable. ``wait`` tells when it does.
+
+        Raises ``InputError`` where the feed's definition is not the ``known`` one any more.
+        """
+        self._begin_epoch(known.id, lambda feed: _accepted(feed, known, accepted))
+
+    def _begin_epoch(self, feed_id: FeedId, next_of: Callable[[FeedView], FeedDefinition]) -> None:
+        """Write the definition that follows from the feed as it is, unless another one is faster."""
         self.feed(feed_id)
         transactional_id = f"{self._place.topic}-move-{feed_id}"
         config = transactional(transactional_id, _LIMIT_BYTES)
@@ -115,12 +127,13 @@ class Jobs:
         )
         try:
             producer.open()  # who reads the feed after this writes alone
-            record = DefinitionRecord(_moved(feed_id, self.feed(feed_id), engine))
+            record = DefinitionRecord(next_of(self.feed(feed_id)))
             producer.commit([Record(*self._place, record.key, record.to_bytes())])
         except DeliveryError as error:
             raise InputError(
-                f"Somebody else moves feed {feed_id}, and this came too late: nothing was asked for. Look "
-                f"where it is with `tidegate feed show {feed_id}` ({error})."
+                f"Somebody else moves feed {feed_id}, or has it go on on another cluster, and this came too "
+                f"late: nothing was asked for. Look where it is with `tidegate feed show {feed_id}` "
+                f"({error})."
             ) from None
         finally:
             producer.close()
@@ -192,6 +205,16 @@ def _moved(feed_id: FeedId, feed: FeedView, engine: Engine) -> FeedDefinition:
             f"--engine {engine.value}."
         )
     return replace(defined, epoch=FeedEpoch(defined.epoch + 1), engine=engine)
+
+
+def _accepted(feed: FeedView, known: FeedDefinition, accepted: FeedDefinition) -> FeedDefinition:
+    """The next epoch's definition. ``InputError`` for a feed that is not as it was looked at."""
+    if feed.defined != known or feed.status in ENDED:
+        raise InputError(
+            f"Feed {known.id} has changed meanwhile, and nothing was asked for. Look at it with `tidegate "
+            f"feed show {known.id}`."
+        )
+    return accepted
 
 
 class JobsReading:

@@ -25,7 +25,8 @@ from tidegate.changefeed.sink import parse_sink_uri, require_shared_connection
 from tidegate.changefeed.table_topics import table_topic
 from tidegate.client.row_delivery import BATCH_BYTES
 from tidegate.client.topic_admin import TopicAdmin, TopicSpec
-from tidegate.errors import FeedError, StatementError
+from tidegate.delivery.sink_identity import held
+from tidegate.errors import FeedError, SinkHeld, StatementError, TopologyError
 from tidegate.rows.table_key import table_span
 
 #: Record times are commit timestamps, which may lie far back: time must not delete what is just written.
@@ -68,8 +69,8 @@ def check_topics(
     for topic in topics:
         if topic in taken and jobs[taken[topic]].status in ENDED:
             raise FeedError(
-                f"feed {taken[topic]} wrote to the topic {topic} and was moved between engines, or is of a "
-                "backfill: one that comes back late may still write rows of it; choose another "
+                f"feed {taken[topic]} wrote to the topic {topic} and was moved between engines or clusters, "
+                "or is of a backfill: one that comes back late may still write rows of it; choose another "
                 f"{_named_by(definition, topic)}"
             )
         if topic in taken:
@@ -140,6 +141,54 @@ def prepare_targets(
     if definition.options.resolved_topic:
         _prepare_resolved_topic(definition.options.resolved_topic, targets, admin)
     return targets
+
+
+def prepare_elsewhere(
+    definition: FeedDefinition, targets: Sequence[FeedTarget], admin: TopicAdmin, cluster: str
+) -> None:
+    """Create the feed's topics on a cluster that it comes to, with the partitions that they have (step N5 of
+    docs/accept-cluster.md). Blocks.
+
+    ``cluster`` is its id; empty for the engine's own, which is not asked. Raises ``RetryError`` for another
+    cluster at the address, and for topics that cannot hold the feed as they are: who runs the cluster may
+    mend that, and nothing is lost meanwhile.
+    """
+    require_cluster(definition.id, admin, cluster)
+    try:
+        for target in targets:
+            _prepare_as_it_was(definition, target, admin)
+        if definition.options.resolved_topic:
+            _prepare_resolved_topic(definition.options.resolved_topic, targets, admin)
+    except (FeedError, TopologyError) as error:
+        raise SinkHeld(
+            f"feed {definition.id} waits for its topics on the cluster {cluster}: {error}"
+        ) from None
+    require_cluster(definition.id, admin, cluster)
+
+
+def require_cluster(feed_id: FeedId, admin: TopicAdmin, cluster: str) -> None:
+    """Raises ``SinkHeld`` where another cluster answers than the one with this id, if that is not the
+    engine's own; ``RetryError`` where none does."""
+    if cluster and (found := admin.cluster_id()) != cluster:
+        raise SinkHeld(held(feed_id, admin.servers, cluster, found))
+
+
+def _prepare_as_it_was(definition: FeedDefinition, target: FeedTarget, admin: TopicAdmin) -> None:
+    found = admin.create_unless_there(TopicSpec(target.topic, target.partitions, _CREATED_WITH))
+    if found is None:
+        return
+    if found != target.partitions:
+        raise FeedError(partitions_differ(target, found))
+    if "compact" in admin.config(target.topic).get("cleanup.policy", ""):
+        _refuse_compaction(definition, target.topic)
+
+
+def partitions_differ(target: FeedTarget, found: int) -> str:
+    """Why a topic that is there cannot be the feed's."""
+    return (
+        f"the topic {target.topic} has {found} partitions there, and the feed has {target.partitions}: keys "
+        f"would change partitions. Delete it there, and tidegate creates it with {target.partitions}"
+    )
 
 
 def wanted_topics(definition: FeedDefinition) -> list[str]:

@@ -95,6 +95,11 @@ class TopicAdmin:
         self._replication = replication
         self._patience_s = patience_s
 
+    @property
+    def servers(self) -> str:
+        """The addresses that it was told: ``host:port``, comma-separated."""
+        return self._servers
+
     def partitions(self, topic: str) -> int | None:
         """How many partitions the topic has; ``None`` when it does not exist.
 

@@ -109,7 +109,7 @@ class PartitionFeeds:
         lags = message.lags
         for feed in failed:
             lost = _given_nothing(feed, message.span)
-            lags = amended(lags, feed.id, lost) if lost else lags
+            lags = amended(lags, feed.told_as, lost) if lost else lags
         return message._replace(lags=lags)
 
     # ---- what comes of them ----

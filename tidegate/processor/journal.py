@@ -155,7 +155,7 @@ class Certainty:
         """
         if span is None or not self._feed.watches(without_tenant(span)):
             return lags
-        return amended(lags, self._feed.id, self.gaps(state, span))
+        return amended(lags, self._feed.told_as, self.gaps(state, span))
 
     def was_told(self, hand_off: HandOff) -> bool:
         """Whether what a range has said to a claim was noted before these steps.
@@ -216,7 +216,7 @@ class Certainty:
         Nothing is certain where it does not speak of the feed: that may have been activated later there. One
         that cannot lag it names only if it was detached, unless the parent has forgotten what it promised.
         """
-        gaps = told_of(self._feed.id, hand_off.lags)
+        gaps = told_of(self._feed.told_as, hand_off.lags)
         if gaps is None and (self._feed.can_lag or hand_off.lags is None):
             yield self._whole(span)
             return

@@ -91,7 +91,7 @@ class Lags:
     ) -> bool:
         """Whether a feed lacks more of new keys than ranges here have told: rows of those came out."""
         own = [
-            hand_off._replace(lags=amended(hand_off.lags, feed.id, ()))
+            hand_off._replace(lags=amended(hand_off.lags, feed.told_as, ()))
             if hand_off.claim.parent in self._ranges
             else hand_off
             for hand_off in hand_offs
@@ -108,7 +108,7 @@ class Lags:
         silent = [part]
         for hand_off in hand_offs:
             shared = None if hand_off.span is None else hand_off.span.intersect(part)
-            told = None if shared is None else told_of(feed.id, hand_off.lags)
+            told = None if shared is None else told_of(feed.told_as, hand_off.lags)
             if shared is not None and told is not None:
                 silent = [rest for span in silent for rest in remainder(span, (shared,))]
                 yield from _wanted(feed, clipped(told, shared))

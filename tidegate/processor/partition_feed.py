@@ -19,6 +19,7 @@ from tidegate.hlc import MAX, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.emitter import Destination, Emitter
 from tidegate.processor.stored import pack, unpack
+from tidegate.rangefeed.gap import told_name
 from tidegate.spans import Span
 
 
@@ -33,11 +34,14 @@ class FeedStatus(enum.Enum):
 class PartitionFeed:
     """One feed as this partition has taken it up."""
 
-    __slots__ = ("emitter", "epoch", "id", "message", "reason", "registered", "status")
+    __slots__ = ("emitter", "epoch", "id", "message", "reason", "registered", "status", "told_as")
 
     def __init__(self, message: Register | Activate, registered: Registered | None) -> None:
         self.id: FeedId = message.feed_id
         self.epoch: FeedEpoch = message.definition.epoch
+        accepted = message.definition.accepted
+        #: What hand-offs call it.
+        self.told_as = told_name(self.id, None if accepted is None else accepted.epoch)
         self.registered = registered
         self.status = FeedStatus.REGISTERED
         self.reason = ""

@@ -22,7 +22,8 @@ class ServedFeeds:
         self._of: dict[Span, tuple[str, ...]] = {}
 
     def __call__(self, span: Span | None) -> Sequence[str]:
-        """The feeds that watch keys of ``span``, which may have a tenant prefix; none of a span not known."""
+        """The told names of the feeds that watch keys of ``span``, which may have a tenant prefix; none of a
+        span not known."""
         if span is None:
             return ()
         known = self._of.get(span)
@@ -34,4 +35,4 @@ class ServedFeeds:
 
     def _watching(self, span: Span) -> Iterable[str]:
         meeting = {watched for watched in self._watched if any(part.overlaps(span) for part in watched)}
-        return (feed.id for feed in self._feeds if feed.spans in meeting)
+        return (feed.told_as for feed in self._feeds if feed.spans in meeting)

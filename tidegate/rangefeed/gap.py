@@ -25,10 +25,24 @@ Gaps: TypeAlias = tuple[Gap, ...]
 
 
 class Lag(NamedTuple):
-    """What a feed, named by its id, lacks of the keys of a range; without gaps it was given everything."""
+    """What a feed lacks of the keys of a range; without gaps it was given everything. See ``told_name``."""
 
     feed: str
     gaps: Gaps
+
+
+def told_name(feed_id: str, epoch: int | None) -> str:
+    """What ranges call a feed when they tell each other what it lacks: by its id at first.
+
+    Since ``epoch`` it writes to another Kafka cluster: then by that too. What was told before, and may still
+    be on its way, speaks of rows that are not on that cluster, and must not count for it.
+    """
+    return feed_id if epoch is None else f"{feed_id}/{epoch}"
+
+
+def feed_of(name: str) -> str:
+    """The id of the feed that has this name."""
+    return name.partition("/")[0]
 
 
 def told_of(feed: str, lags: Iterable[Lag] | None) -> Gaps | None:

@@ -15,7 +15,7 @@ from tidegate.errors import brief
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import Generation, Heartbeat, Offset, RaftIndex, RangeId, Snapshot
 from tidegate.rangefeed.accounted import AS_APPLIED
-from tidegate.rangefeed.gap import Gaps, Lag
+from tidegate.rangefeed.gap import Gaps, Lag, feed_of
 from tidegate.rangefeed.handoff import Claim, HandOff, Hole, Promise
 from tidegate.rangefeed.resolver import Resolver
 from tidegate.rangefeed.scan import RangeScan
@@ -149,7 +149,7 @@ class RangeState:
         self.promises: list[Promise] = []
         #: What feeds lack, by their ids; a feed that lacks nothing is not in it.
         self.lags: dict[str, Gaps] = {}
-        #: The feeds that can lag, as of the entry that is applied; not stored.
+        #: The feeds that can lag, by their told names, as of the entry that is applied; not stored.
         self.serves: FeedsServing = _nobody
         #: The promises and the holes that have a row of state.
         self.stored_told: tuple[list[Promise], list[Hole]] | None = None
@@ -234,8 +234,9 @@ class RangeState:
 
     def told_lags(self) -> tuple[Lag, ...]:
         """What to say of feeds to ranges that go on from here."""
-        feeds = dict.fromkeys((*self.serves(self.span), *self.lags))
-        return tuple(Lag(feed, self.lags.get(feed, ())) for feed in feeds)
+        names = {feed_of(name): name for name in self.serves(self.span)}
+        feeds = dict.fromkeys((*names, *self.lags))
+        return tuple(Lag(names.get(feed, feed), self.lags.get(feed, ())) for feed in feeds)
 
     # ---- what binds it ----
 

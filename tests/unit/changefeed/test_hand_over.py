@@ -160,7 +160,7 @@ class OneEngine:
                 self.world.jobs.append(takeover(definition, feed.state, feed.progress, feed.takeover))
         elif isinstance(step, Prepare):
             yield
-            self.world.jobs.append(starting_state(definition, step, step.targets or (TARGET,)))
+            self.world.jobs.append(_started(definition, step))
         elif isinstance(step, Store):
             yield
             self.world.jobs.append(step.record)
@@ -221,6 +221,10 @@ class OneEngine:
             progress = ProgressRecord(FEED, state.epoch, ResolvedTimestamp(persisted), {})
             self.world.jobs.append(progress)
             yield
+
+
+def _started(definition: FeedDefinition, step: Prepare) -> StateRecord:
+    return starting_state(definition, step, step.targets or (TARGET,), step.cluster or "")
 
 
 def highs(world: World) -> list[Timestamp]:

@@ -300,7 +300,9 @@ def test_a_new_epoch_takes_over_and_is_registered_where_the_former_one_is_forgot
     resumed = replace(second, options=replace(second.options, cursor=Timestamp(9)))
     assert next_step(feed, {}, 2, former) == Announce(Register(resumed), (0, 1))
     answers = {number: Registered(FEED, FeedEpoch(2), number, 7, Timestamp(99), ()) for number in range(2)}
-    assert next_step(feed, answers, 2, former) == Prepare(Timestamp(9), (), {0: 7, 1: 7}, (TARGET,))
+    assert next_step(feed, answers, 2, former) == Prepare(
+        Timestamp(9), (), {0: 7, 1: 7}, (TARGET,), cluster=""
+    )
 
 
 def test_a_started_state_without_a_start_is_refused() -> None:

@@ -315,7 +315,7 @@ class _Feeds:
             self._paused = frozenset()
         return self._paused
 
-    def clusters(self) -> dict[FeedId, str]:
+    def clusters(self) -> dict[str, str]:
         """See ``Feeds``: as they are stored."""
         return {judge: OWN if judge == "home" else STORED for judge in self._judges}
 

@@ -44,7 +44,7 @@ class Told:
     def paused(self) -> frozenset[FeedId]:
         return self.pausing
 
-    def clusters(self) -> dict[FeedId, str]:
+    def clusters(self) -> dict[str, str]:
         return {}
 
     def take(self, answers: Iterable[Answer]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import Engine, FeedDefinition, FeedEpoch, FeedState
+from tidegate.changefeed.feed import AcceptedCluster, Engine, FeedDefinition, FeedEpoch, FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, StateRecord, TakeoverRecord
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.topics import Topics
@@ -63,10 +64,30 @@ def test_the_cluster_of_a_feed_that_was_moved_is_the_one_that_it_began_on(
         DefinitionRecord(_at(back, 3, Engine.SPARK)),
         DefinitionRecord(_at(new, 1, Engine.SPARK)),
     ]
+    assert _clusters(broker, topics, records) == {away.feed_id: "theirs", back.feed_id: "theirs"}
+
+
+def test_what_partitions_have_of_a_feed_from_before_it_came_to_another_cluster_has_none(
+    broker: KafkaBroker, topics: Topics
+) -> None:
+    """Its rows would come there before earlier versions of their keys."""
+    asked, there = _feed("asked"), _feed("there")
+    accepted = AcceptedCluster(FeedEpoch(2), "theirs", Timestamp(5))
+    records: list[JobRecord] = [
+        replace(_began(asked, 1), sink_cluster="former"),
+        DefinitionRecord(replace(_at(asked, 2, Engine.SPARK), accepted=accepted)),
+        replace(_began(there, 1), sink_cluster="former"),
+        DefinitionRecord(replace(_at(there, 2, Engine.SPARK), accepted=accepted)),
+        _taken_over(there, 2),
+    ]
+    assert _clusters(broker, topics, records) == {f"{there.feed_id}/2": "theirs"}
+
+
+def _clusters(broker: KafkaBroker, topics: Topics, records: Sequence[JobRecord]) -> dict[str, str]:
     connection = KafkaConnection(broker.bootstrap)
     with closing(open_producer(connection, f"{topics.app_id}-jobs")) as writer:
         writer.commit([Record(topics.jobs, 0, record.key, record.to_bytes()) for record in records])
     query = Query("query", connection, topics.log, 1, "", ProcessorConfig())
     with closing(QueryFeeds(query, topics, 1)) as feeds:
         feeds._jobs.read_to_end()
-        assert feeds.clusters() == {away.feed_id: "theirs", back.feed_id: "theirs"}
+        return feeds.clusters()

@@ -17,7 +17,7 @@ from tidegate.processor.batch import OutputRecord
 
 _HOME, _AWAY = "kafka://127.0.0.1:9", "kafka://127.0.0.1:8"
 _ONE, _TWO, _AT_HOME = FeedId("one"), FeedId("two"), FeedId("home")
-_STORED = {_ONE: "an-id", _TWO: "an-id", _AT_HOME: ""}
+_STORED: Mapping[str, str] = {_ONE: "an-id", _TWO: "an-id", _AT_HOME: ""}
 _ROWS = [OutputRecord("rows", 0, b"key", b"value", 1, [])]
 
 
@@ -107,6 +107,16 @@ def test_a_feed_of_which_no_cluster_is_stored_is_left_behind_whatever_its_addres
     assert "feed one is given no row: the jobs topic does not say on which Kafka cluster" in caplog.text
 
 
+def test_rows_of_a_feed_from_before_it_came_to_another_cluster_go_to_neither(
+    producers: Producers,
+) -> None:
+    """Partitions may have its epoch before for a while; on the other cluster they would come too early."""
+    sinks = RowSinks(KafkaConnection("127.0.0.1:9"), 60.0, {f"{_ONE}/2": "an-id"})
+    assert sinks.send(_ONE, _AWAY, _ROWS, _ONE) == [_ONE]
+    assert not producers.patience
+    assert not sinks.send(_ONE, _AWAY, _ROWS, f"{_ONE}/2")
+
+
 def test_another_cluster_at_the_querys_own_address_is_not_mixed_with_its_own(producers: Producers) -> None:
     """Its own cluster is waited for; the other one has stalled, and takes no other feed along."""
     sinks = _sinks()
@@ -149,7 +159,7 @@ def test_the_next_tasks_of_a_python_worker_do_not_wait_for_it_as_well(producers:
 
 
 def test_a_feed_is_given_nothing_while_its_address_means_another_cluster(producers: Producers) -> None:
-    stored = {_ONE: "an-id", _TWO: "another-id"}
+    stored: dict[str, str] = {_ONE: "an-id", _TWO: "another-id"}
     sinks = RowSinks(KafkaConnection("127.0.0.1:9"), 60.0, stored)
     assert [list(sinks.send(feed_id, _AWAY, _ROWS)) for feed_id in (_ONE, _TWO)] == [[], [_TWO]]
     assert not list(sinks.acknowledge())

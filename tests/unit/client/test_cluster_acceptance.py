@@ -1,0 +1,289 @@
+"""What an operator is told of a feed whose sink's address means another cluster, and what is refused.
+
+The feed's sink is the test's own broker; that its topics were on another one stands in its state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from stack.kafka import KafkaBroker
+from tests.unit.cli.running import run
+from tests.unit.client.feeds import ID, SECOND, TARGET, definition, failed, progress, running, tell
+from tests.unit.client.topics import create_topic, write
+from tidegate.changefeed.feed import (
+    FIRST_EPOCH,
+    AcceptedCluster,
+    Engine,
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+)
+from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, TakeoverRecord
+from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.marker import marker_value
+from tidegate.changefeed.record import RecordDecoder
+from tidegate.client.cluster_acceptance import Begin, FoundCluster, begin_there, find_cluster
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.feed_topics import row_decoder
+from tidegate.client.jobs import Jobs, jobs_topic
+from tidegate.client.last_markers import last_markers
+from tidegate.client.output_topics import prepare_elsewhere
+from tidegate.client.topic_admin import open_admin
+from tidegate.errors import FeedError, InputError, SinkHeld
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.verify import TopicRecord
+
+pytestmark = pytest.mark.broker
+
+_FORMER = "former-cluster"
+_HIGH = 3_000 * SECOND
+
+
+class Held:
+    """A feed that began on another cluster, and the records that tell of it."""
+
+    def __init__(self, broker: KafkaBroker, prefix: str) -> None:
+        self.app_id = prefix
+        self.bootstrap = broker.bootstrap
+        create_topic(broker.bootstrap, jobs_topic(prefix), cleanup_policy="compact")
+        self.connection = KafkaConnection(broker.bootstrap)
+        self.jobs = Jobs(self.connection, prefix)
+        self.topic = f"{prefix}accounts"
+        self.target = replace(TARGET, topic=self.topic)
+        options = replace(definition().options, topic_prefix=prefix)
+        self.definition = replace(definition(), sink_uri=f"kafka://{broker.bootstrap}", options=options)
+
+    def begin(self, *records: JobRecord, defined: FeedDefinition | None = None) -> None:
+        self.jobs.create(defined or self.definition)
+        state = replace(running(), targets=(self.target,), sink_cluster=_FORMER)
+        marked = replace(progress(), marked=ResolvedTimestamp(Timestamp(2_900 * SECOND)))
+        tell(self.bootstrap, self.app_id, *(records or (state, marked)))
+
+    def begin_beside(self, partitions: int | None) -> None:
+        """A topic of that name has other partitions on the workers' own cluster; or it is another feed's."""
+        self.begin()
+        if partitions is not None:
+            create_topic(self.bootstrap, self.topic, partitions)
+            return
+        other = FeedId("0other")
+        self.jobs.create(replace(self.definition, id=other))
+        tell(self.bootstrap, self.app_id, replace(running(other), targets=(self.target,)))
+
+    def find(self) -> FoundCluster:
+        return find_cluster(self.connection, self.app_id, ID, self.jobs.view())
+
+    def put(self, *last: Sequence[int]) -> None:
+        """Create the topic, with a row behind each of the markers of each partition, in seconds."""
+        create_topic(self.bootstrap, self.topic, 2)
+        records = []
+        for partition, seconds in enumerate(last):
+            for at in seconds:
+                marker = marker_value(
+                    ResolvedTimestamp(Timestamp(at * SECOND)), self.definition.options.envelope
+                )
+                records += [
+                    TopicRecord(self.topic, partition, -1, None, marker, 0),
+                    TopicRecord(self.topic, partition, -1, b"[1]", b'{"after": null}', 0),
+                ]
+        write(self.bootstrap, records)
+
+
+@pytest.fixture
+def held(broker: KafkaBroker, topic_prefix: str) -> Held:
+    return Held(broker, topic_prefix)
+
+
+def test_both_clusters_are_named_and_the_next_epoch_is_on_the_one_that_answers(held: Held) -> None:
+    held.begin()
+    found = held.find()
+    assert (found.stored, found.found) == (_FORMER, open_admin(held.connection, 10).cluster_id())
+    begin = begin_there(found, Begin.MARKER)
+    assert begin == Timestamp(2_900 * SECOND)
+    held.jobs.accept(found.definition, found.accepted(begin))
+    defined = held.jobs.feed(ID).defined
+    assert defined is not None
+    assert defined.accepted == AcceptedCluster(FeedEpoch(2), "", begin), "it is the workers' own"
+    with pytest.raises(InputError, match="is not held"):
+        held.find()
+
+
+@pytest.mark.parametrize(
+    ("prepare", "sentence"),
+    [
+        (lambda held: held.begin(failed("no such table")), "has failed: nothing of it goes on"),
+        (lambda held: held.begin(progress()), "has not begun yet"),
+        (lambda held: held.begin(replace(running(), targets=(held.target,))), "is not held"),
+        (
+            lambda held: held.begin(defined=replace(held.definition, engine=Engine.BACKFILL)),
+            "is in a backfill",
+        ),
+        (lambda held: held.begin_beside(5), "has 5 partitions there"),
+        (lambda held: held.begin_beside(None), "writes to the topic"),
+    ],
+)
+def test_what_cannot_go_on_there_is_refused(
+    held: Held, prepare: Callable[[Held], object], sentence: str
+) -> None:
+    prepare(held)
+    with pytest.raises((InputError, FeedError), match=sentence):
+        held.find()
+
+
+def test_on_a_mirror_it_begins_at_the_lowest_of_the_last_markers(held: Held) -> None:
+    held.begin()
+    held.put([2_100, 2_500, 2_700], [2_100, 2_400])
+    assert begin_there(held.find(), Begin.THERE) == Timestamp(2_400 * SECOND)
+
+
+def test_markers_are_looked_for_as_far_back_as_it_takes(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.client.last_markers._FIRST_LOOK", 1)
+    monkeypatch.setattr("tidegate.client.last_markers._MORE", 2)
+    held.begin()
+    held.put([2_100, 2_500], [2_200])
+    rows = [TopicRecord(held.topic, 1, -1, b"[1]", b'{"after": null}', 0)] * 20
+    write(held.bootstrap, rows)
+    found = held.find()
+    assert begin_there(found, Begin.THERE) == Timestamp(2_200 * SECOND)
+    monkeypatch.setattr("tidegate.client.last_markers._LOOK_MAX", 4)
+    with pytest.raises(InputError, match=rf"no marker stands in {held.topic}\[1\]"):
+        begin_there(found, Begin.THERE)
+
+
+@pytest.mark.parametrize(
+    ("markers", "sentence"),
+    [
+        (None, "has no topic"),
+        (([2_500], []), r"no marker stands in .*\[1\]"),
+        (([2_500], [3_500]), "cannot have written"),
+        (([2_500], [1_500]), "cannot have written"),
+    ],
+)
+def test_where_nothing_there_tells_it_the_choices_are_named(
+    held: Held, markers: Sequence[Sequence[int]] | None, sentence: str
+) -> None:
+    held.begin()
+    if markers is not None:
+        held.put(*markers)
+    with pytest.raises(InputError, match=sentence) as refused:
+        begin_there(held.find(), Begin.THERE)
+    assert "`--from marker`" in str(refused.value)
+
+
+def test_a_timestamp_has_to_be_one_that_was_acknowledged(held: Held) -> None:
+    held.begin()
+    found = held.find()
+    for seconds in (2_000, 2_500, 3_000):
+        assert begin_there(found, Timestamp(seconds * SECOND)) == Timestamp(seconds * SECOND)
+    for wrong in (Timestamp(1_999 * SECOND), Timestamp(_HIGH + 7, 1)):
+        with pytest.raises(InputError, match="cannot go on above"):
+            begin_there(found, wrong)
+
+
+def test_before_its_scan_is_done_it_can_only_begin_again(held: Held) -> None:
+    held.begin(replace(running(), targets=(held.target,), sink_cluster=_FORMER))
+    found = held.find()
+    assert begin_there(found, Begin.START) is None
+    for origin in (Begin.THERE, Begin.MARKER, Timestamp(2_500 * SECOND)):
+        with pytest.raises(InputError, match="has no high-water yet"):
+            begin_there(found, origin)
+
+
+def test_without_a_marker_that_is_known_none_is_made_up(held: Held) -> None:
+    held.begin(replace(running(), targets=(held.target,), sink_cluster=_FORMER), progress())
+    with pytest.raises(InputError, match="no marker is known to be written"):
+        begin_there(held.find(), Begin.MARKER)
+
+
+def test_markers_on_a_topic_of_their_own_say_nothing_of_rows_that_were_copied(held: Held) -> None:
+    options = replace(held.definition.options, resolved_topic=f"{held.app_id}markers")
+    held.begin(defined=replace(held.definition, options=options))
+    with pytest.raises(InputError, match="do not stand among its rows"):
+        begin_there(held.find(), Begin.THERE)
+
+
+def test_of_two_who_accept_one_is_told_that_nothing_was_asked_for(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held.begin()
+    found = held.find()
+    accepted = found.accepted(None)
+    read = Jobs.feed
+    other = Jobs(held.connection, held.app_id)
+    faster: Iterator[Callable[[], object]] = iter([int, lambda: other.accept(found.definition, accepted)])
+
+    def read_and_dawdle(self: Jobs, feed_id: FeedId) -> FeedView:
+        feed = read(self, feed_id)
+        next(faster, int)()
+        return feed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Jobs, "feed", read_and_dawdle)
+        with pytest.raises(InputError, match="came too late: nothing was asked for"):
+            held.jobs.accept(found.definition, accepted)
+    with pytest.raises(InputError, match="has changed meanwhile"):
+        held.jobs.accept(found.definition, accepted)
+    assert held.jobs.feed(ID).epoch == FeedEpoch(2)
+
+
+def test_the_command_shows_both_clusters_and_acts_once_the_right_one_is_named(held: Held) -> None:
+    held.begin()
+    arguments = ("feed", "accept-cluster", ID, "-b", held.bootstrap, "--app-id", held.app_id, "--no-wait")
+    cluster = held.find().found
+    refused = run(*arguments, "--from", "marker", "--cluster", "another")
+    assert refused.exit_code == 1
+    assert f"The cluster {cluster} answers at {held.bootstrap}, and not another" in refused.stderr
+    shown = run(*arguments, "--from", "marker")
+    assert shown.exit_code == 0
+    assert all(part in shown.stdout for part in (_FORMER, cluster, Timestamp(2_900 * SECOND).decimal()))
+    assert f"--cluster {cluster} --from marker" in shown.stderr
+    assert held.jobs.feed(ID).epoch == FIRST_EPOCH
+    done = run(*arguments, "--from", "2600000000000", "--cluster", cluster)
+    assert done.exit_code == 0, done.stderr
+    feed = held.jobs.feed(ID)
+    assert feed.defined is not None
+    assert feed.defined.accepted is not None
+    assert feed.defined.accepted.begin == Timestamp(2_600 * SECOND)
+    listed = json.loads(run("feed", "show", ID, "--json", *arguments[3:7]).stdout)
+    assert listed["running_status"] == "going on on the workers' own cluster"
+
+
+def test_topics_come_to_be_with_the_partitions_that_the_feed_has_or_are_waited_for(held: Held) -> None:
+    admin = open_admin(held.connection, 10)
+    cluster = admin.cluster_id()
+    with pytest.raises(SinkHeld, match=f"are on the Kafka cluster another.*the cluster {cluster} now"):
+        prepare_elsewhere(held.definition, [held.target], admin, "another")
+    assert admin.partitions(held.topic) is None, "nothing is created on another cluster"
+    for _ in range(2):
+        prepare_elsewhere(held.definition, [held.target], admin, cluster)
+        assert admin.partitions(held.topic) == held.target.partitions
+    more = replace(held.target, partitions=7)
+    with pytest.raises(SinkHeld, match=r"waits for its topics .* has 2 partitions there, and the feed has 7"):
+        prepare_elsewhere(held.definition, [more], admin, cluster)
+
+
+def test_a_second_fail_over_goes_on_from_what_the_first_has_brought(held: Held) -> None:
+    accepted = AcceptedCluster(FeedEpoch(2), _FORMER, Timestamp(2_500 * SECOND))
+    second = replace(held.definition, epoch=FeedEpoch(2), accepted=accepted)
+    begin = ResolvedTimestamp(Timestamp(2_500 * SECOND))
+    start = Timestamp(2_000 * SECOND)
+    taken = TakeoverRecord(
+        ID, FeedEpoch(2), start, begin, (held.target,), _FORMER, marked=begin, silent_to=progress().high_water
+    )
+    held.begin()
+    tell(held.bootstrap, held.app_id, DefinitionRecord(second), taken)
+    found = held.find()
+    assert begin_there(found, Begin.MARKER) == begin
+    with pytest.raises(InputError, match="cannot go on above"):
+        begin_there(found, Timestamp(2_900 * SECOND))
+    held.put([2_100, 2_950], [2_100, 2_900])
+    assert begin_there(found, Begin.THERE) == Timestamp(2_900 * SECOND)
+    assert last_markers(held.connection, [held.topic], _decoder(held))
+
+
+def _decoder(held: Held) -> RecordDecoder:
+    return row_decoder(held.definition.options)

@@ -1,0 +1,253 @@
+"""Has a feed go on on the Kafka cluster that its sink's address means now (docs/accept-cluster.md, step N1).
+
+Here is what an operator is shown and what is refused: which cluster the feed is on, which one answers, and
+above which timestamp everything is written there.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from tidegate.changefeed.feed import ENDED, LIVE, AcceptedCluster, Engine, FeedDefinition, FeedEpoch, FeedId
+from tidegate.changefeed.job_records import TakeoverRecord
+from tidegate.changefeed.jobs import FeedView, JobsView
+from tidegate.changefeed.resolved_topic import marker_partitions
+from tidegate.changefeed.sink_cluster import other_cluster
+from tidegate.changefeed.takeover import takeover
+from tidegate.client.cluster import Cluster
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.feed_rows import readable
+from tidegate.client.feed_topics import row_decoder
+from tidegate.client.last_markers import last_markers
+from tidegate.client.output_topics import check_topics, partitions_differ, wanted_topics
+from tidegate.client.topic_admin import open_admin
+from tidegate.client.topics import Topics
+from tidegate.delivery.sink_clusters import OWN
+from tidegate.errors import InputError
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+
+
+class Begin(enum.Enum):
+    """Where the feed begins on the other cluster, where no timestamp is given."""
+
+    THERE = "there"
+    """Behind the last marker that stands in every partition there: those of a mirror of the topics."""
+    MARKER = "marker"
+    """Behind the last marker that was written on the cluster before."""
+    START = "start"
+    """At the feed's start, with its initial scan if it had one."""
+
+
+#: What an operator asks for: one of these, or a timestamp.
+Origin: TypeAlias = Begin | Timestamp
+
+_CHOICES: Final = (
+    "`--from marker` where its readers have read the former cluster up to the last marker and go on here, "
+    "`--from start` for readers who have nothing, or `--from TIMESTAMP`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCluster:
+    """A feed, and the cluster at its sink's address. ``stored`` and ``found`` are ids for people.
+
+    ``cluster`` is the one that was found as it is stored, empty for the workers' own; ``connection`` reaches
+    it. ``left`` is what an epoch behind the feed's would take over.
+    """
+
+    feed_id: FeedId
+    definition: FeedDefinition
+    left: TakeoverRecord
+    stored: str
+    found: str
+    cluster: str
+    connection: KafkaConnection
+
+    def accepted(self, begin: Timestamp | None) -> FeedDefinition:
+        """The feed's next epoch: on this cluster, above ``begin`` or from the start on."""
+        epoch = FeedEpoch(self.definition.epoch + 1)
+        return replace(self.definition, epoch=epoch, accepted=AcceptedCluster(epoch, self.cluster, begin))
+
+
+def find_cluster(connection: KafkaConnection, app_id: str, feed_id: FeedId, jobs: JobsView) -> FoundCluster:
+    """The cluster at the sink's address of a feed that is held.
+
+    ``connection`` is to the workers' own cluster. Raises ``InputError`` for a feed that is not held, or that
+    cannot go on there, ``RetryError`` for a cluster that does not answer.
+    """
+    feed = jobs[feed_id]
+    definition = _that_has_begun(feed_id, feed)
+    servers = other_cluster(definition.sink_uri, connection.bootstrap_servers)
+    own_id = open_admin(connection, connection.timeout_s).cluster_id()
+    there = connection.to(servers) if servers else connection
+    found = open_admin(there, connection.timeout_s).cluster_id() if servers else own_id
+    cluster = OWN if found == own_id else found
+    left = _left(feed)
+    stored = left.sink_cluster or own_id
+    if found == stored:
+        raise InputError(
+            f"Feed {feed_id} is not held: its topics are on the Kafka cluster {stored}, and that is what "
+            f"answers at {there.bootstrap_servers}. There is nothing to accept."
+        )
+    if not left.sink_cluster and feed.status in LIVE:
+        raise InputError(
+            f"Feed {feed_id} is not held: its topics are on the workers' own Kafka cluster {stored}, "
+            f"whatever its sink's address means. There is nothing to accept."
+        )
+    found_there = FoundCluster(feed_id, definition, left, stored, found, cluster, there)
+    _require_free_topics(found_there, app_id, jobs)
+    _require_fitting_topics(found_there)
+    return found_there
+
+
+def begin_there(found: FoundCluster, origin: Origin) -> Timestamp | None:
+    """The timestamp above which the feed writes everything there; ``None`` for its start.
+
+    Raises ``InputError`` where nothing tells it, or rows would be missing above it.
+    """
+    if origin is Begin.START:
+        return None
+    left, feed_id = found.left, found.feed_id
+    start, high_water = left.start, left.high_water
+    if start is None or high_water is None:
+        raise InputError(
+            f"Feed {feed_id} has no high-water yet: its first scan was not done. Have it begin again there: "
+            "`--from start`."
+        )
+    if isinstance(origin, Timestamp):
+        if not start <= origin <= high_water:
+            raise InputError(
+                f"Feed {feed_id} cannot go on above {origin}: it began at {start}, and only what is at or "
+                f"below its high-water {high_water} was acknowledged. Give a timestamp between the two."
+            )
+        return origin
+    if origin is Begin.MARKER:
+        return _written_marker(found)
+    return _marker_there(found, start)
+
+
+def acceptance_row(found: FoundCluster, begin: Timestamp | None) -> dict[str, str]:
+    """What an operator is shown of it, by name."""
+    left, from_start = found.left, "the start of the feed"
+    return {
+        "feed": found.feed_id,
+        "sink": found.connection.bootstrap_servers,
+        "topics_are_on": found.stored,
+        "cluster_found": found.found,
+        "goes_on_above": from_start if begin is None else _both(begin),
+        "acknowledged_before_up_to": "nothing" if left.high_water is None else _both(left.high_water),
+    }
+
+
+def _both(timestamp: Timestamp) -> str:
+    return f"{timestamp.decimal()} ({readable(timestamp)})"
+
+
+def _written_marker(found: FoundCluster) -> Timestamp:
+    if found.left.marked is None:
+        raise InputError(
+            f"Of feed {found.feed_id} no marker is known to be written: it has no option resolved, or ran on "
+            "a version that did not note them. Give `--from TIMESTAMP`, which its readers have read up to, "
+            "or `--from start`."
+        )
+    return found.left.marked
+
+
+def _marker_there(found: FoundCluster, start: Timestamp) -> Timestamp:
+    """The lowest of the partitions' last markers: what a mirror has to be complete up to in all of them."""
+    feed_id, options, topics = found.feed_id, found.definition.options, _row_topics(found)
+    if options.resolved_interval_ns is None or options.resolved_topic:
+        raise InputError(
+            f"The markers of feed {feed_id} do not stand among its rows, so they do not tell what the "
+            f"cluster {found.found} has. Give {_CHOICES}."
+        )
+    missing = sorted(set(topics) - set(Cluster(found.connection).existing(topics)))
+    if missing:
+        raise InputError(
+            f"The cluster {found.found} has no topic {', '.join(missing)}, so nothing there tells where feed "
+            f"{feed_id} has to go on. Give {_CHOICES}."
+        )
+    markers = last_markers(found.connection, topics, row_decoder(options))
+    silent = [str(place) for place, marker in sorted(markers.items()) if marker is None]
+    if silent:
+        raise InputError(
+            f"On the cluster {found.found} no marker stands in {', '.join(silent)}, so nothing there tells "
+            f"where feed {feed_id} has to go on. Give {_CHOICES}."
+        )
+    known = [marker for marker in markers.values() if marker is not None]
+    highest = _highest(found.left)
+    if max(known) > highest or min(known) <= start:
+        strange = max(known) if max(known) > highest else min(known)
+        raise InputError(
+            f"On the cluster {found.found} stands a marker {strange} that feed {feed_id} cannot have "
+            f"written: it began at {start}, and has come to {highest}. The topics there are not copies of "
+            f"its own. Have them deleted, and give {_CHOICES}."
+        )
+    return min(known)
+
+
+def _that_has_begun(feed_id: FeedId, feed: FeedView) -> FeedDefinition:
+    defined = feed.defined
+    if defined is None:
+        raise InputError(f"There is no feed {feed_id}; `tidegate feed list` shows those that there are.")
+    if feed.status in ENDED:
+        raise InputError(f"Feed {feed_id} has {feed.status.value}: nothing of it goes on anywhere.")
+    if not feed.targets:
+        raise InputError(
+            f"Feed {feed_id} has not begun yet: it will be on the cluster that answers at its sink's address "
+            "then. There is nothing to accept."
+        )
+    if defined.engine is Engine.BACKFILL:
+        raise InputError(
+            f"Feed {feed_id} is in a backfill, which cannot change clusters: drop the feed, and begin anew."
+        )
+    return defined
+
+
+def _left(feed: FeedView) -> TakeoverRecord:
+    """What an epoch behind the feed's would take over now."""
+    assert feed.defined is not None
+    coming = replace(feed.defined, epoch=FeedEpoch(feed.defined.epoch + 1))
+    return takeover(coming, feed.state, feed.progress, feed.takeover)
+
+
+def _row_topics(found: FoundCluster) -> list[str]:
+    return [target.topic for target in found.left.targets]
+
+
+def _highest(left: TakeoverRecord) -> ResolvedTimestamp:
+    """No marker of the feed is above it, on any cluster."""
+    marks = [mark for mark in (left.high_water, left.silent_to) if mark is not None]
+    return max(marks)
+
+
+def _require_free_topics(found: FoundCluster, app_id: str, jobs: JobsView) -> None:
+    """The engine would fail the feed for these, so they are looked for before there is an epoch."""
+
+    def shares(other: FeedView) -> bool:
+        return bool(other.targets) and _left(other).sink_cluster == found.cluster
+
+    internal = Topics(app_id, "").internal if found.cluster == OWN else set()
+    check_topics(found.definition, wanted_topics(found.definition), jobs, internal, shares)
+
+
+def _require_fitting_topics(found: FoundCluster) -> None:
+    """Topics that are there need the partitions that the feed's have."""
+    cluster, targets = Cluster(found.connection), found.left.targets
+    wanted = {target.topic: target for target in targets}
+    counts = cluster.partition_counts(cluster.existing(wanted))
+    for topic, count in counts.items():
+        if count != wanted[topic].partitions:
+            raise InputError(
+                f"Feed {found.feed_id} cannot go on on {found.found}: "
+                f"{partitions_differ(wanted[topic], count)}."
+            )
+    aside = found.definition.options.resolved_topic
+    for topic, count in cluster.partition_counts(cluster.existing([aside] if aside else [])).items():
+        if count != marker_partitions(targets):
+            raise InputError(
+                f"Feed {found.feed_id} cannot go on on {found.found}: its resolved_topic {topic} has {count} "
+                f"partitions there, and needs {marker_partitions(targets)}. Delete it there."
+            )

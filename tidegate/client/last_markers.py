@@ -1,0 +1,79 @@
+"""The last marker that stands in each partition of a feed's topics, found from their ends.
+
+What a partition that was copied has: everything up to the last marker that came over with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tidegate.changefeed.record import MarkerRecord, RecordDecoder
+from tidegate.client.cluster import Bounds, Cluster, partitions_of
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.reader import PartitionReader
+from tidegate.errors import InputError, MalformedRecord
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.verify import TopicPartition, TopicRecord
+
+_FIRST_LOOK: Final = 1_000  # records before the end; then so many times more each time
+_MORE: Final = 8
+#: Records of one partition that are looked through. A feed writes a marker every few seconds.
+_LOOK_MAX: Final = 4_000_000
+
+
+def last_markers(
+    connection: KafkaConnection, topics: Iterable[str], decoder: RecordDecoder
+) -> dict[TopicPartition, Timestamp | None]:
+    """The last marker in each partition of the topics; ``None`` where there is none.
+
+    Raises ``InputError`` for a topic that does not exist and for a record that the feed cannot have written,
+    ``BrokerUnavailable`` when Kafka does not answer.
+    """
+    cluster = Cluster(connection)
+    bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))
+    found: dict[TopicPartition, Timestamp | None] = dict.fromkeys(bounds)
+    look, windows = (
+        _FIRST_LOOK,
+        {place: _window(each, each.end, _FIRST_LOOK) for place, each in bounds.items()},
+    )
+    while windows := {place: window for place, window in windows.items() if window.low < window.end}:
+        found |= _highest(connection, windows, decoder)
+        look *= _MORE
+        windows = {
+            place: _window(bounds[place], window.low, look)
+            for place, window in windows.items()
+            if found[place] is None and bounds[place].end - window.low < _LOOK_MAX
+        }
+    return found
+
+
+def _window(bounds: Bounds, end: int, records: int) -> Bounds:
+    """So many offsets below ``end``, as far as there are some."""
+    return Bounds(max(bounds.low, end - records), end)
+
+
+def _highest(
+    connection: KafkaConnection, windows: Mapping[TopicPartition, Bounds], decoder: RecordDecoder
+) -> dict[TopicPartition, ResolvedTimestamp]:
+    """The highest marker within each window that has one: a copy may have records twice."""
+    found: dict[TopicPartition, ResolvedTimestamp] = {}
+    with PartitionReader(connection, {place: each.low for place, each in windows.items()}) as reader:
+        for record in reader.read_to({place: each.end for place, each in windows.items()}):
+            if record.key is None:
+                place = TopicPartition(record.topic, record.partition)
+                resolved = _resolved(record, decoder)
+                found[place] = max(resolved, found.get(place, resolved))
+    return found
+
+
+def _resolved(record: TopicRecord, decoder: RecordDecoder) -> ResolvedTimestamp:
+    """What a record without a key says, which is a marker."""
+    place = f"{record.topic}[{record.partition}] offset {record.offset}"
+    try:
+        decoded = decoder.decode(record.key, record.value)
+    except MalformedRecord as error:
+        raise InputError(f"{place} holds what the feed cannot have written: {error}") from None
+    if not isinstance(decoded, MarkerRecord):
+        raise InputError(f"{place} holds a record without a key that is no marker")
+    return ResolvedTimestamp(decoded.resolved)
