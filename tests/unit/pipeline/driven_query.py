@@ -43,7 +43,7 @@ from tidegate.processor.checkpoint import decode_checkpoint
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.exchange_codec import decode_exchange
 from tidegate.processor.pushes import PushPolicy
-from tidegate.raftlog.request import decode_request
+from tidegate.raftlog.request import Push, decode_request
 from tidegate.rangefeed.handoff import HandOff
 
 _PARTITIONS: Final = 3
@@ -401,6 +401,9 @@ class _Feeds:
 
     def _request(self, body: bytes) -> None:
         request: Any = decode_request(body)
+        now_ms = self._run.sim.now_ns // 10**6
+        if isinstance(request, Push) and request.push_to.wall_ms > now_ms:
+            raise BrokenPromise(f"a push to {request.push_to}, and it is {self._run.sim.now_ns} now")
         if not self._run.troubles or self._run.rng.random() >= self._run.odd.lose_answer:
             self._run.sim.request(request)
 
