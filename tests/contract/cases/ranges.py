@@ -9,7 +9,7 @@ from typing import Final
 from tests.contract.case import Case, World
 from tests.hand_log import HandRange, HandTable, at, intent
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import Trigger
+from tidegate.raftlog.entry import SnapshotReason, Trigger
 
 Breakage = Callable[[World, HandRange, HandTable], None]
 
@@ -148,6 +148,31 @@ def _split(world: World) -> None:
     world.feed(table)
 
 
+def _merged_long_ago(world: World) -> None:
+    """A range was merged away a quarter of an hour ago; the source has removed what a scan of it would bring.
+
+    Who reads its heir's partition first passes that time in a moment, and may not give the range up.
+    """
+    table, other = world.table(), world.table()
+    low, high = table.split(5)
+    left, right = world.range(low), world.range(high)
+    others = [world.range(span) for span in (*other.split(5), *world.table().split(5))]
+    left.apply(table.put(10, 1, "left"), close=10)
+    right.apply(table.put(10, 7, "right"), close=10)
+    right.apply(table.put(12, 8, "late"), close=12)
+    right.end()
+    left.apply(trigger=Trigger.MERGE, close=12)
+    parents = left.as_parent(), right.as_parent()
+    left.span, left.generation = table.span, left.generation + 1
+    left.snapshot(reason=SnapshotReason.MERGE, close=12, high=12, parents=parents, gc=8)
+    for second in range(15, 915, 5):
+        world.wait_for(at(second + 3))
+        for each in (left, *others):
+            each.heartbeat(second)
+    left.apply(table.put(916, 7, "merged"), close=917)
+    world.feed(table, start=at(5))
+
+
 _BREAKAGES: Final[dict[str, Breakage]] = {
     "unreadable bytes": _garbage,
     "a missing index": _gap,
@@ -169,4 +194,5 @@ CASES: Final = (
     Case("starts in the middle", _started),
     Case("repeated entries", _repeated),
     Case("a new generation", _split),
+    Case("merged long ago", _merged_long_ago, alone=True),
 )
