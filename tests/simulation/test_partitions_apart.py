@@ -12,6 +12,8 @@ from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.partitions_apart import PartitionsApart
 from tidegate.hlc import NANOS_PER_SECOND
 from tidegate.processor import exchange
+from tidegate.processor.backlogs import Backlogs
+from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed import claim_answer, range_snapshot, range_state
 from tidegate.rangefeed.handoff import Claim, Promise
 from tidegate.rangefeed.range_state import RangeState
@@ -61,6 +63,17 @@ def test_every_feed_is_given_everything_for_very_many_fresh_seeds(
 # ---- what it is there to find
 
 
+def _skipped_claims_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims of Snapshots that a backlog left out are forgotten with it, when it is applied in one go."""
+    original = Backlogs.drop
+
+    def drop(self: Backlogs, range_id: RangeId) -> None:
+        self[range_id].skipped = []
+        original(self, range_id)
+
+    monkeypatch.setattr(Backlogs, "drop", drop)
+
+
 def _forgotten_promises_are_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A claim whose promise is forgotten is answered by what the range is now, whichever keys it has left."""
 
@@ -91,6 +104,7 @@ def _merged_keys_are_not_spoken_of(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("defect", "seed", "sides"),
     [
+        (_skipped_claims_are_dropped, 5_512, 7),
         (_forgotten_promises_are_made_up, 71, 13),
         (_answered_claims_are_forgotten, 88, 13),
         (_new_keys_need_no_parents, 100_005, None),

@@ -17,6 +17,8 @@ class Backlogs:
         self._new_queue: QueueFactory = queue or (lambda _: MemoryQueue())
         self._backlogs: dict[RangeId, Backlog] = {}
         self._ready: dict[RangeId, None] = {}
+        #: Claims that backlogs had left out when they were forgotten, and that are still to be sent.
+        self._skipped: list[Claim] = []
 
     def __contains__(self, range_id: RangeId) -> bool:
         return range_id in self._backlogs
@@ -61,7 +63,7 @@ class Backlogs:
 
     def take_skipped(self) -> list[Claim]:
         """The claims that snapshots told of which were left out since the last call."""
-        skipped: list[Claim] = []
+        skipped, self._skipped = self._skipped, []
         for backlog in self._backlogs.values():
             if backlog.skipped:
                 skipped += backlog.skipped
@@ -70,7 +72,9 @@ class Backlogs:
 
     def drop(self, range_id: RangeId) -> None:
         """Forget the backlog of a range."""
-        self._backlogs.pop(range_id).queue.close()
+        backlog = self._backlogs.pop(range_id)
+        self._skipped += backlog.skipped
+        backlog.queue.close()
         self._ready.pop(range_id, None)
 
 
