@@ -70,6 +70,7 @@ class Network:
         self._grown: set[tuple[str, Grown]] = set()
         self._too_large: dict[tuple[str, bytes | None, bytes | None], Grown] = {}
         self._strange: dict[str, float] = {}
+        self._failed_over: set[str] = set()
         #: What acknowledgements of a sink take longer, by its name.
         self.late_s: dict[str, float] = {}
 
@@ -125,9 +126,14 @@ class Network:
         """Up to ``until`` the address of the sink means another cluster."""
         self._strange[sink] = max(until, self._strange.get(sink, 0.0))
 
+    def fail_over(self, sink: str) -> None:
+        """From now on it does for good; what makes it strange then brings the former cluster back."""
+        self._failed_over.add(sink)
+
     def is_strange(self, sink: str, now: float) -> bool:
         """Whether it does now."""
-        return not self.calm and self._strange.get(sink, 0.0) > now
+        for_a_while = not self.calm and self._strange.get(sink, 0.0) > now
+        return for_a_while is not (sink in self._failed_over)
 
     def refuses(self, partition: Partition, now: float) -> bool:
         """Whether a request's records break their sequence."""

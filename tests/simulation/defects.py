@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from confluent_kafka import KafkaError
 
+import agents.jobs
 import app.sinks
 from app.batch_queue import Batch, BatchQueue, Cut
 from app.fetched import FetchedBatch
@@ -26,8 +27,11 @@ from app.pipeline import Pipeline
 from app.sink import Barrier, Sink
 from app.stepper import Stepper
 from tests.logs import Record
+from tidegate.changefeed import takeover
 from tidegate.changefeed.control import Activate
+from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.changefeed.job_records import ProgressRecord, StateRecord, TakeoverRecord
 from tidegate.changefeed.options import InitialScan
 from tidegate.changefeed.sink_cluster import other_cluster
 from tidegate.client.cluster_watch import ClusterWatch
@@ -320,7 +324,26 @@ def markers_without_comparison() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def accepted_at_the_high_water() -> Iterator[None]:
+    """A feed that goes on on another cluster begins where the former one had acknowledged everything."""
+    original = takeover.takeover
+
+    def begun_too_late(
+        definition: FeedDefinition,
+        state: StateRecord | None,
+        progress: ProgressRecord | None,
+        former: TakeoverRecord | None,
+    ) -> TakeoverRecord:
+        taken = original(definition, state, progress, former)
+        return replace(taken, high_water=taken.silent_to) if taken.unprepared else taken
+
+    with _patched(agents.jobs, "takeover", begun_too_late):
+        yield
+
+
 DEFECTS: Final[dict[str, Defect]] = {
+    "accepted-at-the-high-water": accepted_at_the_high_water,
     "addresses-decide-the-cluster": addresses_decide_the_cluster,
     "offsets-before-acknowledgements": offsets_before_acknowledgements,
     "state-before-rows": state_before_rows,

@@ -19,7 +19,7 @@ from tidegate.client.expectations import expected_versions
 from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.rows import Catalog, decode_descriptor
-from tidegate.verify import AuditOptions, TopicRecord, Verdict, audit
+from tidegate.verify import AuditOptions, TopicRecord, Verdict, ViolationKind, audit
 
 COMPLETE: Final = (FeedState.RUNNING, FeedState.SUCCEEDED)
 
@@ -77,7 +77,11 @@ def covered(broker: Broker, registry: Registry, feed: FeedView) -> Timestamp:
     """The highest marker that every partition of a feed has."""
     if feed.current_state is None or not feed.current_state.targets:
         return ZERO
-    output = read_output(broker, registry, feed)
+    return min(markers_of(read_output(broker, registry, feed)).values(), default=MAX)
+
+
+def markers_of(output: FeedOutput) -> dict[tuple[str, int], Timestamp]:
+    """The highest marker of each partition, by topic and number; zero where there is none."""
     markers = {(topic, number): ZERO for topic, count in output.topics.items() for number in range(count)}
     for record in output.records:
         if record.key is None:
@@ -85,7 +89,7 @@ def covered(broker: Broker, registry: Registry, feed: FeedView) -> Timestamp:
             assert isinstance(decoded, MarkerRecord)
             place = record.topic, record.partition
             markers[place] = max(markers[place], decoded.resolved)
-    return min(markers.values(), default=MAX)
+    return markers
 
 
 def violations(
@@ -95,11 +99,13 @@ def violations(
     history: History,
     descriptors: Iterable[DescriptorUpdate],
     refusal: Refusal | None = None,
+    *,
+    mirrored: bool = False,
 ) -> Iterator[str]:
     """Every way in which a feed's output is not what it has to be; none for one that is as it should.
 
     A schema that the registry has not is registered on the way, for no record can name its id. A feed whose
-    sink has a ``refusal`` may have failed for it.
+    sink has a ``refusal`` may have failed for it. Topics that a mirror began lack markers in some partitions.
     """
     state = feed.current_state
     assert feed.definition is not None
@@ -119,7 +125,8 @@ def violations(
     succeeded = state.state is FeedState.SUCCEEDED
     options = AuditOptions(start=state.start, initial_scan=output.options.initial_scan, succeeded=succeeded)
     report = audit(output.records, output.topics, options, output.decoder, expected)
-    if report.verdict is Verdict.VIOLATED:
+    may_lack = {ViolationKind.MARKER_MISSING} if mirrored else set()
+    if report.verdict is Verdict.VIOLATED and report.violation_counts.keys() - may_lack:
         yield f"feed {name}: {report}"
     yield from (f"feed {name}: {fault}" for fault in _own_rules(output))
     last = max((version.scanned_at or version.timestamp for version in expected), default=ZERO)

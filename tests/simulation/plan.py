@@ -19,6 +19,7 @@ from tests.simulation.sinks import (
     draw_sinks,
     follow,
     have_troubles,
+    with_fail_overs,
     with_strangers,
 )
 from tidegate.changefeed.options import FeedOptions, InitialScan
@@ -33,11 +34,11 @@ class Profile:
     ``seconds`` are of virtual time, during which the store writes ``rows_per_s``. ``lags``: feeds may begin
     in the past, or with a scan. ``sinks``: they have troubles of their own; with ``witnessed`` all but that
     of the first feed, and all feeds are there from the beginning; with ``strangers`` the addresses of all
-    mean other clusters at times. ``refusals``: some refuse rows for good, and their feeds fail. ``schemas``:
-    the share of the seeds whose
-    feeds have some, which a registry keeps. ``least_records``: batches and fetches are not smaller. A worker
-    steps about 130 batches a second, and a store writes 300 records and more: what batches of one leave
-    undone in a run of a minute takes longer than a run has for coming to rest.
+    mean other clusters at times, with ``fail_overs`` for good, which operators accept. ``refusals``: some
+    refuse rows for good, and their feeds fail. ``schemas``: the share of the seeds whose feeds have some,
+    which a registry keeps. ``least_records``: batches and fetches are not smaller. A worker steps about 130
+    batches a second, and a store writes 300 records and more: what batches of one leave undone in a run of a
+    minute takes longer than a run has for coming to rest.
     """
 
     seconds: tuple[float, float] = (4.0, 10.0)
@@ -59,6 +60,7 @@ class Profile:
     refusals: bool = False
     witnessed: bool = False
     strangers: bool = False
+    fail_overs: bool = False
     schemas: float = 0.35
     least_records: int = 1
 
@@ -87,6 +89,7 @@ PROFILES: Final = {
         _QUIET, rows_per_s=(50.0, 150.0), partitions=2, feeds=3, kills=2, refusals=True, lags=False
     ),
     "strangers": replace(_QUIET, moves=False, lags=False, kills=1, strangers=True),
+    "fail-overs": replace(_QUIET, seconds=(7.0, 12.0), lags=False, kills=2, rebalances=1, fail_overs=True),
     "schemas": Profile(moves=False, holes=False, kills=1, pauses=0, outages=0, strandings=0, schemas=1.0),
     "long": Profile(
         seconds=(20.0, 90.0),
@@ -161,11 +164,14 @@ class RunPlan:
 def draw(seed: int, profile: Profile) -> RunPlan:
     """The run of a seed."""
     plan = _draw(seed, profile)
-    if profile.sinks and (profile.witnessed or profile.strangers or have_troubles(seed)):
+    certain = profile.witnessed or profile.strangers or profile.fail_overs
+    if profile.sinks and (certain or have_troubles(seed)):
         feeds = tuple(map(_from_the_beginning, plan.feeds)) if profile.witnessed else plan.feeds
         sinks = draw_sinks(seed, len(feeds), plan.seconds, witnessed=profile.witnessed)
         if profile.strangers:
             sinks = with_strangers(sinks, seed, plan.seconds)
+        if profile.fail_overs:
+            sinks = with_fail_overs(sinks, seed, plan.seconds)
         plan = replace(plan, feeds=feeds, sinks=sinks)
     plan = replace(plan, store=_with_indexes(plan.store, Random(f"{seed}:indexes"), profile))
     if profile.refusals:

@@ -23,13 +23,30 @@ from app.ending import leaving_by
 from app.settings import Settings
 from tests.simulation.clients import Network, SimMachine
 from tests.simulation.disk import Disk
+from tests.simulation.fail_overs import Accepted, accept
 from tests.simulation.group import Group, Member
-from tests.simulation.judge import COMPLETE, covered, has_been_refused, read_jobs, violations
+from tests.simulation.judge import (
+    COMPLETE,
+    covered,
+    has_been_refused,
+    markers_of,
+    read_jobs,
+    read_output,
+    violations,
+)
 from tests.simulation.kafka import Broker, SentRecord, Topic
 from tests.simulation.plan import Fault, PlannedFeed, RunPlan
 from tests.simulation.registry import SINKS_LONGER_S, Absence, Registry
 from tests.simulation.scheduler import Ended, Process, Scheduler
-from tests.simulation.sinks import OWN, RENAMED, WITNESS_LAG_S, Refusal, plan_troubles, sink_name
+from tests.simulation.sinks import (
+    OWN,
+    RENAMED,
+    WITNESS_LAG_S,
+    FailOver,
+    Refusal,
+    plan_troubles,
+    sink_name,
+)
 from tests.simulation.source import Source
 from tests.simulation.worker import SimShell, start_worker
 from tidegate.changefeed.feed import (
@@ -158,6 +175,7 @@ class Run:
         self.hosts = [_Host(f"w{number}") for number in range(plan.workers)]
         self._calm = False
         self._bootstrap = OWN
+        self._accepted: dict[FeedId, Accepted] = {}
 
     def run(self) -> Outcome:
         """From the first action to the verdict."""
@@ -206,6 +224,7 @@ class Run:
         plan_troubles(self.plan.sinks, self.scheduler, self.network, self._say)
         self._plan_renaming()
         self._plan_strangers()
+        self._plan_fail_overs()
         for absence in self.plan.registry.absences:
             self._plan_absence(absence)
 
@@ -221,16 +240,52 @@ class Run:
 
     def _make_strange(self, number: int, seconds: float) -> None:
         """For a while the address of a feed's sink means another cluster, with topics of the same names."""
-        feed = read_jobs(self.broker, Topics.of(self.settings).jobs)[FeedId(f"feed{number}")]
-        if feed.status is not FeedState.RUNNING or self._calm:  # before that no cluster is stored with it
-            return
-        broker, name = self._broker_of(feed), sink_name(number)
+        if self._has_a_stranger(number):
+            self._say(sink_name(number), f"is another cluster for {seconds:.2f} s")
+            self.network.make_strange(sink_name(number), self.scheduler.now + seconds)
+
+    def _has_a_stranger(self, number: int) -> bool:
+        """Whether a feed runs, whose sink's address may then mean another cluster; before that none is stored
+        with it."""
+        if self._feed(number).status is not FeedState.RUNNING or self._calm:
+            return False
+        broker = self._home_of(number)
         if broker.stranger is None:
             seed, base_ms = self.plan.seed + 100 + number, _BASE_NS // 10**6
             broker.stranger = Broker(self.scheduler, seed, base_ms, first_epoch=1_000)
         broker.stranger.copy_topics(broker)
-        self._say(name, f"is another cluster for {seconds:.2f} s")
-        self.network.make_strange(name, self.scheduler.now + seconds)
+        return True
+
+    def _plan_fail_overs(self) -> None:
+        for number, sink in enumerate(self.plan.sinks.sinks):
+            if sink.fails_over is not None:
+                self.scheduler.after(sink.fails_over.at, partial(self._fail_over, number, sink.fails_over))
+
+    def _fail_over(self, number: int, plan: FailOver) -> None:
+        """From now on the address of a feed's sink means another cluster."""
+        if self._has_a_stranger(number):
+            self._say(sink_name(number), f"fails over, and is accepted in {plan.accepted_s:.2f} s")
+            self.network.fail_over(sink_name(number))
+            self.scheduler.after(plan.accepted_s, partial(self._accept, number, plan))
+
+    def _accept(self, number: int, plan: FailOver) -> None:
+        feed, cluster = self._feed(number), f"stranger at {sink_name(number)}"
+        accepted = accept(feed, plan, cluster, self._home_of(number), self.registry, self._rng)
+        if accepted is not None:
+            definition = accepted.definition
+            self._accepted[definition.id] = accepted
+            self._say(sink_name(number), f"goes on on another cluster from {plan.origin.value}")
+            record = DefinitionRecord(definition)
+            jobs = self.broker.partition(Topics.of(self.settings).jobs, 0)
+            self.broker.append(jobs, [SentRecord(record.key, record.to_bytes(), 0)])
+
+    def _feed(self, number: int) -> FeedView:
+        return read_jobs(self.broker, Topics.of(self.settings).jobs)[FeedId(f"feed{number}")]
+
+    def _home_of(self, number: int) -> Broker:
+        """The cluster that the feed has begun on."""
+        servers = self.plan.sinks.sinks[number].servers(number)
+        return self._others[servers][1] if servers in self._others else self.broker
 
     def _start(self, host: _Host) -> None:
         host.starts += 1
@@ -416,7 +471,11 @@ class Run:
         """Where it writes."""
         assert feed.definition is not None
         servers = feed.definition.sink_uri.removeprefix("kafka://")
-        return self._others[servers][1] if servers in self._others else self.broker
+        broker = self._others[servers][1] if servers in self._others else self.broker
+        if feed.definition.id in self._accepted:
+            assert broker.stranger is not None
+            return broker.stranger
+        return broker
 
     def _covered(self, feed: FeedView) -> Timestamp:
         return covered(self._broker_of(feed), self.registry, feed)
@@ -488,17 +547,21 @@ class Run:
         view = read_jobs(self.broker, Topics.of(self.settings).jobs)
         descriptors = self.source.simulation.store.descriptors
         found = 0
-        for _, feed in view.feeds():
+        for feed_id, feed in view.feeds():
             found += 1
+            accepted = self._accepted.get(feed_id)
             outcome.faults += violations(
                 self._broker_of(feed),
                 self.registry,
-                feed,
+                feed if accepted is None else accepted.judged(feed),
                 self.source.history,
                 descriptors,
                 self._refusal(feed),
+                mirrored=accepted is not None and accepted.mirrors,
             )
-        outcome.faults += [fault for broker in self._brokers for fault in _astray(broker)]
+        for number in range(len(self.plan.sinks.sinks)):
+            goes_on = FeedId(f"feed{number}") in self._accepted
+            outcome.faults += self._late(number) if goes_on else _astray(self._home_of(number))
         if found != len(self.plan.feeds):
             outcome.faults.append(f"{found} feeds of {len(self.plan.feeds)} are known")
         quarantined: list[str] = []
@@ -519,6 +582,17 @@ class Run:
         outcome.fenced = sum(broker.fenced for broker in self._brokers)
         outcome.virtual_s, outcome.actions = self.scheduler.now, self.scheduler.actions
         outcome.digest = self._digest()
+
+    def _late(self, number: int) -> Iterator[str]:
+        """Markers on the former cluster of a feed that are above all that was persisted there."""
+        feed = self._feed(number)
+        taken = feed.takeover
+        if taken is None or taken.silent_to is None or feed.current_state is None:
+            return
+        markers = markers_of(read_output(self._home_of(number), self.registry, feed))
+        for place, marker in markers.items():
+            if marker > taken.silent_to:
+                yield f"marker {marker} is on {place} of the former cluster, above {taken.silent_to}"
 
     def _digest(self) -> str:
         """Of everything that stands in the cluster: two runs of one seed have the same."""

@@ -59,11 +59,37 @@ class Trouble(NamedTuple):
     kind: TroubleKind
 
 
+class Origin(enum.Enum):
+    """What the operator chooses."""
+
+    THERE = "the lowest of the last markers there"
+    MARKER = "the last marker before"
+    HIGH_WATER = "a timestamp up to the high-water"
+    START = "its start"
+
+
+@dataclass(frozen=True, slots=True)
+class FailOver:
+    """From ``at`` on the address means the other cluster, which is accepted ``accepted_s`` later."""
+
+    at: float
+    accepted_s: float
+    origin: Origin
+    share: float  # of what lies between the start and the high-water, or of what a mirror has
+
+
+def draw_fail_over(rng: Random, seconds: float) -> FailOver:
+    """One within a run of so many seconds."""
+    at, accepted_s = seconds * rng.uniform(0.3, 0.7), rng.uniform(1.5, 3.0)
+    return FailOver(at, accepted_s, rng.choice(list(Origin)), rng.random())
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedSink:
     """Of one feed. ``late_s``: what acknowledgements take longer. Its ``refusal`` comes at ``refuses_at``.
 
     ``strange``: when, and for how many seconds, its address means another cluster, whatever stands there.
+    ``fails_over``: it comes to mean that for good.
     """
 
     elsewhere: bool = False
@@ -72,6 +98,7 @@ class PlannedSink:
     refusal: Refusal | None = None
     refuses_at: float = 0.0
     strange: tuple[tuple[float, float], ...] = ()
+    fails_over: FailOver | None = None
 
     def servers(self, number: int) -> str:
         """Of the sink of feed ``number``."""
@@ -155,6 +182,21 @@ def with_strangers(plan: SinkPlan, seed: int, seconds: float) -> SinkPlan:
     """The plan with sinks on clusters of their own, whose addresses mean others at times."""
     rng = Random(f"{seed}:strangers")
     sinks = (PlannedSink(True, sink.late_s, strange=_strange(rng, seconds, (2, 4, 8))) for sink in plan.sinks)
+    return replace(plan, sinks=tuple(sinks), renamed_at=None)
+
+
+def with_fail_overs(plan: SinkPlan, seed: int, seconds: float) -> SinkPlan:
+    """The plan with sinks on clusters of their own, which fail over."""
+    rng = Random(f"{seed}:fail-overs")
+    sinks = (
+        PlannedSink(
+            True,
+            sink.late_s,
+            strange=_strange(rng, seconds, (0, 0, 2, 4)),
+            fails_over=draw_fail_over(rng, seconds),
+        )
+        for sink in plan.sinks
+    )
     return replace(plan, sinks=tuple(sinks), renamed_at=None)
 
 

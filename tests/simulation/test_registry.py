@@ -36,6 +36,7 @@ def test_profiles_draw_registries_but_those_where_little_goes_wrong() -> None:
         "sinks",
         "refusals",
         "strangers",
+        "fail-overs",
     }
 
 

@@ -26,6 +26,7 @@ _PROFILES = {
     "refused-row-as-delivered": "refusals",
     "ended-producer-forgotten": "refusals",
     "last-refusal-unheard": "refusals",
+    "accepted-at-the-high-water": "fail-overs",
     "markers-without-comparison": "strangers",
     "rows-without-comparison": "strangers",
     "unfrozen-state": "crashes",
@@ -36,6 +37,7 @@ _CALM_S = 60
 #: goes on from there. That it needs no such hint, the tests of `make soak` show.
 _SEEDS = {
     "abort-before-commits": 194,
+    "accepted-at-the-high-water": 9,
     "addresses-decide-the-cluster": 13,
     "child-before-hand-off": 211,
     "ended-producer-forgotten": 15,
@@ -81,6 +83,12 @@ def test_feeds_whose_rows_are_refused_fail_and_no_other_feed_or_worker_does() ->
 def test_each_kind_of_trouble_by_itself_breaks_no_promise(profile: str) -> None:
     """The last test of `make soak` is of long runs with all of them."""
     done = _simulate("--profile", profile, "--seed", "0", "--runs", str(10 * _RUNS))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_feeds_go_on_on_clusters_that_operators_accept() -> None:
+    done = _simulate("--profile", "fail-overs", "--seed", "0", "--runs", str(2 * _RUNS))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
