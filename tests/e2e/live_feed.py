@@ -59,9 +59,12 @@ class LiveFeed:
         return self._jobs.feed(self.id).high_water or ZERO
 
     def marker(self, worker: WorkerProcess) -> Timestamp:
-        """The last marker, as the worker tells: no reader outlives a cluster that stands still."""
-        (feed,) = (row for row in worker.ask("/status")["feeds"] if row["feed"] == self.id)
-        return parse_decimal(feed["marker"] or "0")
+        """The last marker, as the worker tells: no reader outlives a cluster that stands still.
+
+        Zero while the worker has no frontier of the feed, as between two epochs.
+        """
+        told = [row["marker"] for row in worker.ask("/status")["feeds"] if row["feed"] == self.id]
+        return parse_decimal(told[0]) if told and told[0] else ZERO
 
     def finish(self, worker: WorkerProcess, history: Path, start: Timestamp | None = None) -> AuditReport:
         """Once the load has ended: wait until markers have passed the last of it, and audit it all.
