@@ -41,7 +41,7 @@ _SEEDS = {
     "addresses-decide-the-cluster": 13,
     "child-before-hand-off": 211,
     "ended-producer-forgotten": 15,
-    "given-up-batch-passed-over": 7,
+    "given-up-batch-passed-over": 36,
     "healing-without-scan": 131,
     "last-refusal-unheard": 8,
     "marker-to-all-but-one": 113,
