@@ -74,7 +74,7 @@ def fail_over(
     former.start()
     try:
         feed = LiveFeed(load, home.bootstrap, former.bootstrap)
-        load.wait_until(lambda: feed.marker(worker) > feed.topics.start, "a marker on the first cluster")
+        load.wait_until(lambda: has_marked(feed), "a marker on the first cluster that is noted")
         copied = _copied(former, feed) if mirrors else []
     finally:
         former.close()
@@ -86,6 +86,12 @@ def fail_over(
         over = FailOver(load, home, feed, there)
         load.wait_until(lambda: over.cluster in over.said(), "the sentence with both ids")
         yield over
+
+
+def has_marked(feed: LiveFeed) -> bool:
+    """Whether a marker is noted in the feed's progress: with the next high-water after it."""
+    progress = feed.view.progress
+    return progress is not None and progress.marked is not None
 
 
 def _copied(cluster: KafkaBroker, feed: LiveFeed) -> list[TopicRecord]:
