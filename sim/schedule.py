@@ -36,6 +36,10 @@ class Schedule:
         """When the next action is due, ``NEVER_NS`` if nothing is."""
         return self._entries[0].at_ns if self._entries else NEVER_NS
 
+    def postpone(self, ns: int) -> None:
+        """Let everything be due later by ``ns``."""
+        self._entries = [due._replace(at_ns=due.at_ns + ns) for due in self._entries]  # in heap order still
+
     def pop(self) -> Action:
         """Take the next action out."""
         return heappop(self._entries).action

@@ -96,6 +96,12 @@ class Simulation:
         self._next_start_ns += by
         return by
 
+    def sleep(self, ns: int) -> None:
+        """Let ``ns`` pass in which nothing happens, as in a process that is paused: what was due is late."""
+        self._schedule.postpone(ns)
+        self._next_start_ns += ns
+        self.present.move_to(self.present.ns + ns)
+
     def answer(self, request: RangeRequest | AdminRequest) -> bool:
         """Answer a request of any kind. False when it cannot be answered, or asks for what cannot be done."""
         if isinstance(request, Push):

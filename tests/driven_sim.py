@@ -12,6 +12,7 @@ from sim.plan import Plan, SimTable, Workload
 from sim.range import Range
 from sim.simulation import Simulation
 from sim.sink import ListSink, LogRecord
+from sim.store import RangeStore
 from tests.logs import BASE_NS, Record
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.raftlog.entry import RangeId, Trigger, TxnId
@@ -34,6 +35,18 @@ class Finite:
     def plans(self) -> Iterator[Plan]:
         """See ``Workload``."""
         return islice(self._workload.plans(), self._transactions)
+
+
+def mutate_somewhere(store: RangeStore, rng: Random) -> None:
+    """Change the past of a key outside the op log; the command says where, or that it may be anywhere."""
+    ranges = sorted(store.ranges, key=lambda range_: range_.span)
+    found = [(range_, keys) for range_ in ranges if (keys := range_.rows.in_order())]
+    if found:
+        range_, keys = rng.choice(found)
+        key = rng.choice(keys)
+        trigger = rng.choice((Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION))
+        mutated = rng.choice(((), (Span(key, key + b"\0"),), (range_.span,)))
+        store.mutate(range_, key, trigger, mutated)
 
 
 class DrivenSim:
@@ -153,13 +166,7 @@ class DrivenSim:
 
     def mutate_somewhere(self, rng: Random) -> None:
         """Change the past of a key outside the op log; the command says where, or that it may be anywhere."""
-        found = [(range_, keys) for range_ in self.ranges if (keys := range_.rows.in_order())]
-        if found:
-            range_, keys = rng.choice(found)
-            key = rng.choice(keys)
-            trigger = rng.choice((Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION))
-            mutated = rng.choice(((), (Span(key, key + b"\0"),), (range_.span,)))
-            self.simulation.store.mutate(range_, key, trigger, mutated)
+        mutate_somewhere(self.simulation.store, rng)
 
     # ---- what can be read ----
 

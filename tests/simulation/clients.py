@@ -28,6 +28,7 @@ _RETRY_S: Final = 0.5
 _CALM_RECORDS: Final = 1_000
 _GONE_S: Final = 0.5  # half a minute on a real broker
 _WARNING: Final = 30
+_DEFAULTS: Final = {"max.message.bytes": "1048588"}  # of topics, as Kafka has it
 _IDLE_POLL_S: Final = 2.0  # a poll that nobody waits for may take longer than it was asked to
 
 
@@ -71,6 +72,7 @@ class Network:
         self._too_large: dict[tuple[str, bytes | None, bytes | None], Grown] = {}
         self._strange: dict[str, float] = {}
         self._failed_over: set[str] = set()
+        self._limits: dict[str, tuple[int, Grown]] = {}
         #: What acknowledgements of a sink take longer, by its name.
         self.late_s: dict[str, float] = {}
 
@@ -114,9 +116,16 @@ class Network:
         """The next row for the sink is too large, however often it is sent."""
         self._grown.add((_name(sink), grown))
 
+    def limit(self, sink: str, max_bytes: int, grown: Grown) -> None:
+        """No record of the sink that has a value may have more bytes in it and its key."""
+        self._limits[_name(sink)] = max_bytes, grown
+
     def is_too_large(self, partition: Partition, record: SentRecord, grown: Grown) -> bool:
         """Whether the record is above that limit. Markers, which have no key, are small."""
         sink, known = _sink_of(partition), (partition.topic, record.key, record.value)
+        limit = self._limits.get(sink)
+        if limit is not None and record.key is not None and limit[1] is grown:
+            return bool(record.value) and len(record.key) + len(record.value or b"") > limit[0]
         if record.key is not None and (sink, grown) in self._grown:
             self._grown.discard((sink, grown))
             self._too_large.setdefault(known, grown)
@@ -595,7 +604,10 @@ class SimAdmin:
         topics = self._machine.broker.topics
         return {
             resource: _known(
-                {name: SimpleNamespace(value=value) for name, value in topics[resource.name].config.items()}
+                {
+                    name: SimpleNamespace(value=value)
+                    for name, value in (_DEFAULTS | topics[resource.name].config).items()
+                }
             )
             for resource in resources
         }

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -32,13 +33,16 @@ from tidegate.changefeed.control import Activate
 from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.job_records import ProgressRecord, StateRecord, TakeoverRecord
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.options import InitialScan, OnOversize
+from tidegate.changefeed.oversize import RowLimit
 from tidegate.changefeed.sink_cluster import other_cluster
 from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.row_refusal import is_of_the_row
 from tidegate.client.transaction import Record as SentRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.processor import parking
 from tidegate.processor.batch import LogRecord, OutputRecord, StateChange, StepResult
+from tidegate.processor.mutations import Mutations
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.rows import PartitionRows
 from tidegate.processor.waiting import Waiting
@@ -47,6 +51,7 @@ from tidegate.raftlog.encode import encode_entry
 from tidegate.raftlog.entry import AbortTxn, Command, Offset, Op, Snapshot
 from tidegate.rangefeed.range_state import RangeState
 from tidegate.rangefeed.scan import RangeScan
+from tidegate.rows import Row
 
 Defect: TypeAlias = Callable[[], AbstractContextManager[None]]
 
@@ -303,6 +308,68 @@ def rows_without_comparison() -> Iterator[None]:
 
 
 @contextmanager
+def mutations_unread() -> Iterator[None]:
+    """What commands and snapshots tell of data that changed outside the op log is passed over."""
+
+    def note(self: Mutations, *_: Any) -> None:
+        """Nothing is noted."""
+
+    with _patched(Mutations, "note", note), _patched(Mutations, "judge", note):
+        yield
+
+
+@contextmanager
+def claims_only_where_needed() -> Iterator[None]:
+    """A range that waits for nothing sends no claim: a parent whose end is lost does not learn of it."""
+
+    def claims_told_by(*_: Any) -> frozenset[Any]:
+        return frozenset()
+
+    with _patched(parking, "claims_told_by", claims_told_by):
+        yield
+
+
+@contextmanager
+def keys_do_not_count() -> Iterator[None]:
+    """Whether a row is too large is told by its value alone."""
+    original = RowLimit.applied
+
+    def applied(self: RowLimit, row: Row, timestamp: Timestamp, key: bytes, *rest: Any) -> Any:
+        return original(self, row, timestamp, b"", *rest)
+
+    with _patched(RowLimit, "applied", applied):
+        yield
+
+
+@contextmanager
+def left_out_as_deleted() -> Iterator[None]:
+    """A row that is too large is written like a deletion of its key, without a value."""
+    original = RowLimit.applied
+
+    def applied(self: RowLimit, *args: Any) -> Any:
+        value, headers = original(self, *args)
+        return value or None, headers
+
+    with _patched(RowLimit, "applied", applied):
+        yield
+
+
+@contextmanager
+def limit_by_the_process() -> Iterator[None]:
+    """How large a row may be is what the process that writes it takes, and that differs among processes."""
+    activated, opened = PartitionFeed.activate, count()
+
+    def activate(self: PartitionFeed, message: Activate) -> None:
+        taken = replace(message.definition.options, max_row_bytes=10_000 if next(opened) % 2 else 1)
+        if message.definition.options.on_oversize is OnOversize.KEY_ONLY:
+            message = replace(message, definition=replace(message.definition, options=taken))
+        activated(self, message)
+
+    with _patched(PartitionFeed, "activate", activate):
+        yield
+
+
+@contextmanager
 def last_refusal_unheard() -> Iterator[None]:
     """Where a sink's address may mean another cluster, the refusal that ends a producer never counts."""
 
@@ -344,6 +411,8 @@ def accepted_at_the_high_water() -> Iterator[None]:
 
 DEFECTS: Final[dict[str, Defect]] = {
     "accepted-at-the-high-water": accepted_at_the_high_water,
+    "claims-only-where-needed": claims_only_where_needed,
+    "mutations-unread": mutations_unread,
     "addresses-decide-the-cluster": addresses_decide_the_cluster,
     "offsets-before-acknowledgements": offsets_before_acknowledgements,
     "state-before-rows": state_before_rows,
@@ -355,7 +424,10 @@ DEFECTS: Final[dict[str, Defect]] = {
     "healing-without-scan": healing_without_scan,
     "every-index-counts": every_index_counts,
     "inclusive-cursor": inclusive_cursor,
+    "keys-do-not-count": keys_do_not_count,
     "last-refusal-unheard": last_refusal_unheard,
+    "left-out-as-deleted": left_out_as_deleted,
+    "limit-by-the-process": limit_by_the_process,
     "markers-without-comparison": markers_without_comparison,
     "rows-without-comparison": rows_without_comparison,
     "given-up-batch-passed-over": given_up_batch_passed_over,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
-from sim.history import History
+from sim.history import History, Mutated, Version
 from tests.simulation.kafka import Broker
 from tests.simulation.registry import Registry
 from tests.simulation.sinks import Refusal
@@ -16,12 +16,27 @@ from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.record import MarkerRecord, RecordDecoder, RowRecord
 from tidegate.client.expectations import expected_versions
+from tidegate.errors import MalformedRecord
 from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.rows import Catalog, decode_descriptor
 from tidegate.verify import AuditOptions, TopicRecord, Verdict, ViolationKind, audit
 
+#: Topic, key and timestamp.
+_Version: TypeAlias = tuple[str, bytes, Timestamp]
+_MUTATED: Final = "outside its op log"
 COMPLETE: Final = (FeedState.RUNNING, FeedState.SUCCEEDED)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTroubles:
+    """What may end a feed: what its sink refuses it for, that it is dropped, that data changes outside the op
+    log.
+    """
+
+    refusal: Refusal | None
+    dropped: bool
+    mutations: Sequence[Mutated]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +52,25 @@ class FeedOutput:
         """The feed's."""
         assert self.feed.definition is not None
         return self.feed.definition.options
+
+    def without(self, versions: Container[_Version | None]) -> FeedOutput:
+        """The same without the rows of these versions."""
+        kept = tuple(each for each in self.records if self._version_of(each) not in versions)
+        return replace(self, records=kept)
+
+    @property
+    def versions(self) -> set[_Version | None]:
+        """The versions of its rows."""
+        return {self._version_of(record) for record in self.records}
+
+    def _version_of(self, record: TopicRecord) -> _Version | None:
+        try:
+            decoded = self.decoder.decode(record.key, record.value, record.headers)
+        except MalformedRecord:
+            return None
+        if isinstance(decoded, MarkerRecord) or decoded.updated is None:
+            return None
+        return record.topic, record.key or b"", decoded.updated
 
     @property
     def topics(self) -> dict[str, int]:
@@ -98,20 +132,23 @@ def violations(
     feed: FeedView,
     history: History,
     descriptors: Iterable[DescriptorUpdate],
-    refusal: Refusal | None = None,
+    troubles: FeedTroubles,
     *,
     mirrored: bool = False,
 ) -> Iterator[str]:
     """Every way in which a feed's output is not what it has to be; none for one that is as it should.
 
-    A schema that the registry has not is registered on the way, for no record can name its id. A feed whose
-    sink has a ``refusal`` may have failed for it. Topics that a mirror began lack markers in some partitions.
+    A schema that the registry has not is registered on the way, for no record can name its id. A feed may
+    have ended for its ``troubles``: then what it wrote until then is looked at. Topics that a mirror began
+    lack markers in some partitions.
     """
     state = feed.current_state
     assert feed.definition is not None
     name = feed.definition.id
-    is_refused = has_been_refused(feed, refusal)
-    if state is None or not (is_refused or state.state in COMPLETE) or state.start is None:
+    has_ended = may_have_ended(feed, troubles)
+    if has_ended and (state is None or state.start is None):
+        return
+    if state is None or not (has_ended or state.state in COMPLETE) or state.start is None:
         yield f"feed {name} is {feed.status.value}: {'' if state is None else state.error}"
         return
     output = read_output(broker, registry, feed)
@@ -119,9 +156,22 @@ def violations(
     for update in descriptors:
         catalog.add(decode_descriptor(update.descriptor))
     topics = {target.table_id: target.topic for target in state.targets}
+    mutated = [each for each in troubles.mutations if each.version.timestamp > state.start]
+    owed: Iterable[Version] = history
+    if mutated and not has_ended:
+        owed = sorted([*history, *(each.version for each in mutated)], key=lambda each: each.timestamp)
     expected = list(
-        expected_versions(history, catalog, output.options, topics, registry.id_of, start=state.start)
+        expected_versions(owed, catalog, output.options, topics, registry.id_of, start=state.start)
     )
+    if mutated and has_ended:
+        changed = {
+            (row.topic, row.key, row.timestamp): each
+            for each in mutated
+            for row in expected_versions([each.version], catalog, output.options, topics, registry.id_of)
+        }
+        unseen = changed.keys() - output.versions
+        mutated = [changed[version] for version in unseen]
+        output = output.without(changed)
     succeeded = state.state is FeedState.SUCCEEDED
     options = AuditOptions(start=state.start, initial_scan=output.options.initial_scan, succeeded=succeeded)
     report = audit(output.records, output.topics, options, output.decoder, expected)
@@ -130,15 +180,34 @@ def violations(
         yield f"feed {name}: {report}"
     yield from (f"feed {name}: {fault}" for fault in _own_rules(output))
     last = max((version.scanned_at or version.timestamp for version in expected), default=ZERO)
-    if report.covered < last and not is_refused:
+    if has_ended:
+        yield from (
+            f"feed {name} has markers up to {report.covered}, and never showed the change of {each}"
+            for each in mutated
+            if each.time <= report.covered
+        )
+    elif report.covered < last:
         yield f"feed {name} is complete up to {report.covered}, and was to come to {last}"
 
 
-def has_been_refused(feed: FeedView, refusal: Refusal | None) -> bool:
-    """Whether the feed has failed for the reason that its sink gave it."""
+def may_have_ended(feed: FeedView, troubles: FeedTroubles) -> bool:
+    """Whether the feed has ended, and for one of its troubles."""
+    if feed.status is FeedState.DROPPED:
+        return troubles.dropped
     state = feed.current_state
-    failed = state is not None and state.state is FeedState.FAILED
-    return refusal is not None and state is not None and failed and refusal.words in state.error
+    if state is None or state.state is not FeedState.FAILED:
+        return False
+    refused = troubles.refusal is not None and troubles.refusal.words in state.error
+    return refused or (_MUTATED in state.error and bool(troubles.mutations))
+
+
+def _size_faults(options: FeedOptions, record: TopicRecord, row: RowRecord) -> Iterator[str]:
+    """A row is there or left out by its size alone, whoever wrote it."""
+    most = options.max_row_bytes
+    if row.oversize_bytes and (record.value != b"" or row.oversize_bytes <= most):
+        yield f"a row of {row.oversize_bytes} bytes was left out, and rows may have {most}"
+    if most and not row.oversize_bytes and len(record.key or b"") + len(record.value or b"") > most:
+        yield f"a row is whole that has more than {most} bytes"
 
 
 def _own_rules(output: FeedOutput) -> Iterator[str]:
@@ -149,14 +218,19 @@ def _own_rules(output: FeedOutput) -> Iterator[str]:
     for record in output.records:
         place = record.topic, record.partition
         marker = markers.get(place, ZERO)
-        decoded = output.decoder.decode(record.key, record.value)
         where = f"{record.topic}[{record.partition}] offset {record.offset}"
+        try:
+            decoded = output.decoder.decode(record.key, record.value, record.headers)
+        except MalformedRecord as error:
+            yield f"{where}: {error}"
+            continue
         if isinstance(decoded, MarkerRecord):
             if decoded.resolved < marker:
                 yield f"{where}: marker {decoded.resolved} after {marker}"
             markers[place] = decoded.resolved
         elif isinstance(decoded, RowRecord) and decoded.updated is not None:
             key = record.key or b""
+            yield from (f"{where}: {fault}" for fault in _size_faults(output.options, record, decoded))
             version = record.topic, key, decoded.updated
             if version in seen:
                 if seen[version] != record.value:

@@ -12,18 +12,22 @@ from sim.workloads.bank import Bank, BankOptions
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.simulation.alterations import Altered
 from tests.simulation.clients import NetworkOptions
+from tests.simulation.odd_plan import PLAIN, OddPlan, draw_odd_log
 from tests.simulation.registry import NO_REGISTRY, RegistryPlan, draw_registry
 from tests.simulation.sinks import (
     SinkPlan,
+    draw_limits,
     draw_refusals,
     draw_sinks,
     follow,
     have_troubles,
+    with_breaks_at_drops,
     with_fail_overs,
     with_strangers,
 )
-from tidegate.changefeed.options import FeedOptions, InitialScan
+from tidegate.changefeed.options import FeedOptions, InitialScan, OnOversize
 
+_ODD_SNAPSHOT_MS: Final = 2_000
 _EVENTFUL: Final = OutcomeMix(restart=0.1, abort=0.08, abandon=0.06)
 
 
@@ -35,10 +39,12 @@ class Profile:
     in the past, or with a scan. ``sinks``: they have troubles of their own; with ``witnessed`` all but that
     of the first feed, and all feeds are there from the beginning; with ``strangers`` the addresses of all
     mean other clusters at times, with ``fail_overs`` for good, which operators accept. ``refusals``: some
-    refuse rows for good, and their feeds fail. ``schemas``: the share of the seeds whose feeds have some,
-    which a registry keeps. ``least_records``: batches and fetches are not smaller. A worker steps about 130
-    batches a second, and a store writes 300 records and more: what batches of one leave undone in a run of a
-    minute takes longer than a run has for coming to rest.
+    refuse rows for good, and their feeds fail; others take no large rows, and their feeds leave these out.
+    ``schemas``: the share of the seeds whose feeds have some, which a registry keeps. ``odd``: the share of
+    the seeds whose log is, ``drops`` that of the feeds that are dropped. ``least_records``: batches and
+    fetches are not smaller. A worker steps about 130 batches a second, and a store writes 300 records and
+    more: what batches of one leave undone in a run of a minute takes longer than a run has for coming to
+    rest.
     """
 
     seconds: tuple[float, float] = (4.0, 10.0)
@@ -63,6 +69,8 @@ class Profile:
     fail_overs: bool = False
     schemas: float = 0.35
     least_records: int = 1
+    odd: float = 0.25
+    drops: float = 0.15
 
 
 #: Without faults of workers, of the cluster, of the source.
@@ -76,21 +84,26 @@ _QUIET: Final = Profile(
     network=False,
     holes=False,
     schemas=0.0,
+    odd=0.0,
+    drops=0.0,
 )
 
 PROFILES: Final = {
     "fast": Profile(),
-    "crashes": Profile(workers=1, pauses=0, rebalances=0, kills=8, strandings=6),
-    "still": Profile(moves=False, holes=False, lags=False, sinks=False, schemas=0.0),
-    "moves": Profile(holes=False),
+    "crashes": Profile(workers=1, pauses=0, rebalances=0, kills=8, strandings=6, odd=0.0, drops=0.0),
+    "still": Profile(moves=False, holes=False, lags=False, sinks=False, schemas=0.0, odd=0.0, drops=0.0),
+    "moves": Profile(holes=False, odd=0.0, drops=0.0),
     "calm": replace(_QUIET, moves=False, lags=False, sinks=False),
     "sinks": replace(_QUIET, seconds=(11.0, 14.0), rows_per_s=(20.0, 50.0), witnessed=True),
     "refusals": replace(
-        _QUIET, rows_per_s=(50.0, 150.0), partitions=2, feeds=3, kills=2, refusals=True, lags=False
+        _QUIET, rows_per_s=(50.0, 150.0), partitions=2, feeds=3, kills=2, refusals=True, lags=False, drops=0.3
     ),
+    "odd": Profile(kills=2, pauses=1, outages=1, sinks=False, schemas=0.0, feeds=3, odd=1.0, drops=0.3),
     "strangers": replace(_QUIET, moves=False, lags=False, kills=1, strangers=True),
     "fail-overs": replace(_QUIET, seconds=(7.0, 12.0), lags=False, kills=2, rebalances=1, fail_overs=True),
-    "schemas": Profile(moves=False, holes=False, kills=1, pauses=0, outages=0, strandings=0, schemas=1.0),
+    "schemas": Profile(
+        moves=False, holes=False, kills=1, pauses=0, outages=0, strandings=0, schemas=1.0, odd=0.0, drops=0.0
+    ),
     "long": Profile(
         seconds=(20.0, 90.0),
         kills=12,
@@ -113,11 +126,12 @@ class Fault(NamedTuple):
 
 class PlannedFeed(NamedTuple):
     """A feed that is created at a time. It begins in the past at the timestamp of a version: ``cursor`` is
-    the share of the history until then that it passes over."""
+    the share of the history until then that it passes over. It may be dropped at another time."""
 
     at: float
     options: FeedOptions
     cursor: float | None = None
+    dropped_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +158,7 @@ class RunPlan:
     feeds: tuple[PlannedFeed, ...]
     sinks: SinkPlan
     registry: RegistryPlan
+    odd: OddPlan
     faults: tuple[Fault, ...]
 
     def workload(self) -> Workload:
@@ -175,14 +190,50 @@ def draw(seed: int, profile: Profile) -> RunPlan:
         plan = replace(plan, feeds=feeds, sinks=sinks)
     plan = replace(plan, store=_with_indexes(plan.store, Random(f"{seed}:indexes"), profile))
     if profile.refusals:
-        plan = replace(plan, sinks=draw_refusals(plan.sinks, seed, plan.seconds))
-    return _with_schemas(plan, profile)
+        plan = replace(plan, sinks=draw_limits(draw_refusals(plan.sinks, seed, plan.seconds), seed))
+    plan = _with_odd_log(plan, profile)
+    return _with_drops(_with_limits(_with_schemas(plan, profile)), profile)
 
 
 def _with_indexes(store: StoreOptions, rng: Random, profile: Profile) -> StoreOptions:
     """The store, which perhaps builds secondary indexes; that changes nothing else of the run's plan."""
     builds = profile.moves and rng.random() < 0.25
     return replace(store, build_index_every_ms=rng.choice((300, 2_000))) if builds else store
+
+
+def _with_odd_log(plan: RunPlan, profile: Profile) -> RunPlan:
+    """The plan, in which perhaps the source's log is odd. What it lacks then comes with later snapshots."""
+    odd = draw_odd_log(plan.seed, profile.odd, plan.seconds)
+    if odd == PLAIN:
+        return plan
+    return replace(plan, odd=odd, store=replace(plan.store, snapshot_interval_ms=_ODD_SNAPSHOT_MS))
+
+
+def _with_drops(plan: RunPlan, profile: Profile) -> RunPlan:
+    """The plan, in which perhaps feeds are dropped, sooner or later."""
+    rng = Random(f"{plan.seed}:drops")
+    feeds = (
+        feed._replace(dropped_at=rng.uniform(feed.at, plan.seconds)) if rng.random() < profile.drops else feed
+        for feed in plan.feeds
+    )
+    plan = replace(plan, feeds=tuple(feeds))
+    if not profile.refusals:
+        return plan
+    dropped = [feed.dropped_at for feed in plan.feeds]
+    return replace(plan, sinks=with_breaks_at_drops(plan.sinks, plan.seed, dropped))
+
+
+def _with_limits(plan: RunPlan) -> RunPlan:
+    """The plan, in which feeds leave out the rows that their sinks do not take."""
+    feeds = (
+        feed._replace(options=_leaving_out(feed.options, sink.max_row_bytes)) if sink.max_row_bytes else feed
+        for feed, sink in zip(plan.feeds, plan.sinks.sinks, strict=True)
+    )
+    return replace(plan, feeds=tuple(feeds))
+
+
+def _leaving_out(options: FeedOptions, max_row_bytes: int) -> FeedOptions:
+    return replace(options, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=max_row_bytes)
 
 
 def _with_schemas(plan: RunPlan, profile: Profile) -> RunPlan:
@@ -221,6 +272,7 @@ def _draw(seed: int, profile: Profile) -> RunPlan:
         feeds=_feeds(rng, Random(f"{seed}:starts"), profile, seconds),
         sinks=follow(0),
         registry=NO_REGISTRY,
+        odd=PLAIN,
         faults=_faults(rng, profile, seconds),
     )
     return replace(plan, sinks=follow(len(plan.feeds)))

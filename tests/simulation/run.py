@@ -27,9 +27,10 @@ from tests.simulation.fail_overs import Accepted, accept
 from tests.simulation.group import Group, Member
 from tests.simulation.judge import (
     COMPLETE,
+    FeedTroubles,
     covered,
-    has_been_refused,
     markers_of,
+    may_have_ended,
     read_jobs,
     read_output,
     violations,
@@ -43,7 +44,7 @@ from tests.simulation.sinks import (
     RENAMED,
     WITNESS_LAG_S,
     FailOver,
-    Refusal,
+    limit_rows,
     plan_troubles,
     sink_name,
 )
@@ -57,7 +58,7 @@ from tidegate.changefeed.feed import (
     FeedState,
     TableName,
 )
-from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
+from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions
 from tidegate.client.topics import Topics
@@ -134,6 +135,7 @@ class Run:
         self.scheduler = Scheduler(plan.seed)
         self.broker = Broker(self.scheduler, plan.seed, _BASE_NS // 10**6, plan.slow_markers)
         self.network = Network(plan.network, plan.seed)
+        limit_rows(plan.sinks, self.network)
         self._others = {
             sink.servers(number): (
                 sink_name(number),
@@ -152,6 +154,7 @@ class Run:
             _BASE_NS,
             lost=plan.lost_requests,
             late=plan.late_requests,
+            odd=plan.odd,
         )
         self.registry = Registry(plan.registry, plan.seed, self.scheduler)
         self._directory = TemporaryDirectory(prefix="simulation-")  # of spools; other state has a Disk
@@ -225,6 +228,10 @@ class Run:
         self._plan_renaming()
         self._plan_strangers()
         self._plan_fail_overs()
+        self._plan_oddities()
+        for number, feed in enumerate(self.plan.feeds):
+            if feed.dropped_at is not None:
+                self.scheduler.after(feed.dropped_at, partial(self._drop_feed, number))
         for absence in self.plan.registry.absences:
             self._plan_absence(absence)
 
@@ -232,6 +239,27 @@ class Run:
         renamed_at = self.plan.sinks.renamed_at
         if renamed_at is not None:
             self.scheduler.after(renamed_at, self._rename)
+
+    def _plan_oddities(self) -> None:
+        for at in self.plan.odd.mutations:
+            self.scheduler.after(at, self.source.mutate)
+        for at in self.plan.odd.pauses:
+            self.scheduler.after(at, self._pause_source)
+
+    def _pause_source(self) -> None:
+        self._say("-", f"the source has slept for {self.plan.odd.pause_s:.0f} s")
+        self.source.sleep()
+
+    def _drop_feed(self, number: int) -> None:
+        """Drop the feed once there is anything of it."""
+        jobs, feed_id = Topics.of(self.settings).jobs, FeedId(f"feed{number}")
+        state = read_jobs(self.broker, jobs)[feed_id].current_state
+        if state is None or _is_untold(state):  # it is created, or created again
+            self.scheduler.after(_LOOK_S, lambda: self._drop_feed(number))
+            return
+        self._say(feed_id, "is dropped")
+        record = DropRecord(feed_id, 0)
+        self.broker.append(self.broker.partition(jobs, 0), [SentRecord(record.key, record.to_bytes(), 0)])
 
     def _plan_strangers(self) -> None:
         for number, sink in enumerate(self.plan.sinks.sinks):
@@ -520,7 +548,7 @@ class Run:
         feeds = [feed for _, feed in view.feeds()]
         if len(feeds) < len(self.plan.feeds):
             return False
-        feeds = [feed for feed in feeds if not has_been_refused(feed, self._refusal(feed))]
+        feeds = [feed for feed in feeds if not may_have_ended(feed, self._troubles_of(feed))]
         failed = [feed.current_state for feed in feeds if feed.status is FeedState.FAILED]
         return any(state is not None and not _is_untold(state) for state in failed) or all(
             feed.status is FeedState.SUCCEEDED
@@ -528,16 +556,21 @@ class Run:
             for feed in feeds
         )
 
-    def _refusal(self, feed: FeedView) -> Refusal | None:
-        """What the sink of a feed refuses it for."""
+    def _troubles_of(self, feed: FeedView) -> FeedTroubles:
+        """What may end a feed."""
         assert feed.definition is not None
-        return self.plan.sinks.sinks[int(feed.definition.id.removeprefix("feed"))].refusal
+        number = int(feed.definition.id.removeprefix("feed"))
+        return FeedTroubles(
+            self.plan.sinks.sinks[number].refusal,
+            self.plan.feeds[number].dropped_at is not None,
+            self.source.mutations,
+        )
 
     def _hear_witness(self) -> None:
         """The other sinks have stood still for long: the first feed's markers have gone on meanwhile."""
         view = read_jobs(self.broker, Topics.of(self.settings).jobs)
         (feed,) = (feed for _, feed in view.feeds() if feed.definition and feed.definition.id == "feed0")
-        lag_s = (_BASE_NS - self._covered(feed).wall) / 1e9 + self.scheduler.now
+        lag_s = (self.source.now_ns - self._covered(feed).wall) / 1e9
         self._say("-", f"markers of feed0 are {lag_s:.1f} s behind")
         if lag_s > WITNESS_LAG_S:
             self.outcome.faults.append(f"markers of feed0 are {lag_s:.1f} s behind while another sink stands")
@@ -556,7 +589,7 @@ class Run:
                 feed if accepted is None else accepted.judged(feed),
                 self.source.history,
                 descriptors,
-                self._refusal(feed),
+                self._troubles_of(feed),
                 mirrored=accepted is not None and accepted.mirrors,
             )
         for number in range(len(self.plan.sinks.sinks)):

@@ -7,7 +7,7 @@ A feed's sink is the cluster of the workers, or one of its own.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, NamedTuple
@@ -18,9 +18,12 @@ from tests.simulation.scheduler import Scheduler
 #: While another sink stands still the markers of a feed are at most so much behind, seconds.
 WITNESS_LAG_S: Final = 5.0
 _WITNESSED_S: Final = 8.0
+_LATE_S: Final = 0.4
 #: The address of the workers' own cluster, and the one that it has after it was renamed.
 OWN: Final = "127.0.0.1:9092"
 RENAMED: Final = "10.1.0.1:9092"
+#: Limits for rows: all are above the first, none is above the last, and many are as large as the others.
+_ROW_BYTES: Final = (1, 84, 85, 86, 90, 100, 120, 150, 10_000)
 #: A drain lasts 2 s in a run, and half of it is for sinks.
 _PATIENT_MS: Final = 1_000
 
@@ -88,6 +91,9 @@ def draw_fail_over(rng: Random, seconds: float) -> FailOver:
 class PlannedSink:
     """Of one feed. ``late_s``: what acknowledgements take longer. Its ``refusal`` comes at ``refuses_at``.
 
+    ``max_row_bytes``: the feed leaves out rows above that, of which the producer or the broker would refuse
+    each one (``limit_of``). 0: no row is too large by itself.
+
     ``strange``: when, and for how many seconds, its address means another cluster, whatever stands there.
     ``fails_over``: it comes to mean that for good.
     """
@@ -99,6 +105,8 @@ class PlannedSink:
     refuses_at: float = 0.0
     strange: tuple[tuple[float, float], ...] = ()
     fails_over: FailOver | None = None
+    max_row_bytes: int = 0
+    limit_of: Grown = Grown.FOR_US
 
     def servers(self, number: int) -> str:
         """Of the sink of feed ``number``."""
@@ -154,6 +162,33 @@ def draw_refusals(plan: SinkPlan, seed: int, seconds: float) -> SinkPlan:
     """The sinks, of which some refuse rows for good from a time on, and all break producers now and then."""
     rng = Random(f"{seed}:refusals")
     return replace(plan, sinks=tuple(_refusing(rng, sink, seconds) for sink in plan.sinks))
+
+
+def with_breaks_at_drops(plan: SinkPlan, seed: int, dropped_at: Sequence[float | None]) -> SinkPlan:
+    """The sinks, of which those of feeds that are dropped acknowledge late then, and break producers."""
+    rng = Random(f"{seed}:breaks at drops")
+    sinks = (
+        sink if at is None else replace(sink, late_s=_LATE_S, troubles=(*sink.troubles, _break_at(rng, at)))
+        for sink, at in zip(plan.sinks, dropped_at, strict=True)
+    )
+    return replace(plan, sinks=tuple(sinks))
+
+
+def _break_at(rng: Random, at: float) -> Trouble:
+    return Trouble(at + rng.random() * 0.5, 1.0, TroubleKind.REFUSES)
+
+
+def draw_limits(plan: SinkPlan, seed: int) -> SinkPlan:
+    """The sinks, of which those that refuse nothing take no large rows, from a feed that leaves them out."""
+    rng = Random(f"{seed}:row limits")
+    return replace(plan, sinks=tuple(_limited(rng, sink) for sink in plan.sinks))
+
+
+def _limited(rng: Random, sink: PlannedSink) -> PlannedSink:
+    max_row_bytes, limit_of = rng.choice(_ROW_BYTES), rng.choice((*Grown,))
+    if sink.refusal is not None:
+        return sink
+    return replace(sink, max_row_bytes=max_row_bytes, limit_of=limit_of)
 
 
 def _refusing(rng: Random, sink: PlannedSink, seconds: float) -> PlannedSink:
@@ -245,6 +280,13 @@ def plan_troubles(
                 sink.refuses_at,
                 lambda name=name, refusal=sink.refusal: refuse(name, refusal),  # type: ignore[misc]
             )
+
+
+def limit_rows(plan: SinkPlan, network: Network) -> None:
+    """Let sinks refuse what is too large for them, from the beginning."""
+    for number, sink in enumerate(plan.sinks):
+        if sink.max_row_bytes:
+            network.limit(sink_name(number), sink.max_row_bytes, sink.limit_of)
 
 
 def sink_name(number: int) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Final
 
-from sim.history import History
+from sim.history import History, Mutated
 from sim.options import StoreOptions
 from sim.plan import Workload
 from sim.simulation import Simulation
+from tests.driven_sim import mutate_somewhere
+from tests.logs import Record
 from tests.simulation.kafka import Broker, SentRecord
+from tests.simulation.odd_plan import PLAIN, OddLog, OddPlan
 from tests.simulation.scheduler import Scheduler
 from tidegate.errors import MalformedEntry
 from tidegate.raftlog.request import AdminRequest, Push, RangeRequest, Scan, decode_request
@@ -19,18 +23,24 @@ _TICK_S: Final = 0.03
 #: In the end. Many ranges with a heartbeat of 100 ms write about as many records as a worker steps that takes
 #: them one by one, and whatever is scanned for stands behind all that it has left undone.
 _CALM_HEARTBEAT_MS: Final = 1_000
+#: How much faster the source's clock runs in the end where its log was odd.
+_ODD_SPEED: Final = 5
 
 
 class _LogTopic:
     """See ``sim.sink.LogSink``. A batch of records that a workload writes at once arrives at once."""
 
-    def __init__(self, broker: Broker, topic: str) -> None:
+    def __init__(self, broker: Broker, topic: str, odd: OddLog) -> None:
         self._broker = broker
         self._topic = topic
+        self._odd = odd
 
     def append(self, partition: int, key: bytes, value: bytes, record_time_ms: int) -> None:
         place = self._broker.partition(self._topic, partition)
-        self._broker.append(place, [SentRecord(key, value, record_time_ms)])
+        arriving = self._odd.arriving(partition, Record(place.end, key, value, record_time_ms))
+        if arriving is not None:
+            sent = SentRecord(arriving.key, arriving.value, arriving.timestamp)
+            self._broker.append(place, [sent])
 
     def flush(self) -> None:
         """What is appended is durable."""
@@ -51,19 +61,24 @@ class Source:
         *,
         lost: float,
         late: float,
+        odd: OddPlan = PLAIN,
     ) -> None:
         self.history = History()
+        self._odd = OddLog(odd, options.partitions, seed)
         log = f"{prefix}raftlog"
         self._requests = f"{prefix}requests"
         for topic in (log, self._requests):
             broker.create(topic, options.partitions, {"cleanup.policy": "delete"})
         self.simulation = Simulation(
-            workload, _LogTopic(broker, log), self.history, options, seed=seed, base_ns=base_ns
+            workload, _LogTopic(broker, log, self._odd), self.history, options, seed=seed, base_ns=base_ns
         )
+        self._odd_plan = odd
+        self._speed = 1
         self._base_ns = base_ns
         self._scheduler = scheduler
         self._broker = broker
         self._rng = Random(f"{seed}:source")
+        self._mutating = Random(f"{seed}:mutations")
         self._read = [0] * options.partitions
         self._lost, self._late = lost, late
         self._calm = False
@@ -76,21 +91,54 @@ class Source:
         """From now on every request is answered soon, and nothing is begun but heartbeats."""
         self._calm = True
         options = self.simulation.options
-        heartbeat_ms = max(options.heartbeat_ms, _CALM_HEARTBEAT_MS)
+        if not self._odd.calm:  # what was lost is waited for by the log's time
+            self._odd.calm, self._speed = True, _ODD_SPEED
+            self._base_ns -= (_ODD_SPEED - 1) * self._elapsed_ns
+        heartbeat_ms = max(options.heartbeat_ms, _CALM_HEARTBEAT_MS) * self._speed
         self.simulation.options = replace(options, heartbeat_ms=heartbeat_ms)
         self.simulation.stop()
 
+    @property
+    def now_ns(self) -> int:
+        """The source's present."""
+        return self._base_ns + self._speed * self._elapsed_ns
+
+    @property
+    def _elapsed_ns(self) -> int:
+        return int(self._scheduler.now * 1e9)
+
+    def sleep(self) -> None:
+        """Write nothing for longer than anything is waited for, of which nobody else's clock knows."""
+        if not self._calm:
+            sleep_ns = int(self._odd_plan.pause_s * 1e9)
+            self._advance()
+            self._base_ns += sleep_ns
+            self.simulation.sleep(sleep_ns)
+
+    def mutate(self) -> None:
+        """Change the past of a key outside the op log."""
+        if not self._calm:
+            self._advance()
+            mutate_somewhere(self.simulation.store, self._mutating)
+
+    @property
+    def mutations(self) -> Sequence[Mutated]:
+        """What was changed so."""
+        return self.simulation.store.mutations
+
     def _tick(self) -> None:
-        now_ns = self._base_ns + int(self._scheduler.now * 1e9)
-        if self.waits:
-            self.simulation.postpone(now_ns + 10**9)
-        self.simulation.advance_to(now_ns)
+        self._advance()
         for number in range(len(self._read)):
             place = self._broker.partition(self._requests, number)
             records, self._read[number] = place.read(self._read[number], 1_000)
             for record in records:
                 self._take(record.value)
         self._scheduler.after(_TICK_S * self._rng.random() * 2, self._tick)
+
+    def _advance(self) -> None:
+        if self.waits:
+            self.simulation.postpone(self.now_ns + 10**9)
+        self.simulation.advance_to(self.now_ns)
 
     def _take(self, value: bytes | None) -> None:
         try:

@@ -25,8 +25,13 @@ _PROFILES = {
     "given-up-batch-passed-over": "schemas",
     "refused-row-as-delivered": "refusals",
     "ended-producer-forgotten": "refusals",
+    "claims-only-where-needed": "odd",
+    "keys-do-not-count": "refusals",
     "last-refusal-unheard": "refusals",
     "accepted-at-the-high-water": "fail-overs",
+    "left-out-as-deleted": "refusals",
+    "limit-by-the-process": "refusals",
+    "mutations-unread": "odd",
     "markers-without-comparison": "strangers",
     "rows-without-comparison": "strangers",
     "unfrozen-state": "crashes",
@@ -40,11 +45,15 @@ _SEEDS = {
     "accepted-at-the-high-water": 9,
     "addresses-decide-the-cluster": 13,
     "child-before-hand-off": 211,
-    "ended-producer-forgotten": 15,
+    "claims-only-where-needed": 41,
+    "ended-producer-forgotten": 46,
     "given-up-batch-passed-over": 36,
     "healing-without-scan": 131,
+    "keys-do-not-count": 2,
+    "limit-by-the-process": 2,
     "last-refusal-unheard": 8,
     "marker-to-all-but-one": 113,
+    "mutations-unread": 17,
     "markers-without-comparison": 7,
     "offsets-before-acknowledgements": 48,
     "refused-row-as-delivered": 4,
@@ -89,6 +98,12 @@ def test_each_kind_of_trouble_by_itself_breaks_no_promise(profile: str) -> None:
 @pytest.mark.slow
 def test_feeds_go_on_on_clusters_that_operators_accept() -> None:
     done = _simulate("--profile", "fail-overs", "--seed", "0", "--runs", str(2 * _RUNS))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_an_odd_log_and_feeds_that_are_dropped_break_no_promise_and_end_no_worker() -> None:
+    done = _simulate("--profile", "odd", "--seed", "0", "--runs", str(2 * _RUNS))
     assert done.returncode == 0, done.stdout + done.stderr
 
 

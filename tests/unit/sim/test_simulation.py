@@ -154,6 +154,19 @@ def test_postponed_transactions_start_later_and_none_is_lost() -> None:
     assert simulation.started == 100
 
 
+def test_nothing_is_written_while_the_store_sleeps_and_all_of_it_goes_on_after_that() -> None:
+    simulation, sink = _simulation(100)
+    simulation.run(10)
+    begun_ns, written = simulation.present.ns, len(sink.records)
+    simulation.sleep(1_000_000 * NANOS_PER_MS)
+    woken_ms = simulation.present.ns // NANOS_PER_MS
+    assert simulation.present.ns == begun_ns + 1_000_000 * NANOS_PER_MS
+    assert len(sink.records) == written
+    simulation.run(1_000)
+    assert simulation.started == 100
+    assert min(record.record_time_ms for record in sink.records[written:]) >= woken_ms - 1_000
+
+
 def test_a_base_time_near_zero_is_refused() -> None:
     with pytest.raises(SettingsError, match="base_ns"):
         Simulation(Bank(_BANK, 1), ListSink(), History(), _OPTIONS, seed=1, base_ns=1_000)

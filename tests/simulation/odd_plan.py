@@ -1,0 +1,81 @@
+"""What is odd about the log of a run of whole workers, and the records of such a log on their way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from tests.logs import Record
+from tests.simulation.odd_logs import WrongTimes, without_end
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.entry import Snapshot
+
+#: A pause of the source, seconds: longer than anything is waited for.
+_PAUSE_S: Final = 1_000.0
+_UNREADABLE: Final = b"\xff\xff"
+
+
+@dataclass(frozen=True, slots=True)
+class OddPlan:
+    """What is odd about the log of a run. Shares of records: ``wrong_time`` begins a few that are stamped
+    wrongly, ``lose_end`` of RangeEnds that do not arrive, ``lose_snapshot`` of Snapshots that do not, or that
+    nobody can read. At ``mutations`` data changes outside the op log, at ``pauses`` the source sleeps for
+    longer than anything is waited for.
+    """
+
+    wrong_time: float = 0.0
+    lose_end: float = 0.0
+    lose_snapshot: float = 0.0
+    mutations: tuple[float, ...] = ()
+    pauses: tuple[float, ...] = ()
+    pause_s: float = _PAUSE_S
+
+
+#: A log as it should be.
+PLAIN: Final = OddPlan()
+
+
+def draw_odd_log(seed: int, share: float, seconds: float) -> OddPlan:
+    """The log of a run of so many seconds, which is odd in this ``share`` of the seeds; drawn by itself."""
+    rng = Random(f"{seed}:odd log")
+    if rng.random() >= share:
+        return PLAIN
+    return OddPlan(
+        wrong_time=rng.choice((0.0, 0.003, 0.02)),
+        lose_end=rng.choice((0.0, 0.0, 0.3)),
+        lose_snapshot=rng.choice((0.0, 0.0, 0.1)),
+        mutations=_times(rng, seconds, (0, 0, 0, 1, 3)),
+        pauses=_times(rng, seconds, (0, 0, 1, 2)),
+    )
+
+
+def _times(rng: Random, seconds: float, counts: tuple[int, ...]) -> tuple[float, ...]:
+    return tuple(seconds * rng.random() for _ in range(rng.choice(counts)))
+
+
+class OddLog:
+    """Makes the records of a run's log odd on their way, until it is ``calm``."""
+
+    def __init__(self, plan: OddPlan, partitions: int, seed: int) -> None:
+        self._plan = plan
+        self._rng = Random(f"{seed}:odd records")
+        self._times = [WrongTimes(self._rng, plan.wrong_time) for _ in range(partitions)]
+        self.calm = plan == PLAIN
+
+    def arriving(self, partition: int, record: Record) -> Record | None:
+        """What arrives of a record; ``None`` for nothing."""
+        if self.calm:
+            return record
+        plan, rng = self._plan, self._rng
+        if plan.lose_end and rng.random() < plan.lose_end:
+            record = without_end(record)
+        if plan.lose_snapshot and _is_snapshot(record) and rng.random() < plan.lose_snapshot:
+            if rng.random() < 0.5:
+                return None
+            record = record._replace(value=_UNREADABLE)
+        return self._times[partition].stamped(record) if plan.wrong_time else record
+
+
+def _is_snapshot(record: Record) -> bool:
+    return isinstance(decode_entry(record.key, record.value), Snapshot)
