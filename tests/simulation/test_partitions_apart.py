@@ -109,6 +109,7 @@ def _merged_keys_are_not_spoken_of(monkeypatch: pytest.MonkeyPatch) -> None:
         (_answered_claims_are_forgotten, 88, 13),
         (_new_keys_need_no_parents, 100_005, None),
         (_merged_keys_are_not_spoken_of, 100_165, None),
+        (_merged_keys_are_not_spoken_of, 500_260, 7),
     ],
 )
 def test_partitions_that_are_read_apart_find(

@@ -68,10 +68,12 @@ def _promised(state: RangeState, claim: Claim) -> Promise:
     promises = (promise for promise in reversed(state.promises) if promise.at == claim.last_index)
     with_keys = (each for each in promises if each.span is None or each.span.overlaps(claim.span))
     noted = next(with_keys, None)
-    if claim.last_index == state.applied and state.status is RangeStatus.LIVE and state.span is not None:
+    # A hole behind the index changes nothing of what the range has taken over at it.
+    follows = state.status is RangeStatus.LIVE or (noted is not None and state.quarantine is not None)
+    if claim.last_index == state.applied and follows and state.span is not None:
         shared = state.span.intersect(claim.span)
         if shared is not None and (noted is None or not _is_about(noted, shared)):
-            return state.promise_of_now()
+            return state.promise_of_now()._replace(resolved=state.resolved)
     return noted or _NO_PROMISE
 
 

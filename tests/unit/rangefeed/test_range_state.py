@@ -374,13 +374,17 @@ def test_of_two_promises_at_one_index_the_one_counts_that_has_the_keys_which_are
     assert answers[2].lags == (Lag("late", (Gap(wide, Timestamp(3)),)),)
 
 
-def test_a_range_whose_end_is_lost_speaks_of_the_keys_that_it_has_just_taken_over() -> None:
+@pytest.mark.parametrize("breaks", [False, True], ids=["well", "in a hole behind it"])
+def test_a_range_whose_end_is_lost_speaks_of_the_keys_that_it_has_just_taken_over(breaks: bool) -> None:
     wide = Span(b"a", b"zz")
     merged = _live(_command(11, closed=9, trigger=Trigger.MERGE))
     apply_entry(merged, _snapshot(11, generation=2, closed=9, parents=_OTHER)._replace(span=wide))
     merged.lags = {"late": (Gap(wide, Timestamp(3)),)}
+    if breaks:
+        merged.quarantine_at(Offset(30), "a hole", merged.resolved)
     answer = answer_claim(merged, replace(_claim(11), span=wide))
     assert answer is not None
+    assert (answer.complete, answer.resolved.wall) == (True, 9)
     assert (answer.span, answer.lags) == (wide, (Lag("late", (Gap(wide, Timestamp(3)),)),))
 
 
