@@ -123,6 +123,7 @@ class DrivenQuery:
         pipeline.row_sinks._stalled_at.clear()
         self.sim.stop()
         for number in range(_DRAIN_BATCHES if drain else 3):
+            pipeline.row_sinks._stalled_at.clear()  # which goes by the true time
             self.sim.advance(_ASKED_AGAIN_MS if number % 5 == 4 else 300)
             self._run_batch()
             if self.sim.simulation.drained and self.feeds.are_complete:
