@@ -10,10 +10,14 @@ from contextlib import suppress
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from threading import Lock, Thread
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from stack.errors import StackError
 from stack.kafka import KafkaBroker
+
+#: Nobody kills this broker, so no start waits for a dead one to be let go. On a busy machine it may send no
+#: heartbeat for seconds, and its controller then refuses whatever the tests ask for.
+_SETTINGS: Final = {"broker.session.timeout.ms": "60000"}
 
 
 class SharedBroker(KafkaBroker):
@@ -67,7 +71,7 @@ class BrokerHost:
     def _bootstrap(self) -> str:
         with self._starting:
             if self._broker is None:
-                self._broker = KafkaBroker().__enter__()
+                self._broker = KafkaBroker(settings=_SETTINGS).__enter__()
             return self._broker.bootstrap
 
 

@@ -34,8 +34,8 @@ from tidegate.spans import Span
 #: record's (docs/log-contract.md), and clocks differ by half a second at most; the rest is to spare.
 AHEAD_MS: Final = 3_000
 #: How long a range that is left over of an overlap is held, by the elapsed log time of its partition. What it
-#: overlapped may have given its keys to a range that is parked, for 600 s at most, and then scans
-#: (docs/ranges.md).
+#: overlapped may have given its keys to a range that is parked. That range waits until 600 s have elapsed in
+#: its parents' partitions (docs/ranges.md, steps G1 to G4); if it waits longer, that is a known limit of C5.
 HELD_MS: Final = 900_000
 _NO_LIMIT: Final = 1 << 63
 

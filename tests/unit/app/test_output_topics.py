@@ -253,6 +253,6 @@ def test_topics_of_a_feed_that_ended_in_a_backfill_are_not_given_to_another() ->
     for record in (job, DropRecord(_OTHER.definition.id, 0)):
         view.apply(record.key, record.to_bytes())
     with pytest.raises(
-        FeedError, match="feed other wrote to the topic plain and was moved between engines, or"
+        FeedError, match="feed other wrote to the topic plain and was moved between engines or clusters, or"
     ):
         check_topics(heir, ["plain"], view, set())
