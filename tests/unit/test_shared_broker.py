@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from multiprocessing.connection import Client
 
 import pytest
@@ -18,7 +19,7 @@ class Counted:
     running = 0
     fails = False
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str]) -> None:
         self.bootstrap = "127.0.0.1:9092"
 
     def __enter__(self) -> Counted:
