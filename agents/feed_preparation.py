@@ -17,9 +17,9 @@ from app.runtime import Runtime
 from app.schema_ids import SchemaIds
 from app.sinks import SinkCluster
 from tidegate.changefeed.encoder import marker_schemas
-from tidegate.changefeed.feed import FeedDefinition, FeedState
+from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.job_records import StateRecord
-from tidegate.changefeed.registration import Prepare, failed, starting_state
+from tidegate.changefeed.registration import Prepare, failed, starting_state, waiting
 from tidegate.client.output_topics import prepare_elsewhere, prepare_targets
 from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError, TopologyError
 
@@ -53,12 +53,7 @@ async def prepared(
     except (FeedError, TopologyError, RegistryDenied) as error:
         return failed(definition, str(error))
     except RetryError as error:
-        return waiting(definition, error) if step.targets else gone(definition, sink, error)
-
-
-def waiting(definition: FeedDefinition, error: RetryError) -> StateRecord:
-    """The state of a feed that has begun in an earlier epoch, and cannot go on yet."""
-    return StateRecord(definition.id, definition.epoch, FeedState.PENDING, error=str(error))
+        return waiting(definition, str(error)) if step.targets else gone(definition, sink, error)
 
 
 def gone(definition: FeedDefinition, sink: SinkCluster, error: RetryError) -> StateRecord:

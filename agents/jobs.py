@@ -45,11 +45,12 @@ from tidegate.changefeed.registration import (
     leave,
     needs_fence,
     next_step,
+    waiting,
 )
 from tidegate.changefeed.takeover import takeover
 from tidegate.client.output_topics import check_sink, check_topics, former_owner, wanted_topics
 from tidegate.client.transaction import Record
-from tidegate.errors import FeedError, RetryError, StateError, brief
+from tidegate.errors import FeedError, RetryError, StateError
 
 _ANSWER_S: Final = 5.0  # an announcement without an answer is repeated after this time
 
@@ -266,9 +267,9 @@ class JobsOwner:
             await self._store(failed(definition, verdict.reason))
             return True
         stored = self._app.follower.view[definition.id].current_state
-        reason = brief(verdict.reason)
-        if reason != ("" if stored is None else stored.error):
-            await self._store(StateRecord(definition.id, definition.epoch, FeedState.PENDING, error=reason))
+        state = waiting(definition, verdict.reason)
+        if state.error != ("" if stored is None else stored.error):
+            await self._store(state)
             return True
         return not isinstance(verdict, Admitted)
 

@@ -23,7 +23,6 @@ from tidegate.changefeed.feed import (
     FeedDefinition,
     FeedEpoch,
     FeedId,
-    FeedState,
 )
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
@@ -39,6 +38,7 @@ from tidegate.changefeed.registration import (
     leave,
     needs_fence,
     next_step,
+    waiting,
 )
 from tidegate.changefeed.takeover import awaited, takeover
 from tidegate.client.cluster import Cluster
@@ -170,7 +170,7 @@ class QueryFeeds:
 
     def _tell_waiting(self, definition: FeedDefinition, stored: StateRecord | None, why: str) -> None:
         """The state of a feed that began in an earlier epoch says what it waits for."""
-        state = StateRecord(definition.id, definition.epoch, FeedState.PENDING, error=why)
+        state = waiting(definition, why)
         if definition.epoch > FIRST_EPOCH and state != stored:
             self._jobs.store(state)
 
@@ -293,7 +293,7 @@ def name_on_its_cluster(feed: FeedView) -> str | None:
     defined = feed.defined
     if defined is None or awaited(defined, feed.takeover) is not None:
         return None
-    return told_name(defined.id, None if defined.accepted is None else defined.accepted.epoch)
+    return told_name(defined.id, defined.accepted_epoch)
 
 
 def _may_wait(step: Step) -> bool:

@@ -262,8 +262,7 @@ class PartitionTask:
 
     def _send(self, feed_id: FeedId, rows: Sequence[OutputRecord]) -> None:
         definition = self._processor.definition_of(feed_id)
-        accepted = definition.accepted
-        name = told_name(feed_id, None if accepted is None else accepted.epoch)
+        name = told_name(feed_id, definition.accepted_epoch)
         for stalled in self._sinks.send(feed_id, definition.sink_uri, rows, name):
             self._leave_behind(stalled)
         self._rows += len(rows)

@@ -146,6 +146,11 @@ class FeedDefinition:
     engine: Engine = Engine.WORKERS
     accepted: AcceptedCluster | None = None
 
+    @property
+    def accepted_epoch(self) -> FeedEpoch | None:
+        """The first epoch on the cluster that was accepted last; ``None`` where none was."""
+        return None if self.accepted is None else self.accepted.epoch
+
     def to_json(self) -> dict[str, Any]:
         """The stored form."""
         body: dict[str, Any] = {

@@ -228,6 +228,11 @@ def failed(definition: FeedDefinition, reason: str) -> StateRecord:
     return StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=brief(reason))
 
 
+def waiting(definition: FeedDefinition, reason: str) -> StateRecord:
+    """The state of a feed that cannot go on yet; empty ``reason``: nothing keeps it any more."""
+    return StateRecord(definition.id, definition.epoch, FeedState.PENDING, error=brief(reason))
+
+
 def _before_start(
     feed: FeedView, definition: FeedDefinition, acks: Answers, partition_count: int, former: Answers
 ) -> Step:

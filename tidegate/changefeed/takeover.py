@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidegate.changefeed.feed import AcceptedCluster, FeedDefinition
+from tidegate.changefeed.feed import FIRST_EPOCH, AcceptedCluster, FeedDefinition
 from tidegate.changefeed.job_records import ProgressRecord, StateRecord, TakeoverRecord
 from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import ResolvedTimestamp
@@ -96,16 +96,13 @@ def resumed(definition: FeedDefinition, taken: TakeoverRecord) -> FeedDefinition
     return replace(definition, options=options)
 
 
-def _is_of_its_cluster(definition: FeedDefinition, progress: ProgressRecord | None) -> bool:
-    """Whether the progress was made on the cluster that the feed is on, and not on one before."""
-    accepted = definition.accepted
-    return progress is not None and (accepted is None or progress.epoch >= accepted.epoch)
+def _is_of_its_cluster(definition: FeedDefinition, record: ProgressRecord | StateRecord | None) -> bool:
+    """Whether there is such a record, from the cluster that the feed is on and not from one before."""
+    return record is not None and record.epoch >= (definition.accepted_epoch or FIRST_EPOCH)
 
 
 def _has_begun_there(definition: FeedDefinition, state: StateRecord | None) -> bool:
-    accepted = definition.accepted
-    begun = state is not None and state.start is not None
-    return begun and state is not None and (accepted is None or state.epoch >= accepted.epoch)
+    return state is not None and state.start is not None and _is_of_its_cluster(definition, state)
 
 
 def _highest(*marks: ResolvedTimestamp | None) -> ResolvedTimestamp | None:

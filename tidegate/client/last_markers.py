@@ -33,10 +33,8 @@ def last_markers(
     cluster = Cluster(connection)
     bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))
     found: dict[TopicPartition, Timestamp | None] = dict.fromkeys(bounds)
-    look, windows = (
-        _FIRST_LOOK,
-        {place: _window(each, each.end, _FIRST_LOOK) for place, each in bounds.items()},
-    )
+    look = _FIRST_LOOK
+    windows = {place: _window(each, each.end, look) for place, each in bounds.items()}
     while windows := {place: window for place, window in windows.items() if window.low < window.end}:
         found |= _highest(connection, windows, decoder)
         look *= _MORE

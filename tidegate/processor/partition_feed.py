@@ -39,9 +39,8 @@ class PartitionFeed:
     def __init__(self, message: Register | Activate, registered: Registered | None) -> None:
         self.id: FeedId = message.feed_id
         self.epoch: FeedEpoch = message.definition.epoch
-        accepted = message.definition.accepted
         #: What hand-offs call it.
-        self.told_as = told_name(self.id, None if accepted is None else accepted.epoch)
+        self.told_as = told_name(self.id, message.definition.accepted_epoch)
         self.registered = registered
         self.status = FeedStatus.REGISTERED
         self.reason = ""
