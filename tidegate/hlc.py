@@ -70,8 +70,11 @@ ZERO_RESOLVED: Final = ResolvedTimestamp(ZERO)
 def parse_decimal(text: str) -> Timestamp:
     """Parse the text form: ``<wall>`` or ``<wall>.<logical>``, where the logical part has ten digits.
 
-    Raises ``ValueError`` with the offending text for anything else.
+    Raises ``ValueError`` that shows anything else, also what is no text: JSON and Avro that somebody else
+    wrote may have anything in its place.
     """
+    if not isinstance(text, str):
+        raise ValueError(f"not an HLC timestamp: {text!r} (expected text)")  # noqa: TRY004 - as of other text
     wall, dot, logical = text.partition(".")
     well_formed = wall.isascii() and wall.isdigit()
     if dot:

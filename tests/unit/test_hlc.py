@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,3 +49,10 @@ def test_zero_has_no_predecessor() -> None:
 def test_other_text_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match="HLC timestamp"):
         parse_decimal(text)
+
+
+@pytest.mark.parametrize("value", [1, 1.5, None, True, [], {}, b"1.0000000002"])
+def test_what_is_no_text_is_refused_in_the_same_way(value: Any) -> None:
+    """It stands where JSON or Avro that somebody else wrote has a timestamp."""
+    with pytest.raises(ValueError, match="not an HLC timestamp"):
+        parse_decimal(value)

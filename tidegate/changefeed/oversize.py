@@ -57,7 +57,8 @@ class Oversize:
 def read_oversize(headers: Sequence[tuple[str, bytes | None]]) -> Oversize | None:
     """What the headers say of the row that was left out; ``None`` where they say nothing of one.
 
-    Raises ``ValueError``, ``TypeError`` or ``KeyError`` for a header that no feed can have written.
+    Raises ``ValueError``, ``TypeError``, ``KeyError`` or ``RecursionError`` for a header that no feed can
+    have written.
     """
     texts = [value for name, value in headers if name == OVERSIZE_HEADER]
     if not texts:

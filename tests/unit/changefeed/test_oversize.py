@@ -162,6 +162,11 @@ def test_every_row_is_whole_or_left_out_by_its_size_alone_and_reads_back_as_that
         b'{"bytes":9,"deleted":0,"mvcc_timestamp":"1.0000000000","updated":"1.0000000000"}',
         b'{"bytes":9,"deleted":false,"mvcc_timestamp":"now","updated":"1.0000000000"}',
         b'{"bytes":9,"deleted":false}',
+        b'{"bytes":9,"deleted":false,"mvcc_timestamp":1,"updated":"1.0000000000"}',
+        b'{"bytes":9,"deleted":false,"mvcc_timestamp":"1.0000000000","updated":null}',
+        b'{"bytes":9,"deleted":false,"mvcc_timestamp":"1.0000000000","updated":[]}',
+        b'{"bytes":9,"deleted":false,"mvcc_timestamp":"1.0000000000","updated":1.5}',
+        pytest.param(b"[" * 200_000, id="nested too deep"),
     ],
 )
 def test_a_header_that_no_feed_wrote_is_refused(header: bytes | None) -> None:

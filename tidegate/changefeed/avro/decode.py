@@ -88,7 +88,7 @@ class AvroDecoder:
             if value == b"" and self._oversize:
                 return oversize_record(tuple(self._read(key).values()), headers)
             return self._row(tuple(self._read(key).values()), value)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise MalformedRecord(
                 f"not an Avro record of the {self._envelope.value} envelope ({error!r}): "
                 f"key {key!r}, value {value!r}"

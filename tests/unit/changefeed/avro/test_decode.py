@@ -20,13 +20,16 @@ from tidegate.changefeed.confluent import frame_prefix
 from tidegate.changefeed.decoder import decoder_for
 from tidegate.changefeed.encoder import compile_encoder, compile_marker
 from tidegate.changefeed.feed import TableName
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.options import Envelope, FeedOptions, OnOversize
+from tidegate.changefeed.oversize import OVERSIZE_HEADER
 from tidegate.changefeed.record import MarkerRecord, RowRecord
 from tidegate.errors import MalformedRecord, RegistryAway
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.row import Row
 from tidegate.rows.types import Datum
+
+_OF_A_NUMBER = '{"type":"record","name":"r","fields":[{"name":"resolved","type":"long"}]}'
 
 AT = Timestamp(1, 2)
 BAR = row(FOO, a=1, b="bar")
@@ -300,6 +303,25 @@ def test_a_schema_that_is_none_is_said_with_its_id(text: str) -> None:
 def test_a_schema_of_no_record_is_none_of_a_feed() -> None:
     with pytest.raises(MalformedRecord, match="schema 7 is not of a record"):
         AvroDecoder(AVRO, lambda _: '"long"').decode(frame_prefix(7) + b"\x02", None)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b'{"bytes":9,"deleted":false,"mvcc_timestamp":"1.0000000000","updated":1}',
+        pytest.param(b"[" * 200_000, id="nested too deep"),
+    ],
+)
+def test_a_header_that_no_feed_wrote_is_refused(header: bytes) -> None:
+    options = replace(AVRO, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=10)
+    decoder = AvroDecoder(options, lambda _: _OF_A_NUMBER.replace("resolved", "id"))
+    with pytest.raises(MalformedRecord, match="not an Avro record"):
+        decoder.decode(frame_prefix(7) + b"\x02", b"", [(OVERSIZE_HEADER, header)])
+
+
+def test_a_marker_whose_schema_has_a_number_is_none() -> None:
+    with pytest.raises(MalformedRecord, match="not an HLC timestamp: 1"):
+        AvroDecoder(AVRO, lambda _: _OF_A_NUMBER).decode(None, frame_prefix(7) + b"\x02")
 
 
 def test_a_registry_that_is_away_is_no_fault_of_the_record() -> None:
