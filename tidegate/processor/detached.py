@@ -10,7 +10,7 @@ from tidegate.hlc import Timestamp
 from tidegate.processor.journal import Certainty, Earlier
 from tidegate.processor.lagging import LaggingFeeds
 from tidegate.processor.partition_feed import PartitionFeed
-from tidegate.processor.range_keys import is_gone, keys_beyond, keys_of
+from tidegate.processor.range_keys import is_gone, keys_beyond, keys_of, keys_to_come
 from tidegate.processor.range_table import RangeTable
 from tidegate.rangefeed.gap import Gap, clipped, joined, remainder
 from tidegate.rangefeed.handoff import HandOff
@@ -56,7 +56,7 @@ class DetachedFeeds:
         self._detached[feed.id] = Detached.SPOOLING if whole else Detached.STALLED
         for state in [self._ranges[range_id] for range_id in then]:
             if keys_of(state) and not is_gone(state) and not then[state.range_id].ended:
-                gaps = [*certain.gaps(state, state.span), *_lost_of_scan(feed, state)]
+                gaps = [*certain.gaps(state, state.span), *_lost_of_keys_to_come(feed, state)]
                 self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))
             self._tell_heirs(state, certain, then[state.range_id])
 
@@ -127,12 +127,11 @@ def lost_above(
                 yield Gap(part, max(certain, feed.start))
 
 
-def _lost_of_scan(feed: PartitionFeed, state: RangeState) -> Iterator[Gap]:
-    """What a detached feed may lack of keys that its range has not yet and scans for: all that the scan has
-    brought, beside what it lacked before."""
-    if state.scan is None:
-        return
-    parts = keys_beyond(state.span, state.scan.span)
-    lacking = [gap for part in parts for gap in clipped(state.lags.get(feed.id, ()), part)]
+def _lost_of_keys_to_come(feed: PartitionFeed, state: RangeState) -> Iterator[Gap]:
+    """What a detached feed may lack of keys that its range has not yet: what it lacked before, and all that a
+    scan has brought."""
+    lacking = [gap for part in keys_to_come(state) for gap in clipped(state.lags.get(feed.id, ()), part)]
     yield from lacking
-    yield from lost_above(feed, parts, lacking, state.scan.since)
+    if state.scan is not None:
+        scanned = keys_beyond(state.span, state.scan.span)
+        yield from lost_above(feed, scanned, lacking, state.scan.since)

@@ -52,7 +52,10 @@ class Parking:
         self.exchanges = Exchanges(table, self._receive)
 
     def parks(self, state: RangeState, head: Snapshot, record: LogRecord) -> bool:
-        """Park the range before the snapshot that begins here, if it has to wait for anything."""
+        """Park the range before the snapshot that begins here, if it has to wait for anything.
+
+        One that was let go on comes here again with its backlog, and other feeds may need it by then.
+        """
         if state.status is RangeStatus.ENDED and head.generation > state.generation:  # its heir was ahead
             self.exchanges.claim(claims_told_by(state, head))
         if passes_over(state, head):
@@ -60,16 +63,13 @@ class Parking:
         if state.heirs:
             state.heirs = tuple(claim for claim in state.heirs if claim.last_index >= head.raft_index)
         self._quarantines.begin_before(state, head, record)
-        offset, backlog = Offset(record.offset), self._backlogs.get(state.range_id)
-        if backlog is not None and backlog.cleared == offset:
-            return False
         missing = claims_of(state, head).difference(state.hand_offs)
         if missing and self._waiting.is_needed(head):
             self._hold(state, head, record, missing).asked_ms = self._table.clock.elapsed_ms
             self.exchanges.claim(missing)
             return True
         self.exchanges.claim(claims_told_by(state, head).difference(state.hand_offs))
-        scan = None if missing else self._waiting.scan_for(state, head, offset)
+        scan = None if missing else self._waiting.scan_for(state, head, Offset(record.offset))
         if scan is None:
             return False
         self._healing.begin(state, self._hold(state, head, record, frozenset()), scan)

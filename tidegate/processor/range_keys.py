@@ -16,9 +16,20 @@ def is_gone(state: RangeState) -> bool:
 
 
 def keys_of(state: RangeState) -> list[Span]:
-    """The keys that a range has, and those that it scans for and will have."""
+    """The keys that a range has, and those that it will have."""
     own = [] if state.span is None else [state.span]
-    return own if state.scan is None else own + keys_beyond(state.span, state.scan.span)
+    return own + keys_to_come(state)
+
+
+def keys_to_come(state: RangeState) -> list[Span]:
+    """The keys that a range has not yet, of the snapshot that it scans for or has begun to take."""
+    known = [] if state.span is None else [state.span]
+    found: list[Span] = []
+    if state.scan is not None:
+        found += remainder(state.scan.span, known)
+    if state.chunks:
+        found += remainder(state.chunks[0].span, [*known, *found])
+    return found
 
 
 def keys_beyond(before: Span | None, span: Span) -> list[Span]:

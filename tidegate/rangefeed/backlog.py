@@ -71,11 +71,10 @@ class Backlog:
     """A range that is behind. It waits for hand-offs, then for a scan; then it is applied bit by bit.
 
     It was parked at the snapshot that begins with ``head``, for the ``missing`` claims or for ``scan``;
-    ``since_ms`` is when, and ``asked_ms`` when it claimed last, by elapsed log time. Once cleared, the
-    snapshot at offset ``cleared`` is taken. ``moved_at`` is where the range last changed its span, or ended:
-    what it scans for before that nobody can answer. ``heard_ms`` is when the partition last read an entry of
-    the range, by elapsed log time; an entry that it reads again after a restart does not count. ``span`` is
-    what the range has behind the last entry.
+    ``since_ms`` is when, and ``asked_ms`` when it claimed last, by elapsed log time. ``moved_at`` is where
+    the range last changed its span, or ended: what it scans for before that nobody can answer. ``heard_ms``
+    is when the partition last read an entry of the range, by elapsed log time; an entry that it reads again
+    after a restart does not count. ``span`` is what the range has behind the last entry.
     """
 
     __slots__ = (
@@ -83,7 +82,6 @@ class Backlog:
         "_kept",
         "_told",
         "asked_ms",
-        "cleared",
         "head",
         "heard_ms",
         "missing",
@@ -104,7 +102,6 @@ class Backlog:
         self.scan: RangeScan | None = None
         self.since_ms = self.asked_ms = self.heard_ms = 0
         self.waits_at: Offset | None = None
-        self.cleared: Offset | None = None
         self.moved_at: Offset | None = None
         self.span: Span | None = None
         #: Claims that snapshots told of which were left out, and are still to be sent.
@@ -122,8 +119,7 @@ class Backlog:
 
     def clear(self) -> None:
         """Wait for nothing more."""
-        self.cleared, self.waits_at = self.waits_at, None
-        self.missing, self.scan = frozenset(), None
+        self.missing, self.scan, self.waits_at = frozenset(), None, None
 
     def append(self, raw: RawEntry, entry: Entry | None) -> None:
         """Add an entry, which is ``None`` where it could not be read."""
@@ -147,7 +143,7 @@ class Backlog:
             self.queue.popleft()
         self.skipped += (claim for at, claim in self._told if self.waits_at < at < move)
         self._told = [(at, claim) for at, claim in self._told if at >= move]
-        self.missing, self.scan, self.waits_at = frozenset(), None, None
+        self.clear()
         return True
 
     def note_claims(self, offset: Offset, claims: Iterable[Claim]) -> None:

@@ -10,11 +10,12 @@ import pytest
 
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, at, intent, txn
-from tests.unit.processor.driving import Driven, range_of, timestamp_of
+from tests.unit.processor.driving import Driven, range_of, rows_of, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN
-from tidegate.changefeed.control import Activate
+from tidegate.changefeed.control import Activate, ControlMessage, Remove
 from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import Timestamp
+from tidegate.processor import log_step
 from tidegate.processor.batch import ExchangeRecord, OutputRecord
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.parking import HAND_OFF_LIMIT_MS
@@ -33,7 +34,7 @@ from tidegate.raftlog.entry import (
 )
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.claim_answer import HEIRS_MAX
-from tidegate.rangefeed.handoff import Claim, Exchange, receiver_of
+from tidegate.rangefeed.handoff import Claim, Exchange, HandOff, receiver_of
 from tidegate.rangefeed.range_state import RangeStatus
 from tidegate.spans import Span
 
@@ -521,6 +522,153 @@ def test_only_the_last_claims_on_a_range_in_a_hole_are_remembered() -> None:
     hidden.run.sent[0] += claims
     hidden.run.exchange(0)
     assert hidden.heirs() == [claim.child for claim in claims[-HEIRS_MAX:]]
+
+
+class _NeededAgain:
+    """Range 2 breaks behind 6 s. Its row of key 150 at 8 s cannot be read; then range 3 has its upper keys.
+
+    Feed "f" begins at 5.5 s. Partition 0 has activated it before range 2 answers: "complete up to 6 s, and f
+    lacks nothing". Partition 1, with range 3, hears of it later.
+    """
+
+    def __init__(self, first: Activate, *, chunks: int = 1) -> None:
+        self.log = log = HandLog(2)
+        log.describe(PLAIN, OTHER)
+        self.parent = log.open_range(2, PLAIN.span)
+        self.parent.apply(PLAIN.put(5, 150, "old"), close=6)
+        broken = len(log.partitions[0])
+        log.write_bytes(0, encode_key(RangeId(2)), b"\xff\xff")
+        self.parent.index += 1
+        self.child = HandRange(log, RangeId(3), Span(_MIDDLE, PLAIN.span.end))
+        self.child.generation = 2
+        for chunk in range(chunks):
+            self.child.snapshot(
+                reason=SnapshotReason.SPLIT,
+                close=9,
+                high=8,
+                parents=(self.parent.as_parent(),),
+                chunk=chunk,
+                chunks=chunks,
+            )
+        self.feed = activation(
+            [PLAIN.descriptor], replace(WITH_MARKERS, cursor=at(5.5)), start=at(5.5), feed_id="f"
+        )
+        self.run = Partitions(log, first)
+        self.run.read(1, len(log.partitions[1]) - (chunks - 1))
+        self.run.read(0, broken)
+        self.run.driven[0].control(self.feed)
+        self.run.read(0)
+        self.run.exchange(0)
+        (answer,) = self.run.sent[1]
+        assert isinstance(answer, HandOff)
+        assert (answer.complete, answer.resolved) == (False, at(6))
+        assert [lag.gaps for lag in answer.lags or () if lag.feed == "f"] == [()]
+
+    def hand_off(self) -> None:
+        """Partition 1 takes the answer up, and applies nothing yet."""
+        driven = self.run.driven[1]
+        (message,) = self.run.sent[1]
+        driven.note(driven.processor.exchange([ExchangeRecord(Offset(0), message)]))
+
+    def hear_of(self, *messages: ControlMessage) -> None:
+        """Partition 1 takes up messages about feeds, in one step."""
+        self.run.driven[1].control(*messages)
+
+    def go_on(self) -> None:
+        """The source answers everything that is asked for."""
+        answered: set[int] = set()
+        for now in range(12, 100, 20):
+            self.log.wait_for(at(now + 2))
+            self.child.heartbeat(now)
+            self.run.read(1)
+            for scan in _scans_of(self.run, 1):
+                if scan.request_id not in answered and scan.range_id == 3:
+                    answered.add(scan.request_id)
+                    self.child.scanned(scan, *([_row(8, 150, "new")] if scan.span.contains(_ROW) else []))
+        self.run.read(1)
+
+    def require_complete(self) -> None:
+        """Every marker of "f" is true, and they come to the end."""
+        given: set[Timestamp] = set()
+        resolved = at(0)
+        for result in self.run.driven[1].results:
+            given |= {timestamp_of(row) for row in rows_of(result, self.feed.feed_id)}
+            checkpoint = result.checkpoint
+            if checkpoint is None or self.feed.feed_id not in [each.feed_id for each in checkpoint.feeds]:
+                continue
+            for item in checkpoint.ranges:
+                resolved = item.resolved
+                assert resolved < at(8) or at(8) in given, "a marker covers a row that f was not given"
+        assert resolved >= at(12)
+
+
+_GONE = activation([PLAIN.descriptor], feed_id="g")
+_ROW = PLAIN.key(150)
+
+
+@pytest.mark.parametrize("steps", [1, 2], ids=["in one step", "in two"])
+@pytest.mark.parametrize("answered", [True, False], ids=["while it scans", "while it waits for its parent"])
+def test_a_range_that_was_let_go_on_waits_again_for_a_feed_that_comes_before_it_has_gone_on(
+    answered: bool, steps: int
+) -> None:
+    case = _NeededAgain(_GONE)
+    if answered:
+        case.hand_off()
+    forget = Remove(_GONE.feed_id, _GONE.definition.epoch)
+    if steps == 1:
+        case.hear_of(forget, case.feed)
+    else:
+        case.hear_of(forget)
+        case.hear_of(case.feed)
+    if not answered:
+        case.hand_off()
+    case.go_on()
+    case.require_complete()
+
+
+@pytest.mark.parametrize("scanned", [False, True], ids=["before its scan", "behind its scan"])
+def test_a_feed_that_comes_when_a_range_has_its_answers_and_not_its_snapshot_is_given_what_they_lack(
+    scanned: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Feed "g" begins at 7 s, so what is scanned for is not enough for "f"; or at 8 s, and lacks nothing."""
+    start = at(7) if scanned else at(8)
+    options = replace(WITH_MARKERS, initial_scan=InitialScan.YES) if not scanned else WITH_MARKERS
+    first = activation([PLAIN.descriptor], options, start=start, feed_id="g")
+    case = _NeededAgain(first)
+    case.hand_off()
+    if scanned:
+        (scan,) = _scans_of(case.run, 1)
+        case.child.scanned(scan, _row(8, 150, "new"))
+        with monkeypatch.context() as patch:
+            patch.setattr(log_step, "_DRAIN_MAX", 0)  # other ranges' backlogs have used up the step's room
+            case.run.driven[1].step(
+                case.log.partitions[1][int(case.run.driven[1].processor.next_offset or 0) :]
+            )
+    assert case.run.driven[1].processor.ready
+    case.hear_of(case.feed)
+    case.go_on()
+    case.require_complete()
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_a_feed_that_comes_between_two_chunks_of_a_snapshot_is_given_what_the_range_was_not_handed(
+    detached: bool,
+) -> None:
+    """The range waited for nobody at the first chunk, and takes what it is told by the last one for true."""
+    case = _NeededAgain(activation([OTHER.descriptor], feed_id="other"), chunks=2)
+    assert case.run.parked() == []
+    case.hand_off()
+    driven = case.run.driven[1]
+    if detached:
+        rows = ((table, key, value) for (table, key), value in driven.state.items())
+        driven.processor = PartitionProcessor.restore(1, 2, ProcessorConfig(detachable=True), rows)
+    case.hear_of(case.feed)
+    if detached:
+        driven.note(driven.processor.detach(case.feed.feed_id, []))
+        driven.note(driven.processor.resume(case.feed.feed_id))
+    case.go_on()
+    case.require_complete()
 
 
 class _LosesMerges(HandLog):
