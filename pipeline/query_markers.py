@@ -22,7 +22,7 @@ from tidegate.client.output_topics import wanted_topics
 from tidegate.client.transaction import GivenUpError, TransactionalProducer
 from tidegate.delivery import sink_fence
 from tidegate.delivery.sink_clusters import OWN
-from tidegate.delivery.sink_identity import held
+from tidegate.delivery.sink_identity import held, held_backfill
 from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError, SinkHeld
 from tidegate.processor.checkpoint import PartitionReport
 
@@ -164,7 +164,8 @@ class QueryMarkers:
         sink, stored = self._sinks.connection(definition, state.sink_cluster), state.sink_cluster
         for found in (producer.cluster_id(state.targets[0].topic), self._sinks.admin(sink).cluster_id()):
             if found != stored:
-                raise SinkHeld(held(definition.id, sink.bootstrap_servers, stored, found))
+                say = held_backfill if definition.engine is Engine.BACKFILL else held
+                raise SinkHeld(say(definition.id, sink.bootstrap_servers, stored, found))
 
     def _id(self, definition: FeedDefinition) -> str:
         """The transactional id: the same for every engine, so that the next one fences whoever was before."""

@@ -13,7 +13,7 @@ from pipeline.sinks import sink_connection
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.connection import KafkaConnection
 from tidegate.delivery.sink_clusters import OWN
-from tidegate.delivery.sink_identity import held, uncertain, unknown
+from tidegate.delivery.sink_identity import held, held_backfill, uncertain, unknown
 from tidegate.errors import BrokerUnavailable, RetryError, SinkHeld
 from tidegate.processor.batch import OutputRecord
 
@@ -34,8 +34,8 @@ class RowSinks:
     is given nothing: an address alone does not say which cluster its topics are on.
 
     Feeds whose rows are at a cluster that stalls are not certain to have any row since the last wait: they
-    come out of `send` and `acknowledge`, and the task waits for that cluster no more. Without ``stall_s`` no
-    feed is left behind: what would be said of one is raised, and the task is run again.
+    come out of `send` and `acknowledge`, and the task waits for that cluster no more. Without ``stall_s``,
+    as in a backfill, no feed is left behind: what would be said of one is raised, and the task is run again.
     """
 
     def __init__(self, home: KafkaConnection, stall_s: float | None, clusters: Mapping[str, str]) -> None:
@@ -73,7 +73,8 @@ class RowSinks:
                     self._found[servers] = producer.cluster_id(rows[0].topic)
                 if self._found[servers] != stored:
                     self._fed[servers].discard(feed_id)
-                    sentence = held(feed_id, servers, stored, self._found[servers])
+                    say = held_backfill if self._stall_s is None else held
+                    sentence = say(feed_id, servers, stored, self._found[servers])
                     return self._leave(feed_id, SinkHeld(f"{sentence}."))
             producer.send(feed_id, rows)
         except SinkStalled:

@@ -25,7 +25,7 @@ from pipeline.row_producer import FeedRefused, RowProducer, SinkStalled
 from pipeline.sinks import sink_connection
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget
 from tidegate.client.connection import KafkaConnection
-from tidegate.delivery.sink_identity import held, uncertain
+from tidegate.delivery.sink_identity import held_backfill, uncertain
 from tidegate.errors import (
     BrokerUnavailable,
     DescriptorConflict,
@@ -225,10 +225,10 @@ class _StoredSink:
     def _require_stored(self, producer: RowProducer) -> None:
         found = producer.cluster_id(self._topic)
         if self._stored and found != self._stored:
-            sentence = held(self._feed_id, self._sink.bootstrap_servers, self._stored, found)
+            sentence = held_backfill(self._feed_id, self._sink.bootstrap_servers, self._stored, found)
             raise SinkHeld(
-                f"{sentence}. The backfill ends here and stores no progress: run it again once the address "
-                f"means {self._stored}."
+                f"{sentence}. It ends here and stores no progress: run it again once the address means "
+                f"{self._stored}."
             )
 
     def _end(self) -> NoReturn:

@@ -17,6 +17,17 @@ def held(feed_id: FeedId, servers: str, stored: str, found: str) -> str:
     )
 
 
+def held_backfill(feed_id: FeedId, servers: str, stored: str, found: str) -> str:
+    """The same for a feed in a backfill, which ends with the cluster that it began on. Rows may be at either
+    cluster by now."""
+    return (
+        f"the backfill of feed {feed_id} is held: its topics are on the Kafka cluster {stored}, and at "
+        f"{servers} there is the cluster {found} now. Rows may stand on either, and no progress is stored "
+        f"for them. Let the address mean {stored} again. A backfill cannot change clusters: where that will "
+        f"never be, `tidegate feed drop {feed_id}`, and begin anew on other topics"
+    )
+
+
 def unknown(feed_id: FeedId) -> str:
     """The sentence for a feed with rows, of which no cluster is stored that they might go to."""
     return (

@@ -162,6 +162,8 @@ def test_a_scan_writes_nothing_to_another_cluster_at_the_address_and_names_both(
     assert isinstance(fault, SinkHeld)
     assert "are on the Kafka cluster the-stored-one, and at" in str(fault)
     assert f"there is the cluster {cluster} now" in str(fault)
+    assert "accept-cluster" not in str(fault), "that command refuses every feed in a backfill"
+    assert "Rows may stand on either, and no progress is stored for them" in str(fault)
 
 
 @pytest.mark.parametrize("at", ["cluster_id", "send", "acknowledge"])

@@ -130,8 +130,11 @@ def test_who_waits_without_limit_leaves_no_feed_behind_but_ends_the_task(produce
     connection = KafkaConnection("127.0.0.1:9")
     with pytest.raises(RetryError, match="does not say on which Kafka cluster"):
         RowSinks(connection, None, {}).send(_ONE, _AWAY, _ROWS)
-    with pytest.raises(SinkHeld, match=r"are on the Kafka cluster stored, and at .* the cluster an-id now"):
+    with pytest.raises(
+        SinkHeld, match=r"are on the Kafka cluster stored, and at .* the cluster an-id now"
+    ) as held:
         RowSinks(connection, None, {_ONE: "stored"}).send(_ONE, _AWAY, _ROWS)
+    assert "A backfill cannot change clusters" in str(held.value)
     sinks = _sinks(stall_s=None)
     sinks.send(_ONE, _AWAY, _ROWS)
     producers.standing = {"127.0.0.1:8"}
