@@ -20,7 +20,8 @@ from tidegate.changefeed.encoder import marker_schemas
 from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.registration import Prepare, failed, starting_state, waiting
-from tidegate.client.output_topics import prepare_elsewhere, prepare_targets
+from tidegate.client.record_limit import limit_of_workers
+from tidegate.client.topic_preparation import prepare_topics
 from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError, TopologyError
 
 _MARKERS_S: Final = 5.0  # for the registration of the markers' schemas
@@ -35,20 +36,16 @@ async def prepared(
     sink = runtime.sinks.of(definition.sink_uri, cluster_id)
     try:
         await _register_markers(definition, runtime.schema_ids)
-        settings = runtime.settings
         prepare = partial(
-            prepare_targets,
+            prepare_topics,
             definition,
-            step.tables,
+            step,
             sink.admin,
-            settings.output_partitions,
-            settings.max_record_bytes,
+            cluster_id,
+            runtime.settings.output_partitions,
+            limit_of_workers(runtime.settings.max_record_bytes),
         )
-        loop, threads = asyncio.get_running_loop(), sink.threads
-        if step.topics_anew:
-            again = partial(prepare_elsewhere, definition, step.targets, sink.admin, cluster_id)
-            await loop.run_in_executor(threads, again)
-        targets = step.targets or await loop.run_in_executor(threads, prepare)
+        targets = await asyncio.get_running_loop().run_in_executor(sink.threads, prepare)
         return starting_state(definition, step, targets, cluster_id)
     except (FeedError, TopologyError, RegistryDenied) as error:
         return failed(definition, str(error))

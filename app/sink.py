@@ -25,6 +25,7 @@ from app.metrics import SINK_ENDS, SINK_TROUBLES
 from app.settings import Settings
 from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.delivery_report import begin_report
+from tidegate.client.record_limit import limit_of_workers
 from tidegate.client.row_delivery import ROW_DELIVERY
 from tidegate.client.row_refusal import is_of_the_row, row_refused
 from tidegate.client.transaction import is_fatal
@@ -200,7 +201,7 @@ class Sink:
     def __init__(
         self, settings: Settings, machine: Machine = REAL, *, watched: bool = False, topic: str = ""
     ) -> None:
-        self._limit = settings.max_record_bytes
+        self._limit = limit_of_workers(settings.max_record_bytes)
         self._ends = threading.Event()
         self._watch = ClusterWatch(KAFKA_LOGGER, self._ends.set) if watched else None
         self.topic = topic

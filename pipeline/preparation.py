@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 
 from pipeline.jobs_topic import JobsTopic
-from pipeline.row_producer import MAX_RECORD_BYTES
 from pipeline.sinks import Sinks
 from schemas.registries import SchemaRegistries
 from tidegate.changefeed.confluent import Schema
@@ -18,10 +17,10 @@ from tidegate.client.output_topics import (
     check_sink,
     check_topics,
     former_owner,
-    prepare_elsewhere,
-    prepare_targets,
     wanted_topics,
 )
+from tidegate.client.record_limit import LIMIT_OF_SPARK
+from tidegate.client.topic_preparation import prepare_topics
 from tidegate.client.topics import Topics
 from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
 
@@ -73,10 +72,8 @@ class Preparation:
             if cluster is None:
                 cluster = self._sinks.cluster_of(definition)
             admin = self._sinks.admin(self._sinks.connection(definition, cluster))
-            if prepare.topics_anew:
-                prepare_elsewhere(definition, prepare.targets, admin, cluster)
-            targets = prepare.targets or prepare_targets(
-                definition, prepare.tables, admin, self._output_partitions, MAX_RECORD_BYTES
+            targets = prepare_topics(
+                definition, prepare, admin, cluster, self._output_partitions, LIMIT_OF_SPARK
             )
             return starting_state(definition, prepare, targets, cluster)
         except RetryError as error:

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.delivery_report import begin_report
+from tidegate.client.record_limit import LIMIT_OF_SPARK
 from tidegate.client.row_delivery import ROW_DELIVERY
 from tidegate.client.row_refusal import is_of_the_row, row_refused
 from tidegate.client.transaction import is_fatal
@@ -25,14 +26,13 @@ from tidegate.processor.batch import OutputRecord
 
 _POLL_S: Final = 0.5
 _TELL_AGAIN_S: Final = 10.0
-#: The largest record that is produced: librdkafka's default, where nobody sets another.
-MAX_RECORD_BYTES: Final = 1_000_000
 _ASK_S: Final = 5.0
 #: So many times as long as without any acknowledgement is the end of a round waited for while some come.
 _TRICKLES: Final = 6
 _CONFIG: Final[Mapping[str, Any]] = {
     **ROW_DELIVERY,
     "delivery.report.only.error": True,  # a call for each row that went well would cost as much as the row
+    "message.max.bytes": LIMIT_OF_SPARK.max_bytes,
     "linger.ms": 100,  # nobody waits for a row before the end of the round, which does not wait for this
 }
 
@@ -69,7 +69,6 @@ class RowProducer:
         self._producer = Producer({**config, **_CONFIG, **listening, "error_cb": self._note_trouble})
         self._stall_s = stall_s
         self._servers = config["bootstrap.servers"]
-        self._limit = config.get("message.max.bytes", MAX_RECORD_BYTES)
         self._refused: FeedRefused | None = None
         self._undelivered = ""  # what was said of a row that is not at fault, and not there either
         self._trouble = ""
@@ -109,7 +108,7 @@ class RowProducer:
                     error: KafkaError = failure.args[0]
                     if is_fatal(error):
                         self._come_to_the_end(error.str())
-                    self._refuse(feed_id, row_refused(topic, partition, key, value, error, self._limit))
+                    self._refuse(feed_id, row_refused(topic, partition, key, value, error, LIMIT_OF_SPARK))
                     self._require_taken()
         self._serve(self._producer.poll, 0)
         self._require_delivered()

@@ -118,7 +118,7 @@ def test_a_limit_that_is_lowered_later_fails_a_feed_that_leaves_large_rows_out(s
     feeds.create(worker)
     feeds.limit_records(60)
     scenario.append()
-    feeds.fails(worker, r"or create it WITH on_oversize='key_only' and a max_row_bytes below that limit")
+    feeds.fails(worker, r"with on_oversize='key_only' whose max_row_bytes is 1000 below that limit")
     assert worker.stop() == 0, worker.text
 
 

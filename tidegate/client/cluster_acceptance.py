@@ -13,19 +13,20 @@ from typing import Final, TypeAlias
 from tidegate.changefeed.feed import ENDED, LIVE, AcceptedCluster, Engine, FeedDefinition, FeedEpoch, FeedId
 from tidegate.changefeed.job_records import TakeoverRecord
 from tidegate.changefeed.jobs import FeedView, JobsView
-from tidegate.changefeed.resolved_topic import marker_partitions
 from tidegate.changefeed.sink_cluster import other_cluster
 from tidegate.changefeed.takeover import takeover
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_rows import readable
 from tidegate.client.feed_topics import row_decoder
+from tidegate.client.fitting_topics import require_fitting
 from tidegate.client.last_markers import last_markers
-from tidegate.client.output_topics import check_topics, partitions_differ, wanted_topics
+from tidegate.client.output_topics import check_topics, wanted_topics
+from tidegate.client.record_limit import known_fault
 from tidegate.client.topic_admin import open_admin
 from tidegate.client.topics import Topics
 from tidegate.delivery.sink_clusters import OWN
-from tidegate.errors import InputError
+from tidegate.errors import FeedError, InputError, TopologyError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 
 
@@ -98,7 +99,7 @@ def find_cluster(connection: KafkaConnection, app_id: str, feed_id: FeedId, jobs
         )
     found_there = FoundCluster(feed_id, definition, left, stored, found, cluster, there)
     _require_free_topics(found_there, app_id, jobs)
-    _require_fitting_topics(found_there)
+    _require_fitting(found_there)
     return found_there
 
 
@@ -111,10 +112,12 @@ def begin_there(found: FoundCluster, origin: Origin) -> Timestamp | None:
         return None
     left, feed_id = found.left, found.feed_id
     start, high_water = left.start, left.high_water
+    if origin is Begin.THERE and start is not None and (highest := _highest(left)) is not None:
+        return _marker_there(found, start, highest)
     if start is None or high_water is None:
         raise InputError(
-            f"Feed {feed_id} has no high-water yet: its first scan was not done. Have it begin again there: "
-            "`--from start`."
+            f"Feed {feed_id} has no high-water yet: its scan is not done, on the cluster that it began on "
+            "last. Have it begin again there: `--from start`."
         )
     if isinstance(origin, Timestamp):
         if not start <= origin <= high_water:
@@ -123,9 +126,7 @@ def begin_there(found: FoundCluster, origin: Origin) -> Timestamp | None:
                 f"below its high-water {high_water} was acknowledged. Give a timestamp between the two."
             )
         return origin
-    if origin is Begin.MARKER:
-        return _written_marker(found)
-    return _marker_there(found, start)
+    return _written_marker(found)
 
 
 def acceptance_row(found: FoundCluster, begin: Timestamp | None) -> dict[str, str]:
@@ -155,8 +156,12 @@ def _written_marker(found: FoundCluster) -> Timestamp:
     return found.left.marked
 
 
-def _marker_there(found: FoundCluster, start: Timestamp) -> Timestamp:
-    """The lowest of the partitions' last markers: what a mirror has to be complete up to in all of them."""
+def _marker_there(found: FoundCluster, start: Timestamp, highest: ResolvedTimestamp) -> Timestamp:
+    """The lowest of the partitions' last markers: what a mirror has to be complete up to in all of them.
+
+    No marker of the feed is above ``highest``. The feed may have begun again on another cluster since, and
+    have no high-water there: what stands here is as true as before.
+    """
     feed_id, options, topics = found.feed_id, found.definition.options, _row_topics(found)
     if options.resolved_interval_ns is None or options.resolved_topic:
         raise InputError(
@@ -177,7 +182,6 @@ def _marker_there(found: FoundCluster, start: Timestamp) -> Timestamp:
             f"where feed {feed_id} has to go on. Give {_CHOICES}."
         )
     known = [marker for marker in markers.values() if marker is not None]
-    highest = _highest(found.left)
     if max(known) > highest or min(known) <= start:
         strange = max(known) if max(known) > highest else min(known)
         raise InputError(
@@ -217,10 +221,10 @@ def _row_topics(found: FoundCluster) -> list[str]:
     return [target.topic for target in found.left.targets]
 
 
-def _highest(left: TakeoverRecord) -> ResolvedTimestamp:
-    """No marker of the feed is above it, on any cluster."""
+def _highest(left: TakeoverRecord) -> ResolvedTimestamp | None:
+    """No marker of the feed is above it, on any cluster; ``None`` where there was none at all."""
     marks = [mark for mark in (left.high_water, left.silent_to) if mark is not None]
-    return max(marks)
+    return max(marks, default=None)
 
 
 def _require_free_topics(found: FoundCluster, app_id: str, jobs: JobsView) -> None:
@@ -233,21 +237,16 @@ def _require_free_topics(found: FoundCluster, app_id: str, jobs: JobsView) -> No
     check_topics(found.definition, wanted_topics(found.definition), jobs, internal, shares)
 
 
-def _require_fitting_topics(found: FoundCluster) -> None:
-    """Topics that are there need the partitions that the feed's have."""
-    cluster, targets = Cluster(found.connection), found.left.targets
-    wanted = {target.topic: target for target in targets}
-    counts = cluster.partition_counts(cluster.existing(wanted))
-    for topic, count in counts.items():
-        if count != wanted[topic].partitions:
-            raise InputError(
-                f"Feed {found.feed_id} cannot go on on {found.found}: "
-                f"{partitions_differ(wanted[topic], count)}."
+def _require_fitting(found: FoundCluster) -> None:
+    """The feed would wait for these, so they are looked for before there is an epoch."""
+    definition = found.definition
+    fault = known_fault(definition.options, definition.engine)
+    if not fault:
+        try:
+            require_fitting(
+                definition, found.left.targets, open_admin(found.connection, found.connection.timeout_s)
             )
-    aside = found.definition.options.resolved_topic
-    for topic, count in cluster.partition_counts(cluster.existing([aside] if aside else [])).items():
-        if count != marker_partitions(targets):
-            raise InputError(
-                f"Feed {found.feed_id} cannot go on on {found.found}: its resolved_topic {topic} has {count} "
-                f"partitions there, and needs {marker_partitions(targets)}. Delete it there."
-            )
+        except (FeedError, TopologyError) as error:
+            fault = str(error)
+    if fault:
+        raise InputError(f"Feed {found.feed_id} cannot go on on {found.found}: {fault}.")

@@ -16,6 +16,7 @@ from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import POLL_S, PartitionReader
+from tidegate.client.record_limit import known_fault
 from tidegate.client.topic_admin import open_admin
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record, TransactionalProducer, transactional
@@ -91,7 +92,12 @@ class Jobs:
         return True
 
     def create(self, definition: FeedDefinition) -> None:
-        """Ask for a feed; returns when that is durable. ``wait`` tells what comes of it."""
+        """Ask for a feed; returns when that is durable. ``wait`` tells what comes of it.
+
+        Raises ``InputError`` for one whose engine cannot take its rows.
+        """
+        if fault := known_fault(definition.options, definition.engine):
+            raise InputError(f"Nothing was created: {fault}.")
         record = DefinitionRecord(definition)
         write_record(self._connection, self._place, record.key, record.to_bytes())
 
@@ -204,6 +210,8 @@ def _moved(feed_id: FeedId, feed: FeedView, engine: Engine) -> FeedDefinition:
             f"Feed {feed_id} has not begun yet, so nothing of it can be moved: drop it, and create it with "
             f"--engine {engine.value}."
         )
+    if fault := known_fault(defined.options, engine):
+        raise InputError(f"Feed {feed_id} cannot go on on {engine.value}: {fault}.")
     return replace(defined, epoch=FeedEpoch(defined.epoch + 1), engine=engine)
 
 

@@ -10,6 +10,8 @@ from typing import Final
 
 from confluent_kafka import KafkaError
 
+from tidegate.changefeed.oversize import RECORD_ROOM
+from tidegate.client.record_limit import RecordLimit
 from tidegate.errors import RecordRefused, RowRefused
 
 #: librdkafka waits so long for a topic that it does not know before it refuses the rows for it.
@@ -49,8 +51,8 @@ _FOR_GOOD: Final = _GONE | {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
 }
 _LEAVE_OUT: Final = (
-    "or create it WITH on_oversize='key_only' and a max_row_bytes below that limit: then such rows are "
-    "written without their values"
+    f"A feed with on_oversize='key_only' whose max_row_bytes is {RECORD_ROOM} below that limit, or lower, "
+    "writes such rows without their values"
 )
 _RECREATE: Final = "Create the feed again, on topics of its own"
 
@@ -86,9 +88,9 @@ def row_refused(
     key: bytes | None,
     value: bytes | None,
     error: KafkaError,
-    limit_bytes: int = 0,
+    limit: RecordLimit | None = None,
 ) -> RowRefused:
-    """Why a feed cannot go on behind this row. ``limit_bytes`` is ours, where that is what it is above."""
+    """Why a feed cannot go on behind this row. ``limit`` is ours, where that is what it may be above."""
     key = key or b""
     size = len(key) + len(value or b"")
     row = f"a row of {size} bytes for {topic} partition {partition}, key {key.hex()}"
@@ -98,15 +100,16 @@ def row_refused(
         return RowRefused(
             f"the broker does not take {row}: {error.str()}. Mend that, then create the feed again"
         )
-    if limit_bytes:
+    if limit is not None:
         return RowRefused(
-            f"{row}, is above the limit of {limit_bytes} bytes. Raise max_record_bytes and the topic's "
-            f"max.message.bytes, then create the feed again, {_LEAVE_OUT}"
+            f"{row}, is above the limit of {limit.max_bytes} bytes ({limit.name}). To have it written "
+            f"{limit.mend}, give the topic a higher max.message.bytes, and create the feed again. "
+            f"{_LEAVE_OUT}"
         )
     return RowRefused(
         f"the broker does not take {row}, or the batch that it was sent in: that is above the topic's "
-        "max.message.bytes. Raise that to 1048588, Kafka's default, or above the size of the row, then "
-        f"create the feed again, {_LEAVE_OUT}"
+        "max.message.bytes. Raise that to 1048588, Kafka's default, or above the size of the row, and create "
+        f"the feed again. {_LEAVE_OUT}"
     )
 
 

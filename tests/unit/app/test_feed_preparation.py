@@ -17,6 +17,7 @@ from tests.unit.processor.schemed import schemed_options
 from tidegate.changefeed.encoder import marker_schemas
 from tidegate.changefeed.feed import FeedEpoch, FeedState
 from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.options import FeedOptions, OnOversize
 from tidegate.changefeed.registration import Prepare
 from tidegate.client.topic_admin import TopicSpec
 from tidegate.hlc import Timestamp
@@ -55,15 +56,27 @@ class _Cluster:
         self.topics.setdefault(spec.name, spec.partitions)
         return found
 
+    def partitions(self, topic: str) -> int | None:
+        return self.topics.get(topic)
+
     def config(self, topic: str) -> dict[str, str]:
-        return {"cleanup.policy": "compact" if topic == "compacted" else "delete"}
+        return {
+            "cleanup.policy": "compact" if topic == "compacted" else "delete",
+            "max.message.bytes": "20000" if topic == "small" else "9000000",
+        }
 
 
-def _prepared(cluster: _Cluster, topic: str = "t") -> StateRecord:
-    """What comes of a feed with that topic, of three partitions, that was accepted on the cluster ``c2``."""
-    feed = activation([_TABLE.descriptor], feed_id="json")
+def _prepared(
+    cluster: _Cluster, topic: str = "t", max_row_bytes: int = 0, *, moved: bool = False
+) -> StateRecord:
+    """What comes of a feed with that topic, of three partitions, that was accepted on the cluster ``c2``; or
+    that was on it before, and is ``moved``. It leaves out rows above ``max_row_bytes``."""
+    options = FeedOptions(updated=True, resolved_interval_ns=0)
+    if max_row_bytes:
+        options = replace(options, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=max_row_bytes)
+    feed = activation([_TABLE.descriptor], options, feed_id="json")
     targets = tuple(replace(target, topic=topic) for target in feed.targets)
-    step = Prepare(Timestamp(5), (), {0: 7}, targets, "c2", topics_anew=True)
+    step = Prepare(Timestamp(5), (), {0: 7}, targets, "c2", topics_anew=not moved)
     definition = replace(feed.definition, epoch=FeedEpoch(2))
     sink = SimpleNamespace(admin=cluster, threads=None, servers=cluster.servers)
     runtime: Any = SimpleNamespace(
@@ -90,6 +103,25 @@ def test_a_feed_that_was_accepted_on_another_cluster_waits_for_exactly_that_one(
     assert "its topics are on the Kafka cluster c2" in state.error
     assert "there is the cluster c3 now" in state.error
     assert len(ids) > 1 or not cluster.topics
+
+
+@pytest.mark.parametrize("moved", [True, False], ids=["moved", "accepted"])
+@pytest.mark.parametrize(
+    ("topic", "max_row_bytes", "sentence"),
+    [
+        ("t", 1_000_000, "above max_record_bytes, 1000000: raise max_record_bytes of the workers"),
+        ("small", 500_000, "the topic small has max.message.bytes=20000, and the feed needs 1001000 there"),
+    ],
+)
+def test_a_feed_that_goes_on_waits_for_room_for_the_rows_that_it_does_not_leave_out(
+    topic: str, max_row_bytes: int, sentence: str, *, moved: bool
+) -> None:
+    """Its first row above a limit would end it for good."""
+    cluster = _Cluster("c2", **{topic: 3})
+    state = _prepared(cluster, topic, max_row_bytes, moved=moved)
+    assert state.state is FeedState.PENDING
+    assert sentence in state.error
+    assert _prepared(cluster, topic, moved=moved).state is FeedState.STARTING
 
 
 @pytest.mark.parametrize(

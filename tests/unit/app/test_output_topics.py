@@ -26,14 +26,12 @@ from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, StateR
 from tidegate.changefeed.jobs import JobsView
 from tidegate.changefeed.options import FeedOptions, OnOversize
 from tidegate.changefeed.oversize import DEFAULT_MAX_ROW_BYTES
-from tidegate.client.output_topics import (
-    check_sink,
-    check_topics,
-    former_owner,
-    prepare_targets,
-    wanted_topics,
-)
+from tidegate.changefeed.registration import Prepare
+from tidegate.client.output_topics import check_sink, check_topics, former_owner, wanted_topics
+from tidegate.client.record_limit import limit_of_workers
+from tidegate.client.topic_preparation import prepare_topics
 from tidegate.errors import FeedError
+from tidegate.hlc import Timestamp
 
 _OTHER = activation([HandTable.of(104, "plain").descriptor], feed_id="other")
 _ASIDE = FeedOptions(resolved_interval_ns=0, resolved_topic="markers")
@@ -184,7 +182,9 @@ class Prepared:
         )
         tables = [HandTable.of(104 + number, name).descriptor for number, name in enumerate("ab")]
         known = [KnownTable(TableName.of(table), table.id) for table in tables]
-        return prepare_targets(activation(tables, chosen).definition, known, self.admin, 2, 1_000_000)
+        step = Prepare(Timestamp(1), tuple(known), {})
+        definition = activation(tables, chosen).definition
+        return prepare_topics(definition, step, self.admin, "", 2, limit_of_workers(1_000_000))
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from app.sink import Barrier
 from tests.unit.app.test_slow_sinks import _Kafka, _Owner, _run, _Sink, settle
 from tidegate.changefeed.control import Failed, Remove
 from tidegate.changefeed.feed import FeedEpoch, FeedId
+from tidegate.client.record_limit import limit_of_workers
 from tidegate.client.row_refusal import row_refused
 from tidegate.processor.batch import OutputRecord
 
@@ -82,7 +83,9 @@ class _Producer:
                 return number
             if self.cluster.refuses(row) is How.AT_THE_CALL:
                 barrier.refuse(
-                    row_refused(row.topic, row.partition, row.key, row.value, _TOO_LARGE, limit_bytes=10)
+                    row_refused(
+                        row.topic, row.partition, row.key, row.value, _TOO_LARGE, limit_of_workers(10)
+                    )
                 )
                 return number
             self.queues.setdefault(row.topic, deque()).append((row, barrier))

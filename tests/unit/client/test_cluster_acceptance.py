@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,18 +23,22 @@ from tidegate.changefeed.feed import (
     FeedDefinition,
     FeedEpoch,
     FeedId,
+    FeedTarget,
 )
 from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, TakeoverRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.marker import marker_value
+from tidegate.changefeed.options import OnOversize
 from tidegate.changefeed.record import RecordDecoder
+from tidegate.changefeed.registration import Prepare
 from tidegate.client.cluster_acceptance import Begin, FoundCluster, begin_there, find_cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_topics import row_decoder
 from tidegate.client.jobs import Jobs, jobs_topic
 from tidegate.client.last_markers import last_markers
-from tidegate.client.output_topics import prepare_elsewhere
-from tidegate.client.topic_admin import open_admin
+from tidegate.client.record_limit import limit_of_workers
+from tidegate.client.topic_admin import TopicAdmin, open_admin
+from tidegate.client.topic_preparation import prepare_topics
 from tidegate.errors import FeedError, InputError, SinkHeld
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.verify import TopicRecord
@@ -42,6 +47,7 @@ pytestmark = pytest.mark.broker
 
 _FORMER = "former-cluster"
 _HIGH = 3_000 * SECOND
+_LARGE = {"on_oversize": OnOversize.KEY_ONLY, "max_row_bytes": 5_000_000}
 
 
 class Held:
@@ -131,6 +137,39 @@ def test_what_cannot_go_on_there_is_refused(
 ) -> None:
     prepare(held)
     with pytest.raises((InputError, FeedError), match=sentence):
+        held.find()
+
+
+@pytest.mark.parametrize(
+    ("options", "topic_config", "engine", "sentence"),
+    [
+        ({}, {"cleanup_policy": "compact"}, Engine.WORKERS, "cleanup.policy=compact, and Kafka refuses"),
+        (_LARGE, {"max_message_bytes": "20000"}, Engine.WORKERS, "max.message.bytes=20000, and the feed"),
+        (_LARGE, {"max_message_bytes": "6000000"}, Engine.SPARK, "producers of a Spark query take, 1000000"),
+    ],
+)
+def test_what_the_engine_would_wait_for_there_is_refused_before_it_is_asked_for(
+    held: Held, options: dict[str, Any], topic_config: dict[str, str], engine: Engine, sentence: str
+) -> None:
+    chosen = replace(held.definition.options, **options)
+    held.begin()
+    changed = DefinitionRecord(replace(held.definition, options=chosen, engine=engine))
+    tell(held.bootstrap, held.app_id, changed)
+    create_topic(held.bootstrap, held.topic, 2, **topic_config)
+    with pytest.raises(InputError, match=f"cannot go on on .*{sentence}"):
+        held.find()
+    assert held.jobs.feed(ID).epoch == FIRST_EPOCH
+
+
+def test_a_topic_that_takes_rows_only_may_be_compacted_there(held: Held) -> None:
+    aside = f"{held.app_id}markers"
+    held.begin(
+        defined=replace(held.definition, options=replace(held.definition.options, resolved_topic=aside))
+    )
+    create_topic(held.bootstrap, held.topic, 2, cleanup_policy="compact")
+    assert held.find().cluster == ""
+    create_topic(held.bootstrap, aside, 2, cleanup_policy="compact")
+    with pytest.raises(InputError, match=f"the resolved_topic {aside} has cleanup.policy=compact"):
         held.find()
 
 
@@ -256,14 +295,19 @@ def test_topics_come_to_be_with_the_partitions_that_the_feed_has_or_are_waited_f
     admin = open_admin(held.connection, 10)
     cluster = admin.cluster_id()
     with pytest.raises(SinkHeld, match=f"are on the Kafka cluster another.*the cluster {cluster} now"):
-        prepare_elsewhere(held.definition, [held.target], admin, "another")
+        _prepare(held, held.target, admin, "another")
     assert admin.partitions(held.topic) is None, "nothing is created on another cluster"
     for _ in range(2):
-        prepare_elsewhere(held.definition, [held.target], admin, cluster)
+        assert _prepare(held, held.target, admin, cluster) == (held.target,)
         assert admin.partitions(held.topic) == held.target.partitions
     more = replace(held.target, partitions=7)
     with pytest.raises(SinkHeld, match=r"waits for its topics .* has 2 partitions there, and the feed has 7"):
-        prepare_elsewhere(held.definition, [more], admin, cluster)
+        _prepare(held, more, admin, cluster)
+
+
+def _prepare(held: Held, target: FeedTarget, admin: TopicAdmin, cluster: str) -> tuple[FeedTarget, ...]:
+    step = Prepare(Timestamp(5), (), {}, (target,), cluster, topics_anew=True)
+    return prepare_topics(held.definition, step, admin, cluster, 9, limit_of_workers(1_000_000))
 
 
 def test_a_second_fail_over_goes_on_from_what_the_first_has_brought(held: Held) -> None:
@@ -283,6 +327,31 @@ def test_a_second_fail_over_goes_on_from_what_the_first_has_brought(held: Held) 
     held.put([2_100, 2_950], [2_100, 2_900])
     assert begin_there(found, Begin.THERE) == Timestamp(2_900 * SECOND)
     assert last_markers(held.connection, [held.topic], _decoder(held))
+
+
+def test_a_feed_that_was_begun_again_in_error_goes_on_behind_the_markers_of_a_cluster_before(
+    held: Held,
+) -> None:
+    """It has no high-water where it began again; its markers elsewhere are as true as before."""
+    accepted = AcceptedCluster(FeedEpoch(2), _FORMER, None)
+    again = replace(held.definition, epoch=FeedEpoch(2), accepted=accepted)
+    taken = TakeoverRecord(
+        ID,
+        FeedEpoch(2),
+        Timestamp(2_000 * SECOND),
+        None,
+        (held.target,),
+        _FORMER,
+        silent_to=progress().high_water,
+    )
+    held.begin()
+    tell(held.bootstrap, held.app_id, DefinitionRecord(again), taken)
+    held.put([2_100, 2_900], [2_800])
+    found = held.find()
+    assert begin_there(found, Begin.THERE) == Timestamp(2_800 * SECOND)
+    for origin in (Begin.MARKER, Timestamp(2_500 * SECOND)):
+        with pytest.raises(InputError, match="has no high-water yet"):
+            begin_there(found, origin)
 
 
 def _decoder(held: Held) -> RecordDecoder:

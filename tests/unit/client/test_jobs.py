@@ -14,6 +14,7 @@ from tests.unit.client.topics import create_topic
 from tidegate.changefeed.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.options import OnOversize
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.jobs import FeedWatch, Jobs, JobsReading, jobs_topic
 from tidegate.client.reader import PartitionReader
@@ -123,6 +124,24 @@ def test_what_cannot_be_moved_is_refused(
     engine = Engine.WORKERS if state == running() else Engine.SPARK
     with pytest.raises(InputError, match=sentence):
         jobs.move(ID, engine)
+    assert jobs.feed(ID).epoch == FIRST_EPOCH
+
+
+def test_an_engine_that_cannot_take_its_rows_is_asked_for_no_feed(
+    broker: KafkaBroker, app_id: str, jobs: Jobs
+) -> None:
+    """Its first row above the limit would end the feed for good."""
+    made = definition()
+    large = replace(made.options, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=5_000_000)
+    made = replace(made, options=large)
+    sentence = "above what the producers of a Spark query take, 1000000: run the feed on workers"
+    for engine in (Engine.SPARK, Engine.BACKFILL):
+        with pytest.raises(InputError, match=f"Nothing was created: .*{sentence}"):
+            jobs.create(replace(made, engine=engine))
+    jobs.create(made)
+    tell(broker.bootstrap, app_id, running(), progress())
+    with pytest.raises(InputError, match=f"Feed {ID} cannot go on on spark: .*{sentence}"):
+        jobs.move(ID, Engine.SPARK)
     assert jobs.feed(ID).epoch == FIRST_EPOCH
 
 

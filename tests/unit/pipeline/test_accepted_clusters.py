@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.unit.client.topics import create_topic
 from tidegate.changefeed.control import Ack, Activate, Register, Registered, Remove, Removed
 from tidegate.changefeed.feed import FIRST_EPOCH, AcceptedCluster, Engine, FeedEpoch, FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, ProgressRecord, StateRecord
+from tidegate.changefeed.options import OnOversize
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.topic_admin import open_admin
 from tidegate.client.topics import Topics
@@ -34,12 +36,13 @@ _SECOND = FeedEpoch(2)
 class _Accepted:
     """A feed of the query that was on another cluster, and an operator who has accepted the query's own."""
 
-    def __init__(self, broker: KafkaBroker, prefix: str, cluster: str) -> None:
+    def __init__(self, broker: KafkaBroker, prefix: str, cluster: str, **more: Any) -> None:
+        """``more`` are options of the feed."""
         self.connection = KafkaConnection(broker.bootstrap)
         self.topics = topics = Topics(f"{prefix}app", prefix)
         for topic in (topics.log, topics.jobs, topics.control_acks):
             create_topic(broker.bootstrap, topic)
-        options = replace(activation([]).definition.options, topic_prefix=prefix)
+        options = replace(activation([]).definition.options, topic_prefix=prefix, **more)
         tables = [HandTable.of(104, "plain").descriptor]
         self.feed = activation(tables, options, sink_uri=f"kafka://{broker.bootstrap}")
         begun = Timestamp(1)
@@ -96,6 +99,24 @@ def test_it_begins_on_that_cluster_above_the_accepted_place_once_the_former_epoc
         state = feeds._jobs.view[feed.feed_id].current_state
         assert state is not None
         assert (state.state, state.sink_cluster) == (FeedState.STARTING, "")
+
+
+def test_a_feed_whose_rows_the_query_does_not_take_is_pending_and_its_state_says_what_to_do(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    """Its first row above the limit would end it for good."""
+    world = _Accepted(broker, topic_prefix, "", on_oversize=OnOversize.KEY_ONLY, max_row_bytes=5_000_000)
+    feed = world.feed
+    with closing(world.open()) as feeds:
+        assert feeds.announcements()
+        feeds.take(world.answers(Removed(feed.feed_id, FIRST_EPOCH, 0)))
+        assert feeds.announcements()
+        feeds.take(world.answers(Registered(feed.feed_id, _SECOND, 0, 7, Timestamp(99), ())))
+        assert not feeds.announcements()
+        state = feeds._jobs.view[feed.feed_id].current_state
+        assert state is not None
+        assert state.state is FeedState.PENDING
+        assert "Spark query take, 1000000: run the feed on workers with a higher" in state.error
 
 
 def test_while_another_cluster_answers_it_is_pending_and_its_state_says_for_which_it_waits(

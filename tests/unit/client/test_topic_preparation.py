@@ -1,0 +1,161 @@
+"""An epoch of a feed begins on topics that take what it writes, on the cluster that was asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from tests.feeds import activation
+from tests.hand_log import HandTable
+from tidegate.changefeed.control import KnownTable
+from tidegate.changefeed.feed import FeedDefinition, FeedTarget, TableName
+from tidegate.changefeed.options import OnOversize
+from tidegate.changefeed.registration import Prepare
+from tidegate.client.record_limit import LIMIT_OF_SPARK, RecordLimit, limit_of_workers
+from tidegate.client.topic_admin import TopicSpec
+from tidegate.client.topic_preparation import prepare_topics
+from tidegate.errors import FeedError, RetryError, SinkHeld
+from tidegate.hlc import Timestamp
+
+_TABLES: Final = [HandTable.of(104, "a").descriptor, HandTable.of(105, "b").descriptor]
+_FEED: Final = activation(_TABLES)
+_NEW: Final = Prepare(Timestamp(5), tuple(KnownTable(TableName.of(t), t.id) for t in _TABLES), {})
+_MOVED: Final = Prepare(Timestamp(5), (), {}, _FEED.targets, "c1")
+_ACCEPTED: Final = replace(_MOVED, topics_anew=True)
+_WIDE: Final = limit_of_workers(10_000_000)
+
+
+class Kafka:
+    """Clusters that take turns at an address: each question goes to the one that is there then.
+
+    ``meant`` are the ids that the address means, one after the other; the last one stays.
+    """
+
+    servers = "there:9092"
+
+    def __init__(self, *meant: str, max_message_bytes: int = 6_000_000) -> None:
+        self._meant = list(meant)
+        self._max_message_bytes = max_message_bytes
+        self.topics: dict[str, int] = {}
+        self.created_on: list[str] = []
+
+    def cluster_id(self) -> str:
+        if not self._meant:
+            raise RetryError("Kafka at there:9092 gives no answer")
+        return self._meant.pop(0) if len(self._meant) > 1 else self._meant[0]
+
+    def partitions(self, topic: str) -> int | None:
+        return self.topics.get(topic)
+
+    def create_unless_there(self, spec: TopicSpec) -> int | None:
+        if spec.name in self.topics:
+            return self.topics[spec.name]
+        self.topics[spec.name] = spec.partitions
+        self.created_on.append(self._meant[0] if self._meant else "")
+        return None
+
+    def config(self, topic: str) -> dict[str, str]:
+        assert topic in self.topics, "a broker would be asked again for half a minute"
+        return {"cleanup.policy": "delete", "max.message.bytes": str(self._max_message_bytes)}
+
+
+def _defined(max_row_bytes: int = 0) -> FeedDefinition:
+    """A feed that writes all rows, or leaves those above this size out."""
+    if not max_row_bytes:
+        return _FEED.definition
+    options = replace(_FEED.definition.options, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=max_row_bytes)
+    return replace(_FEED.definition, options=options)
+
+
+def _prepare(
+    kafka: Any, step: Prepare, max_row_bytes: int = 0, limit: RecordLimit = _WIDE, cluster: str = "c1"
+) -> Sequence[FeedTarget]:
+    return prepare_topics(_defined(max_row_bytes), step, kafka, cluster, 3, limit)
+
+
+@pytest.mark.parametrize("step", [_NEW, _ACCEPTED])
+def test_topics_come_to_be_where_they_are_missing(step: Prepare) -> None:
+    kafka = Kafka("c1")
+    for _ in range(2):
+        assert _prepare(kafka, step) == _FEED.targets
+        assert kafka.topics == {"a": 3, "b": 3}
+
+
+@pytest.mark.parametrize(
+    ("limit", "sentence"),
+    [
+        (limit_of_workers(5_000_999), r"above max_record_bytes, 5000999: raise max_record_bytes"),
+        (LIMIT_OF_SPARK, r"above what the producers of a Spark query take, 1000000: run the feed on workers"),
+    ],
+)
+@pytest.mark.parametrize(("step", "kind"), [(_NEW, FeedError), (_MOVED, SinkHeld), (_ACCEPTED, SinkHeld)])
+def test_no_epoch_begins_with_producers_that_do_not_take_its_rows(
+    step: Prepare, kind: type[Exception], limit: RecordLimit, sentence: str
+) -> None:
+    kafka = Kafka("c1")
+    with pytest.raises(kind, match=sentence):
+        _prepare(kafka, step, 5_000_000, limit)
+    assert not kafka.topics
+    assert _prepare(kafka, step, 5_000_000, limit_of_workers(5_001_000)) == _FEED.targets
+
+
+@pytest.mark.parametrize(("step", "kind"), [(_NEW, FeedError), (_MOVED, SinkHeld), (_ACCEPTED, SinkHeld)])
+@pytest.mark.parametrize("there", [True, False], ids=["there", "missing"])
+def test_no_epoch_begins_on_a_topic_that_does_not_take_its_rows(
+    step: Prepare, kind: type[Exception], *, there: bool
+) -> None:
+    """Also where it was created just now: brokers have a limit for that."""
+    kafka = Kafka("c1", max_message_bytes=20_000)
+    if there or step is _MOVED:
+        kafka.topics = {"a": 3, "b": 3}
+    with pytest.raises(kind, match=r"the topic a has max.message.bytes=20000, and the feed needs 5001000"):
+        _prepare(kafka, step, 5_000_000)
+    assert _prepare(kafka, step) == _FEED.targets, "a feed that fails by such a row begins"
+
+
+def test_one_that_goes_on_where_its_topics_are_gone_is_told_so_by_its_rows() -> None:
+    assert _prepare(Kafka("c1"), _MOVED, 5_000_000) == _FEED.targets
+
+
+def test_what_a_feed_waits_for_on_the_engines_own_cluster_is_said_of_that() -> None:
+    kafka = Kafka(max_message_bytes=20_000)
+    kafka.topics = {"a": 3, "b": 3}
+    with pytest.raises(SinkHeld, match="waits for its topics on the engine's own cluster: the topic a has"):
+        _prepare(kafka, _MOVED, 5_000_000, cluster="")
+
+
+@pytest.mark.parametrize("turns", range(1, 4))
+@pytest.mark.parametrize(
+    ("step", "kind", "sentence"),
+    [
+        (
+            _NEW,
+            FeedError,
+            "has come to mean another Kafka cluster while the feed began: c1 .* and c2 does now",
+        ),
+        (_ACCEPTED, SinkHeld, "its topics are on the Kafka cluster c1, .* there is the cluster c2 now"),
+        (_MOVED, SinkHeld, "its topics are on the Kafka cluster c1, .* there is the cluster c2 now"),
+    ],
+)
+def test_an_address_that_comes_to_mean_another_cluster_has_no_epoch_begin(
+    step: Prepare, kind: type[Exception], sentence: str, turns: int
+) -> None:
+    """The client that creates a topic asks right before, and once more behind the last one."""
+    kafka = Kafka(*["c1"] * (turns - 1), "c2")
+    if step is _MOVED:
+        kafka.topics = {"a": 3, "b": 3}
+    with pytest.raises(kind, match=sentence):
+        _prepare(kafka, step, 1_000)
+    assert len(kafka.created_on) == (0 if step is _MOVED else turns - 1)
+
+
+@pytest.mark.parametrize("step", [_NEW, _ACCEPTED])
+def test_nothing_is_created_while_nobody_says_which_cluster_it_is(step: Prepare) -> None:
+    kafka = Kafka()
+    with pytest.raises(RetryError):
+        _prepare(kafka, step)
+    assert not kafka.topics
+    assert _prepare(kafka, step, cluster="") == _FEED.targets, "the engine's own cluster is not asked"

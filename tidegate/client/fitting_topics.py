@@ -1,0 +1,89 @@
+"""Whether topics that are there can be a feed's: how they are cleaned up, how much they take, in how many
+partitions.
+
+Engines look before an epoch of the feed begins. Commands look before they ask for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.changefeed.feed import FeedDefinition, FeedTarget
+from tidegate.changefeed.options import FeedOptions, OnOversize
+from tidegate.changefeed.oversize import RECORD_ROOM
+from tidegate.changefeed.resolved_topic import marker_partitions
+from tidegate.client.row_delivery import BATCH_BYTES
+from tidegate.client.topic_admin import TopicAdmin
+from tidegate.errors import FeedError
+
+
+def require_fitting(definition: FeedDefinition, targets: Sequence[FeedTarget], admin: TopicAdmin) -> None:
+    """Look at those topics of a feed that has begun that ``admin``'s cluster has. Blocks.
+
+    Raises ``FeedError`` for one that cannot be the feed's, ``TopologyError`` for one that cannot be looked
+    at, ``RetryError`` for a cluster that does not answer.
+    """
+    for target in targets:
+        if (found := admin.partitions(target.topic)) is not None:
+            require_as_it_was(definition, target, found, admin)
+            require_room(definition.options, target.topic, admin)
+    aside = definition.options.resolved_topic
+    if aside and (found := admin.partitions(aside)) is not None:
+        require_marker_topic(aside, targets, found, admin)
+
+
+def require_as_it_was(definition: FeedDefinition, target: FeedTarget, found: int, admin: TopicAdmin) -> None:
+    """Look at a topic that the feed comes to, with ``found`` partitions. Raises as ``require_fitting``."""
+    if found != target.partitions:
+        raise FeedError(
+            f"the topic {target.topic} has {found} partitions there, and the feed has {target.partitions}: "
+            f"keys would change partitions. Delete it there, and tidegate creates it with {target.partitions}"
+        )
+    require_place_for_markers(definition.options, target.topic, admin)
+
+
+def require_place_for_markers(options: FeedOptions, topic: str, admin: TopicAdmin) -> None:
+    """Look whether the topic takes the markers that stand among rows. Raises as ``require_fitting``."""
+    among_rows = options.resolved_interval_ns is not None and not options.resolved_topic
+    if among_rows and _is_compacted(topic, admin):
+        raise FeedError(
+            f"the topic {topic} has cleanup.policy=compact, and Kafka refuses records without a key there, "
+            "which resolved markers are; send them to a topic of their own by the option resolved_topic, "
+            "create the feed without the option resolved, or let the topic delete"
+        )
+
+
+def require_room(options: FeedOptions, topic: str, admin: TopicAdmin) -> None:
+    """Look whether the topic takes each row that a feed does not leave out. Raises as ``require_fitting``.
+
+    The topic's limit is for batches, and a batch may be as large as producers make it.
+    """
+    if options.on_oversize is not OnOversize.KEY_ONLY:
+        return
+    needed = max(options.max_row_bytes, BATCH_BYTES) + RECORD_ROOM
+    limit = int(admin.config(topic)["max.message.bytes"])
+    if limit < needed:
+        raise FeedError(
+            f"the topic {topic} has max.message.bytes={limit}, and the feed needs {needed} there: batches "
+            f"have up to {BATCH_BYTES} bytes, its rows up to {options.max_row_bytes} (max_row_bytes), and "
+            "some bytes stand around them; raise the topic's limit"
+        )
+
+
+def require_marker_topic(topic: str, targets: Sequence[FeedTarget], found: int, admin: TopicAdmin) -> None:
+    """Look at the topic of the feed's markers, with ``found`` partitions. Raises as ``require_fitting``."""
+    needed = marker_partitions(targets)
+    if found != needed:
+        raise FeedError(
+            f"the resolved_topic {topic} has {found} partitions, and the feed needs {needed} there, as many "
+            "as the greatest of its topics has: give it that number, or name a topic that does not exist yet"
+        )
+    if _is_compacted(topic, admin):
+        raise FeedError(
+            f"the resolved_topic {topic} has cleanup.policy=compact, and Kafka refuses records without a key "
+            "there, which markers are; let the topic delete, or name one that does not exist yet"
+        )
+
+
+def _is_compacted(topic: str, admin: TopicAdmin) -> bool:
+    return "compact" in admin.config(topic).get("cleanup.policy", "")
