@@ -35,6 +35,7 @@ from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.registration import (
     Acknowledgements,
     Announce,
+    Answers,
     Prepare,
     Settled,
     Step,
@@ -42,6 +43,7 @@ from tidegate.changefeed.registration import (
     TakeOver,
     epoch_before,
     failed,
+    former_answers,
     leave,
     needs_fence,
     next_step,
@@ -155,12 +157,14 @@ class JobsOwner:
         await self._do(feed.definition, step)
 
     def _next_step(self, feed: FeedView, definition: FeedDefinition) -> Step:
-        former = self._acknowledgements(definition.id, epoch_before(definition)).by_partition()
-        partitions = self._app.runtime.topology.partitions
+        answers, partitions = partial(self._answers, definition.id), self._app.runtime.topology.partitions
         if not feed.runs_on(Engine.WORKERS):
-            return leave(feed, former, partitions)
-        acks = self._acknowledgements(definition.id, definition.epoch).by_partition()
-        return next_step(feed, acks, partitions, former)
+            return leave(feed, answers(epoch_before(definition)), partitions)
+        former = former_answers(feed, answers)
+        return next_step(feed, answers(definition.epoch), partitions, former)
+
+    def _answers(self, feed_id: FeedId, epoch: FeedEpoch) -> Answers:
+        return self._acknowledgements(feed_id, epoch).by_partition()
 
     async def _do(self, definition: FeedDefinition, step: Step) -> None:
         match step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from pipeline.answers import Answer
@@ -15,26 +16,36 @@ from pipeline.pauses import Pauses
 from pipeline.preparation import Preparation
 from pipeline.query_markers import QueryMarkers
 from pipeline.sinks import Sinks
-from tidegate.changefeed.control import Ack, ControlMessage, Register, Removed, ack_key, read_ack
+from tidegate.changefeed.control import (
+    Ack,
+    ControlMessage,
+    Failed,
+    Register,
+    Removed,
+    ack_key,
+    read_ack,
+)
 from tidegate.changefeed.feed import (
     ENDED,
-    FIRST_EPOCH,
     Engine,
     FeedDefinition,
     FeedEpoch,
     FeedId,
+    FeedState,
 )
-from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.registration import (
     Acknowledgements,
     Announce,
+    Answers,
     Prepare,
     Step,
     Store,
     TakeOver,
     epoch_before,
     failed,
+    failure_of,
+    former_answers,
     leave,
     needs_fence,
     next_step,
@@ -86,7 +97,10 @@ class QueryFeeds:
         self._fenced: set[FeedId] = set()  # feeds that have ended: at home
         self._shut_out: set[FeedId] = set()  # and at their sinks, where topics of theirs are wanted
         self._requests: list[bytes] = []
-        self._forgotten: list[Removed] = []  # what workers have to know of feeds that have ended
+        #: What workers have to know of feeds that have ended, or failed here and were moved to them.
+        self._untold: list[Ack] = []
+        #: The epochs of feeds before which workers may have failed them, which is known here now.
+        self._learnt: set[tuple[FeedId, FeedEpoch]] = set()
         #: Where the log ended when the query began, for partitions that have not come there.
         self._present = _ends(query)
 
@@ -134,15 +148,15 @@ class QueryFeeds:
                     tell_incident(answer.body)
 
     def publish(self) -> None:
-        """Write the requests to the source, and which feeds partitions have forgotten; persist each feed's
+        """Write the requests to the source, and what workers have to know of feeds; persist each feed's
         high-water, and write its marker.
         """
         records = [self._request(body) for body in self._requests]
         acks = self._topics.control_acks
-        records += [Record(acks, 0, ack_key(ack), ack.to_bytes()) for ack in self._forgotten]
+        records += [Record(acks, 0, ack_key(ack), ack.to_bytes()) for ack in self._untold]
         if records:
             self._jobs.commit(records)
-            self._requests, self._forgotten = [], []
+            self._requests, self._untold = [], []
         self._markers.publish()
 
     def high_waters(self) -> dict[FeedId, ResolvedTimestamp | None]:
@@ -163,15 +177,19 @@ class QueryFeeds:
             feed = self._jobs.view[feed_id]
             if feed.definition is None or not _may_wait(self._step(feed, feed.definition)):
                 raise
-            self._tell_waiting(feed.definition, feed.current_state, str(away))
+            self._tell_waiting(feed, feed.definition, str(away))
             again_s = self._postponed.begin(feed_id)
             _log.warning("feed %s begins later: %s It is tried again in %g s.", feed_id, away, again_s)
             return None
 
-    def _tell_waiting(self, definition: FeedDefinition, stored: StateRecord | None, why: str) -> None:
-        """The state of a feed that began in an earlier epoch says what it waits for."""
+    def _tell_waiting(self, feed: FeedView, definition: FeedDefinition, why: str) -> None:
+        """The state of a feed that began in an earlier epoch says what it waits for.
+
+        Not before it is taken over: the state of the earlier epoch says where it began, and a newer one would
+        stand in its place.
+        """
         state = waiting(definition, why)
-        if definition.epoch > FIRST_EPOCH and state != stored:
+        if feed.current_takeover is not None and state != feed.current_state:
             self._jobs.store(state)
 
     def _pause(self, feed_id: FeedId) -> None:
@@ -212,11 +230,28 @@ class QueryFeeds:
             self._markers.begin([feed_id])
 
     def _step(self, feed: FeedView, definition: FeedDefinition) -> Step:
-        former = self._acknowledgements(definition.id, epoch_before(definition)).by_partition()
+        answers, partitions = partial(self._answers, definition.id), self._query.partitions
         if not feed.runs_on(Engine.SPARK):
-            return leave(feed, former, self._query.partitions)
-        acks = self._acknowledgements(definition.id, definition.epoch).by_partition()
-        return next_step(feed, acks, self._query.partitions, former)
+            return leave(feed, answers(epoch_before(definition)), partitions)
+        if feed.current_takeover is not None and feed.status is FeedState.PENDING:
+            self._learn_failures(definition)
+        return next_step(feed, answers(definition.epoch), partitions, former_answers(feed, answers))
+
+    def _learn_failures(self, definition: FeedDefinition) -> None:
+        """Learn, once, whether partitions of workers have failed the feed in an earlier epoch: no jobs agent
+        looks at that any more."""
+        if (definition.id, definition.epoch) in self._learnt:
+            return
+        for ack in read_acks(self._query.connection, self._topics.control_acks):
+            reason = failure_of(ack)
+            if reason and ack.feed_id == definition.id and ack.epoch < definition.epoch:
+                self._acknowledgements(ack.feed_id, ack.epoch).add(
+                    Failed(ack.feed_id, ack.epoch, ack.partition, reason)
+                )
+        self._learnt.add((definition.id, definition.epoch))
+
+    def _answers(self, feed_id: FeedId, epoch: FeedEpoch) -> Answers:
+        return self._acknowledgements(feed_id, epoch).by_partition()
 
     def _take_over(self, definition: FeedDefinition) -> None:
         """Steps H2 and H3 of docs/hand-over.md, N2 and N3 of docs/accept-cluster.md."""
@@ -268,10 +303,12 @@ class QueryFeeds:
 
     def _note(self, ack: Ack) -> None:
         self._acknowledgements(ack.feed_id, ack.epoch).add(ack)
-        feed = self._jobs.view[ack.feed_id]
+        feed, reason = self._jobs.view[ack.feed_id], failure_of(ack)
+        if reason and feed.defined is not None and not feed.runs_on(Engine.SPARK):
+            self._untold.append(Failed(ack.feed_id, ack.epoch, ack.partition, reason))
         ended = feed.runs_on(Engine.SPARK) and feed.status in ENDED and feed.epoch == ack.epoch
         if ended and isinstance(ack, Removed):
-            self._forgotten.append(ack)
+            self._untold.append(ack)
 
     def _note_position(self, partition: int, next_offset: int) -> None:
         if next_offset >= self._present.get(partition, next_offset + 1):

@@ -121,9 +121,11 @@ def _noted_while_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change counts only where the range applies its command, as a hole or a backlog does not."""
     note = Mutations.note
 
-    def patched(self: Mutations, state: RangeState, command: Command, span: Span | None) -> None:
+    def patched(
+        self: Mutations, state: RangeState, command: Command, span: Span | None, *, is_behind: bool
+    ) -> None:
         if state.quarantine is None and command.raft_index == state.applied + 1:
-            note(self, state, command, span)
+            note(self, state, command, span, is_behind=is_behind)
 
     monkeypatch.setattr(Mutations, "note", patched)
 

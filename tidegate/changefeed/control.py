@@ -157,15 +157,23 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The partition has forgotten the feed."""
+    """The partition has forgotten the feed.
+
+    ``reason`` says why it had failed there, if it had: `Failed` may have been written just before, and this
+    takes its place in the topic.
+    """
 
     feed_id: FeedId
     epoch: FeedEpoch
     partition: int
+    reason: str = ""
 
     def to_bytes(self) -> bytes:
         """The acknowledgement's value."""
-        return stored_json.dump("removed", _stored_address(self))
+        body = _stored_address(self)
+        if self.reason:
+            body["reason"] = self.reason
+        return stored_json.dump("removed", body)
 
 
 Ack: TypeAlias = Registered | Active | Failed | Removed
@@ -221,7 +229,7 @@ def _read_failed(stored: dict[str, Any]) -> Ack:
 
 
 def _read_removed(stored: dict[str, Any]) -> Ack:
-    return Removed(*_address(stored))
+    return Removed(*_address(stored), stored.get("reason", ""))
 
 
 _MESSAGES: Final = {"register": _read_register, "activate": _read_activate, "remove": _read_remove}

@@ -133,7 +133,8 @@ class FeedDefinition:
 
     ``description`` is the statement without secrets and may be shown; ``sink_uri`` has them, and stays out
     of ``repr``. ``created_ns`` is the client's wall clock. ``accepted`` is the last cluster that an operator
-    has accepted, in this epoch or an earlier one.
+    has accepted, in this epoch or an earlier one. ``goes_on`` is set for engines alone: rows of earlier
+    epochs stand on its topics, and this one adds to them what is above its start.
     """
 
     id: FeedId
@@ -145,6 +146,7 @@ class FeedDefinition:
     created_ns: int
     engine: Engine = Engine.WORKERS
     accepted: AcceptedCluster | None = None
+    goes_on: bool = False
 
     @property
     def accepted_epoch(self) -> FeedEpoch | None:
@@ -165,6 +167,8 @@ class FeedDefinition:
         }
         if self.accepted is not None:
             body["accepted"] = self.accepted.to_json()
+        if self.goes_on:
+            body["goes_on"] = True
         return body
 
     @classmethod
@@ -181,6 +185,7 @@ class FeedDefinition:
             created_ns=stored["created_ns"],
             engine=Engine(stored.get("engine", Engine.WORKERS.value)),
             accepted=None if accepted is None else AcceptedCluster.from_json(accepted),
+            goes_on=bool(stored.get("goes_on", False)),
         )
 
 

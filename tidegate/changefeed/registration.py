@@ -21,13 +21,14 @@ A failure at any step is stored, and the partitions are told to forget the feed;
 Between the two whoever may still write the feed's progress and markers is fenced (``needs_fence``).
 
 A later epoch begins on an engine that the feed was moved to (docs/hand-over.md). ``TakeOver`` comes before
-step 1; then the partitions forget what they may have of earlier epochs. The engine that the feed was moved
+step 1; a failure of an earlier epoch that nobody has acted on ends the feed; then the partitions forget what
+they may have of earlier epochs. The engine that the feed was moved
 away from has its partitions forget it (``leave``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -115,7 +116,8 @@ _NONE: Final[Answers] = {}
 class Acknowledgements:
     """What the log partitions have answered about one feed's epoch, folded in any order.
 
-    An acknowledgement never takes back a later one: registered, active, failed, removed is the order. A
+    An acknowledgement never takes back a later one: registered, active, failed, removed is the order, and
+    removed with the reason of a failure after that. A
     partition that registers the feed twice has lost its state between: it reads the feed from the later
     position on, so that one counts. Where the start was fixed by the earlier one, the partition itself
     refuses a start below what it had applied (``tidegate.processor.feed_control``).
@@ -148,15 +150,38 @@ def _rank(ack: Ack) -> int:
             return 1
         case Failed():
             return 2
-        case Removed():
+        case Removed(reason=""):
             return 3
+        case Removed():
+            return 4
+
+
+def former_answers(feed: FeedView, answers_of: Callable[[FeedEpoch], Answers]) -> Answers:
+    """What partitions answered about the epoch before the definition's, for `next_step`.
+
+    Failures of the epochs since the last one whose state is stored are among them: nobody has acted on these,
+    for an epoch that never began has looked at nothing.
+    """
+    if feed.definition is None:
+        return _NONE
+    last = epoch_before(feed.definition)
+    first = last if feed.state is None else min(last, feed.state.epoch)
+    folded = dict(answers_of(last))
+    for epoch in range(first, last):
+        folded |= {ack.partition: ack for ack in answers_of(FeedEpoch(epoch)).values() if failure_of(ack)}
+    return folded
+
+
+def failure_of(ack: Ack) -> str:
+    """Why the partition could not feed this any further; empty where it could."""
+    return ack.reason if isinstance(ack, Failed | Removed) else ""
 
 
 def next_step(feed: FeedView, acks: Answers, partition_count: int, former: Answers = _NONE) -> Step:
     """What to do next about a feed of this engine, given the acknowledgements of its definition's epoch.
 
-    ``former`` are those of the epoch before. Raises ``StateError`` for a stored state that no step can have
-    left.
+    ``former`` are those of the epoch before (`former_answers`). Raises ``StateError`` for a stored state that
+    no step can have left.
     """
     definition, stored = feed.definition, feed.current_state
     if definition is None:
@@ -169,8 +194,7 @@ def next_step(feed: FeedView, acks: Answers, partition_count: int, former: Answe
         return _ending(feed, definition, FeedState.SUCCEEDED, acks, partition_count)
     failed = [ack for _, ack in sorted(acks.items()) if isinstance(ack, Failed)]
     if failed:
-        where = "markers" if failed[0].partition == NO_PARTITION else f"log partition {failed[0].partition}"
-        reason = f"{where}: {failed[0].reason}"
+        reason = _where(failed[0], failed[0].reason)
         return _ending(feed, definition, FeedState.FAILED, acks, partition_count, reason)
     if stored is None or stored.state is FeedState.PENDING:
         return _before_start(feed, definition, acks, partition_count, former)
@@ -239,6 +263,8 @@ def _before_start(
     if definition.epoch > FIRST_EPOCH:
         if feed.current_takeover is None:
             return TakeOver()
+        if reason := _failed_before(feed, definition, former):
+            return _ending(feed, definition, FeedState.FAILED, acks, partition_count, reason)
         step = _forget(definition.id, epoch_before(definition), former, range(partition_count))
         if isinstance(step, Announce):
             return step
@@ -266,6 +292,25 @@ def _before_start(
     if fault:
         return Store(failed(definition, fault))
     return replace(prepare, tables=tuple(KnownTable(table, min(known[table])) for table in definition.tables))
+
+
+def _failed_before(feed: FeedView, definition: FeedDefinition, former: Answers) -> str:
+    """Why an earlier epoch of a feed had failed, if it had: what it lacks the next one does not bring.
+
+    The failure may be stored while the feed is moved, or known to its partitions alone.
+    """
+    stored = feed.state
+    if stored is not None and stored.epoch < definition.epoch and stored.state is FeedState.FAILED:
+        return stored.error or "it had failed"
+    for _, ack in sorted(former.items()):
+        if reason := failure_of(ack):
+            return _where(ack, reason)
+    return ""
+
+
+def _where(ack: Ack, reason: str) -> str:
+    place = "markers" if ack.partition == NO_PARTITION else f"log partition {ack.partition}"
+    return f"{place}: {reason}"
 
 
 def _known_ids(answers: Iterable[Registered]) -> dict[TableName, set[int]]:

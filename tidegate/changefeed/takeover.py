@@ -93,7 +93,15 @@ def resumed(definition: FeedDefinition, taken: TakeoverRecord) -> FeedDefinition
         options = replace(options, cursor=taken.high_water, initial_scan=InitialScan.NO)
     elif taken.start is not None:
         options = replace(options, cursor=taken.start)
-    return replace(definition, options=options)
+    return replace(definition, options=options, goes_on=_goes_on(definition, taken))
+
+
+def _goes_on(definition: FeedDefinition, taken: TakeoverRecord) -> bool:
+    """Whether rows of earlier epochs count: not where none had begun, nor where the feed begins again at its
+    start on a cluster that has none of it."""
+    accepted = definition.accepted
+    begins_anew = accepted is not None and accepted.epoch == definition.epoch and accepted.begin is None
+    return taken.start is not None and not begins_anew
 
 
 def _is_of_its_cluster(definition: FeedDefinition, record: ProgressRecord | StateRecord | None) -> bool:

@@ -22,26 +22,34 @@ from tidegate.changefeed.options import FeedOptions
 from tidegate.errors import FeedError
 from tidegate.hlc import Timestamp
 from tidegate.processor.feeds import PartitionFeeds
+from tidegate.processor.keys_read import keys_read
 from tidegate.processor.partition_feed import FeedStatus, PartitionFeed
 from tidegate.processor.rows import PartitionRows
 from tidegate.processor.state_codec import NOWHERE
-from tidegate.raftlog.entry import Offset
+from tidegate.raftlog.entry import Offset, RangeId
+from tidegate.rangefeed.mutated_keys import MutatedKeys
 from tidegate.rows import Catalog, TableDescriptor
 
 
 def take_up(
-    feeds: PartitionFeeds, message: ControlMessage, offset: Offset, high: Timestamp, rows: PartitionRows
+    feeds: PartitionFeeds,
+    message: ControlMessage,
+    offset: Offset,
+    high: Timestamp,
+    rows: PartitionRows,
+    mutated: Iterable[tuple[RangeId, MutatedKeys]],
 ) -> bool:
     """Take a message at a batch boundary, the log applied up to ``offset``, versions up to ``high``.
 
-    Returns whether a feed became active.
+    ``mutated`` are the keys that were changed outside the op log so far. Returns whether a feed became
+    active.
     """
     match message:
         case Register():
             _register(feeds, message, offset, high, rows)
             return False
         case Activate():
-            return _activate(feeds, message, offset)
+            return _activate(feeds, message, offset, rows, mutated)
         case Remove():
             feeds.remove(message.feed_id, message.epoch)
             return False
@@ -71,7 +79,13 @@ def _register(
     feeds.answer(feed)
 
 
-def _activate(feeds: PartitionFeeds, message: Activate, offset: Offset) -> bool:
+def _activate(
+    feeds: PartitionFeeds,
+    message: Activate,
+    offset: Offset,
+    rows: PartitionRows,
+    mutated: Iterable[tuple[RangeId, MutatedKeys]],
+) -> bool:
     feed = feeds.get(message.feed_id)
     if feed is not None and feed.epoch > message.definition.epoch:
         return False
@@ -82,11 +96,12 @@ def _activate(feeds: PartitionFeeds, message: Activate, offset: Offset) -> bool:
                 "the partition never registered it, so rows since its start may have passed: "
                 "create the feed again"
             )
-    if (error := _passed_rows(feed, message.start)) is not None:
-        feeds.fail(feed.id, error)
-        return False
     activated = feed.status is FeedStatus.REGISTERED
     if activated:
+        error = _passed_rows(feed, message.start) or _changed_before(message, rows, mutated)
+        if error is not None:
+            feeds.refuse(feed, error)
+            return False
         feed.activate(message)
     feeds.answer(feed)
     return activated
@@ -99,7 +114,7 @@ def _passed_rows(feed: PartitionFeed, start: Timestamp) -> FeedError | None:
     was lost after its answer and it registered the feed a second time, further on in the log.
     """
     registered = feed.registered
-    if feed.status is not FeedStatus.REGISTERED or registered is None or start >= registered.highest:
+    if registered is None or start >= registered.highest:
         return None
     if feed.can_lag:
         return None  # what has passed above its start is scanned for
@@ -108,6 +123,30 @@ def _passed_rows(feed: PartitionFeed, start: Timestamp) -> FeedError | None:
         f"{registered.position}, above the start {start} that was fixed for all partitions: the partition's "
         "state was lost after an earlier answer, and the rows between would be missing. Create the feed again"
     )
+
+
+def _changed_before(
+    message: Activate, rows: PartitionRows, mutated: Iterable[tuple[RangeId, MutatedKeys]]
+) -> FeedError | None:
+    """Why a feed cannot go on from an earlier epoch, if rows that this one has written may be others by now.
+
+    Whatever changed at or below the start had failed the earlier epoch. What changed above it may have been
+    read by nobody who had the feed (docs/hand-over.md, step H6).
+    """
+    if not message.definition.goes_on:
+        return None
+    start, targets = message.start, message.targets
+    for range_id, (span, time, last) in mutated:
+        if time <= start:
+            continue
+        if any(span.overlaps(keys) for keys in keys_read(targets, rows, min(start, last), last)):
+            return FeedError(
+                f"range {range_id} changed rows outside its op log (keys {span.start.hex()} to "
+                f"{span.end.hex()}) above {start}, up to which an earlier epoch of the feed had "
+                "written them, and before this log partition took the feed up: no record says which rows "
+                "are others now. Create the feed again"
+            )
+    return None
 
 
 def known_tables(names: Iterable[TableName], catalog: Catalog) -> list[tuple[TableName, TableDescriptor]]:

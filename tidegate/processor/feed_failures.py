@@ -104,7 +104,7 @@ def fail_hidden(state: ProcessorState, hidden: HiddenMutation) -> None:
     where = f"raft index {raft_index}" if raft_index else "a range that it came from"
     for feed in state.feeds.missing(span, time):
         reads = any(span.overlaps(keys) for keys in keys_read(feed.targets, state.rows, feed.start, time))
-        if reads and (feed.begins_with_scan or feed.start < high):
+        if reads and (feed.begins_with_scan or feed.goes_on or feed.start < high):
             error = FeedError(
                 f"range {range_id} changed rows outside its op log at {time} ({where}), in entries that were "
                 f"missing or could not be applied: any of its keys {span.start.hex()} to {span.end.hex()} "

@@ -128,19 +128,24 @@ class PartitionFeeds:
 
     def fail(self, feed_id: FeedId, error: FeedError) -> None:
         """Stop a feed for good, and say so to the jobs agent and the operator."""
-        feed = self._feeds[feed_id]
+        self.refuse(self._feeds[feed_id], error)
+
+    def refuse(self, feed: PartitionFeed, error: FeedError) -> None:
+        """Stop a feed as `fail` does, that the partition may never have heard of."""
         feed.fail(str(error))
-        self._incidents.append((feed_id, f"feed {feed_id} failed: {error}"))
+        self._incidents.append((feed.id, f"feed {feed.id} failed: {error}"))
         self.answer(feed)
 
     def remove(self, feed_id: FeedId, epoch: FeedEpoch) -> None:
-        """Forget a feed, unless it is of a later epoch, and acknowledge that."""
+        """Forget a feed, unless it is of a later epoch. Acknowledge that, with why it failed, if it did."""
         feed = self._feeds.get(feed_id)
+        reason = ""
         if feed is not None and feed.epoch <= epoch:
+            reason = feed.reason
             del self._feeds[feed_id]
             self._changed.add(feed_id)
             self._refresh()
-        self._acks.append(Removed(feed_id, epoch, self.partition))
+        self._acks.append(Removed(feed_id, epoch, self.partition, reason))
 
     def take_acks(self) -> list[Ack]:
         """The answers since the last call."""

@@ -6,15 +6,19 @@ Each fails the feeds that it concerns, in whatever state its range is (docs/rang
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidegate.hlc import MAX, ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import Command, Offset, RaftIndex, RangeId, Snapshot, Trigger
 from tidegate.rangefeed.accounted import Accounted
 from tidegate.rangefeed.gap import remainder
-from tidegate.rangefeed.range_state import RangeState
-from tidegate.rows.table_key import without_tenant
+from tidegate.rangefeed.mutated_keys import MutatedKeys, just_above, remember
+from tidegate.rangefeed.range_state import RangeState, RangeStatus
+from tidegate.rows.table_key import prefix_end, without_tenant
 from tidegate.spans import Span
+
+#: Of keys that are kept for good; longer ones are cut.
+_KEPT_KEY_BYTES: Final = 1_024
 
 
 class Mutation(NamedTuple):
@@ -83,10 +87,11 @@ class Mutations:
         self._hidden: list[HiddenMutation] = []
         self._untold: list[Untold] = []
 
-    def note(self, state: RangeState, command: Command, span: Span | None) -> None:
+    def note(self, state: RangeState, command: Command, span: Span | None, *, is_behind: bool) -> None:
         """Note what a command tells when the partition reads it, before the range applies it, if ever.
 
-        ``span`` are the range's keys as of this place in the log. Copies, and what is read again after a
+        ``span`` are the range's keys as of this place in the log; ``is_behind``: the range has not applied
+        what stands before it, and will. Copies, and what is read again after a
         restart, were noted before. Versions that no op tells may stand up to the command's write timestamp:
         feeds that begin later scan up to there.
         """
@@ -97,6 +102,9 @@ class Mutations:
                 state.accounted = accounted._replace(noted=index)
                 state.high = max(state.high, command.write_timestamp or ZERO)
                 self._noted += found
+                time = _time_of(state, command, is_behind=is_behind)
+                for each in found:
+                    _remember(state, each.span, time, each.last)
 
     def account(self, state: RangeState, command: Command) -> None:
         """The partition has read a command that the range has not applied: nothing before it is hidden, if
@@ -120,9 +128,20 @@ class Mutations:
                     state.range_id, told.raft_index, without_tenant(part), told.time, head.high
                 )
                 self._hidden.append(hidden)
+                _remember(state, hidden.span, told.time, told.time)
         span = None if head.span == state.span else head.span
         time = accounted.time if told is None else max(told.time, accounted.time)
         state.accounted = Accounted(max(index, head.raft_index), accounted.noted, span, time)
+
+    def suspect(self, state: RangeState, head: Snapshot) -> None:
+        """Take for changed what came to the range with a snapshot, as nobody has asked where it came from.
+
+        The ranges that it came from were not waited for, since no feed needs it; what they missed is unknown.
+        """
+        told = head.last_mutation
+        if told is not None and told.time > ZERO:
+            for part in [head.span] if state.span is None else remainder(head.span, (state.span,)):
+                _remember(state, without_tenant(part), told.time, told.time)
 
     def take_noted(self) -> list[Mutation]:
         """What commands told since the last call."""
@@ -138,6 +157,28 @@ class Mutations:
         """The snapshots since the last call that should have told, and did not."""
         untold, self._untold = self._untold, []
         return untold
+
+
+def _time_of(state: RangeState, command: Command, *, is_behind: bool) -> Timestamp:
+    """A timestamp above everything that the range's log had closed before a command, though entries before it
+    may be missing; `MAX` where that is not known, until the next snapshot tells."""
+    is_live = state.status is RangeStatus.LIVE and not is_behind
+    if is_live and command.raft_index == state.applied + 1:
+        closed = state.resolver.closed
+    elif command.closed is not None:
+        closed = command.closed
+    else:
+        return MAX
+    return max(just_above(closed), command.write_timestamp or ZERO)
+
+
+def _remember(state: RangeState, span: Span, time: Timestamp, last: Timestamp) -> None:
+    """Keep a change for feeds that go on; the span is made larger where its keys are long."""
+    start, end = span
+    kept = Span(
+        start[:_KEPT_KEY_BYTES], end if len(end) <= _KEPT_KEY_BYTES else prefix_end(end[:_KEPT_KEY_BYTES])
+    )
+    state.mutated = remember(state.mutated, MutatedKeys(kept, time, last))
 
 
 def _unaccounted(state: RangeState, head: Snapshot, time: Timestamp, *, is_known: bool) -> list[Span]:

@@ -69,6 +69,8 @@ class Parking:
             self.exchanges.claim(missing)
             return True
         self.exchanges.claim(claims_told_by(state, head).difference(state.hand_offs))
+        if missing:
+            self._waiting.take_unasked(state, head)
         scan = None if missing else self._waiting.scan_for(state, head, Offset(record.offset))
         if scan is None:
             return False

@@ -78,6 +78,11 @@ class PartitionFeed:
         return self.message.definition.options.initial_scan is not InitialScan.NO
 
     @property
+    def goes_on(self) -> bool:
+        """Whether earlier epochs of it have given what is at or below its start."""
+        return self.message.definition.goes_on
+
+    @property
     def scans_only(self) -> bool:
         """Whether it emits nothing but that."""
         return self.message.definition.options.initial_scan is InitialScan.ONLY

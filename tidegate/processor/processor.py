@@ -165,7 +165,14 @@ class PartitionProcessor:
         for record in records:
             if record.offset <= position.control_offset:
                 continue
-            is_new = take_up(self._feeds, record.message, position.offset, position.high, self._state.rows)
+            is_new = take_up(
+                self._feeds,
+                record.message,
+                position.offset,
+                position.high,
+                self._state.rows,
+                self._ranges.mutated(),
+            )
             self._step.look_at_feeds()
             if is_new:
                 activated = True

@@ -91,14 +91,14 @@ class RangeEntries:
             self._take_chunk(state, entry, record)
         elif backlog is None:
             if isinstance(entry, Command) and entry.trigger is not Trigger.NONE:
-                self._mutations.note(state, entry, state.span)
+                self._mutations.note(state, entry, state.span, is_behind=False)
             self._apply(state, entry, record)
             if state.quarantine is not None and isinstance(entry, Command):
                 self._mutations.account(state, entry)
         else:
             backlog.append(raw_entry(record), entry)
             if isinstance(entry, Command):
-                self._mutations.note(state, entry, backlog.span)
+                self._mutations.note(state, entry, backlog.span, is_behind=True)
                 self._mutations.account(state, entry)
             if isinstance(entry, Snapshot) and entry.chunk == 0:
                 backlog.note_claims(Offset(record.offset), claims_told_by(state, entry))

@@ -43,6 +43,7 @@ from tidegate.raftlog.entry import Offset, RangeId
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.backlog import Backlog, QueueFactory, RawEntry
 from tidegate.rangefeed.intent_budget import PartitionSpill
+from tidegate.rangefeed.mutated_keys import MutatedKeys
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.rangefeed.version import Version
 from tidegate.rows.table_key import prefix_end
@@ -160,6 +161,10 @@ class PartitionRanges:
         if self.table.journal is not None:
             self.table.journal.begin(feed.id)
         self.lags.begin(feed)
+
+    def mutated(self) -> Iterator[tuple[RangeId, MutatedKeys]]:
+        """The keys that were changed outside the op log, and the ranges whose log told it."""
+        return ((state.range_id, keys) for state in self.table for keys in state.mutated)
 
     def detach(self, feed: PartitionFeed) -> Certainty:
         """Take the rows of the feed from all steps that are not committed for lost."""

@@ -37,6 +37,7 @@ from tidegate.raftlog.entry import (
 )
 from tidegate.rangefeed.accounted import Accounted
 from tidegate.rangefeed.gap import Lag
+from tidegate.rangefeed.mutated_keys import MutatedKeys
 from tidegate.rangefeed.range_state import Floor, Quarantine, RangeState, RangeStatus
 from tidegate.rangefeed.resolver import Resolver
 from tidegate.rangefeed.tracked_txn import TrackedTxn
@@ -229,6 +230,15 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
     message.lags.extend(lag_message(Lag(*item)) for item in sorted(state.lags.items()))
     if state.accounted.says_more(state.applied):
         _fill_accounted(message.accounted, state.accounted)
+    for (start, end), time, last in state.mutated:
+        message.mutated.add(
+            start=start,
+            end=end,
+            time_wall=time.wall,
+            time_logical=time.logical,
+            last_wall=last.wall,
+            last_logical=last.logical,
+        )
 
 
 def _fill_accounted(message: pb.Accounted, accounted: Accounted) -> None:
@@ -346,6 +356,7 @@ def _read_waiting(row: pb.Range, state: RangeState) -> None:
     state.lags = gaps_by_feed(row.lags)
     if row.HasField("accounted"):
         state.accounted = _accounted(row.accounted)
+    state.mutated = tuple(map(_mutated, row.mutated))
 
 
 def _accounted(message: pb.Accounted) -> Accounted:
@@ -354,6 +365,14 @@ def _accounted(message: pb.Accounted) -> Accounted:
         RaftIndex(message.noted),
         span_of(message.start, message.end),
         Timestamp(message.time_wall, message.time_logical),
+    )
+
+
+def _mutated(message: pb.MutatedKeys) -> MutatedKeys:
+    return MutatedKeys(
+        Span(message.start, message.end),
+        Timestamp(message.time_wall, message.time_logical),
+        Timestamp(message.last_wall, message.last_logical),
     )
 
 

@@ -77,7 +77,7 @@ class ClockVoice(_message.Message):
     def __init__(self, range_id: _Optional[int] = ..., shown_ms: _Optional[int] = ..., closed_ms: _Optional[int] = ..., counted_ms: _Optional[int] = ..., heard: _Optional[int] = ...) -> None: ...
 
 class Range(_message.Message):
-    __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions", "behind", "hand_offs", "claims", "scan", "holes", "promises", "unseen", "lags", "accounted", "refused_chunks", "waits_since_ms", "heard_ms", "claimed_since_ms", "heirs", "told_apart")
+    __slots__ = ("offset", "generation", "applied", "start", "end", "status", "closed_wall", "closed_logical", "resolved_wall", "gc_wall", "gc_logical", "high_wall", "high_logical", "awaits_snapshot", "closed_regressions", "quarantine", "pending_heartbeat", "chunks", "floors", "open_transactions", "behind", "hand_offs", "claims", "scan", "holes", "promises", "unseen", "lags", "accounted", "refused_chunks", "waits_since_ms", "heard_ms", "claimed_since_ms", "heirs", "told_apart", "mutated")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
@@ -113,6 +113,7 @@ class Range(_message.Message):
     CLAIMED_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     HEIRS_FIELD_NUMBER: _ClassVar[int]
     TOLD_APART_FIELD_NUMBER: _ClassVar[int]
+    MUTATED_FIELD_NUMBER: _ClassVar[int]
     offset: int
     generation: int
     applied: int
@@ -148,7 +149,24 @@ class Range(_message.Message):
     claimed_since_ms: int
     heirs: _containers.RepeatedCompositeFieldContainer[Claim]
     told_apart: bool
-    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ..., behind: _Optional[int] = ..., hand_offs: _Optional[_Iterable[_Union[HandOff, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., unseen: _Optional[int] = ..., lags: _Optional[_Iterable[_Union[Lag, _Mapping]]] = ..., accounted: _Optional[_Union[Accounted, _Mapping]] = ..., refused_chunks: _Optional[int] = ..., waits_since_ms: _Optional[int] = ..., heard_ms: _Optional[int] = ..., claimed_since_ms: _Optional[int] = ..., heirs: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., told_apart: _Optional[bool] = ...) -> None: ...
+    mutated: _containers.RepeatedCompositeFieldContainer[MutatedKeys]
+    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ..., behind: _Optional[int] = ..., hand_offs: _Optional[_Iterable[_Union[HandOff, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., unseen: _Optional[int] = ..., lags: _Optional[_Iterable[_Union[Lag, _Mapping]]] = ..., accounted: _Optional[_Union[Accounted, _Mapping]] = ..., refused_chunks: _Optional[int] = ..., waits_since_ms: _Optional[int] = ..., heard_ms: _Optional[int] = ..., claimed_since_ms: _Optional[int] = ..., heirs: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., told_apart: _Optional[bool] = ..., mutated: _Optional[_Iterable[_Union[MutatedKeys, _Mapping]]] = ...) -> None: ...
+
+class MutatedKeys(_message.Message):
+    __slots__ = ("start", "end", "time_wall", "time_logical", "last_wall", "last_logical")
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    TIME_WALL_FIELD_NUMBER: _ClassVar[int]
+    TIME_LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    LAST_WALL_FIELD_NUMBER: _ClassVar[int]
+    LAST_LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    start: bytes
+    end: bytes
+    time_wall: int
+    time_logical: int
+    last_wall: int
+    last_logical: int
+    def __init__(self, start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., time_wall: _Optional[int] = ..., time_logical: _Optional[int] = ..., last_wall: _Optional[int] = ..., last_logical: _Optional[int] = ...) -> None: ...
 
 class Told(_message.Message):
     __slots__ = ("feed_sets", "lags", "promises", "holes")

@@ -108,6 +108,10 @@ class Waiting:
             return True
         return self._watchers.lowest_start(span, head.high, EVERYWHERE) is not None
 
+    def take_unasked(self, state: RangeState, head: Snapshot) -> None:
+        """Let the range take the snapshot though hand-offs are missing, since no feed needs what they say."""
+        self._mutations.suspect(state, head)
+
     def scan_for(self, state: RangeState, head: Snapshot, offset: Offset) -> RangeScan | None:
         """The scan that a range needs before it takes the snapshot at ``offset``, begun before or new.
 

@@ -17,6 +17,7 @@ from tidegate.raftlog.entry import Generation, Heartbeat, Offset, RaftIndex, Ran
 from tidegate.rangefeed.accounted import AS_APPLIED
 from tidegate.rangefeed.gap import Gaps, Lag, feed_of
 from tidegate.rangefeed.handoff import Claim, HandOff, Hole, Promise
+from tidegate.rangefeed.mutated_keys import MutatedKeys
 from tidegate.rangefeed.resolver import Resolver
 from tidegate.rangefeed.scan import RangeScan
 from tidegate.spans import Span
@@ -80,6 +81,7 @@ class RangeState:
         "high",
         "holes",
         "lags",
+        "mutated",
         "pending_heartbeat",
         "promises",
         "published",
@@ -145,6 +147,8 @@ class RangeState:
         self.unseen = RaftIndex(0)
         #: Which changes outside the op log are dealt with, beside those of applied entries.
         self.accounted = AS_APPLIED
+        #: Keys that were changed outside the op log, for feeds that go on here after an earlier epoch.
+        self.mutated: tuple[MutatedKeys, ...] = ()
         self.holes: list[Hole] = []
         self.promises: list[Promise] = []
         #: What feeds lack, by their ids; a feed that lacks nothing is not in it.

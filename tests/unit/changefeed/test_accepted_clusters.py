@@ -59,6 +59,7 @@ def test_it_goes_on_above_what_was_accepted_on_the_cluster_that_was_accepted() -
     assert feed.definition is not None
     options = feed.definition.options
     assert (options.cursor, options.initial_scan) == (Timestamp(12), InitialScan.NO)
+    assert feed.definition.goes_on
     assert feed.high_water == Timestamp(12)
     assert feed.beginning is not None
     assert (feed.beginning.start, feed.beginning.sink_cluster) == (Timestamp(9), "c2")
@@ -74,6 +75,12 @@ def test_from_its_start_it_begins_as_it_began() -> None:
     options = feed.definition.options
     assert (options.cursor, options.initial_scan) == (Timestamp(9), InitialScan.YES)
     assert feed.high_water is None
+    assert not feed.definition.goes_on, "nothing of it stands there"
+    third = replace(coming, epoch=_THIRD)
+    after = replace(feed, defined=third, state=replace(_STATE, epoch=_SECOND))
+    after = replace(after, takeover=taken(after))
+    assert after.definition is not None
+    assert after.definition.goes_on, "the second epoch may have written rows there"
 
 
 def test_its_topics_are_created_on_the_cluster_that_it_comes_to_and_only_there() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -42,6 +44,7 @@ from tidegate.changefeed.registration import (
     Store,
     TakeOver,
     failed,
+    former_answers,
     needs_fence,
     next_step,
     starting_state,
@@ -297,12 +300,66 @@ def test_a_new_epoch_takes_over_and_is_registered_where_the_former_one_is_forgot
     former = by_partition(Removed(FEED, FIRST_EPOCH, 1))
     assert next_step(feed, {}, 2, former) == Announce(Remove(FEED, FIRST_EPOCH), (0,))
     former = by_partition(*(Removed(FEED, FIRST_EPOCH, number) for number in range(2)))
-    resumed = replace(second, options=replace(second.options, cursor=Timestamp(9)))
+    resumed = replace(second, options=replace(second.options, cursor=Timestamp(9)), goes_on=True)
     assert next_step(feed, {}, 2, former) == Announce(Register(resumed), (0, 1))
     answers = {number: Registered(FEED, FeedEpoch(2), number, 7, Timestamp(99), ()) for number in range(2)}
     assert next_step(feed, answers, 2, former) == Prepare(
         Timestamp(9), (), {0: 7, 1: 7}, (TARGET,), cluster=""
     )
+
+
+def _moved(state: FeedState = FeedState.RUNNING, error: str = "") -> FeedView:
+    """A feed whose second epoch has taken over the first, which was in this state."""
+    old = StateRecord(FEED, FIRST_EPOCH, state, Timestamp(9), (TARGET,), error=error)
+    second = replace(DEFINITION, epoch=FeedEpoch(2))
+    return FeedView(defined=second, state=old, takeover=takeover(second, old, None, None))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Failed(FEED, FIRST_EPOCH, 1, "rows changed"), Removed(FEED, FIRST_EPOCH, 1, "rows changed")],
+    ids=["failed", "failed and removed"],
+)
+def test_a_failure_of_the_former_epoch_that_nobody_stored_ends_the_feed(answer: Ack) -> None:
+    """Before any partition is told to forget it: that would take the failure's place in the topic."""
+    feed = _moved()
+    former = by_partition(Active(FEED, FIRST_EPOCH, 0), answer)
+    step = next_step(feed, {}, 2, former)
+    assert isinstance(step, Store)
+    assert (step.record.epoch, step.record.state) == (FeedEpoch(2), FeedState.FAILED)
+    assert step.record.error == "log partition 1: rows changed"
+    assert step.record.targets == (TARGET,)
+    ended = replace(feed, state=step.record)
+    assert next_step(ended, {}, 2, former) == Announce(Remove(FEED, FeedEpoch(2)), (0, 1))
+
+
+def test_a_failure_that_was_stored_while_the_feed_was_moved_ends_it() -> None:
+    step = next_step(_moved(FeedState.FAILED, "log partition 0: rows changed"), {}, 2)
+    assert isinstance(step, Store)
+    assert (step.record.state, step.record.error) == (FeedState.FAILED, "log partition 0: rows changed")
+
+
+def test_failures_count_of_every_epoch_since_the_one_that_ran_and_of_none_before() -> None:
+    answers: dict[FeedEpoch, dict[int, Ack]] = {
+        FeedEpoch(1): {0: Failed(FEED, FeedEpoch(1), 0, "of the first")},
+        FeedEpoch(2): {1: Removed(FEED, FeedEpoch(2), 1)},
+    }
+
+    def answers_of(epoch: FeedEpoch) -> Mapping[int, Ack]:
+        return answers.get(epoch, {})
+
+    feed = replace(_moved(), defined=replace(DEFINITION, epoch=FeedEpoch(3)))
+    assert former_answers(feed, answers_of) == answers[FeedEpoch(2)] | answers[FeedEpoch(1)]
+    ran = StateRecord(FEED, FeedEpoch(2), FeedState.RUNNING, Timestamp(9), (TARGET,))
+    assert former_answers(replace(feed, state=ran), answers_of) == answers[FeedEpoch(2)]
+    assert former_answers(FeedView(), answers_of) == {}
+
+
+def test_why_a_feed_had_failed_is_not_forgotten_with_it() -> None:
+    reason = Removed(FEED, FIRST_EPOCH, 0, "rows changed")
+    given: list[Ack] = [Failed(FEED, FIRST_EPOCH, 0, "rows changed"), reason, Removed(FEED, FIRST_EPOCH, 0)]
+    for acks in permutations(given):
+        assert folded(*acks) == {0: reason}
 
 
 def test_a_started_state_without_a_start_is_refused() -> None:

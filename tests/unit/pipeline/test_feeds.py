@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.answers import Answer
 from pipeline.feeds import QueryFeeds
 from pipeline.jobs_topic import open_producer
 from pipeline.partition_round import Query
@@ -15,10 +16,19 @@ from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import AcceptedCluster, Engine, FeedDefinition, FeedEpoch, FeedState
+from tidegate.changefeed.control import Ack, Activate, Failed, Removed, ack_key
+from tidegate.changefeed.feed import (
+    FIRST_EPOCH,
+    AcceptedCluster,
+    Engine,
+    FeedDefinition,
+    FeedEpoch,
+    FeedState,
+)
 from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, StateRecord, TakeoverRecord
+from tidegate.changefeed.registration import Store
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.control_acks import read_acks
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record
 from tidegate.hlc import Timestamp
@@ -91,3 +101,77 @@ def _clusters(broker: KafkaBroker, topics: Topics, records: Sequence[JobRecord])
     with closing(QueryFeeds(query, topics, 1)) as feeds:
         feeds._jobs.read_to_end()
         return feeds.clusters()
+
+
+def _write(broker: KafkaBroker, topics: Topics, jobs: Sequence[JobRecord], acks: Sequence[Ack] = ()) -> None:
+    with closing(open_producer(KafkaConnection(broker.bootstrap), f"{topics.app_id}-jobs")) as writer:
+        writer.commit(
+            [
+                *(Record(topics.jobs, 0, record.key, record.to_bytes()) for record in jobs),
+                *(Record(topics.control_acks, 0, ack_key(ack), ack.to_bytes()) for ack in acks),
+            ]
+        )
+
+
+def _query_feeds(broker: KafkaBroker, topics: Topics) -> QueryFeeds:
+    query = Query("query", KafkaConnection(broker.bootstrap), topics.log, 1, "", ProcessorConfig())
+    return QueryFeeds(query, topics, 1)
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_feed_that_workers_have_failed_while_it_was_moved_fails_where_it_comes_to(
+    broker: KafkaBroker, topics: Topics, *, forgotten: bool
+) -> None:
+    """Also where a driver died behind the takeover: the next one asks again."""
+    feed = _feed("moved")
+    reason = "range 1 changed rows outside its op log"
+    ack: Ack = Failed(feed.feed_id, FIRST_EPOCH, 0, reason)
+    if forgotten:
+        ack = Removed(feed.feed_id, FIRST_EPOCH, 0, reason)
+    jobs: list[JobRecord] = [
+        _began(feed, 1),
+        DefinitionRecord(_at(feed, 2, Engine.SPARK)),
+        _taken_over(feed, 2),
+    ]
+    _write(broker, topics, jobs, [ack])
+    with closing(_query_feeds(broker, topics)) as feeds:
+        feeds._jobs.read_to_end()
+        view = feeds._jobs.view[feed.feed_id]
+        assert view.definition is not None
+        step = feeds._step(view, view.definition)
+        assert isinstance(step, Store)
+        assert step.record.state is FeedState.FAILED
+        assert reason in step.record.error
+
+
+def test_a_failure_of_a_feed_that_workers_take_over_is_written_for_them(
+    broker: KafkaBroker, topics: Topics
+) -> None:
+    feed = _feed("moved")
+    _write(broker, topics, [_began(feed, 1), DefinitionRecord(_at(feed, 2, Engine.WORKERS))])
+    failed = Failed(feed.feed_id, FIRST_EPOCH, 0, "range 1 changed rows outside its op log")
+    with closing(_query_feeds(broker, topics)) as feeds:
+        feeds._jobs.read_to_end()
+        feeds.take([Answer(0, "ack", failed.to_bytes())])
+        feeds.publish()
+    assert list(read_acks(KafkaConnection(broker.bootstrap), topics.control_acks)) == [failed]
+
+
+def test_a_feed_that_is_to_be_taken_over_keeps_the_state_that_says_where_it_began(
+    broker: KafkaBroker, topics: Topics
+) -> None:
+    """What it waits for is no state of its own before: targets and cluster would be lost with the former."""
+    feed = _feed("moved")
+    _write(broker, topics, [_began(feed, 1), DefinitionRecord(_at(feed, 2, Engine.SPARK))])
+    with closing(_query_feeds(broker, topics)) as feeds:
+        feeds._jobs.read_to_end()
+        for taken in (False, True):
+            if taken:
+                feeds._jobs.store(_taken_over(feed, 2))
+            view = feeds._jobs.view[feed.feed_id]
+            assert view.definition is not None
+            feeds._tell_waiting(view, view.definition, "somebody does not go on")
+            state = feeds._jobs.view[feed.feed_id].state
+            assert state is not None
+            assert state.epoch == FeedEpoch(2 if taken else 1)
+            assert feeds._jobs.view[feed.feed_id].targets == feed.targets

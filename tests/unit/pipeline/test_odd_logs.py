@@ -76,9 +76,11 @@ def _changes_in_holes_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A command that says that data changed is noted while its range is in order, and else not."""
     original = Mutations.note
 
-    def note(self: Mutations, state: RangeState, command: Command, span: Span | None) -> None:
+    def note(
+        self: Mutations, state: RangeState, command: Command, span: Span | None, *, is_behind: bool
+    ) -> None:
         if state.status is RangeStatus.LIVE:
-            original(self, state, command, span)
+            original(self, state, command, span, is_behind=is_behind)
 
     patch.setattr(Mutations, "note", note)
 

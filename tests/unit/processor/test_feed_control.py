@@ -31,7 +31,7 @@ def test_a_feed_is_active_if_no_row_above_its_start_had_passed_when_it_was_regis
     driven = Driven()
     driven.run(log.partitions[0])
     feeds, rows = driven.processor._feeds, driven.processor._state.rows
-    assert not take_up(feeds, Register(_FEED.definition), Offset(9), at(3), rows)
-    became_active = take_up(feeds, replace(_FEED, start=start), Offset(10), at(3), rows)
+    assert not take_up(feeds, Register(_FEED.definition), Offset(9), at(3), rows, ())
+    became_active = take_up(feeds, replace(_FEED, start=start), Offset(10), at(3), rows, ())
     assert feeds[_FEED.feed_id].status is status
     assert became_active is (status is FeedStatus.ACTIVE)

@@ -89,8 +89,9 @@ def test_a_start_that_comes_too_late_is_answered_by_the_failure() -> None:
         answers = partition.control(replace(_LATE, start=at(9)), Register(_OTHER.definition)).acks
         assert [(ack.feed_id, type(ack)) for ack in answers] == [("late", Failed), ("other", Failed)]
         assert not partition.processor.held
-        removed = partition.control(Remove(_ID, FIRST_EPOCH)).acks
-        assert removed == [Removed(_ID, FIRST_EPOCH, 1)]
+        (failed, _), (removed,) = answers, partition.control(Remove(_ID, FIRST_EPOCH)).acks
+        assert isinstance(failed, Failed)
+        assert removed == Removed(_ID, FIRST_EPOCH, 1, failed.reason)
 
 
 def test_a_start_that_comes_before_is_kept() -> None:

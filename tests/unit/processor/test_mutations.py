@@ -345,7 +345,7 @@ def test_what_an_older_version_passed_in_a_backlog_is_noted_when_it_is_read_agai
     mutations = Mutations()
     command = decode_entry(log.partitions[0][-1].key, log.partitions[0][-1].value)
     assert isinstance(command, Command)
-    mutations.note(state, command, PLAIN.span)
+    mutations.note(state, command, PLAIN.span, is_behind=True)
     assert [each.raft_index for each in mutations.take_noted()] == [command.raft_index]
-    mutations.note(state, command, PLAIN.span)
+    mutations.note(state, command, PLAIN.span, is_behind=True)
     assert mutations.take_noted() == []

@@ -1,0 +1,283 @@
+"""A feed that goes on in another epoch fails for data that changed outside the op log while nobody had it.
+
+``docs/hand-over.md``, step H6, and ``docs/ranges.md#mutations``, H7 to H9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from tests.feeds import WITH_MARKERS, activation
+from tests.hand_log import HandLog, HandRange, at
+from tests.unit.processor.driving import Driven
+from tests.unit.processor.logs import OTHER, PLAIN
+from tidegate.changefeed.control import Activate, Failed, Register, Remove
+from tidegate.changefeed.feed import FIRST_EPOCH, AcceptedCluster, FeedEpoch, FeedState
+from tidegate.changefeed.job_records import ProgressRecord, StateRecord
+from tidegate.changefeed.takeover import resumed, takeover
+from tidegate.hlc import MAX, ResolvedTimestamp, Timestamp
+from tidegate.processor import state_pb2 as pb
+from tidegate.processor.batch import StateTable
+from tidegate.processor.state_codec import read_range
+from tidegate.raftlog.encode import encode_key
+from tidegate.raftlog.entry import HistoryMutation, Parent, RaftIndex, RangeId, Trigger
+from tidegate.rangefeed.mutated_keys import MutatedKeys
+from tidegate.spans import Span
+
+_FIRST: Final = activation([PLAIN.descriptor], feed_id="plain")
+_SECOND: Final = FeedEpoch(2)
+_HIGH: Final = at(6)
+_LOW_KEYS, _HIGH_KEYS = PLAIN.split(100)
+
+
+def _goes_on(high: Timestamp | None = _HIGH, accepted: AcceptedCluster | None = None) -> Activate:
+    """The second epoch of the feed, which had come to ``high``."""
+    state = StateRecord(
+        _FIRST.feed_id, FIRST_EPOCH, FeedState.RUNNING, at(1), _FIRST.targets, sink_cluster="former"
+    )
+    progress = None
+    if high is not None:
+        progress = ProgressRecord(_FIRST.feed_id, FIRST_EPOCH, ResolvedTimestamp(high), {})
+    defined = replace(_FIRST.definition, epoch=_SECOND, accepted=accepted)
+    taken = takeover(defined, state, progress, None)
+    return Activate(resumed(defined, taken), taken.high_water or at(1), _FIRST.targets)
+
+
+def _opened() -> tuple[HandLog, HandRange]:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN, OTHER)
+    plain = log.open_range(1, PLAIN.span)
+    plain.apply(PLAIN.put(5, 1, "before"), close=6)
+    return log, plain
+
+
+def _command(plain: HandRange, trigger: Trigger, written: float | None) -> None:
+    plain.index += 1
+    command = plain.command(trigger=trigger, close=7)
+    plain._log.write(command._replace(write_timestamp=None if written is None else at(written)))
+
+
+def _by_history_mutation(plain: HandRange) -> None:
+    _command(plain, Trigger.HISTORY_MUTATION, None)
+
+
+def _by_a_file_of_that_time(plain: HandRange) -> None:
+    plain.index += 1
+    command = plain.command(trigger=Trigger.ADD_SSTABLE, close=7)
+    plain._log.write(command._replace(at_write_timestamp=True, write_timestamp=at(6.5)))
+
+
+def _by_a_file_of_the_past(plain: HandRange) -> None:
+    """Whose versions stand below the high-water, as do all that the command may have changed."""
+    _command(plain, Trigger.ADD_SSTABLE, 4)
+
+
+def _unreadably(plain: HandRange) -> None:
+    plain.index += 1
+    plain._log.write_bytes(0, encode_key(plain.id), b"\xff")
+    plain.snapshot(close=6.5, high=6, last_mutation=HistoryMutation(RaftIndex(plain.index), at(6.5)))
+
+
+def _in_a_hole(plain: HandRange) -> None:
+    """The command can be read, behind an entry that cannot, and nobody has told of it yet."""
+    plain.index += 1
+    plain._log.write_bytes(0, encode_key(plain.id), b"\xff")
+    _command(plain, Trigger.HISTORY_MUTATION, None)
+
+
+_WAYS: Final = [
+    _by_history_mutation,
+    _by_a_file_of_that_time,
+    _by_a_file_of_the_past,
+    _unreadably,
+    _in_a_hole,
+]
+
+
+def _failed(driven: Driven) -> list[tuple[str, int]]:
+    acks = [ack for result in driven.results for ack in result.acks if isinstance(ack, Failed)]
+    return [(ack.feed_id, ack.epoch) for ack in acks]
+
+
+def _named(driven: Driven) -> set[tuple[str, int]]:
+    return {(feed.feed_id, feed.epoch) for feed in driven.processor.full_checkpoint().feeds}
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["", "restarted"])
+@pytest.mark.parametrize("change", _WAYS)
+def test_what_a_new_engine_read_before_it_heard_of_the_feed_fails_it(
+    change: Callable[[HandRange], None], restarted: bool
+) -> None:
+    log, plain = _opened()
+    change(plain)
+    plain.apply(PLAIN.put(8, 2, "after"), close=9)
+    driven = Driven()
+    driven.run(log.partitions[0])
+    if restarted:
+        driven = Driven.restored(driven.state)
+    second = _goes_on()
+    driven.control(Register(second.definition), second, second)
+    assert set(_failed(driven)) == {("plain", 2)}
+    assert _named(driven) == set()
+    assert any("outside its op log" in cause for cause in driven.causes)
+
+
+@pytest.mark.parametrize("when", ["before it is removed", "before it is registered", "registered", "active"])
+@pytest.mark.parametrize("change", _WAYS)
+def test_what_one_engine_reads_between_two_epochs_fails_the_feed(
+    change: Callable[[HandRange], None], when: str
+) -> None:
+    log, plain = _opened()
+    driven = Driven()
+    driven.control(Register(_FIRST.definition), _FIRST)
+    driven.run(log.partitions[0])
+    second = _goes_on(accepted=AcceptedCluster(_SECOND, "there", at(6)))
+
+    def happen(now: str) -> None:
+        if now == when:
+            read = len(log.partitions[0])
+            change(plain)
+            driven.run(log.partitions[0][read:])
+
+    happen("before it is removed")
+    driven.control(Remove(_FIRST.feed_id, FIRST_EPOCH))
+    happen("before it is registered")
+    driven.control(Register(second.definition))
+    happen("registered")
+    driven.control(second)
+    happen("active")
+    assert ("plain", 2) in _failed(driven)
+    assert ("plain", 2) not in _named(driven)
+
+
+def _above(seconds: float) -> Activate:
+    return _goes_on(at(seconds))
+
+
+def _anew() -> Activate:
+    return _goes_on(accepted=AcceptedCluster(_SECOND, "there", None))
+
+
+def _the_first() -> Activate:
+    options = replace(WITH_MARKERS, cursor=_HIGH)
+    return activation([PLAIN.descriptor], options, start=_HIGH, feed_id="plain")
+
+
+@pytest.mark.parametrize(
+    "feed",
+    [_above(7), _anew(), _the_first()],
+    ids=["came behind it", "begins anew on a cluster that has nothing", "has written nothing before"],
+)
+def test_a_feed_that_has_written_nothing_from_before_the_change_goes_on(feed: Activate) -> None:
+    log, plain = _opened()
+    plain.index += 1
+    log.write(plain.command(trigger=Trigger.HISTORY_MUTATION, close=6.5)._replace(write_timestamp=at(6.2)))
+    driven = Driven()
+    driven.run(log.partitions[0])
+    driven.control(Register(feed.definition), feed)
+    assert _failed(driven) == []
+
+
+def test_a_change_is_not_taken_for_later_than_what_was_closed_before_it_and_what_it_wrote() -> None:
+    log, _ = _opened()
+    mutated = log.open_range(2, OTHER.span, close=6, last_mutation=HistoryMutation(RaftIndex(3), at(4)))
+    mutated.index += 1
+    log.write(mutated.command(trigger=Trigger.HISTORY_MUTATION, close=7)._replace(write_timestamp=at(6)))
+    driven = Driven()
+    driven.run(log.partitions[0])
+    assert _mutated(driven, 2) == (MutatedKeys(OTHER.span, at(6).next(), at(6)),)
+
+
+def test_the_keys_of_other_tables_do_not_count() -> None:
+    log, plain = _opened()
+    plain.index += 1
+    log.write(plain.command(trigger=Trigger.HISTORY_MUTATION, close=7)._replace(mutated=(OTHER.span,)))
+    driven = Driven()
+    driven.run(log.partitions[0])
+    second = _goes_on()
+    driven.control(Register(second.definition), second)
+    assert _failed(driven) == []
+
+
+def test_long_keys_are_kept_short_and_still_count() -> None:
+    log, plain = _opened()
+    row = PLAIN.key(1)
+    start, end = row + b"\x12" * 9_000, row + b"\x13" * 9_000
+    plain.index += 1
+    log.write(plain.command(trigger=Trigger.HISTORY_MUTATION)._replace(mutated=(Span(start, end),)))
+    driven = Driven()
+    driven.run(log.partitions[0])
+    (kept,) = _mutated(driven, 1)
+    assert kept.span.intersect(Span(start, end)) == Span(start, end)
+    assert max(map(len, kept.span)) <= 1_024
+    second = _goes_on()
+    driven.control(Register(second.definition), second)
+    assert _failed(driven) == [("plain", 2)]
+
+
+def _mutated(driven: Driven, range_id: int) -> tuple[MutatedKeys, ...]:
+    """What is stored of a range."""
+    key = encode_key(RangeId(range_id))
+    return read_range(key, driven.state[StateTable.RANGES, key]).state.mutated
+
+
+def test_a_change_whose_time_is_unknown_is_dated_by_the_next_snapshot() -> None:
+    log, plain = _opened()
+    plain.index += 2  # an entry is missing, and may have closed anything
+    log.write(plain.command(trigger=Trigger.HISTORY_MUTATION))
+    driven = Driven()
+    driven.run(log.partitions[0])
+    assert [each.time for each in _mutated(driven, 1)] == [MAX]
+    read = len(log.partitions[0])
+    plain.snapshot(close=6.5, high=6, last_mutation=HistoryMutation(RaftIndex(plain.index), at(6.8)))
+    driven.run(log.partitions[0][read:])
+    assert [each.time for each in _mutated(driven, 1)] == [at(6.8)]
+
+
+def test_a_split_and_a_merge_take_nothing_away() -> None:
+    """The change was of keys that the range has given to another since, and that one is gone too."""
+    log, plain = _opened()
+    _command(plain, Trigger.HISTORY_MUTATION, 6.5)
+    right = plain.split(_HIGH_KEYS.start, 2, close=7)
+    third = log.open_range(3, OTHER.span)
+    right.merge(third, close=8)
+    driven = Driven()
+    driven.run(log.partitions[0])
+    driven = Driven.restored(driven.state)
+    second = _goes_on()
+    driven.control(Register(second.definition), second)
+    assert _failed(driven) == [("plain", 2)]
+
+
+def test_what_a_range_brought_that_nobody_was_asked_about_counts_as_changed() -> None:
+    """No feed needs the rows from before the child: nobody waits for what its parent, elsewhere, missed."""
+    log = HandLog(partitions=2)
+    log.describe(PLAIN)
+    parent = Parent(RangeId(1), HandRange(log, RangeId(1), PLAIN.span).as_parent().generation, RaftIndex(20))
+    child = log.open_range(
+        2,
+        _HIGH_KEYS,
+        close=6,
+        high=5,
+        parents=(parent,),
+        last_mutation=HistoryMutation(RaftIndex(0), at(6.5)),
+    )
+    assert child.generation == 1
+    driven = Driven.restored({}, 0, 2)
+    driven.run(log.partitions[0])
+    assert [(each.span, each.time) for each in _mutated(driven, 2)] == [(_HIGH_KEYS, at(6.5))]
+
+
+def test_a_state_of_before_knows_of_no_changes() -> None:
+    log, plain = _opened()
+    _command(plain, Trigger.HISTORY_MUTATION, None)
+    driven = Driven()
+    driven.run(log.partitions[0])
+    place = StateTable.RANGES, encode_key(plain.id)
+    row = pb.Range.FromString(driven.state[place][1:])
+    row.ClearField("mutated")
+    assert read_range(place[1], driven.state[place][:1] + row.SerializeToString()).state.mutated == ()
