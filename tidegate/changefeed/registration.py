@@ -393,11 +393,14 @@ def _ending(
 ) -> Step:
     """Store the end first, then have every partition that knows of the feed forget it.
 
-    Once it had targets each partition may know of it, whatever is left of the answers; its topics are free
-    for another feed when all have answered.
+    The record says where the feed began, in whatever epoch: it stands in the place of the one that says so
+    where nobody has taken this epoch over. Once it had targets each partition may know of it, whatever is
+    left of the answers; its topics are free for another feed when all have answered.
     """
     stored = feed.current_state
-    known = stored or StateRecord(definition.id, definition.epoch, state)
+    known, began = stored or StateRecord(definition.id, definition.epoch, state), feed.beginning
+    if known.start is None and began is not None:
+        known = replace(known, start=began.start, targets=began.targets, sink_cluster=began.sink_cluster)
     if known.state not in ENDED:
         known = replace(known, error="")  # what it waited for, or was held for, is no reason of its end
     targets = feed.targets or known.targets

@@ -355,6 +355,17 @@ def test_failures_count_of_every_epoch_since_the_one_that_ran_and_of_none_before
     assert former_answers(FeedView(), answers_of) == {}
 
 
+def test_a_feed_that_came_back_and_was_dropped_before_it_was_taken_over_is_fenced() -> None:
+    """The frontier of its first epoch may still go on; where the feed began stood in that epoch's state."""
+    third = replace(DEFINITION, epoch=FeedEpoch(3))
+    dropped = replace(PENDING, defined=third, state=_RUNNING, drop=DropRecord(FEED, 1))
+    step = next_step(dropped, {}, 2)
+    assert isinstance(step, Store)
+    ended = replace(dropped, state=step.record)
+    assert ended.targets == dropped.targets == (TARGET,)
+    assert needs_fence(ended, next_step(ended, {}, 2))
+
+
 def test_why_a_feed_had_failed_is_not_forgotten_with_it() -> None:
     reason = Removed(FEED, FIRST_EPOCH, 0, "rows changed")
     given: list[Ack] = [Failed(FEED, FIRST_EPOCH, 0, "rows changed"), reason, Removed(FEED, FIRST_EPOCH, 0)]
