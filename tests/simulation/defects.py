@@ -40,7 +40,7 @@ from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.row_refusal import is_of_the_row
 from tidegate.client.transaction import Record as SentRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
-from tidegate.processor import parking
+from tidegate.processor import feed_control, parking
 from tidegate.processor.batch import LogRecord, OutputRecord, StateChange, StepResult
 from tidegate.processor.mutations import Mutations
 from tidegate.processor.partition_feed import PartitionFeed
@@ -319,6 +319,17 @@ def mutations_unread() -> Iterator[None]:
 
 
 @contextmanager
+def changes_between_epochs_forgotten() -> Iterator[None]:
+    """Data that changed outside the op log fails the feeds that are active then, and none that goes on."""
+
+    def changed_before(*_: Any) -> None:
+        """Nobody remembers anything."""
+
+    with _patched(feed_control, "_changed_before", changed_before):
+        yield
+
+
+@contextmanager
 def claims_only_where_needed() -> Iterator[None]:
     """A range that waits for nothing sends no claim: a parent whose end is lost does not learn of it."""
 
@@ -411,6 +422,7 @@ def accepted_at_the_high_water() -> Iterator[None]:
 
 DEFECTS: Final[dict[str, Defect]] = {
     "accepted-at-the-high-water": accepted_at_the_high_water,
+    "changes-between-epochs-forgotten": changes_between_epochs_forgotten,
     "claims-only-where-needed": claims_only_where_needed,
     "mutations-unread": mutations_unread,
     "addresses-decide-the-cluster": addresses_decide_the_cluster,

@@ -41,7 +41,9 @@ class Profile:
     mean other clusters at times, with ``fail_overs`` for good, which operators accept. ``refusals``: some
     refuse rows for good, and their feeds fail; others take no large rows, and their feeds leave these out.
     ``schemas``: the share of the seeds whose feeds have some, which a registry keeps. ``odd``: the share of
-    the seeds whose log is, ``drops`` that of the feeds that are dropped. ``least_records``: batches and
+    the seeds whose log is, ``drops`` that of the feeds that are dropped. ``takeovers``: feeds are moved to
+    another engine and back, or to another cluster with ``fail_overs``, while data changes outside the op log.
+    ``least_records``: batches and
     fetches are not smaller. A worker steps about 130 batches a second, and a store writes 300 records and
     more: what batches of one leave undone in a run of a minute takes longer than a run has for coming to
     rest.
@@ -71,6 +73,7 @@ class Profile:
     least_records: int = 1
     odd: float = 0.25
     drops: float = 0.15
+    takeovers: bool = False
 
 
 #: Without faults of workers, of the cluster, of the source.
@@ -101,6 +104,10 @@ PROFILES: Final = {
     "odd": Profile(kills=2, pauses=1, outages=1, sinks=False, schemas=0.0, feeds=3, odd=1.0, drops=0.3),
     "strangers": replace(_QUIET, moves=False, lags=False, kills=1, strangers=True),
     "fail-overs": replace(_QUIET, seconds=(7.0, 12.0), lags=False, kills=2, rebalances=1, fail_overs=True),
+    "takeovers": replace(_QUIET, seconds=(7.0, 12.0), kills=2, rebalances=1, sinks=False, takeovers=True),
+    "changed-fail-overs": replace(
+        _QUIET, seconds=(7.0, 12.0), lags=False, kills=1, fail_overs=True, takeovers=True
+    ),
     "schemas": Profile(
         moves=False, holes=False, kills=1, pauses=0, outages=0, strandings=0, schemas=1.0, odd=0.0, drops=0.0
     ),
@@ -124,14 +131,24 @@ class Fault(NamedTuple):
     kind: str
 
 
+class PlannedMove(NamedTuple):
+    """A feed is moved to another engine at a time. That takes it over ``taken_s`` later, or never does, and
+    the feed comes back ``back_s`` after it was moved."""
+
+    at: float
+    taken_s: float | None
+    back_s: float
+
+
 class PlannedFeed(NamedTuple):
     """A feed that is created at a time. It begins in the past at the timestamp of a version: ``cursor`` is
-    the share of the history until then that it passes over. It may be dropped at another time."""
+    the share of the history until then that it passes over. It may be dropped at another time, or moved."""
 
     at: float
     options: FeedOptions
     cursor: float | None = None
     dropped_at: float | None = None
+    move: PlannedMove | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +208,7 @@ def draw(seed: int, profile: Profile) -> RunPlan:
     plan = replace(plan, store=_with_indexes(plan.store, Random(f"{seed}:indexes"), profile))
     if profile.refusals:
         plan = replace(plan, sinks=draw_limits(draw_refusals(plan.sinks, seed, plan.seconds), seed))
-    plan = _with_odd_log(plan, profile)
+    plan = _with_takeovers(_with_odd_log(plan, profile), profile)
     return _with_drops(_with_limits(_with_schemas(plan, profile)), profile)
 
 
@@ -207,6 +224,33 @@ def _with_odd_log(plan: RunPlan, profile: Profile) -> RunPlan:
     if odd == PLAIN:
         return plan
     return replace(plan, odd=odd, store=replace(plan.store, snapshot_interval_ms=_ODD_SNAPSHOT_MS))
+
+
+def _with_takeovers(plan: RunPlan, profile: Profile) -> RunPlan:
+    """The plan, in which feeds change engines or clusters, and data changes before, amid and after that."""
+    if not profile.takeovers:
+        return plan
+    rng = Random(f"{plan.seed}:takeovers")
+    feeds, windows = plan.feeds, []
+    if profile.fail_overs:
+        over = (sink.fails_over for sink in plan.sinks.sinks)
+        windows = [(each.at, each.at + each.accepted_s) for each in over if each is not None]
+    else:
+        feeds = tuple(feed._replace(move=_move(rng, plan.seconds)) for feed in feeds)
+        windows = [(feed.move.at, feed.move.at + feed.move.back_s) for feed in feeds if feed.move is not None]
+    mutations = tuple(
+        rng.uniform(begins - 0.2, ends + 0.7)
+        for begins, ends in windows
+        for _ in range(rng.choice((0, 1, 2)))
+    )
+    return replace(plan, feeds=feeds, odd=replace(plan.odd, mutations=mutations))
+
+
+def _move(rng: Random, seconds: float) -> PlannedMove:
+    back_s = rng.uniform(0.5, 3.0)
+    return PlannedMove(
+        seconds * rng.uniform(0.3, 0.7), rng.choice((None, back_s * rng.uniform(0.0, 0.8))), back_s
+    )
 
 
 def _with_drops(plan: RunPlan, profile: Profile) -> RunPlan:

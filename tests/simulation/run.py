@@ -36,7 +36,7 @@ from tests.simulation.judge import (
     violations,
 )
 from tests.simulation.kafka import Broker, SentRecord, Topic
-from tests.simulation.plan import Fault, PlannedFeed, RunPlan
+from tests.simulation.plan import Fault, PlannedFeed, PlannedMove, RunPlan
 from tests.simulation.registry import SINKS_LONGER_S, Absence, Registry
 from tests.simulation.scheduler import Ended, Process, Scheduler
 from tests.simulation.sinks import (
@@ -52,15 +52,17 @@ from tests.simulation.source import Source
 from tests.simulation.worker import SimShell, start_worker
 from tidegate.changefeed.feed import (
     FIRST_EPOCH,
+    Engine,
     FeedDefinition,
     FeedEpoch,
     FeedId,
     FeedState,
     TableName,
 )
-from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, StateRecord
+from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.takeover import takeover
 from tidegate.client.topics import Topics
 from tidegate.errors import DeliveryError, FatalError, RecordRefused
 from tidegate.hlc import ZERO, Timestamp
@@ -232,6 +234,8 @@ class Run:
         for number, feed in enumerate(self.plan.feeds):
             if feed.dropped_at is not None:
                 self.scheduler.after(feed.dropped_at, partial(self._drop_feed, number))
+            if feed.move is not None:
+                self.scheduler.after(feed.move.at, partial(self._move_away, number, feed.move))
         for absence in self.plan.registry.absences:
             self._plan_absence(absence)
 
@@ -260,6 +264,42 @@ class Run:
         self._say(feed_id, "is dropped")
         record = DropRecord(feed_id, 0)
         self.broker.append(self.broker.partition(jobs, 0), [SentRecord(record.key, record.to_bytes(), 0)])
+
+    def _move_away(self, number: int, move: PlannedMove) -> None:
+        """Move the feed to an engine that gives it no rows."""
+        if self._feed(number).status is not FeedState.RUNNING or self._calm:
+            return
+        definition = self._begin_epoch(number, Engine.SPARK)
+        if move.taken_s is not None:
+            self.scheduler.after(move.taken_s, partial(self._take_over, number, definition))
+        self.scheduler.after(move.back_s, partial(self._move_back, number))
+
+    def _take_over(self, number: int, definition: FeedDefinition) -> None:
+        """Steps H2 and H3 of docs/hand-over.md."""
+
+        def fenced(_: int) -> None:
+            feed = self._feed(number)
+            if feed.defined == definition and feed.drop is None:
+                taken = takeover(definition, feed.state, feed.progress, feed.takeover)
+                self._write_job(taken)
+
+        self.broker.take_over(f"{_APP_ID}-feed-{definition.id}", fenced)
+
+    def _move_back(self, number: int) -> None:
+        if self._feed(number).drop is None:
+            self._begin_epoch(number, Engine.WORKERS)
+
+    def _begin_epoch(self, number: int, engine: Engine) -> FeedDefinition:
+        defined = self._feed(number).defined
+        assert defined is not None
+        self._say(defined.id, f"is moved to {engine.value}")
+        definition = replace(defined, epoch=FeedEpoch(defined.epoch + 1), engine=engine)
+        self._write_job(DefinitionRecord(definition))
+        return definition
+
+    def _write_job(self, record: JobRecord) -> None:
+        jobs = self.broker.partition(Topics.of(self.settings).jobs, 0)
+        self.broker.append(jobs, [SentRecord(record.key, record.to_bytes(), 0)])
 
     def _plan_strangers(self) -> None:
         for number, sink in enumerate(self.plan.sinks.sinks):
@@ -303,9 +343,7 @@ class Run:
             definition = accepted.definition
             self._accepted[definition.id] = accepted
             self._say(sink_name(number), f"goes on on another cluster from {plan.origin.value}")
-            record = DefinitionRecord(definition)
-            jobs = self.broker.partition(Topics.of(self.settings).jobs, 0)
-            self.broker.append(jobs, [SentRecord(record.key, record.to_bytes(), 0)])
+            self._write_job(DefinitionRecord(definition))
 
     def _feed(self, number: int) -> FeedView:
         return read_jobs(self.broker, Topics.of(self.settings).jobs)[FeedId(f"feed{number}")]
@@ -586,7 +624,7 @@ class Run:
             outcome.faults += violations(
                 self._broker_of(feed),
                 self.registry,
-                feed if accepted is None else accepted.judged(feed),
+                _as_begun(feed) if accepted is None else accepted.judged(feed),
                 self.source.history,
                 descriptors,
                 self._troubles_of(feed),
@@ -681,6 +719,14 @@ def _astray(broker: Broker) -> Iterator[str]:
         markers = sum(entry.key is None for _, entry in stranger.committed(topic))
         if markers:
             yield f"{markers} markers are on {topic} of a cluster that the feed is not on"
+
+
+def _as_begun(feed: FeedView) -> FeedView:
+    """The feed as its output is judged: from its start on, whatever epochs it had."""
+    state, began = feed.current_state, feed.takeover
+    if state is None or began is None:
+        return feed
+    return replace(feed, takeover=None, state=replace(state, start=began.start))
 
 
 def _is_untold(state: StateRecord) -> bool:

@@ -20,6 +20,7 @@ _RUNS = 5  # of one test; about a second of computing each
 _PROFILE = "fast"
 #: Where a defect is looked for: what nothing else disturbs is found sooner.
 _PROFILES = {
+    "changes-between-epochs-forgotten": "takeovers",
     "child-before-hand-off": "moves",
     "abort-before-commits": "still",
     "given-up-batch-passed-over": "schemas",
@@ -44,6 +45,7 @@ _SEEDS = {
     "abort-before-commits": 194,
     "accepted-at-the-high-water": 9,
     "addresses-decide-the-cluster": 13,
+    "changes-between-epochs-forgotten": 2,
     "child-before-hand-off": 211,
     "claims-only-where-needed": 41,
     "ended-producer-forgotten": 46,
@@ -88,7 +90,9 @@ def test_feeds_whose_rows_are_refused_fail_and_no_other_feed_or_worker_does() ->
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("profile", ["moves", "refusals", "schemas", "sinks", "strangers"])
+@pytest.mark.parametrize(
+    "profile", ["moves", "refusals", "schemas", "sinks", "strangers", "takeovers", "changed-fail-overs"]
+)
 def test_each_kind_of_trouble_by_itself_breaks_no_promise(profile: str) -> None:
     """The last test of `make soak` is of long runs with all of them."""
     done = _simulate("--profile", profile, "--seed", "0", "--runs", str(10 * _RUNS))
@@ -104,6 +108,13 @@ def test_feeds_go_on_on_clusters_that_operators_accept() -> None:
 @pytest.mark.slow
 def test_an_odd_log_and_feeds_that_are_dropped_break_no_promise_and_end_no_worker() -> None:
     done = _simulate("--profile", "odd", "--seed", "0", "--runs", str(2 * _RUNS))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", ["takeovers", "changed-fail-overs"])
+def test_data_that_changes_while_a_feed_goes_on_elsewhere_is_under_no_marker(profile: str) -> None:
+    done = _simulate("--profile", profile, "--seed", "0", "--runs", str(_RUNS))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
