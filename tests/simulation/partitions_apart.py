@@ -1,4 +1,4 @@
-"""Two log partitions that are read apart, while ranges move between them and entries are lost.
+"""Log partitions that are read apart, while ranges move between them and entries are lost.
 
 Which partition is read how far is drawn, so one may be minutes of log time ahead: ranges are claimed that are
 in a hole, parked, or not known yet. Feeds with cursors begin on the way, are detached, stalled and resumed;
@@ -35,7 +35,6 @@ from tidegate.raftlog.request import RangeRequest, Scan
 from tidegate.rangefeed.handoff import receiver_of
 from tidegate.spans import Span
 
-_COUNT: Final = 2
 _CONFIG: Final = ProcessorConfig(detachable=True)
 _TABLE: Final = HandTable.of(104, "plain")
 _OTHER: Final = HandTable.of(105, "other")
@@ -55,8 +54,8 @@ class _LossyLog(HandLog):
     (docs/ranges.md#hand-off): a run loses either the one or the other.
     """
 
-    def __init__(self, rng: Random) -> None:
-        super().__init__(_COUNT)
+    def __init__(self, rng: Random, count: int) -> None:
+        super().__init__(count)
         self._rng = rng
         self.loses: type[RangeEnd | Snapshot] | None = None
         self.chance = 0.0
@@ -71,12 +70,13 @@ class PartitionsApart:
     """One run; a function of its seed.
 
     Of ``sides`` things that may happen next, each as likely, six are something else than a row; drawn if not
-    given.
+    given. ``count`` is how many partitions there are.
     """
 
-    def __init__(self, seed: int, sides: int | None = None) -> None:
+    def __init__(self, seed: int, sides: int | None = None, count: int = 2) -> None:
         self.rng = rng = Random(seed)
-        self.log = _LossyLog(rng)
+        self.count = count
+        self.log = _LossyLog(rng, count)
         self.log.describe(_TABLE, _OTHER)
         low, high = _TABLE.split(100)
         self.ranges = [self.log.open_range(1, low), self.log.open_range(2, high)]
@@ -91,7 +91,7 @@ class PartitionsApart:
         self.now_s = 1
         self._next_id = 10
         self._sent = 0
-        self._inboxes: list[list[ExchangeRecord]] = [[] for _ in range(_COUNT)]
+        self._inboxes: list[list[ExchangeRecord]] = [[] for _ in range(count)]
         self._answered: set[tuple[int, int]] = set()
         self._claims = RangeClaims()
         self.feeds: dict[FeedId, Activate] = {}
@@ -99,7 +99,7 @@ class PartitionsApart:
         self._given: dict[FeedId, dict[bytes, list[Timestamp]]] = {}
         #: The partitions that have not heard of a feed.
         self._untold: dict[FeedId, list[int]] = {}
-        self.partitions = [Driven(PartitionProcessor(number, _COUNT, _CONFIG)) for number in range(_COUNT)]
+        self.partitions = [Driven(PartitionProcessor(number, count, _CONFIG)) for number in range(count)]
         self._create(at(rng.choice([0, 3, 30])))
         self._tell_everybody()
 
@@ -160,7 +160,7 @@ class PartitionsApart:
             range_.apply(version, close=self.now_s)
 
     def _corrupt(self, range_: HandRange) -> None:
-        self.log.write_bytes(partition_of(range_.id, _COUNT), encode_key(range_.id), b"\xff\xff")
+        self.log.write_bytes(partition_of(range_.id, self.count), encode_key(range_.id), b"\xff\xff")
         range_.index += self.rng.randrange(2)
 
     def _lose(self, range_: HandRange) -> None:
@@ -206,12 +206,16 @@ class PartitionsApart:
         name = f"feed{len(self.feeds)}"
         feed = activation([_TABLE.descriptor], options, start=start, feed_id=name)
         self.feeds[feed.feed_id] = feed
+        self._given[feed.feed_id] = {}
+        self._follow(feed)
+
+    def _follow(self, feed: Activate) -> None:
+        """From here on markers of the feed are what partitions say of it that are told of it."""
         spans = [span for target in feed.targets for span in target.spans]
         self._frontiers[feed.feed_id] = frontier = PlainFrontier()
         for span in spans:
             frontier.add(span, feed.start)
-        self._given[feed.feed_id] = {}
-        self._untold[feed.feed_id] = list(range(_COUNT))
+        self._untold[feed.feed_id] = list(range(self.count))
 
     def _tell_some(self) -> None:
         for feed_id, untold in self._untold.items():
@@ -263,14 +267,14 @@ class PartitionsApart:
     def _restart(self, driven: Driven) -> None:
         rows = ((table, key, value) for (table, key), value in driven.state.items())
         serial, number = driven.processor._serial, driven.processor.partition
-        driven.processor = PartitionProcessor.restore(number, _COUNT, _CONFIG, rows)
+        driven.processor = PartitionProcessor.restore(number, self.count, _CONFIG, rows)
         driven.processor._serial = serial
 
     def _take(self, driven: Driven, result: StepResult) -> None:
         """Everything of a step is durable at once."""
         driven.note(result)
         for message in result.exchanges:
-            number = partition_of(receiver_of(message), _COUNT)
+            number = partition_of(receiver_of(message), self.count)
             self._inboxes[number].append(ExchangeRecord(Offset(self._sent), message))
             self._sent += 1
         for feed_id in result.outputs:

@@ -10,7 +10,7 @@ from tidegate.hlc import Timestamp
 from tidegate.processor.journal import Certainty, Earlier
 from tidegate.processor.lagging import LaggingFeeds
 from tidegate.processor.partition_feed import PartitionFeed
-from tidegate.processor.range_keys import is_gone, keys_beyond, keys_of, keys_to_come
+from tidegate.processor.range_keys import is_gone, keys_of, keys_scanned, keys_to_come
 from tidegate.processor.range_table import RangeTable
 from tidegate.rangefeed.gap import Gap, clipped, joined, remainder
 from tidegate.rangefeed.handoff import HandOff
@@ -133,5 +133,4 @@ def _lost_of_keys_to_come(feed: PartitionFeed, state: RangeState) -> Iterator[Ga
     lacking = [gap for part in keys_to_come(state) for gap in clipped(state.lags.get(feed.id, ()), part)]
     yield from lacking
     if state.scan is not None:
-        scanned = keys_beyond(state.span, state.scan.span)
-        yield from lost_above(feed, scanned, lacking, state.scan.since)
+        yield from lost_above(feed, keys_scanned(state), lacking, state.scan.since)

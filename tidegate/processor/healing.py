@@ -28,8 +28,8 @@ class Healing:
 
     def begin(self, state: RangeState, backlog: Backlog, scan: RangeScan) -> None:
         """Let the range wait for a scan (Q2)."""
-        state.scan = backlog.scan = scan
         self._lags.foresee(state, scan)
+        state.scan = backlog.scan = scan
         self.leave_behind(state, backlog)
 
     def leave_behind(self, state: RangeState, backlog: Backlog) -> None:

@@ -12,7 +12,7 @@ from tidegate.processor.detached import DetachedFeeds, lost_above
 from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.lagging import LaggingFeeds
 from tidegate.processor.partition_feed import PartitionFeed
-from tidegate.processor.range_keys import is_gone, keys_beyond, keys_of
+from tidegate.processor.range_keys import is_gone, keys_known, keys_of
 from tidegate.processor.range_table import RangeTable
 from tidegate.processor.served_feeds import ServedFeeds
 from tidegate.rangefeed.gap import Gap, amended, clipped, joined, remainder, told_of
@@ -46,10 +46,11 @@ class Lags:
             if gaps:
                 self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))
 
-    def inherit(self, state: RangeState, before: Span | None, hand_offs: Iterable[HandOff]) -> None:
-        """The range has taken a snapshot; ``before`` are the keys that it had, the others came to it."""
+    def inherit(self, state: RangeState, before: Iterable[Span], hand_offs: Iterable[HandOff]) -> None:
+        """The range has taken a snapshot. Of the keys ``before`` it is known what feeds lack; the others came
+        to it."""
         assert state.span is not None
-        new, told = keys_beyond(before, state.span), list(hand_offs)
+        new, told = remainder(state.span, before), list(hand_offs)
         if self._table.journal is not None:
             self._table.journal.inherit(state.range_id, told)
         certain = min((hand_off.resolved for hand_off in told), default=ZERO)
@@ -60,8 +61,8 @@ class Lags:
 
     def foresee(self, state: RangeState, scan: RangeScan) -> None:
         """The range is going to scan for what was missed. A feed that lacks more of its keys than the scan
-        brings must not be given the scan's rows first."""
-        new, told = keys_beyond(state.span, scan.span), list(state.hand_offs.values())
+        brings must not be given the scan's rows first. Of keys that it has scanned before that is known."""
+        new, told = remainder(scan.span, keys_known(state)), list(state.hand_offs.values())
         for feed in self._feeds.active:
             gaps = self._with_inherited(feed, state, new, told)
             gaps += self._lost_if_detached(feed, gaps, new, scan.since)

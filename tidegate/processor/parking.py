@@ -6,7 +6,7 @@ come, or is waited for no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tidegate.processor.backlogs import Backlogs
@@ -63,12 +63,14 @@ class Parking:
         if state.heirs:
             state.heirs = tuple(claim for claim in state.heirs if claim.last_index >= head.raft_index)
         self._quarantines.begin_before(state, head, record)
+        told = claims_told_by(state, head)
+        state.hand_offs = _counting(state.hand_offs, told)
         missing = claims_of(state, head).difference(state.hand_offs)
         if missing and self._waiting.is_needed(head):
             self._hold(state, head, record, missing).asked_ms = self._table.clock.elapsed_ms
             self.exchanges.claim(missing)
             return True
-        self.exchanges.claim(claims_told_by(state, head).difference(state.hand_offs))
+        self.exchanges.claim(told.difference(state.hand_offs))
         if missing:
             self._waiting.take_unasked(state, head)
         scan = None if missing else self._waiting.scan_for(state, head, Offset(record.offset))
@@ -97,6 +99,9 @@ class Parking:
         state, backlog = self._table.touch(claim.child), self._backlogs.get(claim.child)
         if backlog is None and state.status is not RangeStatus.UNINITIALISED and not state.awaits_snapshot:
             return  # it has gone on without it
+        head = _head_of(state, backlog)
+        if head is not None and claim not in claims_told_by(state, head):
+            return  # it was claimed for a snapshot that was left out
         is_missing = backlog is not None and claim in backlog.missing
         if len(state.hand_offs) >= HAND_OFFS_MAX and not is_missing and claim not in state.hand_offs:
             return  # it is claimed when it is needed
@@ -202,3 +207,17 @@ class Parking:
         """The scans since the last call that cannot bring everything."""
         unreachable, self._waiting.unreachable = self._waiting.unreachable, []
         return unreachable
+
+
+def _counting(hand_offs: Mapping[Claim, HandOff], told: frozenset[Claim]) -> dict[Claim, HandOff]:
+    """Those that answer what a snapshot tells of. The others were claimed for one that was left out: what
+    their parents said of keys may not be true any more, for these have been elsewhere since."""
+    return {claim: hand_off for claim, hand_off in hand_offs.items() if claim in told}
+
+
+def _head_of(state: RangeState, backlog: Backlog | None) -> Snapshot | None:
+    """The first chunk of the snapshot that a range waits for or has begun to take; ``None`` when it reads on
+    to the next one."""
+    if backlog is not None and backlog.parked:
+        return backlog.head
+    return state.chunks[0] if state.chunks else None

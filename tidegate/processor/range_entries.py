@@ -20,6 +20,7 @@ from tidegate.processor.lags import Lags
 from tidegate.processor.mutations import Mutations
 from tidegate.processor.parking import Parking
 from tidegate.processor.quarantine import Quarantines
+from tidegate.processor.range_keys import keys_known
 from tidegate.processor.range_table import RangeTable
 from tidegate.processor.waiting import claims_told_by
 from tidegate.raftlog.decode import decode_entry, decode_key
@@ -176,7 +177,7 @@ class RangeEntries:
             return
         if chunk.chunk == 0 and self._parking.parks(state, chunk, record):
             return
-        resolved, span, hand_offs = state.resolved, state.span, state.hand_offs
+        resolved, before, hand_offs = state.resolved, keys_known(state), state.hand_offs
         taken = state.snapshots_taken
         try:
             apply_entry(state, chunk)
@@ -184,7 +185,7 @@ class RangeEntries:
             self._quarantines.begin(state, record, str(error), resolved)
             return
         if state.snapshots_taken > taken:
-            self._lags.inherit(state, span, hand_offs.values())
+            self._lags.inherit(state, before, hand_offs.values())
 
     def _too_long(self, span: Span) -> str:
         start, end = map(shortened, span)

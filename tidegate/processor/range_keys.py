@@ -17,21 +17,24 @@ def is_gone(state: RangeState) -> bool:
 
 def keys_of(state: RangeState) -> list[Span]:
     """The keys that a range has, and those that it will have."""
-    own = [] if state.span is None else [state.span]
-    return own + keys_to_come(state)
+    return _own(state) + keys_to_come(state)
+
+
+def keys_known(state: RangeState) -> list[Span]:
+    """The keys of which a range knows what feeds lack: its own, and those that it scans or has scanned."""
+    return _own(state) + keys_scanned(state)
 
 
 def keys_to_come(state: RangeState) -> list[Span]:
     """The keys that a range has not yet, of the snapshot that it scans for or has begun to take."""
-    known = [] if state.span is None else [state.span]
-    found: list[Span] = []
-    if state.scan is not None:
-        found += remainder(state.scan.span, known)
-    if state.chunks:
-        found += remainder(state.chunks[0].span, [*known, *found])
-    return found
+    begun = remainder(state.chunks[0].span, keys_known(state)) if state.chunks else []
+    return keys_scanned(state) + begun
 
 
-def keys_beyond(before: Span | None, span: Span) -> list[Span]:
-    """The keys of ``span`` that a range had not ``before``."""
-    return [span] if before is None else remainder(span, (before,))
+def keys_scanned(state: RangeState) -> list[Span]:
+    """The keys that a range has not yet, and scans or has scanned."""
+    return [] if state.scan is None else remainder(state.scan.span, _own(state))
+
+
+def _own(state: RangeState) -> list[Span]:
+    return [] if state.span is None else [state.span]

@@ -540,7 +540,7 @@ class _NeededAgain:
         log.write_bytes(0, encode_key(RangeId(2)), b"\xff\xff")
         self.parent.index += 1
         self.child = HandRange(log, RangeId(3), Span(_MIDDLE, PLAIN.span.end))
-        self.child.generation = 2
+        self.child.generation, self.child.high = 2, 8
         for chunk in range(chunks):
             self.child.snapshot(
                 reason=SnapshotReason.SPLIT,
@@ -668,6 +668,73 @@ def test_a_feed_that_comes_between_two_chunks_of_a_snapshot_is_given_what_the_ra
         driven.note(driven.processor.detach(case.feed.feed_id, []))
         driven.note(driven.processor.resume(case.feed.feed_id))
     case.go_on()
+    case.require_complete()
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_what_a_parent_said_for_a_snapshot_that_was_left_out_says_nothing_of_keys_that_left_and_came_back(
+    breaks: bool,
+) -> None:
+    """Range 1 takes 3 over while it is in a hole, splits its keys off as range 2, and takes that over.
+
+    Feed "f" lacks nothing that range 3 wrote, and everything of range 2, in whose partition it began later.
+    """
+    log = HandLog(3)
+    log.describe(PLAIN)
+    low, rest = PLAIN.split(100)
+    heir, first = log.open_range(1, low), log.open_range(3, rest)
+    heir.apply(PLAIN.put(2, 1, "heir"), close=3)
+    first.apply(PLAIN.put(2, 150, "first"), close=3)
+    log.write_bytes(1, encode_key(RangeId(1)), b"\xff\xff")
+    heir.index += 1
+    heir.merge(first, close=4)
+    second = heir.split(_MIDDLE, 2, close=5)
+    late = activation([PLAIN.descriptor], replace(WITH_MARKERS, cursor=at(1)), start=at(1), feed_id="f")
+    run = Partitions(log, _GONE)
+    for number in (0, 1):
+        run.driven[number].control(late)
+    run.read(1)
+    assert [type(message) for message in run.sent[0]] == [Claim]
+    assert run.parked() == []
+    run.read(2)
+    run.exchange(1)
+    run.exchange(2)
+    (scan,) = _scans_of(run, 2)
+    second.scanned(scan, _row(2, 150, "first"))
+    second.apply(PLAIN.put(6, 150, "second"), close=6)
+    if breaks:
+        log.write_bytes(2, encode_key(RangeId(2)), b"\xff\xff")
+        second.index, second.high = second.index + 1, 7
+    heir.merge(second, close=8)
+    run.read(2)
+    run.read(1)
+    assert run.parked() == [(1, (2,))]
+    for number in (0, 2) if breaks else (2, 0):
+        run.read(number)
+        run.exchange(number)
+    run.driven[2].control(late)
+    run.exchange(1)
+    assert run.parked() == ([(1, ())] if breaks else [])
+    heir.heartbeat(12)
+    run.read(1)
+    assert [(each.feed_id, each.complete_to) for each in run.driven[1].processor.status().lagging] == [
+        ("f", at(1))
+    ]
+
+
+def test_what_a_parent_said_counts_for_the_scan_that_takes_the_place_of_the_first() -> None:
+    """A feed that lacked nothing there is not scanned for from its start when the range's span changes."""
+    case = _NeededAgain(_GONE)
+    case.hear_of(case.feed)
+    case.hand_off()
+    (scan,) = _scans_of(case.run, 1)
+    assert scan.after == at(6)
+    case.child.split(_UPPER, 4, close=10)
+    case.run.read(1)
+    assert [each.after for each in _scans_of(case.run, 1)] == [at(6), at(6)]
+    assert case.run.driven[1].processor.status().lagging == ()
+    case.go_on()
+    assert {each.after for each in _scans_of(case.run, 1)} == {at(6)}
     case.require_complete()
 
 
