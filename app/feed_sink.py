@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from app.sink import Barrier, Sink
 from app.sinks import Sinks
-from tidegate.changefeed.feed import FeedDefinition
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition
 from tidegate.changefeed.jobs import FeedView
 from tidegate.delivery.sink_clusters import stored_cluster
 from tidegate.processor.batch import OutputRecord
@@ -34,9 +34,12 @@ class FeedSink:
 
     @property
     def is_held(self) -> bool:
-        """Whether another cluster has answered at the sink's address than the one that the feed is on."""
+        """Whether another cluster has answered at the sink's address than the one that the feed is on; or the
+        feed has a later epoch, and its cluster was not known before: then rows of this one have no place."""
         sink = self._find()
-        if sink is None or not self._cluster:
+        if sink is None:
+            return (self._view().epoch or FIRST_EPOCH) > self._definition.epoch
+        if not self._cluster:
             return False
         if sink.is_over:  # it asks nobody any more
             sink = self._sinks.of(self._definition.sink_uri, self._cluster).rows

@@ -125,7 +125,7 @@ class OtherMarkers:
         self._require_wanted()
         assert self._producer is not None
         try:
-            await self._guard(partial(self._producer.commit, records, insist=False))
+            await self._guard(partial(self._producer.commit_once, records))
         except RecordRefused:
             await self.check()  # another cluster may have refused it
             raise

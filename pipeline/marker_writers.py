@@ -148,7 +148,7 @@ class OtherMarkers:
     def _commit(self, producer: TransactionalProducer, marking: Marking) -> None:
         self._check(producer)  # before the ends are asked for, too
         try:
-            producer.commit(marking(), insist=False)
+            producer.commit_once(marking())
         except RecordRefused:
             self._check(producer)  # another cluster may have refused it
             raise

@@ -162,15 +162,27 @@ def in_an_open_transaction(nth: int) -> None:
 
 
 def in_an_open_marker(nth: int) -> None:
-    """The same for the transactions of a feed: every second one is a marker."""
-    original, calls = TransactionalProducer._finish, Calls(2 * nth)
+    """The same for the transactions of a feed with markers, which have no keys."""
+    write, finish, calls, marked = (
+        TransactionalProducer._write,
+        TransactionalProducer._finish,
+        Calls(nth),
+        set[str](),
+    )
 
-    def patched(self: TransactionalProducer) -> None:
-        if "-feed-" in self._id:
+    def patched_write(self: TransactionalProducer, records: Any) -> Any:
+        if "-feed-" in self._id and any(record.key is None for record in records):
+            marked.add(self._id)
+        return write(self, records)
+
+    def patched_finish(self: TransactionalProducer) -> None:
+        if self._id in marked:
+            marked.discard(self._id)
             calls.count()
-        original(self)
+        finish(self)
 
-    TransactionalProducer._finish = patched  # type: ignore[method-assign]
+    TransactionalProducer._write = patched_write  # type: ignore[method-assign]
+    TransactionalProducer._finish = patched_finish  # type: ignore[method-assign]
 
 
 def freeze_before_commit(nth: int) -> None:

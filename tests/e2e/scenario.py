@@ -204,6 +204,13 @@ class Scenario:
         topics = OutputTopics.now(self.output, [self.topic])
         return audit(topics.records(), topics.counts, expected=self.expected())
 
+    def wait_until_marked(self, worker: WorkerProcess, before: Timestamp, timeout_s: float = 60.0) -> None:
+        """Wait for a marker above ``before``, or for the worker's death."""
+        deadline = time.monotonic() + timeout_s
+        while worker.running and self.covered() <= before:
+            assert time.monotonic() < deadline, f"covered {before}\n{worker.text[-20_000:]}"
+            time.sleep(_LOOK_AGAIN_S)
+
     def wait_until_covered(self, worker: WorkerProcess, timeout_s: float = 120.0) -> AuditReport:
         """Wait for the last marker of the log on every partition; then audit everything."""
         last = self.end()

@@ -30,9 +30,12 @@ _MOVES = {"split_every_ms": 1_500, "merge_every_ms": 1_500}
 class FailOver:
     """A feed of ``load`` whose sink's address means the cluster ``there`` now."""
 
-    def __init__(self, load: LiveLoad, home: KafkaBroker, feed: LiveFeed, there: KafkaBroker) -> None:
+    def __init__(
+        self, load: LiveLoad, home: KafkaBroker, feed: LiveFeed, there: KafkaBroker, worker: WorkerProcess
+    ) -> None:
         self.load = load
         self.feed = feed
+        self.worker = worker
         self.there = there
         connection = KafkaConnection(there.bootstrap)
         self.cluster = open_admin(connection, 30).cluster_id()
@@ -69,12 +72,17 @@ def fail_over(
     load: LiveLoad, home: KafkaBroker, worker: WorkerProcess, *, mirrors: bool
 ) -> Iterator[FailOver]:
     """The sink of a feed that runs goes away for good, and another cluster is at its address, which has
-    copies of the topics or nothing; the feed is held."""
+    copies of the topics or nothing; the feed is held.
+
+    Where it has copies no row is on its way at that moment: it would stand there before earlier versions.
+    """
     former = KafkaBroker()
     former.start()
     try:
         feed = LiveFeed(load, home.bootstrap, former.bootstrap)
         load.wait_until(lambda: has_marked(feed), "a marker on the first cluster that is noted")
+        if mirrors:
+            worker.kill()
         copied = _copied(former, feed) if mirrors else []
     finally:
         former.close()
@@ -83,7 +91,8 @@ def fail_over(
             for target in feed.topics.targets:
                 create_topic(there.bootstrap, target.topic, target.partitions)
             write(there.bootstrap, copied)
-        over = FailOver(load, home, feed, there)
+            worker = load.start_worker("w0")
+        over = FailOver(load, home, feed, there, worker)
         load.wait_until(lambda: over.cluster in over.said(), "the sentence with both ids")
         yield over
 
@@ -137,7 +146,7 @@ def test_on_a_mirror_it_goes_on_where_that_is_complete_and_no_marker_falls(
     with live_load(broker.bootstrap, topic_prefix, tmp_path, seed=42, store=_MOVES, rows_per_s=200) as load:
         worker = load.start_worker("w0")
         with fail_over(load, broker, worker, mirrors=True) as over:
-            worker.kill()
+            over.worker.kill()
             over.accept("--cluster", over.cluster, "--no-wait")
             worker = load.start_worker("w0")
             load.wait_until(lambda: over.feed.view.status is FeedState.RUNNING, "the feed to go on")

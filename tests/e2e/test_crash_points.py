@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from typing import Final
 
 import pytest
 
@@ -11,6 +12,9 @@ from tests.e2e.state_rows import wait_until_state_is_that_without_a_crash
 from tidegate.verify import AuditReport
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+
+_OF_MARKERS: Final = ("before-the-marker", "in-an-open-marker")
 
 
 def crash_and_recover(scenario: Scenario, point: str, nth: int) -> AuditReport:
@@ -25,7 +29,12 @@ def crash_and_recover(scenario: Scenario, point: str, nth: int) -> AuditReport:
         "w0", ("-m", "tests.e2e.crashing_worker", point, str(nth)), instance_id="w0"
     )
     doomed.wait_for("partition restored")
-    scenario.append(max(map(len, scenario.log.partitions)) * 3 // 4)
+    before = scenario.covered()
+    part = max(map(len, scenario.log.partitions)) * 3 // 8
+    scenario.append(part)
+    if point in _OF_MARKERS:  # a worker that is slow writes one marker for all that it has read
+        scenario.wait_until_marked(doomed, before)
+    scenario.append(part)
     assert doomed.wait() == -signal.SIGKILL, doomed.text
     successor = scenario.start_worker("w0", instance_id="w0")
     successor.wait_for("partition restored")
@@ -72,8 +81,8 @@ def test_crash_before_completing(scenario: Scenario) -> None:
 
 
 def test_crash_between_progress_and_marker(scenario: Scenario) -> None:
-    crash_and_recover(scenario, "before-the-marker", 3)
+    crash_and_recover(scenario, "before-the-marker", 2)
 
 
 def test_crash_in_an_open_marker(scenario: Scenario) -> None:
-    crash_and_recover(scenario, "in-an-open-marker", 3)
+    crash_and_recover(scenario, "in-an-open-marker", 2)

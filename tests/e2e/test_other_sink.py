@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from app.settings import Settings
+from app.transaction import TransactionalProducer
 from stack.kafka import KafkaBroker
 from tests.e2e.scenario import OUTPUT_PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tests.feeds import activation
 from tests.unit.cli.running import run
+from tests.unit.client.topics import create_topic
 from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions
@@ -21,6 +25,8 @@ from tidegate.client.connection import KafkaConnection
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.client.topic_admin import TopicAdmin, TopicSpec
+from tidegate.client.transaction import Record
+from tidegate.errors import DeliveryError
 from tidegate.verify import Verdict
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -188,6 +194,27 @@ def test_a_feed_whose_sink_comes_to_mean_another_cluster_is_held_until_its_own_i
     assert worker.stop() == 0, worker.text
 
 
+def test_a_marker_that_waits_for_its_cluster_is_not_written_on_another(
+    other: KafkaBroker, topic_prefix: str
+) -> None:
+    """It is refused there; what is refused has to be aborted, and a repetition would succeed."""
+    topic = f"{topic_prefix}rows"
+    other.start()
+    create_topic(other.bootstrap, topic)
+    worker = Settings(bootstrap_servers=other.bootstrap)
+    producer = TransactionalProducer(worker, f"{topic_prefix}feed")
+    producer.open()
+    producer.commit_once([Record(topic, 0, None, b"at home")])
+    other.stop()
+    with ThreadPoolExecutor(1) as thread:
+        marker = thread.submit(producer.commit_once, [Record(topic, 0, None, b"elsewhere")])
+        with KafkaBroker(port=int(other.bootstrap.rpartition(":")[2])) as stranger:
+            create_topic(stranger.bootstrap, topic)
+            with pytest.raises(DeliveryError, match="was not committed"):
+                marker.result(60)
+            assert not list(OutputTopics.now(KafkaConnection(stranger.bootstrap), [topic]).records())
+
+
 @pytest.mark.soak
 def test_a_sink_that_goes_away_loses_nothing_and_the_worker_lives(
     scenario: Scenario, other: KafkaBroker
@@ -257,6 +284,6 @@ def test_crash_between_progress_and_a_marker_on_the_other_cluster(
         clusters.create()
         first.stop()
     scenario.append()
-    crashing = scenario.start_worker(arguments=("-m", "tests.e2e.crashing_worker", point, "3"))
+    crashing = scenario.start_worker(arguments=("-m", "tests.e2e.crashing_worker", point, "2"))
     crashing.wait(120)
     clusters.audit_both(scenario.start_worker())

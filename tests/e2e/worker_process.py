@@ -101,7 +101,10 @@ class WorkerProcess:
         while not true():
             if not self.running or time.monotonic() > deadline:
                 state = "runs" if self.running else f"ended with {self._process.returncode}"
-                raise AssertionError(f"waited in vain for {what}; the worker {state}\n{self.text[-20_000:]}")
+                told = self.ask("/status") if self.running else None
+                raise AssertionError(
+                    f"waited in vain for {what}; the worker {state}\n{self.text[-20_000:]}\n{told}"
+                )
             time.sleep(max(_LOOK_AGAIN_S, time.monotonic() - begun))  # half of the time is the worker's
             begun = time.monotonic()
 

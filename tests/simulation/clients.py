@@ -18,7 +18,15 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from tests.simulation.kafka import Broker, Entry, Fenced, Partition, SentRecord, Verdict
+from tests.simulation.kafka import (
+    Broker,
+    Entry,
+    Fenced,
+    Partition,
+    SentRecord,
+    UnknownProducer,
+    Verdict,
+)
 from tests.simulation.scheduler import Action, Process, Scheduler, SimExecutor
 
 _BEGINNING: Final = -2
@@ -226,6 +234,7 @@ class SimProducer:
         self._lines: deque[str] = deque()
         self._epoch = -1
         self._fenced = False
+        self._unknown = False  # another cluster has refused what was begun, which can only be aborted
         self._lanes: dict[tuple[str, int], _Lane] = {}
         self._reports: deque[tuple[_Delivered, KafkaError | None, Message]] = deque()
         self._waiting: list[Action] = []
@@ -344,9 +353,13 @@ class SimProducer:
         self._machine.process.require_alive()
         if self._fenced:
             raise KafkaException(_fenced_error())
+        if self._unknown:
+            raise KafkaException(KafkaError(KafkaError._STATE, "a transaction has to be aborted"))
 
     def commit_transaction(self, timeout: float) -> None:
         self.flush(timeout)
+        if self._unknown:
+            raise KafkaException(_unknown_error())
         if self._machine.network.happens(self._machine.network.options.aborted):
             error = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "told to abort", False, False, True)
             raise KafkaException(error)
@@ -355,7 +368,11 @@ class SimProducer:
     def abort_transaction(self, timeout: float) -> None:
         while self.flush(timeout) and not self._fenced:
             pass  # what is on its way must not come to the next transaction
-        self._end(Verdict.ABORTED)
+        if self._unknown:  # librdkafka asks whoever is there for another epoch
+            self._unknown = False
+            self.init_transactions(timeout)
+        else:
+            self._end(Verdict.ABORTED)
 
     def _end(self, verdict: Verdict) -> None:
         assert self._id is not None
@@ -373,6 +390,8 @@ class SimProducer:
                 self._machine.broker.end(owner_id, epoch, verdict, ended)
             except Fenced:
                 refused[0] = True
+            except UnknownProducer:
+                self._unknown = True
             then()  # the answer does not wait for the markers
 
         if not self._fenced:
@@ -380,6 +399,8 @@ class SimProducer:
         if refused[0]:
             self._fenced = True
             raise KafkaException(_fenced_error())
+        if self._unknown:
+            raise KafkaException(_unknown_error())
 
     @property
     def is_transactional(self) -> bool:
@@ -401,6 +422,10 @@ class SimProducer:
     def fence(self) -> None:
         """An answer says that the epoch is over."""
         self._fenced = True
+
+    def doubt(self) -> None:
+        """An answer says that the cluster knows nothing of the producer."""
+        self._unknown = True
 
     def report(self, delivered: _Delivered, error: KafkaError | None, message: Message) -> None:
         """A record was delivered, or was not."""
@@ -493,6 +518,8 @@ class _Lane:
                 first = self._producer.append(place, [record for record, _ in batch])
             except Fenced:
                 error = _fenced_error()
+            except UnknownProducer:
+                error = _unknown_error()
         scheduler.after(0.0, self._sent, process)
         self._answered_at = max(self._answered_at, scheduler.now + network.answer_delay(self._place))
         scheduler.at(self._answered_at, lambda: self._answer(batch, first, error), process)
@@ -508,6 +535,8 @@ class _Lane:
             return
         if error is not None and error.code() == KafkaError._FENCED:
             self._producer.fence()
+        elif error is not None and error.code() == KafkaError.INVALID_PRODUCER_ID_MAPPING:
+            self._producer.doubt()
         elif error is not None:
             self._producer.end(error)
         self._report(batch, first, error)
@@ -752,3 +781,9 @@ def _known(value: Any) -> Future[Any]:
 
 def _fenced_error() -> KafkaError:
     return KafkaError(KafkaError._FENCED, "fenced by a newer producer", True)
+
+
+def _unknown_error() -> KafkaError:
+    """What a cluster answers that has given the producer no epoch: its transaction has to be aborted."""
+    code = KafkaError.INVALID_PRODUCER_ID_MAPPING
+    return KafkaError(code, "a producer that nobody here knows", False, False, True)

@@ -39,6 +39,7 @@ from tidegate.changefeed.sink_cluster import other_cluster
 from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.row_refusal import is_of_the_row
 from tidegate.client.transaction import Record as SentRecord
+from tidegate.client.transaction import TransactionalProducer
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor import feed_control, parking
 from tidegate.processor.batch import LogRecord, OutputRecord, StateChange, StepResult
@@ -403,6 +404,17 @@ def markers_without_comparison() -> Iterator[None]:
 
 
 @contextmanager
+def markers_repeated() -> Iterator[None]:
+    """A marker whose transaction was not committed is written once more by the same producer."""
+
+    def commit_once(self: TransactionalProducer, records: Sequence[SentRecord]) -> None:
+        self.commit(records, insist=False)
+
+    with _patched(TransactionalProducer, "commit_once", commit_once):
+        yield
+
+
+@contextmanager
 def accepted_at_the_high_water() -> Iterator[None]:
     """A feed that goes on on another cluster begins where the former one had acknowledged everything."""
     original = takeover.takeover
@@ -441,6 +453,7 @@ DEFECTS: Final[dict[str, Defect]] = {
     "left-out-as-deleted": left_out_as_deleted,
     "limit-by-the-process": limit_by_the_process,
     "markers-without-comparison": markers_without_comparison,
+    "markers-repeated": markers_repeated,
     "rows-without-comparison": rows_without_comparison,
     "given-up-batch-passed-over": given_up_batch_passed_over,
     "refused-row-as-delivered": refused_row_as_delivered,

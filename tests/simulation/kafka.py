@@ -18,6 +18,8 @@ from tests.simulation.scheduler import Action, Scheduler
 
 #: The coordinator's clock for transactions that nobody ends.
 TRANSACTION_TIMEOUT_S: Final = 300.0
+#: So many epochs one cluster gives at most, and none of them another one.
+EPOCHS: Final = 1_000
 
 
 class Verdict(enum.Enum):
@@ -30,6 +32,10 @@ class Verdict(enum.Enum):
 
 class Fenced(Exception):
     """The producer's epoch is over."""
+
+
+class UnknownProducer(Exception):
+    """Another cluster gave the producer its epoch."""
 
 
 class SentRecord(NamedTuple):
@@ -213,7 +219,7 @@ class Broker:
     def append_in_transaction(
         self, owner_id: str, epoch: int, partition: Partition, records: Sequence[SentRecord]
     ) -> int:
-        """Of a producer with transactions. Raises ``Fenced``."""
+        """Of a producer with transactions. Raises ``Fenced``, and ``UnknownProducer``."""
         owner = self._owner(owner_id, epoch)
         if owner.transaction is None:
             owner.transaction = Transaction()
@@ -225,7 +231,7 @@ class Broker:
     def end(self, owner_id: str, epoch: int, verdict: Verdict, then: Action) -> None:
         """End the transaction of a producer; ``then`` is called when the next one may begin.
 
-        Raises ``Fenced``.
+        Raises ``Fenced``, and ``UnknownProducer``.
         """
         owner = self._owner(owner_id, epoch)
         transaction, owner.transaction = owner.transaction, None
@@ -248,8 +254,10 @@ class Broker:
             then(epoch)
 
     def _owner(self, owner_id: str, epoch: int) -> _Owner:
+        if not self._first_epoch < epoch <= self._first_epoch + EPOCHS:
+            raise UnknownProducer
         owner = self._owners.get(owner_id)
-        if owner is None or owner.epoch != epoch:  # another cluster may know nothing of the producer
+        if owner is None or owner.epoch != epoch:
             self.fenced += 1
             raise Fenced
         return owner

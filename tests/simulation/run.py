@@ -35,7 +35,7 @@ from tests.simulation.judge import (
     read_output,
     violations,
 )
-from tests.simulation.kafka import Broker, SentRecord, Topic
+from tests.simulation.kafka import EPOCHS, Broker, SentRecord, Topic
 from tests.simulation.plan import Fault, PlannedFeed, PlannedMove, RunPlan
 from tests.simulation.registry import SINKS_LONGER_S, Absence, Registry
 from tests.simulation.scheduler import Ended, Process, Scheduler
@@ -320,7 +320,7 @@ class Run:
         broker = self._home_of(number)
         if broker.stranger is None:
             seed, base_ms = self.plan.seed + 100 + number, _BASE_NS // 10**6
-            broker.stranger = Broker(self.scheduler, seed, base_ms, first_epoch=1_000)
+            broker.stranger = Broker(self.scheduler, seed, base_ms, first_epoch=EPOCHS)
         broker.stranger.copy_topics(broker)
         return True
 

@@ -34,6 +34,7 @@ _PROFILES = {
     "limit-by-the-process": "refusals",
     "mutations-unread": "odd",
     "markers-without-comparison": "strangers",
+    "markers-repeated": "strangers",
     "rows-without-comparison": "strangers",
     "unfrozen-state": "crashes",
 }
@@ -57,6 +58,7 @@ _SEEDS = {
     "marker-to-all-but-one": 113,
     "mutations-unread": 17,
     "markers-without-comparison": 7,
+    "markers-repeated": 2,
     "offsets-before-acknowledgements": 48,
     "refused-row-as-delivered": 4,
     "rows-without-comparison": 7,

@@ -111,6 +111,23 @@ class TransactionalProducer:
             "nothing of them is visible. The worker ends, its successor repeats them; see the broker's log"
         )
 
+    def commit_once(self, records: Sequence[Record]) -> None:
+        """Write ``records`` and commit them as ``commit`` does, but neither abort nor repeat (step M3c).
+
+        For a producer whose address may come to mean another cluster. That one refuses what was begun, since
+        it knows nothing of the producer; but librdkafka aborts by asking it for an id of its own, with which
+        a repetition would succeed. Raises ``RecordRefused`` when a topic refuses a record for good, and
+        ``DeliveryError`` for all else that leaves the transaction uncommitted. The next writer that opens
+        aborts it; this one has to be replaced.
+        """
+        try:
+            self._write(records)
+            self._finish()
+        except _AbortedError as aborted:
+            if self._refusal is not None:
+                raise self._refusal from None
+            raise DeliveryError(f"A transaction of {self._id} was not committed: {aborted}") from None
+
     def cluster_id(self, topic: str) -> str:
         """The id of the cluster that it has talked to all the time; it asks about ``topic``.
 

@@ -101,6 +101,19 @@ def test_rows_wait_while_nothing_is_known_of_the_feed(taken: Taken, sinks: Sinks
     assert taken.by == ["127.0.0.1:9"] * 2
 
 
+def test_rows_of_an_epoch_that_is_over_are_not_waited_for_once_its_cluster_is_forgotten(
+    taken: Taken, sinks: Sinks, barrier: Barrier
+) -> None:
+    later = replace(_FEED.definition, epoch=FeedEpoch(2))
+    views = [FeedView(), FeedView(later)]
+    sink = FeedSink(sinks, _FEED.definition, lambda: views[0])
+    held = [sink.is_held]
+    views.pop(0)
+    held.append(sink.is_held)
+    assert (sink.send(_ROWS, barrier), taken.by) == (0, [])
+    assert held == [False, True]
+
+
 def test_no_row_goes_to_the_next_producer_before_those_that_the_last_one_has_given_up(
     taken: Taken, sinks: Sinks, barrier: Barrier
 ) -> None:

@@ -34,6 +34,38 @@ def test_who_is_fenced_before_a_record_is_told_of_the_successor() -> None:
         producer.commit([Record("topic", 0, b"key", b"value")])
 
 
+class Stranger:
+    """librdkafka's producer before a cluster that does not know it: the transaction has to be aborted."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def begin_transaction(self) -> None:
+        self.calls.append("begin")
+
+    def produce(self, *_: Any) -> None:
+        self.calls.append("produce")
+
+    def flush(self, _: float) -> int:
+        return 0
+
+    def commit_transaction(self, _: float) -> None:
+        self.calls.append("commit")
+        unknown = KafkaError.INVALID_PRODUCER_ID_MAPPING
+        raise KafkaException(KafkaError(unknown, "who is that?", False, False, True))
+
+    def abort_transaction(self, _: float) -> None:
+        self.calls.append("abort")
+
+
+def test_a_transaction_that_may_be_elsewhere_by_now_is_neither_aborted_nor_repeated() -> None:
+    client = Stranger()
+    producer = TransactionalProducer(client, "app-0", 1_000_000)
+    with pytest.raises(DeliveryError, match=r"transaction of app-0 was not committed: who is that\?"):
+        producer.commit_once([Record("topic", 0, b"key", b"value")])
+    assert client.calls == ["begin", "produce", "commit"]
+
+
 class Elsewhere:
     """librdkafka's producer, which has talked to another cluster between two questions."""
 

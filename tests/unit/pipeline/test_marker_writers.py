@@ -39,7 +39,7 @@ class Producer:
         self._wait()
         self._cluster.opened += 1
 
-    def commit(self, records: Sequence[Record], *, insist: bool = True) -> None:
+    def commit_once(self, records: Sequence[Record]) -> None:
         self._wait()
         if self._cluster.refusals:
             raise self._cluster.refusals.pop()
