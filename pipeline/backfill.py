@@ -11,12 +11,13 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.backfilling.newest_rows import ScanAt, rows_by, write_scan
-from pipeline.backfilling.one_feed import OneFeed, run_over, watching
+from pipeline.backfilling.one_feed import OneFeed, run_over, survey
 from pipeline.backfilling.scanned_keys import base_of, scanned_keys
 from pipeline.changefeed import create_feed
 from pipeline.jobs_topic import JobsTopic
@@ -227,18 +228,18 @@ class Backfill:
     ) -> Sequence[PartitionReport]:
         state = self._feed.current_state
         start = definition.options.cursor if state is None else state.start
-        survey, base = self._survey(log, definition, tables, start)
-        complete = survey.complete_to(base)
-        self._require_complete(survey, complete, start, base)
+        found, base = self._survey(log, definition, tables, start)
+        complete = found.complete_to(base)
+        self._require_complete(found, complete, start, base)
         start = start or complete
         if state is None:
-            self._require_recent(survey, complete, definition)
+            self._require_recent(found, complete, definition)
             state = self._begin(definition, start, tables, log)
         else:
             self._require_ours()
         above = f"above {base}, where scans in it begin, and " if base > ZERO else ""
         self._say(
-            f"The log is complete {above}up to {complete}, in {survey.records} records; the scan is at "
+            f"The log is complete {above}up to {complete}, in {found.records} records; the scan is at "
             f"{start}."
         )
         scan = ScanAt(
@@ -254,7 +255,7 @@ class Backfill:
         rows = write_scan(log.records, scan)
         self._require_whole(log)
         self._say(f"{rows} rows are written.")
-        return [_up_to(report, start) for report in survey.reports]
+        return [_up_to(report, start) for report in found.reports]
 
     def _write_all(
         self, definition: FeedDefinition, log: _Log, tables: Sequence[KnownTable]
@@ -378,9 +379,10 @@ class Backfill:
 
         Raises ``InputError`` for a log of which no scan can be made.
         """
-        survey = self._run_over(log, watching(definition, tables))
-        if not survey.failure and survey.complete_to(ZERO) > ZERO:
-            return survey, ZERO
+        run, rows = partial(self._run_over, log), rows_by(log.descriptors)
+        first = survey(run, definition, tables, rows, ZERO, start)
+        if not first.failure and first.complete_to(ZERO) > ZERO:
+            return first, ZERO
         keys = [table_span(known.table_id) for known in tables]
         shortened = [number for number, each in log.bounds.items() if each.low > 0]
         scanned = scanned_keys(log.records, self._partitions, keys, shortened)
@@ -389,7 +391,7 @@ class Backfill:
             base = base_of(scanned, keys, upto)
             if base == ZERO:
                 break
-            known = self._run_over(log, watching(definition, tables, base))
+            known = survey(run, definition, tables, rows, base, start)
             complete = known.complete_to(base)
             if not known.failure and complete > base:
                 lower = base_of(scanned, keys, complete) if start is None else base
@@ -398,9 +400,9 @@ class Backfill:
                 upto = complete  # scans above that are no part of one at it
             else:
                 scanned = [each for each in scanned if each.at < base]
-        if survey.failure:
-            raise InputError(f"The log is not enough for a scan of the tables: {survey.failure}. {_INSTEAD}")
-        return survey, ZERO
+        if first.failure:
+            raise InputError(f"The log is not enough for a scan of the tables: {first.failure}. {_INSTEAD}")
+        return first, ZERO
 
     def _require_topics(self, definition: FeedDefinition) -> None:
         """Raises ``FeedError``, and ``InputError`` for topics whose former feed is not gone yet."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -24,8 +24,9 @@ from tidegate.delivery.sink_clusters import OWN
 from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.processor.checkpoint import PartitionReport, decode_report
 from tidegate.processor.range_claims import RangeClaims
+from tidegate.processor.rows import PartitionRows
 from tidegate.raftlog.request import Scan, decode_request
-from tidegate.rows.table_key import table_span
+from tidegate.rows.table_key import index_span, table_id_of, table_span
 from tidegate.spans import Span
 
 #: A table that there is none of: what watches its keys is given no row.
@@ -87,12 +88,14 @@ class OneFeed:
         """Nothing of this is told to anybody."""
 
     def complete_to(self, start: Timestamp) -> Timestamp:
-        """How far the log is complete above ``start``, for all keys that the feed watches; or ``start``.
+        """How far the log is complete above ``start``, for all keys of the feed's tables; or ``start``.
 
-        Of ranges that claim the same keys the slowest counts, whoever is right: nobody sees here which of
-        them came later.
+        Progress is that of whole tables, so a range holds it back that has no keys but those of an index
+        which the feed does not watch. Of ranges that claim the same keys the slowest counts, whoever is
+        right: nobody sees here which of them came later.
         """
-        watched = [span for target in self._activation.targets for span in target.spans]
+        tables = {table_id_of(span.start) for target in self._activation.targets for span in target.spans}
+        watched = list(map(table_span, sorted(tables)))
         frontier = FeedFrontier(watched, start, None)
         lowest = MAX
         for report in self.reports:
@@ -121,15 +124,49 @@ class OneFeed:
             self.lacking.append(request)
 
 
-def watching(definition: FeedDefinition, tables: Sequence[KnownTable], base: Timestamp = ZERO) -> Activate:
-    """The feed as one that lacks whatever was written to the tables' keys above ``base``, and is given no
-    row.
+def watching(
+    definition: FeedDefinition, tables: Sequence[KnownTable], rows: PartitionRows, base: Timestamp = ZERO
+) -> Activate:
+    """The feed as one that lacks whatever was written above ``base`` to keys that the tables' rows may have,
+    and is given no row. ``rows`` has the tables' descriptors.
     """
     options = replace(definition.options, cursor=base, initial_scan=InitialScan.NO)
     targets = tuple(
-        FeedTarget(known.table, _NO_TABLE, "", 1, (table_span(known.table_id),)) for known in tables
+        FeedTarget(known.table, _NO_TABLE, "", 1, _keys_of_rows(known.table_id, rows)) for known in tables
     )
     return Activate(replace(definition, options=options), base, targets)
+
+
+def survey(
+    run: Callable[[Activate], OneFeed],
+    definition: FeedDefinition,
+    tables: Sequence[KnownTable],
+    rows: PartitionRows,
+    base: Timestamp,
+    start: Timestamp | None,
+) -> OneFeed:
+    """Have a log surveyed above ``base``, for a scan at ``start`` or, without one, at the last moment that it
+    is complete to. ``run`` runs a feed over the log.
+
+    At a moment before a table's first descriptor nobody knows which index has the rows: where the scan is at
+    such a one, all keys of the tables are watched.
+    """
+    found = run(watching(definition, tables, rows, base))
+    complete = found.complete_to(base)
+    moment = complete if start is None else start
+    is_known = all(rows.primary_keys(known.table_id, moment, moment) is not None for known in tables)
+    if is_known or found.failure or complete <= base:
+        return found
+    return run(watching(definition, tables, PartitionRows(), base))
+
+
+def _keys_of_rows(table_id: int, rows: PartitionRows) -> tuple[Span, ...]:
+    """The keys of each index that some descriptor calls primary: a new index of others is built by changes
+    that no op tells of, and those hide no row. All keys of a table without a descriptor that can be read.
+    """
+    versions = () if rows.unfit(table_id) else rows.catalog.descriptors()
+    indexes = dict.fromkeys(each.primary_index_id for each in versions if each.id == table_id)
+    return tuple(index_span(table_id, index_id) for index_id in indexes) or (table_span(table_id),)
 
 
 def run_over(slices: Sequence[DataFrame], query: Query, activation: Activate, cluster: str) -> OneFeed:

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from pipeline.backfilling.newest_rows import ScanAt, ScannedRows, find_versions
+from pipeline.backfilling.newest_rows import ScanAt, ScannedRows, find_versions, rows_by
 from pipeline.backfilling.one_feed import watching
 from tests.feeds import WITH_MARKERS, activation
 from tests.logs import Record
@@ -42,7 +42,8 @@ def complete_to(log: AnyLog, partitions: Any, base: Timestamp = ZERO) -> Timesta
     """How far a survey of these partitions comes that begins at ``base``."""
     feed = activation(log.tables, replace(SCAN, resolved_interval_ns=None))
     tables = [KnownTable(target.table, target.table_id) for target in feed.targets]
-    engine = ReferenceEngine(len(partitions), [watching(feed.definition, tables, base)])
+    watched = watching(feed.definition, tables, rows_by(descriptors_of(log)), base)
+    engine = ReferenceEngine(len(partitions), [watched])
     for number, records in enumerate(partitions):
         for first in range(0, len(records), _BATCH):
             engine.step(number, records[first : first + _BATCH])
@@ -52,16 +53,19 @@ def complete_to(log: AnyLog, partitions: Any, base: Timestamp = ZERO) -> Timesta
 
 def scan_of(log: AnyLog, options: FeedOptions, start: Timestamp) -> ScanAt:
     feed = activation(log.tables, options, start=start)
-    descriptors = {
+    descriptors = tuple(descriptors_of(log))
+    return ScanAt(KafkaConnection(), feed.definition, feed.targets, start, descriptors, len(log.partitions))
+
+
+def descriptors_of(log: AnyLog) -> set[DescriptorUpdate]:
+    """Those that the log has broadcast."""
+    return {
         entry
         for records in log.partitions
         for record in records
         if record.key == encode_key(BROADCAST)
         and isinstance(entry := decode_entry(record.key, record.value), DescriptorUpdate)
     }
-    return ScanAt(
-        KafkaConnection(), feed.definition, feed.targets, start, tuple(descriptors), len(log.partitions)
-    )
 
 
 def rows_of_scan(scan: ScanAt, log: AnyLog) -> list[OutputRecord]:

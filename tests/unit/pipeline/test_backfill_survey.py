@@ -13,15 +13,19 @@ import pytest
 import pipeline.backfilling.one_feed
 import pipeline.partition_round
 from pipeline.answers import Answer
-from pipeline.backfilling.one_feed import OneFeed, run_over, watching
+from pipeline.backfilling.newest_rows import rows_by
+from pipeline.backfilling.one_feed import OneFeed, run_over, survey, watching
 from pipeline.kafka_source import SLICE_MS, sliced
 from pipeline.partition_round import Query
 from sim.plan import OutcomeMix
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.driven_sim import DrivenSim, Finite
 from tests.feeds import WITH_MARKERS, activation
+from tests.hand_log import HandLog, at, update_of
 from tests.logs import Record, eventful_store
 from tests.unit.pipeline.in_process import InProcess
+from tests.unit.processor.driving import active
+from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.control import Activate, KnownTable
 from tidegate.client.cluster import Bounds
 from tidegate.client.connection import KafkaConnection
@@ -31,8 +35,9 @@ from tidegate.processor.checkpoint import encode_checkpoint
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.pushes import PushPolicy
 from tidegate.raftlog.decode import decode_entry
-from tidegate.raftlog.entry import Generation, Offset, RangeId, Snapshot, SnapshotReason
+from tidegate.raftlog.entry import Generation, Offset, RangeId, Snapshot, SnapshotReason, Trigger
 from tidegate.rows import TableDescriptor
+from tidegate.rows.table_key import index_span
 from tidegate.spans import Span
 
 _PARTITIONS: Final = 3
@@ -80,6 +85,94 @@ def test_of_two_ranges_that_claim_the_same_keys_the_slower_one_counts(
     assert survey.complete_to(ZERO) <= Timestamp(50)
 
 
+_FIRST, _SECOND = (index_span(PLAIN.descriptor.id, number) for number in (1, 2))
+#: The table once index 2 is its primary index: ``ALTER PRIMARY KEY``.
+_ALTERED: Final = replace(PLAIN.descriptor, version=2, modified=at(20), primary_index_id=2)
+
+
+def _built(index: Span, *versions: TableDescriptor) -> Surveyed:
+    """A log of 30 seconds in whose tenth a file of versions came to the keys of an index."""
+    log = HandLog(partitions=1)
+    for version in versions:
+        log.write(update_of(version))
+    plain = log.open_range(1, PLAIN.span)
+    plain.apply(PLAIN.put(5, 1, "one"), close=9)
+    plain.index += 1
+    built = plain.command(trigger=Trigger.ADD_SSTABLE)
+    log.write(built._replace(mutated=(index,), at_write_timestamp=True, write_timestamp=at(10)))
+    plain.apply(PLAIN.put(29, 1, "two"), close=30)
+    return Surveyed(log, versions)
+
+
+class Surveyed:
+    """A log written by hand, and the surveys that are run over it."""
+
+    def __init__(self, log: HandLog, versions: Sequence[TableDescriptor]) -> None:
+        self._log = log.partitions
+        self._rows = rows_by(map(update_of, versions))
+        self.watched: list[tuple[Span, ...]] = []
+
+    def survey(self, start: Timestamp | None = None) -> OneFeed:
+        feed = activation([PLAIN.descriptor], replace(WITH_MARKERS, resolved_interval_ns=None))
+        known = [KnownTable(each.table, each.table_id) for each in feed.targets]
+        return survey(self._run, feed.definition, known, self._rows, ZERO, start)
+
+    def _run(self, watching: Activate) -> OneFeed:
+        self.watched.append(watching.targets[0].spans)
+        found = OneFeed(watching, 1)
+        driven = active(watching)
+        driven.run(self._log[0])
+        for result in driven.results:
+            found.take([Answer(0, "ack", ack.to_bytes()) for ack in result.acks])
+            if result.checkpoint is not None:
+                found.take([Answer(0, "checkpoint", encode_checkpoint(result.checkpoint))])
+        return found
+
+
+@pytest.mark.parametrize(
+    ("index", "versions", "hides"),
+    [
+        (_FIRST, [PLAIN.descriptor], True),
+        (_SECOND, [PLAIN.descriptor], False),
+        (_SECOND, [PLAIN.descriptor, _ALTERED], True),
+        (_FIRST, [PLAIN.descriptor, _ALTERED], True),
+        (_SECOND, [], True),
+    ],
+    ids=["the primary index", "CREATE INDEX", "ALTER PRIMARY KEY", "one that was primary", "nobody knows"],
+)
+def test_an_index_that_is_built_hides_rows_only_where_rows_are_read_from_it(
+    index: Span, versions: Sequence[TableDescriptor], hides: bool
+) -> None:
+    found = _built(index, *versions).survey()
+    assert bool(found.failure) is hides
+    assert hides or found.complete_to(ZERO) == at(30)
+
+
+@pytest.mark.parametrize("start", [None, 40, 30, 29])
+def test_at_a_moment_before_the_first_descriptor_all_keys_are_watched(start: int | None) -> None:
+    """Of rows from then nobody knows in which index they stand."""
+    late = replace(PLAIN.descriptor, modified=at(30))
+    surveyed = _built(_SECOND, late)
+    found = surveyed.survey(None if start is None else at(start))
+    whole = start == 29
+    assert surveyed.watched == [(_FIRST,)] + [(PLAIN.span,)] * whole
+    assert bool(found.failure) is whole
+
+
+def test_a_range_of_another_index_holds_the_scan_since_progress_is_of_whole_tables() -> None:
+    feed = _watching([PLAIN.descriptor])
+    assert feed.targets[0].spans == (_FIRST,)
+    above = Span(_SECOND.end, PLAIN.span.end)
+    below = Span(PLAIN.span.start, _FIRST.start)
+    found = OneFeed(feed, 4)
+    found.take([_checkpoint(feed, 0, _FIRST, 1, 100)])
+    assert found.complete_to(ZERO) == ZERO
+    parts = enumerate((below, Span(_FIRST.end, _SECOND.start), _SECOND, above), start=1)
+    rest = [(number, span) for number, span in parts if span.start < span.end]
+    found.take([_checkpoint(feed, number, span, 1, 50 if span == _SECOND else 100) for number, span in rest])
+    assert found.complete_to(ZERO) == Timestamp(50)
+
+
 def test_slices_cover_everything_once_and_in_order() -> None:
     bounds = {0: Bounds(3, 20), 1: Bounds(0, 5), 2: Bounds(7, 7)}
     firsts = {(1, 0): 4, (2, 0): 10, (5, 0): 9, (1, 1): 0, (5, 1): 2}
@@ -111,7 +204,8 @@ def _long_log(seed: int, minutes: int = _MINUTES) -> DrivenSim:
 
 def _watching(tables: Sequence[TableDescriptor]) -> Activate:
     feed = activation(tables, replace(WITH_MARKERS, resolved_interval_ns=None))
-    return watching(feed.definition, [KnownTable(each.table, each.table_id) for each in feed.targets])
+    known = [KnownTable(each.table, each.table_id) for each in feed.targets]
+    return watching(feed.definition, known, rows_by(update_of(table) for table in tables))
 
 
 def _survey(
