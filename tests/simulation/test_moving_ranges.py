@@ -352,7 +352,7 @@ def test_wrong_times_pauses_and_lost_ends_at_once_for_a_fresh_seed(number: int) 
 def _clock_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log time is the highest record time."""
 
-    def hear(self: LogClock, range_id: RangeId, time_ms: int, closed_ms: int) -> None:
+    def hear(self: LogClock, range_id: RangeId, time_ms: int, closed_ms: int, *, rose: bool) -> None:
         self.time_ms = self.shown_ms = self.closed_ms = self.elapsed_ms = max(self.time_ms, time_ms)
 
     monkeypatch.setattr(LogClock, "hear", hear)
@@ -362,9 +362,9 @@ def _heard_by_record_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """A range counts as heard again whenever its record times have moved."""
     original = LogClock.hear
 
-    def hear(self: LogClock, range_id: RangeId, time_ms: int, closed_ms: int) -> None:
+    def hear(self: LogClock, range_id: RangeId, time_ms: int, closed_ms: int, *, rose: bool) -> None:
         known = self._voices.get(range_id)
-        original(self, range_id, time_ms, closed_ms)
+        original(self, range_id, time_ms, closed_ms, rose=rose)
         if known is not None and abs(self._voices[range_id].shown_ms - known.shown_ms) >= 1_000:
             self._hearings += 1
             self._voices[range_id] = self._voices[range_id]._replace(heard=self._hearings)

@@ -27,8 +27,15 @@ SETTLED_MS: Final = 30_000
 #: again when it has closed ``_GRAIN_MS`` more: closed timestamps never fall, where record times may flutter.
 HEARINGS: Final = 32
 _GRAIN_MS: Final = 1_000
-#: Of records whose time is not in front of log time one in so many is heard.
-_PASSED_MAX: Final = 32
+#: Of records whose time is not in front of log time one in so many is heard, and more of those that are so
+#: far below it that it may be ahead. Ranges are written by turns, and each nth record could be of one range
+#: for ever: so it is up to ``_SHIFTS - 1`` records earlier, by the record's time.
+_ONE_IN: Final = 32
+_ONE_IN_FAR_BELOW: Final = 5
+_SHIFTS: Final = 3
+#: What ranges that are not known have closed at most is forgotten when so many of them, one after the other,
+#: have closed less: whoever had closed that much has fallen silent, and its clock was ahead.
+BELOW_MAX: Final = 32
 #: So many ranges that are waited for are known, those with the highest times, and as many that are not.
 _VOICES_MAX: Final = 8
 #: Who has shown the time that was stored without saying who had.
@@ -59,6 +66,7 @@ class ClockState:
     fell_at: int | None = None
     voices: tuple[Voice, ...] = ()
     others_ms: int = 0
+    below: int = 0
 
 
 class LogClock:
@@ -72,6 +80,7 @@ class LogClock:
     """
 
     __slots__ = (
+        "_below",
         "_counted_ms",
         "_fell_at",
         "_hearings",
@@ -88,8 +97,9 @@ class LogClock:
         self.time_ms = self.shown_ms = self.closed_ms = 0
         self.elapsed_ms = 1
         self._counted_ms = self._hearings = self._passed = 0
-        #: What ranges that are not known had closed when they were heard last, all of them as one.
-        self._others_ms = 0
+        #: The most that ranges that are not known have closed, all of them as one; and how many of them have
+        #: closed less since, with none between that has not.
+        self._others_ms = self._below = 0
         #: Where the clock stood when it was found to have fallen, if it stays there.
         self._fell_at: int | None = None
         self._voices: dict[RangeId, Voice] = {}
@@ -99,31 +109,35 @@ class LogClock:
 
         Few have to be: those that are in front of log time, and of the others some, for it may be ahead.
         """
-        if time_ms <= self.time_ms:
-            self._passed += 1
-            if self._passed < _PASSED_MAX:
-                return False
-        self._passed = 0
+        if time_ms > self.time_ms:
+            return True
+        self._passed += 1
+        if self._passed < _ONE_IN and (self._passed < _ONE_IN_FAR_BELOW or time_ms > self.time_ms - BACK_MS):
+            return False
+        self._passed = time_ms % _SHIFTS
         return True
 
-    def hear(self, range_id: RangeId, time_ms: int, closed_ms: int) -> None:
+    def hear(self, range_id: RangeId, time_ms: int, closed_ms: int, *, rose: bool = True) -> None:
         """A record of the range came with this time, and the range has closed up to ``closed_ms``.
 
-        A range that has closed nothing shows nothing.
+        ``rose``: it has closed more by this record. A range that has closed nothing shows nothing, and one
+        that is not known shows nothing by a record that closes no more.
         """
         known = self._voices.get(range_id)
         if known is not None:
             closed_ms = max(closed_ms, known.closed_ms)
+        elif not rose:
+            return
         if not closed_ms:
             return
         shown_ms = min(time_ms, closed_ms + ABOVE_CLOSED_MS)
         if known is None:
             self._voices[range_id] = Voice(range_id, shown_ms, closed_ms, closed_ms, self._hearings)
-            self._forget_one_too_many()
+            self._forget_those_too_many()
         elif closed_ms - known.counted_ms >= _GRAIN_MS:
             self._hearings += 1
             self._voices[range_id] = Voice(range_id, shown_ms, closed_ms, closed_ms, self._hearings)
-            self._forget_one_too_many()
+            self._forget_those_too_many()
         else:
             self._voices[range_id] = known._replace(shown_ms=shown_ms, closed_ms=closed_ms)
         self._settle()
@@ -140,21 +154,37 @@ class LogClock:
         """Whether it is not waited for. It is still known: what it shows next is no news unless it closes."""
         return voice.heard <= self._hearings - HEARINGS
 
-    def _forget_one_too_many(self) -> None:
+    def _forget_those_too_many(self) -> None:
         """Of those that are waited for, forget the one that shows least; of the others, who was heard first.
 
-        A range that is forgotten is heard all the same, as one of many: so many that come one after the other
-        are no more than one that is heard each time.
+        A range that is forgotten is heard all the same, as one of many.
         """
-        silent = [voice for voice in self._voices.values() if self._is_silent(voice)]
-        if len(silent) > _VOICES_MAX:
-            del self._voices[min(silent, key=_heard).range_id]
-        if len(self._voices) - len(silent) > _VOICES_MAX:
-            waited_for = (voice for voice in self._voices.values() if not self._is_silent(voice))
+        silent = sorted((voice for voice in self._voices.values() if self._is_silent(voice)), key=_heard)
+        for voice in silent[:-_VOICES_MAX]:
+            del self._voices[voice.range_id]
+        waited_for = [voice for voice in self._voices.values() if not self._is_silent(voice)]
+        if len(waited_for) > _VOICES_MAX:
             forgotten = self._voices.pop(min(waited_for, key=_shown).range_id)
-            if forgotten.closed_ms - self._others_ms >= _GRAIN_MS:
-                self._others_ms = forgotten.closed_ms
-                self._hearings += 1
+            self._hear_one_of_many(forgotten)
+
+    def _hear_one_of_many(self, voice: Voice) -> None:
+        """Count a range that is not known: so many that come one after the other are no more than one.
+
+        When those that are waited for fall silent by this, the range is known: it is the one that is heard.
+        """
+        more_ms = voice.closed_ms - self._others_ms
+        if more_ms <= -_GRAIN_MS:
+            self._below += 1
+            if self._below >= BELOW_MAX:
+                self._others_ms, self._below = voice.closed_ms, 0
+            return
+        self._below = 0
+        if more_ms < _GRAIN_MS:
+            return
+        self._others_ms = voice.closed_ms
+        self._hearings += 1
+        if sum(not self._is_silent(each) for each in self._voices.values()) < _VOICES_MAX:
+            self._voices[voice.range_id] = voice._replace(counted_ms=voice.closed_ms, heard=self._hearings)
 
     def _settle(self) -> None:
         """Find out what two ranges of those that are waited for have shown, and closed."""
@@ -208,13 +238,14 @@ class LogClock:
             self._fell_at,
             voices,
             self._others_ms,
+            self._below,
         )
 
     def restore(self, stored: ClockState) -> None:
         """Go on as the clock that ``stored`` was taken of."""
         self.elapsed_ms, self._counted_ms = stored.elapsed_ms, stored.counted_ms
         self._hearings, self._passed, self._fell_at = stored.hearings, stored.passed, stored.fell_at
-        self._others_ms = stored.others_ms
+        self._others_ms, self._below = stored.others_ms, stored.below
         self._voices = {voice.range_id: voice for voice in stored.voices}
         if self._voices:
             self._settle()

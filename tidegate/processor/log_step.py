@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry
-from tidegate.hlc import MAX, ZERO_CLOSED
+from tidegate.hlc import MAX, ZERO_CLOSED, ClosedTimestamp
 from tidegate.processor.batch import Incident, LogRecord, StepResult
 from tidegate.processor.deliveries import Deliveries
 from tidegate.processor.feed_failures import (
@@ -64,8 +64,15 @@ class LogStep:
             self._entries.take(record, entry, passed=offset <= self._state.position.offset)
             self._fail_feeds(result)
 
-    def hear(self, record: LogRecord, entry: Entry | MalformedEntry) -> None:
-        """Let the clock hear of an entry that was applied.
+    def closed_before(self, entry: Entry | MalformedEntry) -> ClosedTimestamp:
+        """What the range of an entry that comes next has closed so far."""
+        if isinstance(entry, MalformedEntry | DescriptorUpdate):
+            return ZERO_CLOSED
+        state = self._ranges.table.states.get(entry.range_id)
+        return ZERO_CLOSED if state is None else state.resolver.closed
+
+    def hear(self, record: LogRecord, entry: Entry | MalformedEntry, before: ClosedTimestamp) -> None:
+        """Let the clock hear of an entry that was applied, of a range that had closed up to ``before``.
 
         What cannot be read, stands in another partition than its range, or names no range says nothing.
         """
@@ -81,7 +88,7 @@ class LogStep:
         closed = ZERO_CLOSED if state is None else state.resolver.closed
         if isinstance(entry, Command | Heartbeat | Snapshot) and entry.closed is not None:
             closed = max(closed, entry.closed)
-        table.clock.hear(range_id, record.timestamp, closed.wall_ms)
+        table.clock.hear(range_id, record.timestamp, closed.wall_ms, rose=closed > before)
 
     def settle(self, result: StepResult) -> None:
         """Answer claims, and apply what ranges are behind with: a bounded number of entries."""

@@ -130,9 +130,12 @@ class PartitionProcessor:
         entries = decode_batch((record.key, record.value) for record in due)
         clock, passed = self._ranges.table.clock, self._state.position.offset
         for record, entry in zip(due, entries, strict=True):
-            self._step.apply(record, entry, result)
             if record.offset > passed and (clock.wants(record.timestamp) or isinstance(entry, _ALWAYS_HEARD)):
-                self._step.hear(record, entry)
+                closed = self._step.closed_before(entry)
+                self._step.apply(record, entry, result)
+                self._step.hear(record, entry, closed)
+            else:
+                self._step.apply(record, entry, result)
         if records:
             self._state.advance(Offset(records[-1].offset))
         if end is not None:

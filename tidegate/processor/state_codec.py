@@ -150,6 +150,7 @@ def _clock_message(clock: ClockState) -> pb.LogClock:
         passed=clock.passed,
         fell_at=clock.fell_at,
         others_ms=clock.others_ms,
+        below=clock.below,
     )
     for range_id, shown_ms, closed_ms, counted_ms, heard in clock.voices:
         message.voices.add(
@@ -172,6 +173,7 @@ def _clock(message: pb.LogClock) -> ClockState:
         fell_at,
         tuple(voices),
         message.others_ms,
+        message.below,
     )
 
 

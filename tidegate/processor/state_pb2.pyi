@@ -45,7 +45,7 @@ class Position(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., control_offset: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., log_time_ms: _Optional[int] = ..., log_id: _Optional[str] = ..., control_id: _Optional[str] = ..., ranges: _Optional[int] = ..., descriptor_rows: _Optional[int] = ..., feed_rows: _Optional[int] = ..., next_hand_off: _Optional[int] = ..., clock: _Optional[_Union[LogClock, _Mapping]] = ..., ranges_digest: _Optional[int] = ..., intents_digest: _Optional[int] = ..., descriptors_digest: _Optional[int] = ..., feeds_digest: _Optional[int] = ..., own_hash: _Optional[int] = ...) -> None: ...
 
 class LogClock(_message.Message):
-    __slots__ = ("elapsed_ms", "counted_ms", "hearings", "fell_at", "voices", "passed", "others_ms")
+    __slots__ = ("elapsed_ms", "counted_ms", "hearings", "fell_at", "voices", "passed", "others_ms", "below")
     ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
     COUNTED_MS_FIELD_NUMBER: _ClassVar[int]
     HEARINGS_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,7 @@ class LogClock(_message.Message):
     VOICES_FIELD_NUMBER: _ClassVar[int]
     PASSED_FIELD_NUMBER: _ClassVar[int]
     OTHERS_MS_FIELD_NUMBER: _ClassVar[int]
+    BELOW_FIELD_NUMBER: _ClassVar[int]
     elapsed_ms: int
     counted_ms: int
     hearings: int
@@ -60,7 +61,8 @@ class LogClock(_message.Message):
     voices: _containers.RepeatedCompositeFieldContainer[ClockVoice]
     passed: int
     others_ms: int
-    def __init__(self, elapsed_ms: _Optional[int] = ..., counted_ms: _Optional[int] = ..., hearings: _Optional[int] = ..., fell_at: _Optional[int] = ..., voices: _Optional[_Iterable[_Union[ClockVoice, _Mapping]]] = ..., passed: _Optional[int] = ..., others_ms: _Optional[int] = ...) -> None: ...
+    below: int
+    def __init__(self, elapsed_ms: _Optional[int] = ..., counted_ms: _Optional[int] = ..., hearings: _Optional[int] = ..., fell_at: _Optional[int] = ..., voices: _Optional[_Iterable[_Union[ClockVoice, _Mapping]]] = ..., passed: _Optional[int] = ..., others_ms: _Optional[int] = ..., below: _Optional[int] = ...) -> None: ...
 
 class ClockVoice(_message.Message):
     __slots__ = ("range_id", "shown_ms", "closed_ms", "counted_ms", "heard")

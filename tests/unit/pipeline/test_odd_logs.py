@@ -93,7 +93,7 @@ def _lags_of_parents_forgotten(patch: pytest.MonkeyPatch) -> None:
 def _clock_by_record(patch: pytest.MonkeyPatch) -> None:
     """Log time is the highest record time."""
 
-    def hear(self: LogClock, range_id: RangeId, time_ms: int, closed_ms: int) -> None:
+    def hear(self: LogClock, range_id: RangeId, time_ms: int, closed_ms: int, *, rose: bool) -> None:
         self.time_ms = self.shown_ms = self.closed_ms = self.elapsed_ms = max(self.time_ms, time_ms)
 
     patch.setattr(LogClock, "hear", hear)

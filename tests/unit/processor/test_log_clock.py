@@ -166,6 +166,66 @@ def test_ranges_that_died_with_their_clocks_ahead_are_silent_once_the_many_other
     assert clock.time_ms == _START + (2 * HEARINGS - 1) * 1_000
 
 
+@pytest.mark.parametrize("right", [1, 3, 20])
+@pytest.mark.parametrize("wrong", [2, 8, 9, 100])
+@pytest.mark.parametrize("write_on", [False, True], ids=["silent", "write on"])
+def test_a_node_whose_clock_was_ahead_holds_log_time_no_longer_than_others_are_heard(
+    wrong: int, right: int, write_on: bool
+) -> None:
+    """Its ranges close nothing more, for what they have closed does not fall."""
+    node, others = range(1_000, 1_000 + wrong), [RangeId(number) for number in range(1, right + 1)]
+    clock = _running(*others)
+    for second in range(60):
+        now_ms = _START + 1_000 * second
+        _read(clock, [(RangeId(number), now_ms + _HOUR) for number in node])
+        _read(clock, [(range_id, now_ms) for range_id in others])
+    assert clock.time_ms >= _START + _HOUR
+    before, closed_ms = clock.elapsed_ms, clock.closed_ms
+    for second in range(60, 60 + 600 // right + 120):
+        now_ms = _START + 1_000 * second
+        for number in node if write_on else ():
+            if clock.wants(now_ms):
+                clock.hear(RangeId(number), now_ms, closed_ms, rose=False)
+        _read(clock, [(range_id, now_ms) for range_id in others])
+    assert now_ms - 2 * LEAD_MS <= clock.shown_ms <= now_ms
+    assert clock.time_ms <= now_ms + LEAD_MS
+    assert clock.elapsed_ms > before
+
+
+def test_what_many_ranges_send_late_beside_one_that_is_ahead_lets_log_time_follow_it_by_little() -> None:
+    """Those that are waited for fall silent by it, all at once; who is heard then is not the one ahead."""
+    known, late = [*map(RangeId, range(1, 9))], [*map(RangeId, range(100, 140))]
+    clock = _running(*known, *late)
+    now_ms = _START + 600_000
+    for range_id in known[1:]:
+        _hear(clock, range_id, now_ms)
+    for number in range(20 * len(late)):
+        if number % 10 == 0:
+            _hear(clock, _A, now_ms + _HOUR + 1_000 * number)
+        _hear(clock, late[number % len(late)], _START + 500 * number)
+        assert clock.time_ms <= now_ms + LEAD_MS
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 30), st.integers(0, 3_000), st.sampled_from([0, 0, 0, 400, 9_000, 600_000])),
+        max_size=300,
+    )
+)
+def test_one_range_that_is_ahead_moves_log_time_by_little_beside_any_that_are_heard(
+    history: list[tuple[int, int, int]],
+) -> None:
+    """Up to thirty ranges come in any order, some of them late; one more is an hour ahead."""
+    clock, now_ms = _running(_A), _START
+    for number, (range_id, passes_ms, late_ms) in enumerate(history):
+        now_ms += passes_ms
+        _hear(clock, RangeId(range_id), now_ms - late_ms)
+        if number % (HEARINGS // 2) == 0:
+            _hear(clock, RangeId(99), now_ms + _HOUR)
+        assert clock.shown_ms <= now_ms
+        assert clock.time_ms <= now_ms + LEAD_MS
+
+
 def test_pushes_go_by_the_present_beside_a_range_that_writes_and_closes_nothing() -> None:
     clock = _running(_A, _B)
     for second in range(1, 300):
@@ -270,7 +330,7 @@ def test_record_times_alone_never_move_log_time_beyond_what_is_closed(
 
 def test_everything_that_a_clock_knows_is_stored() -> None:
     voices = (Voice(_A, 1, 2, 3, 4), Voice(_B, 5, 6, 7, 8))
-    clock = ClockState(9, 10, 11, 12, 13, voices, 14)
+    clock = ClockState(9, 10, 11, 12, 13, voices, 14, 15)
     position = Position(clock=clock)
     stored = read_position(position_row(position).value or b"").clock
     assert stored == clock
