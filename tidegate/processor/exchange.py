@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tidegate.hlc import ZERO_RESOLVED
 from tidegate.processor.bounds import CLAIMS_MAX
+from tidegate.processor.log_clock import LEAD_MS
 from tidegate.processor.range_table import RangeTable
 from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed.claim_answer import (
@@ -45,10 +46,15 @@ class Exchanges:
             self._open[state.range_id] = None
 
     def claim(self, claims: Iterable[Claim]) -> None:
-        """Ask parents for their hand-offs, and say what time it is here."""
+        """Ask parents for their hand-offs, and say what time it is here.
+
+        A claim brings what its Snapshot has closed: that is one range's word, and counts as far as log time
+        follows one range.
+        """
         now_ms = self._table.clock.time_ms
         for claim in sorted(claims):
-            self._route(replace(claim, told_ms=max(claim.told_ms, now_ms)))
+            told_ms = min(max(claim.told_ms, now_ms), now_ms + LEAD_MS) if now_ms else claim.told_ms
+            self._route(replace(claim, told_ms=told_ms))
 
     def take(self, message: Exchange) -> None:
         """Take a message of another partition; one that is not for this partition is passed over."""
@@ -106,7 +112,10 @@ class Exchanges:
             if state is not None and len(state.claims) >= CLAIMS_MAX and message not in state.claims:
                 self._route(HandOff(message, ZERO_RESOLVED, complete=False))
                 return
-            self._touch(message.parent).claims.add(message)
+            claims = self._touch(message.parent).claims
+            first = message.told_first(claims)
+            claims.discard(message)
+            claims.add(first)
             self._open[message.parent] = None
         else:
             self._deliver(message)

@@ -20,7 +20,7 @@ from tidegate.processor.waiting import Unreachable, Waiting, claims_of, claims_t
 from tidegate.raftlog.entry import Offset, Snapshot
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.backlog import Backlog
-from tidegate.rangefeed.claim_answer import is_within
+from tidegate.rangefeed.claim_answer import is_within, look_at_heirs
 from tidegate.rangefeed.handoff import Claim, HandOff
 from tidegate.rangefeed.range_snapshot import passes_over
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
@@ -181,6 +181,7 @@ class Parking:
                 f"range {heir.child} has all of its keys since index {heir.last_index}, and its log "
                 f"did not come there: index {state.applied} is the last. It is over",
             )
+            look_at_heirs(state)
             return
         for claim in sorted(state.claims.intersection(claims)):
             self.exchanges.answer_as_lost(state, claim)

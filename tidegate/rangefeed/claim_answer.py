@@ -102,7 +102,8 @@ def remember(state: RangeState, claim: Claim) -> None:
     """
     if state.status is RangeStatus.ENDED or claim.last_index < state.applied:
         return
-    heirs = sorted({*state.heirs, claim}, key=lambda each: (each.last_index, each))
+    claim = claim.told_first(state.heirs)
+    heirs = sorted({claim, *state.heirs}, key=lambda each: (each.last_index, each))
     state.heirs = tuple(heirs[-HEIRS_MAX:])
 
 

@@ -6,7 +6,8 @@ once every row up to there is acknowledged, or says how far it is complete when 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp
@@ -30,6 +31,11 @@ class Claim:
     last_index: RaftIndex
     span: Span
     told_ms: int = field(default=0, compare=False)
+
+    def told_first(self, before: Iterable[Claim]) -> Claim:
+        """This claim, with the earliest time that it or an equal one of ``before`` has told."""
+        times = [each.told_ms for each in (self, *before) if each == self and each.told_ms]
+        return replace(self, told_ms=min(times, default=0))
 
 
 class HandOff(NamedTuple):

@@ -325,7 +325,10 @@ def test_a_parent_that_its_partition_does_not_come_to_is_scanned_for_in_the_end(
     assert (scan.range_id, scan.upto, scan.after) == (3, at(5), _FEED.start)
 
 
-def test_a_child_whose_parent_has_lost_its_last_entries_scans_from_where_the_parent_is_complete() -> None:
+@pytest.mark.parametrize("ahead_s", [0, 3_600], ids=["", "the child's clock is ahead"])
+def test_a_child_whose_parent_has_lost_its_last_entries_scans_from_where_the_parent_is_complete(
+    ahead_s: int,
+) -> None:
     log = HandLog(2)
     log.describe(PLAIN)
     others = [log.open_range(1, OTHER.span), log.open_range(4, OTHER.span)]
@@ -336,7 +339,7 @@ def test_a_child_whose_parent_has_lost_its_last_entries_scans_from_where_the_par
     lineage = parent.as_parent()
     child = HandRange(log, RangeId(3), Span(_MIDDLE, PLAIN.span.end))
     child.generation = 2
-    child.snapshot(reason=SnapshotReason.SPLIT, close=9, high=8, parents=(lineage,))
+    child.snapshot(reason=SnapshotReason.SPLIT, close=9 + ahead_s, high=8, parents=(lineage,))
     run = Partitions(log)
     run.settle()
     limit = HAND_OFF_LIMIT_MS // 1000
@@ -359,6 +362,16 @@ class _LosesEnds(HandLog):
     def write(self, entry: Entry, partition: int | None = None) -> None:
         if not isinstance(entry, RangeEnd):
             super().write(entry, partition)
+
+
+def test_of_a_claim_that_comes_again_the_earliest_time_counts_that_it_has_told() -> None:
+    run = Partitions(_split_log())
+    claim = Claim(RangeId(3), RangeId(2), RaftIndex(500), Span(_MIDDLE, PLAIN.span.end))
+    for told_ms, kept_ms in ((0, 0), (9_000, 9_000), (5_000, 5_000), (0, 5_000), (10**15, 5_000)):
+        run.sent[0].append(replace(claim, told_ms=told_ms))
+        run.exchange(0)
+        state = run.driven[0].processor._state.ranges.table.states[RangeId(2)]
+        assert [each.told_ms for each in state.claims] == [kept_ms]
 
 
 class _Merged:
@@ -463,10 +476,11 @@ class _Hidden:
     Range 1's claim comes when range 2 is in its hole, and looks as if it were for a part of its keys.
     """
 
-    def __init__(self, *, merges: bool = True) -> None:
+    def __init__(self, *, merges: bool = True, loses_last: bool = False) -> None:
         self.log = log = _LosesEnds(2)
         log.describe(PLAIN, OTHER)
         low, rest = PLAIN.split(100)
+        self.others = [log.open_range(3, OTHER.span), log.open_range(6, OTHER.span)] if loses_last else []
         self.heir, self.parent = log.open_range(1, low), log.open_range(2, rest)
         self.heir.apply(PLAIN.put(5, 1, "a"), close=6)
         self.parent.apply(PLAIN.put(5, 150, "b"), close=6)
@@ -474,9 +488,12 @@ class _Hidden:
         self.parent.index += 1
         self.broken = len(log.partitions[0])
         self.child = self.parent.split(_UPPER, 4 if merges else 3, close=7)
+        if loses_last:
+            self.parent.index += 2
         if merges:
             self.heir.merge(self.parent, close=8)
-        self.parent.snapshot(close=8, high=7)  # what the source sent before the merge comes behind its claim
+        if not loses_last:
+            self.parent.snapshot(close=8, high=7)  # sent before the merge, it comes behind its claim
         self.run = Partitions(log)
         self.run.read(0, self.broken)
         self.run.read(1)
@@ -502,6 +519,19 @@ def test_a_claim_that_was_answered_out_of_a_hole_is_remembered_until_the_range_k
         hidden.run.restart(0)
     hidden.run.settle()
     assert (hidden.status(), hidden.heirs()) == (RangeStatus.ENDED, [])
+
+
+def test_a_remembered_claim_is_waited_for_no_longer_than_others_when_the_last_entries_are_lost() -> None:
+    hidden = _Hidden(loses_last=True)
+    hidden.run.settle()
+    limit = HAND_OFF_LIMIT_MS // 1000
+    for first in range(10, 2 * limit, 100):
+        if first < limit:
+            assert (hidden.status(), hidden.heirs()) == (RangeStatus.LIVE, [1])
+        _beats(hidden.log, [*hidden.others, hidden.heir], first, first + 100)
+        hidden.run.settle()
+    assert (hidden.status(), hidden.heirs()) == (RangeStatus.ENDED, [])
+    assert not [each for each in hidden.run.driven[0].processor.status().quarantined if each.range_id == 2]
 
 
 def test_a_range_that_goes_on_behind_a_claim_for_a_part_of_its_keys_forgets_it() -> None:
