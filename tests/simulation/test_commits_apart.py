@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.commits_apart import CommitsApart
 from tests.simulation.feed_judge import BrokenPromise
 from tidegate.hlc import NANOS_PER_SECOND
-from tidegate.processor import parking
+from tidegate.processor import parking, waiting
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.parking import Parking
 from tidegate.raftlog.entry import Offset, Snapshot
@@ -19,6 +19,7 @@ from tidegate.rangefeed import range_state
 from tidegate.rangefeed.backlog import Backlog
 from tidegate.rangefeed.handoff import Claim, HandOff
 from tidegate.rangefeed.range_state import RangeState
+from tidegate.rangefeed.scan import ScanPart
 
 _FRESH: Final = SystemRandom()
 _KEPT_NS: Final = 60 * NANOS_PER_SECOND
@@ -94,9 +95,24 @@ def _who_was_let_go_on_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Parking, "parks", trusting)
 
 
+def _parents_speak_of_keys_that_they_had_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a parent in a hole is complete up to counts for all keys of the child."""
+    original = waiting.complete_before
+
+    def complete_before(state: RangeState, head: Snapshot) -> list[ScanPart] | None:
+        parts = original(state, head)
+        return None if parts is None else [ScanPart(head.span, part.after) for part in parts]
+
+    monkeypatch.setattr(waiting, "complete_before", complete_before)
+
+
 @pytest.mark.parametrize(
     ("defect", "seed", "sides"),
-    [(_left_out_answers_count, 1_000_706, 7), (_who_was_let_go_on_is_not_asked_again, 25, None)],
+    [
+        (_left_out_answers_count, 1_000_706, 7),
+        (_who_was_let_go_on_is_not_asked_again, 25, None),
+        (_parents_speak_of_keys_that_they_had_not, 13, None),
+    ],
 )
 def test_commits_that_are_late_find(
     defect: Callable[[pytest.MonkeyPatch], None],

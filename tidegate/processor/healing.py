@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.hlc import ZERO_RESOLVED
 from tidegate.processor.backlogs import Backlogs
 from tidegate.processor.committed import scanned_version
 from tidegate.processor.lags import Lags
 from tidegate.processor.range_table import RangeTable
-from tidegate.processor.waiting import complete_before
 from tidegate.raftlog.entry import Offset, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.backlog import Backlog
@@ -37,11 +35,10 @@ class Healing:
 
         What lies between becomes part of the hole. The scan stays in the state, for what it has brought.
         """
-        complete = complete_before(state, backlog.head)
         if backlog.skip_to_move():
             if state.status is not RangeStatus.QUARANTINED:
                 cause = "its span changed while rows were scanned for"
-                state.quarantine_at(backlog.start, cause, complete or ZERO_RESOLVED)
+                state.quarantine_at(backlog.start, cause, state.resolved)
             self._backlogs.let_go_on(state.range_id)
 
     def take(self, backlog: Backlog, chunk: ScanChunk) -> Sequence[Version]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from tidegate.hlc import ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.bounds import PARENTS_MAX
 from tidegate.processor.mutations import Mutations
 from tidegate.raftlog.entry import Offset, RangeId, Snapshot
@@ -70,26 +70,35 @@ def claims_told_by(state: RangeState, head: Snapshot) -> frozenset[Claim]:
     )
 
 
-def complete_before(state: RangeState, head: Snapshot) -> ResolvedTimestamp | None:
-    """How far a range is complete before ``head`` when rows are missing; ``None`` when none are.
+def complete_before(state: RangeState, head: Snapshot) -> list[ScanPart] | None:
+    """How far keys of a range are complete before ``head`` when rows are missing; ``None`` when none are.
 
-    All hand-offs that it needs must have come.
+    Nothing is known of keys in no part. All hand-offs that it needs must have come.
     """
-    claims = claims_of(state, head)
+    own = [] if state.span is None else [ScanPart(state.span, state.resolved)]
     if state.status is RangeStatus.QUARANTINED:
-        return _complete_in_quarantine(state, head)
+        return own
+    claims = claims_of(state, head)
     if state.status is RangeStatus.UNINITIALISED and not claims:
-        return ZERO_RESOLVED
-    hand_offs = (state.hand_offs[claim] for claim in claims)
-    return min((hand_off.resolved for hand_off in hand_offs if not hand_off.complete), default=None)
+        return []
+    hand_offs = [state.hand_offs[claim] for claim in claims]
+    if all(hand_off.complete for hand_off in hand_offs):
+        return None
+    return own + [
+        ScanPart(hand_off.span, hand_off.resolved) for hand_off in hand_offs if hand_off.span is not None
+    ]
 
 
-def _complete_in_quarantine(state: RangeState, head: Snapshot) -> ResolvedTimestamp:
-    """What was resolved before the hole; nothing when the snapshot has keys that the range had not."""
-    hole, span = state.quarantine, state.span
-    if hole is None or span is None or span.intersect(head.span) != head.span:
-        return ZERO_RESOLVED
-    return hole.resolved
+def _unseen_above(state: RangeState, head: Snapshot, complete: list[ScanPart]) -> Timestamp:
+    """Above which timestamp entries may be missing, of any key of a snapshot.
+
+    The range's own entries are not, unless it is in a hole, nor are those of a parent that is complete.
+    """
+    lowest = min(part.after for part in parts_left(head.span, complete, None))
+    if state.status is RangeStatus.QUARANTINED or lowest == ZERO:
+        return lowest
+    told = (state.hand_offs[claim] for claim in claims_of(state, head))
+    return min((hand_off.resolved for hand_off in told if not hand_off.complete), default=lowest)
 
 
 class Waiting:
@@ -123,7 +132,7 @@ class Waiting:
         complete = complete_before(state, head)
         if complete is None:
             return None
-        self._mutations.judge(state, head, offset, complete)
+        self._mutations.judge(state, head, offset, _unseen_above(state, head, complete))
         wanted = [self._wanted(head, part) for part in parts_left(head.span, complete, begun)]
         parts = sorted(
             (part for part in wanted if part is not None), key=lambda part: (part.after, part.span)

@@ -10,7 +10,7 @@ from typing import Final
 
 from tidegate.hlc import ZERO_RESOLVED
 from tidegate.raftlog.entry import RaftIndex
-from tidegate.rangefeed.handoff import Claim, HandOff, Promise
+from tidegate.rangefeed.handoff import Claim, HandOff, Hole, Promise
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.rangefeed.resolver import Resolver
 from tidegate.spans import Span
@@ -26,18 +26,17 @@ def answer_claim(state: RangeState, claim: Claim) -> HandOff | None:
     index = claim.last_index
     for hole in state.holes:
         if hole.before < index <= hole.last_index:
-            complete = hole.complete_for(claim.span)
-            return HandOff(claim, complete, complete=False, span=hole.span, lags=hole.lags)
+            return _hand_off_of(hole, claim)
     if index <= state.unseen:
         return HandOff(claim, ZERO_RESOLVED, complete=False)
     if state.awaits_snapshot and index == state.applied:
         # The trigger may be that of a merge, whose other side has not handed off yet.
-        return None if state.quarantine is None else _hand_off_of_a_hole(state, claim)
+        return None if state.quarantine is None else _hand_off_of(state.hole_at(index), claim)
     if index <= state.applied:
         promised = _promised(state, claim)
         return HandOff(claim, promised.resolved, complete=True, span=promised.span, lags=promised.lags)
     if state.quarantine is not None:
-        return _hand_off_of_a_hole(state, claim)
+        return _hand_off_of(state.hole_at(index), claim)
     if state.status is RangeStatus.ENDED or _is_taken_over_by(state, claim.span):
         return HandOff(claim, ZERO_RESOLVED, complete=False)
     return None
@@ -47,14 +46,15 @@ def answer_as_lost(state: RangeState, claim: Claim) -> HandOff:
     """What to say when the rest of the range's log, up to the claim's index, does not come."""
     if state.span is None:
         return HandOff(claim, ZERO_RESOLVED, complete=False)
-    within = state.span.intersect(claim.span) == claim.span
-    complete = state.resolved if within else ZERO_RESOLVED
-    return HandOff(claim, complete, complete=False, span=state.span, lags=state.told_lags())
+    lost = Hole(state.applied, claim.last_index, state.span, state.resolved, state.told_lags())
+    return _hand_off_of(lost, claim)
 
 
-def _hand_off_of_a_hole(state: RangeState, claim: Claim) -> HandOff:
-    complete = state.hole_at(claim.last_index).complete_for(claim.span)
-    return HandOff(claim, complete, complete=False, span=state.span, lags=state.told_lags())
+def _hand_off_of(hole: Hole, claim: Claim) -> HandOff:
+    """Of the keys that the range had before the hole; nobody knows what it came to have there."""
+    has_keys = hole.span is not None and hole.span.overlaps(claim.span)
+    complete = hole.resolved if has_keys else ZERO_RESOLVED
+    return HandOff(claim, complete, complete=False, span=hole.span, lags=hole.lags)
 
 
 def _promised(state: RangeState, claim: Claim) -> Promise:

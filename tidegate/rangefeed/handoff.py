@@ -41,9 +41,10 @@ class Claim:
 class HandOff(NamedTuple):
     """The answer. ``resolved`` is what the parent had promised for ``span``, the keys that it had then.
 
-    A hand-off that is not ``complete`` comes out of a hole: above ``resolved`` rows may be missing, and the
-    child has to scan for them. ``lags`` says what feeds lacked, those included that have failed there; a feed
-    that can lag and that it does not name was not active there. ``None``: nobody knows.
+    A hand-off that is not ``complete`` comes out of a hole: rows of ``span`` above ``resolved`` may be
+    missing, and all of other keys; the child has to scan for them. ``lags`` says what feeds lacked, those
+    included that have failed there; a feed that can lag and that it does not name was not active there.
+    ``None``: nobody knows.
     """
 
     claim: Claim
@@ -72,11 +73,6 @@ class Hole(NamedTuple):
     span: Span | None
     resolved: ResolvedTimestamp
     lags: tuple[Lag, ...] | None = None
-
-    def complete_for(self, span: Span) -> ResolvedTimestamp:
-        """How far all keys of ``span`` are complete."""
-        within = self.span is not None and self.span.intersect(span) == span
-        return self.resolved if within else ZERO_RESOLVED
 
 
 def bounded(holes: list[Hole]) -> list[Hole]:

@@ -7,7 +7,7 @@ have is refused as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -181,13 +181,21 @@ def fault_of(chunk: ScanChunk) -> str:
     return ""
 
 
-def parts_left(span: Span, complete: Timestamp, earlier: RangeScan | None) -> list[ScanPart]:
-    """How far the keys of ``span`` are complete: to ``complete``, or where an ``earlier`` scan came."""
-    if earlier is None:
-        return [ScanPart(span, complete)]
-    brought = _filled(earlier.span, earlier.upto, sorted(earlier.parts))
-    higher = (part for part in brought if part.after > complete)
-    return _joined(list(_filled(span, complete, higher)))
+def parts_left(span: Span, complete: Iterable[ScanPart], earlier: RangeScan | None) -> list[ScanPart]:
+    """How far the keys of ``span`` are complete: as far as anything says that they are, ``complete`` parts or
+    what an ``earlier`` scan has brought; the others are complete to nothing."""
+    known = [*complete]
+    if earlier is not None:
+        known += _filled(earlier.span, earlier.upto, sorted(earlier.parts))
+    return _joined(list(_furthest(span, known)))
+
+
+def _furthest(span: Span, parts: Sequence[ScanPart]) -> Iterator[ScanPart]:
+    """The keys of ``span``, cut where any part begins or ends, each as complete as the furthest part says."""
+    ends = {key for part in parts for key in part.span if span.start < key < span.end}
+    for start, end in pairwise(sorted({*span, *ends})):
+        told = [after for (left, right), after in parts if left <= start and end <= right]
+        yield ScanPart(Span(start, end), max(told, default=ZERO))
 
 
 def _filled(span: Span, between: Timestamp, parts: Iterable[ScanPart]) -> Iterator[ScanPart]:

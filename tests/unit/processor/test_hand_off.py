@@ -31,6 +31,7 @@ from tidegate.raftlog.entry import (
     RangeId,
     Snapshot,
     SnapshotReason,
+    Trigger,
 )
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.claim_answer import HEIRS_MAX
@@ -768,6 +769,65 @@ def test_what_a_parent_said_counts_for_the_scan_that_takes_the_place_of_the_firs
     case.require_complete()
 
 
+@pytest.mark.parametrize("breaks", [True, False], ids=["its parent broke", "its parent's end is lost"])
+def test_a_range_that_was_merged_away_is_complete_up_to_where_its_log_was_followed(breaks: bool) -> None:
+    """The store has removed versions up to 4 s. The feed begins before that, and misses nothing of them."""
+    log = _LosesEnds(2)
+    log.describe(PLAIN, OTHER)
+    low, rest = PLAIN.split(100)
+    others = [log.open_range(3, OTHER.span), log.open_range(6, OTHER.span)]
+    heir, parent = log.open_range(1, low), log.open_range(2, rest)
+    heir.apply(PLAIN.put(5, 1, "heir"), close=6)
+    parent.apply(PLAIN.put(5, 150, "parent"), close=6)
+    if breaks:
+        log.write_bytes(0, encode_key(RangeId(2)), b"\xff\xff")
+    parent.index += 1
+    parents = (heir.as_parent()._replace(last_index=RaftIndex(heir.index + 1)), parent.as_parent())
+    heir.apply(trigger=Trigger.MERGE, close=9)
+    heir.span, heir.generation = PLAIN.span, 2
+    heir.snapshot(reason=SnapshotReason.MERGE, close=9, high=8, gc=4, parents=parents)
+    feed = activation([PLAIN.descriptor], start=at(0))
+    run = Partitions(log, feed)
+    run.settle()
+    for first in range(10, 1_500, 100):
+        if not _scans_of(run, 1):
+            _beats(log, [*others, heir], first, first + 100)
+            run.settle()
+    (scan,) = _scans_of(run, 1)
+    assert (scan.range_id, scan.span, scan.after, scan.upto) == (1, rest, at(6), at(8))
+    heir.scanned(scan, _row(8, 150, "lost"))
+    heir.heartbeat(2_000)
+    run.settle()
+    assert run.parked() == []
+    assert run.rows()[1] == [at(5), at(8)]
+    assert all(driven.processor.is_active(feed.feed_id) for driven in run.driven)
+
+
+def test_keys_that_a_parent_came_to_have_in_its_hole_are_complete_to_nothing() -> None:
+    """Range 2 takes 4 over where nobody can read it, and 1 takes 2 over: it speaks of what it had before."""
+    log = HandLog(2)
+    log.describe(PLAIN)
+    low, rest = PLAIN.split(100)
+    middle, last = Span(rest.start, _UPPER), Span(_UPPER, rest.end)
+    heir, parent, lost = log.open_range(1, low), log.open_range(2, middle), log.open_range(4, last)
+    parent.apply(PLAIN.put(5, 150, "parent"), close=6)
+    lost.apply(PLAIN.put(7, 250, "lost"), close=6)
+    log.write_bytes(0, encode_key(RangeId(2)), b"\xff\xff")
+    parent.index, parent.generation, parent.span, parent.high = parent.index + 1, 2, rest, 7
+    parents = (heir.as_parent()._replace(last_index=RaftIndex(heir.index + 1)), parent.as_parent())
+    heir.apply(trigger=Trigger.MERGE, close=9)
+    heir.span, heir.generation = PLAIN.span, 3
+    heir.snapshot(reason=SnapshotReason.MERGE, close=9, high=8, parents=parents)
+    run = Partitions(log)
+    run.settle()
+    (first,) = _scans_of(run, 1)
+    assert (first.span, first.after) == (last, _FEED.start)
+    heir.scanned(first, _row(7, 250, "lost"))
+    run.read(1)
+    (_, second) = _scans_of(run, 1)
+    assert (second.span, second.after) == (middle, at(6))
+
+
 class _LosesMerges(HandLog):
     """A log in which no Snapshot behind a merge arrives."""
 
@@ -790,8 +850,8 @@ def test_a_periodic_snapshot_does_not_stand_for_the_one_of_a_merge_that_is_lost(
     run.read(1)
     assert run.resolved(1) is None or run.resolved(1) == at(0)
     (scan,) = _scans_of(run, 1)
-    assert (scan.range_id, scan.span, scan.after, scan.upto) == (1, PLAIN.span, _FEED.start, at(8))
-    left.scanned(scan, _row(5, 1, "left"), _row(8, 150, "right"))
+    assert (scan.range_id, scan.span, scan.after, scan.upto) == (1, high, _FEED.start, at(8))
+    left.scanned(scan, _row(8, 150, "right"))
     run.settle()
     assert run.resolved(1) == at(12)
     assert at(8) in run.rows()[1]

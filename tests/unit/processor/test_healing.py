@@ -248,10 +248,11 @@ def test_a_range_that_was_merged_away_while_it_waits_is_left() -> None:
     run.settle()
     assert [number for number, _ in run.parked()] == [2]
     (scan, *_) = _scans(run.driven[0])
-    left.scanned(scan, _row(3, 150, "right"), _row(5, 150, "lost"))
+    assert (scan.span, scan.after) == (high, at(3))
+    left.scanned(scan, _row(5, 150, "lost"))
     run.settle()
     assert run.parked() == []
-    assert run.rows() == {0: [at(3), at(5)], 1: [at(3)]}
+    assert run.rows() == {0: [at(5)], 1: [at(3)]}
 
 
 def test_a_range_that_falls_silent_while_it_waits_is_left() -> None:
@@ -540,7 +541,8 @@ def test_a_range_that_ends_while_it_is_scanned_keeps_nothing_of_the_scan() -> No
 
 
 def test_a_merge_into_a_hole_scans_the_keys_that_came_in_from_the_start() -> None:
-    """What was resolved before the hole says nothing of the keys that the range had not then."""
+    """What was resolved before the hole says nothing of the keys that the range had not then; of its own it
+    does."""
     log = HandLog(partitions=2)
     log.describe(PLAIN)
     low, high = PLAIN.split(100)
@@ -553,7 +555,7 @@ def test_a_merge_into_a_hole_scans_the_keys_that_came_in_from_the_start() -> Non
     run = Partitions(log)
     run.read(0)
     (scan,) = _scans(run.driven[0])
-    assert (scan.after, scan.upto, scan.span) == (_FEED.start, at(5), PLAIN.span)
+    assert (scan.after, scan.upto, scan.span) == (_FEED.start, at(5), high)
 
 
 def test_a_range_that_was_merged_away_in_a_hole_is_quarantined_no_more() -> None:
@@ -565,12 +567,12 @@ def test_a_range_that_was_merged_away_in_a_hole_is_quarantined_no_more() -> None
     log.write_bytes(1, encode_key(RangeId(3)), b"\xff\xff\xff")
     shadow = HandLog(partitions=2)
     lost_end = HandRange(shadow, RangeId(3), high)
-    lost_end.index, lost_end.high = right.index + 2, right.high
+    lost_end.index, lost_end.high = right.index + 2, 5
     left.merge(lost_end, close=7)
     run = Partitions(log)
     run.settle()
     assert [len(driven.processor.status().quarantined) for driven in run.driven] == [0, 0]
-    assert [scan.span for scan in _scans(run.driven[0])] == [PLAIN.span]
+    assert [(scan.span, scan.after) for scan in _scans(run.driven[0])] == [(high, at(3))]
 
 
 def test_a_cut_log_is_healed_by_the_next_snapshots() -> None:

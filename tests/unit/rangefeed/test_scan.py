@@ -83,39 +83,58 @@ def test_rows_in_another_order_are_taken_in_theirs() -> None:
     assert scan.take(_chunk(scan.request(1, 1), *rows), 2) == rows[::-1]
 
 
+def _told(seconds: float) -> list[ScanPart]:
+    """All keys are said to be complete up to there."""
+    return [_part("a", "z", seconds)]
+
+
 def test_without_an_earlier_scan_all_keys_are_one_part() -> None:
-    assert parts_left(_SPAN, at(6), None) == [(_SPAN, at(6))]
+    assert parts_left(_SPAN, _told(6), None) == [(_SPAN, at(6))]
 
 
 def test_keys_that_did_not_come_are_complete_up_to_where_the_scan_began_and_the_others_to_its_end() -> None:
     scan = _scan(_SPAN, 8, _part("f", "m", 6))
-    assert parts_left(_SPAN, at(6), scan) == [_part("b", "f", 8), _part("f", "m", 6)]
-    assert parts_left(_SPAN, at(6), _scan(_SPAN, 8)) == [_part("b", "m", 8)]
+    assert parts_left(_SPAN, _told(6), scan) == [_part("b", "f", 8), _part("f", "m", 6)]
+    assert parts_left(_SPAN, _told(6), _scan(_SPAN, 8)) == [_part("b", "m", 8)]
 
 
 def test_the_order_in_which_parts_were_scanned_does_not_matter() -> None:
     scan = _scan(_SPAN, 20, _part("f", "m", 6), _part("b", "d", 8))
-    assert parts_left(_SPAN, at(6), scan) == [_part("b", "d", 8), _part("d", "f", 20), _part("f", "m", 6)]
+    assert parts_left(_SPAN, _told(6), scan) == [
+        _part("b", "d", 8),
+        _part("d", "f", 20),
+        _part("f", "m", 6),
+    ]
 
 
 def test_keys_that_left_are_forgotten_and_keys_that_came_are_as_complete_as_is_told() -> None:
     scan = _scan(_SPAN, 8, _part("f", "m", 6))
-    assert parts_left(Span(b"b", b"d"), at(6), scan) == [_part("b", "d", 8)]
-    assert parts_left(Span(b"a", b"h"), at(1), scan) == [
+    assert parts_left(Span(b"b", b"d"), _told(6), scan) == [_part("b", "d", 8)]
+    assert parts_left(Span(b"a", b"h"), _told(1), scan) == [
         _part("a", "b", 1),
         _part("b", "f", 8),
         _part("f", "h", 6),
     ]
-    assert parts_left(Span(b"x", b"z"), at(6), scan) == [_part("x", "z", 6)]
+    assert parts_left(Span(b"x", b"z"), _told(6), scan) == [_part("x", "z", 6)]
 
 
 def test_no_key_is_less_complete_than_is_told() -> None:
     scan = _scan(_SPAN, 8, _part("f", "m", 6))
-    assert parts_left(_SPAN, at(7), scan) == [_part("b", "f", 8), _part("f", "m", 7)]
-    assert parts_left(_SPAN, at(9), scan) == [_part("b", "m", 9)]
+    assert parts_left(_SPAN, _told(7), scan) == [_part("b", "f", 8), _part("f", "m", 7)]
+    assert parts_left(_SPAN, _told(9), scan) == [_part("b", "m", 9)]
+
+
+def test_keys_are_as_complete_as_the_furthest_says_and_to_nothing_where_nobody_says_anything() -> None:
+    told = [_part("a", "d", 6), _part("c", "f", 8), _part("n", "x", 3)]
+    assert parts_left(Span(b"b", b"m"), told, None) == [
+        _part("b", "c", 6),
+        _part("c", "f", 8),
+        ScanPart(Span(b"f", b"m"), ZERO),
+    ]
+    assert parts_left(Span(b"b", b"f"), told, None) == [_part("b", "c", 6), _part("c", "f", 8)]
 
 
 def test_of_many_parts_those_nearest_to_each_other_are_joined_at_the_lower() -> None:
     parts = [_part("b", "c", 50), _part("c", "d", 52), _part("d", "e", 90), _part("e", "m", 7)]
     scan = _scan(_SPAN, 99, *sorted(parts, key=lambda part: part.after))
-    assert parts_left(_SPAN, ZERO, scan) == [_part("b", "d", 50), _part("d", "e", 90), _part("e", "m", 7)]
+    assert parts_left(_SPAN, [], scan) == [_part("b", "d", 50), _part("d", "e", 90), _part("e", "m", 7)]
