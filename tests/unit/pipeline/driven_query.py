@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ from pipeline.batch_driver import BatchDriver
 from pipeline.ledger import Account, Ledger
 from pipeline.partition_round import TASK_COLUMNS, LogEntryRecord, Query, run_partition, run_told
 from pipeline.rounds import Round, RoundId
-from sim.history import History
+from sim.history import History, Mutated
 from sim.options import StoreOptions
 from sim.workloads.bank import Bank, BankOptions
 from tests.driven_sim import DrivenSim
@@ -34,19 +35,20 @@ from tests.simulation.feed_judge import BrokenPromise, FeedJudge
 from tests.unit.pipeline.driven_clients import STORED, STRANGER, DrivenClients
 from tests.unit.pipeline.odd_records import Oddities, OddRecords
 from tidegate.changefeed.control import Activate, ControlMessage, Failed, Remove, Removed, read_ack
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
+from tidegate.changefeed.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedId
 from tidegate.changefeed.options import InitialScan
 from tidegate.changefeed.record import RowRecord, parse_record
 from tidegate.client.connection import KafkaConnection
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.processor.batch import LogRecord, OutputRecord
+from tidegate.processor.batch import LogRecord, OutputRecord, RangeCheckpoint
 from tidegate.processor.checkpoint import decode_checkpoint
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.exchange_codec import decode_exchange
 from tidegate.processor.pushes import PushPolicy
 from tidegate.raftlog.request import Push, decode_request
 from tidegate.rangefeed.handoff import HandOff
+from tidegate.rows import TableDescriptor
 
 _PARTITIONS: Final = 3
 _HOME: Final = KafkaConnection("127.0.0.1:9")
@@ -115,6 +117,10 @@ class DrivenQuery:
         for number in range(batches):
             if number == batches // 3:
                 self.feeds.begin_scan()
+            if self.odd.takes_over and number == batches // 4:
+                self.feeds.leave_off()
+            if self.odd.takes_over and number == batches // 2:
+                self.feeds.take_over()
             self._happen()
             self._run_batch()
         self.troubles = False
@@ -272,12 +278,30 @@ class _Feeds:
         #: Why feeds have failed in some partition.
         self.failed: dict[FeedId, str] = {}
         self._checkpoints: list[bytes] = []
+        #: Of the feed that comes from another engine: its high-water, and how many changes that had seen.
+        self._left_off: tuple[Timestamp, int] = ZERO, 0
         for name, servers in (("home", _OLD_NAME), ("away", _AWAY)):
             self._begin(name, servers, ZERO, InitialScan.NO)
 
     def begin_scan(self) -> None:
         """A feed that begins at the present with a scan, on the cluster that stands still."""
         self._begin("scan", _AWAY, Timestamp(self._run.sim.now_ns), InitialScan.YES)
+
+    def leave_off(self) -> None:
+        """Another engine persists the high-water of a feed here, and does nothing for it any more."""
+        sim = self._run.sim
+        self._left_off = min(range_.closed for range_ in sim.ranges), len(sim.mutations)
+
+    def take_over(self) -> None:
+        """The query takes that feed over."""
+        high, mutations = self._left_off
+        options = replace(WITH_MARKERS, topic_prefix="taken-", cursor=high)
+        tables = self._run.sim.tables
+        feed = activation(tables, options, start=high, feed_id="taken", sink_uri=f"kafka://{_OLD_NAME}")
+        defined = replace(feed.definition, epoch=FeedEpoch(2), engine=Engine.SPARK, goes_on=True)
+        feed = replace(feed, definition=defined)
+        self._activations.append(feed)
+        self._judges[feed.feed_id] = _JudgeOfTaken(feed, tables, self._run.sim.mutations, mutations)
 
     def _begin(self, name: str, servers: str, start: Timestamp, scan: InitialScan) -> None:
         options = replace(WITH_MARKERS, topic_prefix=f"{name}-", initial_scan=scan)
@@ -320,7 +344,7 @@ class _Feeds:
 
     def clusters(self) -> dict[str, str]:
         """See ``Feeds``: as they are stored."""
-        return {judge: OWN if judge == "home" else STORED for judge in self._judges}
+        return {judge: OWN if judge in ("home", "taken") else STORED for judge in self._judges}
 
     def take(self, answers: Iterable[Answer]) -> None:
         """See ``Feeds``."""
@@ -351,8 +375,10 @@ class _Feeds:
         for checkpoint in map(decode_checkpoint, told):
             for active in checkpoint.feeds:
                 judge = self._judges[active.feed_id]
-                if active.feed_id in self.ended:
-                    continue
+                if active.feed_id in self.ended or (
+                    active.feed_id == "taken" and active.feed_id in self.failed
+                ):
+                    continue  # it is fenced: what other partitions say of it comes to nothing
                 for item in checkpoint.ranges:
                     if judge.watches(item.span):
                         judge.check(item, self._run.sim.history)
@@ -430,6 +456,26 @@ class _Judge(FeedJudge):
                 raise
             self._seen[key][at] = record.value
             del self._pending[key][at]
+
+
+class _JudgeOfTaken(_Judge):
+    """The judge of a feed that another engine had, which had seen so many of the mutations.
+
+    Of the others no scan above the high-water shows anything; so no checkpoint may name the feed above one.
+    """
+
+    def __init__(
+        self, feed: Activate, tables: Iterable[TableDescriptor], mutations: Sequence[Mutated], seen: int
+    ) -> None:
+        super().__init__(feed, tables, mutations)
+        self._seen_before = seen
+
+    def check(self, item: RangeCheckpoint, history: History) -> None:
+        """See ``FeedJudge``."""
+        for each in islice(self.mutations, self._seen_before, None):
+            if each.time <= item.resolved and item.span.contains(each.version.key):
+                raise BrokenPromise(f"{self.feed_id}: {item} covers {each}, which the feed does not show")
+        super().check(item, history)
 
 
 def _feed_of(row: OutputRecord) -> FeedId:

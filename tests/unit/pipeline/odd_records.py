@@ -25,7 +25,7 @@ class Oddities:
     stamped wrongly. ``mutate``: in a batch data changes outside the op log, once more maybe; ``hide``: the
     command that says so cannot be read. ``grow``: of rows, that one is above its limit. ``delete``: in a
     batch, that a topic is deleted. ``end``: in a batch, that a feed is dropped. ``lose_answer``: of requests
-    to the store.
+    to the store. ``takes_over``: a feed comes to the query that another engine had until a while ago.
     """
 
     corrupt: float = 0.0
@@ -38,6 +38,7 @@ class Oddities:
     delete: float = 0.0
     end: float = 0.0
     lose_answer: float = 0.2
+    takes_over: bool = False
 
 
 class OddRecords:

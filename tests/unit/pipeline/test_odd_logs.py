@@ -16,7 +16,7 @@ from tests.simulation.feed_judge import BrokenPromise
 from tests.unit.pipeline.driven_query import DrivenQuery
 from tests.unit.pipeline.odd_records import Oddities
 from tidegate.changefeed.feed import FeedId
-from tidegate.processor import journal
+from tidegate.processor import feed_control, journal
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.log_clock import LogClock
 from tidegate.processor.mutations import Mutations
@@ -29,6 +29,7 @@ _TRIES: Final = 30
 _FRESH: Final = SystemRandom()
 _WORLDS: Final = {
     "changes in holes and backlogs": Oddities(mutate=0.5, corrupt=0.005),
+    "changes while a feed comes": Oddities(mutate=0.25, hide=0.3, corrupt=0.001, takes_over=True),
     "lost Snapshots": Oddities(lose_snapshot=0.05, corrupt=0.003),
     "lost RangeEnds": Oddities(lose_end=0.3),
     "wrong times": Oddities(wrong_time=0.02, corrupt=0.003),
@@ -47,7 +48,9 @@ def _hold(world: str, seed: int, directory: Path, patch: pytest.MonkeyPatch) -> 
     return run
 
 
-@pytest.mark.parametrize("world", ["changes in holes and backlogs", "deleted topics"])
+@pytest.mark.parametrize(
+    "world", ["changes in holes and backlogs", "changes while a feed comes", "deleted topics"]
+)
 def test_feeds_fail_of_which_something_is_lacking_for_good(
     world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +73,11 @@ def test_it_is_so_for_many(world: str, seed: int, tmp_path: Path, monkeypatch: p
 def _hidden_changes_forgotten(patch: pytest.MonkeyPatch) -> None:
     """What a Snapshot tells of entries that nobody could read fails no feed."""
     patch.setattr(Mutations, "take_hidden", lambda _: [])
+
+
+def _changes_between_epochs_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A feed that goes on here goes on, whatever has changed since the other engine had it."""
+    patch.setattr(feed_control, "_changed_before", lambda *_: None)
 
 
 def _changes_in_holes_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -116,6 +124,7 @@ def _refusals_forgotten(patch: pytest.MonkeyPatch) -> None:
     ("defect", "world"),
     [
         (_hidden_changes_forgotten, "changes in holes and backlogs"),
+        (_changes_between_epochs_forgotten, "changes while a feed comes"),
         (_changes_in_holes_forgotten, "changes in holes and backlogs"),
         (_lags_of_parents_forgotten, "lost Snapshots"),
         (_clock_by_record, "wrong times"),
