@@ -136,10 +136,10 @@ def _changed_before(
     if not message.definition.goes_on:
         return None
     start, targets = message.start, message.targets
-    for range_id, (span, time, last) in mutated:
+    for range_id, (span, time, last, first) in mutated:
         if time <= start:
             continue
-        if any(span.overlaps(keys) for keys in keys_read(targets, rows, min(start, last), last)):
+        if any(span.overlaps(keys) for keys in keys_read(targets, rows, max(first, min(start, last)), last)):
             return FeedError(
                 f"range {range_id} changed rows outside its op log (keys {span.start.hex()} to "
                 f"{span.end.hex()}) above {start}, up to which an earlier epoch of the feed had "

@@ -104,7 +104,7 @@ class Mutations:
                 self._noted += found
                 time = _time_of(state, command, is_behind=is_behind)
                 for each in found:
-                    _remember(state, each.span, time, each.last)
+                    _remember(state, each.span, time, each.last, each.first)
 
     def account(self, state: RangeState, command: Command) -> None:
         """The partition has read a command that the range has not applied: nothing before it is hidden, if
@@ -172,13 +172,15 @@ def _time_of(state: RangeState, command: Command, *, is_behind: bool) -> Timesta
     return max(just_above(closed), command.write_timestamp or ZERO)
 
 
-def _remember(state: RangeState, span: Span, time: Timestamp, last: Timestamp) -> None:
+def _remember(
+    state: RangeState, span: Span, time: Timestamp, last: Timestamp, first: Timestamp = ZERO
+) -> None:
     """Keep a change for feeds that go on; the span is made larger where its keys are long."""
     start, end = span
     kept = Span(
         start[:_KEPT_KEY_BYTES], end if len(end) <= _KEPT_KEY_BYTES else prefix_end(end[:_KEPT_KEY_BYTES])
     )
-    state.mutated = remember(state.mutated, MutatedKeys(kept, time, last))
+    state.mutated = remember(state.mutated, MutatedKeys(kept, time, last, first))
 
 
 def _unaccounted(state: RangeState, head: Snapshot, time: Timestamp, *, is_known: bool) -> list[Span]:

@@ -232,7 +232,7 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
     message.lags.extend(lag_message(Lag(*item)) for item in sorted(state.lags.items()))
     if state.accounted.says_more(state.applied):
         _fill_accounted(message.accounted, state.accounted)
-    for (start, end), time, last in state.mutated:
+    for (start, end), time, last, first in state.mutated:
         message.mutated.add(
             start=start,
             end=end,
@@ -240,6 +240,8 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
             time_logical=time.logical,
             last_wall=last.wall,
             last_logical=last.logical,
+            first_wall=first.wall,
+            first_logical=first.logical,
         )
 
 
@@ -375,6 +377,7 @@ def _mutated(message: pb.MutatedKeys) -> MutatedKeys:
         Span(message.start, message.end),
         Timestamp(message.time_wall, message.time_logical),
         Timestamp(message.last_wall, message.last_logical),
+        Timestamp(message.first_wall, message.first_logical),
     )
 
 

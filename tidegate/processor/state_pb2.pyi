@@ -155,20 +155,24 @@ class Range(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ..., applied: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., status: _Optional[int] = ..., closed_wall: _Optional[int] = ..., closed_logical: _Optional[int] = ..., resolved_wall: _Optional[int] = ..., gc_wall: _Optional[int] = ..., gc_logical: _Optional[int] = ..., high_wall: _Optional[int] = ..., high_logical: _Optional[int] = ..., awaits_snapshot: _Optional[bool] = ..., closed_regressions: _Optional[int] = ..., quarantine: _Optional[_Union[Quarantine, _Mapping]] = ..., pending_heartbeat: _Optional[bytes] = ..., chunks: _Optional[int] = ..., floors: _Optional[_Iterable[_Union[Floor, _Mapping]]] = ..., open_transactions: _Optional[int] = ..., behind: _Optional[int] = ..., hand_offs: _Optional[_Iterable[_Union[HandOff, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ..., promises: _Optional[_Iterable[_Union[Promise, _Mapping]]] = ..., unseen: _Optional[int] = ..., lags: _Optional[_Iterable[_Union[Lag, _Mapping]]] = ..., accounted: _Optional[_Union[Accounted, _Mapping]] = ..., refused_chunks: _Optional[int] = ..., waits_since_ms: _Optional[int] = ..., heard_ms: _Optional[int] = ..., claimed_since_ms: _Optional[int] = ..., heirs: _Optional[_Iterable[_Union[Claim, _Mapping]]] = ..., told_apart: _Optional[bool] = ..., mutated: _Optional[_Iterable[_Union[MutatedKeys, _Mapping]]] = ...) -> None: ...
 
 class MutatedKeys(_message.Message):
-    __slots__ = ("start", "end", "time_wall", "time_logical", "last_wall", "last_logical")
+    __slots__ = ("start", "end", "time_wall", "time_logical", "last_wall", "last_logical", "first_wall", "first_logical")
     START_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     TIME_WALL_FIELD_NUMBER: _ClassVar[int]
     TIME_LOGICAL_FIELD_NUMBER: _ClassVar[int]
     LAST_WALL_FIELD_NUMBER: _ClassVar[int]
     LAST_LOGICAL_FIELD_NUMBER: _ClassVar[int]
+    FIRST_WALL_FIELD_NUMBER: _ClassVar[int]
+    FIRST_LOGICAL_FIELD_NUMBER: _ClassVar[int]
     start: bytes
     end: bytes
     time_wall: int
     time_logical: int
     last_wall: int
     last_logical: int
-    def __init__(self, start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., time_wall: _Optional[int] = ..., time_logical: _Optional[int] = ..., last_wall: _Optional[int] = ..., last_logical: _Optional[int] = ...) -> None: ...
+    first_wall: int
+    first_logical: int
+    def __init__(self, start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., time_wall: _Optional[int] = ..., time_logical: _Optional[int] = ..., last_wall: _Optional[int] = ..., last_logical: _Optional[int] = ..., first_wall: _Optional[int] = ..., first_logical: _Optional[int] = ...) -> None: ...
 
 class Told(_message.Message):
     __slots__ = ("feed_sets", "lags", "promises", "holes")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from tidegate.hlc import MAX, Timestamp
+from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.spans import Span
 
 #: So many are kept for each range. Of more than these two neighbours become one, which says more than both.
@@ -22,17 +22,19 @@ class MutatedKeys(NamedTuple):
     """Data of ``span``, which has no tenant prefix, changed outside the op log.
 
     ``time`` is above everything that was closed for these keys before the change; it may be later than the
-    change, and is `MAX` where nobody knows. No version that it changed stands above ``last``.
+    change, and is `MAX` where nobody knows. The versions that it changed stand from ``first`` to ``last``,
+    both included.
     """
 
     span: Span
     time: Timestamp
     last: Timestamp
+    first: Timestamp = ZERO
 
     def covers(self, other: MutatedKeys) -> bool:
         """Whether it says all that ``other`` does."""
         within = self.span.intersect(other.span) == other.span
-        return within and self.time >= other.time and self.last >= other.last
+        return within and self.time >= other.time and self.first <= other.first and self.last >= other.last
 
 
 def remember(known: Sequence[MutatedKeys], new: MutatedKeys) -> tuple[MutatedKeys, ...]:
@@ -61,5 +63,6 @@ def _with_one_less(kept: list[MutatedKeys]) -> list[MutatedKeys]:
     at = times.index(min(times))
     left, right = kept[at : at + 2]
     span = Span(min(left.span.start, right.span.start), max(left.span.end, right.span.end))
-    both = MutatedKeys(span, max(left.time, right.time), max(left.last, right.last))
+    first, last = min(left.first, right.first), max(left.last, right.last)
+    both = MutatedKeys(span, max(left.time, right.time), last, first)
     return [*kept[:at], both, *kept[at + 2 :]]

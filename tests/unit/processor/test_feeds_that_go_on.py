@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from tests.feeds import WITH_MARKERS, activation
-from tests.hand_log import HandLog, HandRange, at
+from tests.hand_log import HandLog, HandRange, at, update_of
 from tests.unit.processor.driving import Driven
 from tests.unit.processor.logs import OTHER, PLAIN
 from tidegate.changefeed.control import Activate, Failed, Register, Remove
@@ -26,6 +26,7 @@ from tidegate.processor.state_codec import read_range
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import HistoryMutation, Parent, RaftIndex, RangeId, Trigger
 from tidegate.rangefeed.mutated_keys import MutatedKeys
+from tidegate.rows.table_key import index_span
 from tidegate.spans import Span
 
 _FIRST: Final = activation([PLAIN.descriptor], feed_id="plain")
@@ -190,6 +191,26 @@ def test_a_change_is_not_taken_for_later_than_what_was_closed_before_it_and_what
     driven = Driven()
     driven.run(log.partitions[0])
     assert _mutated(driven, 2) == (MutatedKeys(OTHER.span, at(6).next(), at(6)),)
+
+
+@pytest.mark.parametrize(("index", "failed"), [(1, [("plain", 2)]), (2, [])], ids=["primary", "another"])
+def test_an_index_build_ends_no_feed_that_goes_on_from_before_its_table_was_described(
+    index: int, failed: list[tuple[str, int]]
+) -> None:
+    """Which index was primary then is not known, but the versions of the build stand at one later moment."""
+    log = HandLog(partitions=1)
+    log.write(update_of(replace(PLAIN.descriptor, modified=at(3))))
+    plain = log.open_range(1, PLAIN.span)
+    plain.apply(PLAIN.put(5, 1, "before"), close=6)
+    plain.index += 1
+    command = plain.command(trigger=Trigger.ADD_SSTABLE, close=7)
+    keys = index_span(PLAIN.descriptor.id, index)
+    log.write(command._replace(mutated=(keys,), at_write_timestamp=True, write_timestamp=at(6.5)))
+    driven = Driven()
+    driven.run(log.partitions[0], 1)
+    driven = Driven.restored(driven.state)
+    driven.control(_goes_on(at(2)))
+    assert _failed(driven) == failed
 
 
 def test_the_keys_of_other_tables_do_not_count() -> None:

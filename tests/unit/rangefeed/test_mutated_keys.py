@@ -12,7 +12,9 @@ from tidegate.spans import Span
 _KEYS = st.binary(max_size=2)
 _SPANS = st.tuples(_KEYS, _KEYS).filter(lambda keys: keys[0] < keys[1]).map(lambda keys: Span(*keys))
 _TIMES = st.builds(Timestamp, st.integers(0, 9))
-_CHANGES = st.builds(MutatedKeys, _SPANS, st.one_of(_TIMES, st.just(MAX)), st.one_of(_TIMES, st.just(MAX)))
+_CHANGES = st.builds(
+    MutatedKeys, _SPANS, st.one_of(_TIMES, st.just(MAX)), st.one_of(_TIMES, st.just(MAX)), _TIMES
+)
 
 
 @given(st.lists(_CHANGES, max_size=3 * KEPT_MAX))
