@@ -66,6 +66,12 @@ class LiveFeed:
         told = [row["marker"] for row in worker.ask("/status")["feeds"] if row["feed"] == self.id]
         return parse_decimal(told[0]) if told and told[0] else ZERO
 
+    def wait_for_the_last(self, worker: WorkerProcess) -> None:
+        """Stop the writes, and wait for a marker above all of them; the store answers requests meanwhile."""
+        self._load.drain()
+        now = Timestamp(time.time_ns())
+        worker.wait_until(lambda: self.marker(worker) >= now, f"a marker at {now}", 120)
+
     def finish(self, worker: WorkerProcess, history: Path, start: Timestamp | None = None) -> AuditReport:
         """Once the load has ended: wait until markers have passed the last of it, and audit it all.
 

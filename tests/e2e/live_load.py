@@ -167,7 +167,7 @@ class LiveLoad:
     def finish(self) -> AuditReport:
         """Stop the writes, wait until markers have passed the last of them everywhere, and audit it all."""
         self.store.require_running()
-        self._drain()
+        self.drain()
         now = Timestamp(time.time_ns())
         self._wait_until(lambda: self._board.resolved >= now, f"a marker at {now}")
         self.end_store()
@@ -177,11 +177,11 @@ class LiveLoad:
 
     def end_store(self) -> None:
         """Let the store write what it has begun, its history too, and end."""
-        self._drain()
+        self.drain()
         self.store.ask_to_stop()
         self.store.wait()
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
         """Stop the writes, and wait until all of them are in the log and closed."""
         if not self._drained:
             self.store.ask_to_stop()

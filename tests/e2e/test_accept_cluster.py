@@ -134,6 +134,7 @@ def test_a_feed_goes_on_above_its_last_marker_on_a_cluster_that_has_nothing(
             over.accept("--cluster", over.cluster, "--from", "marker", "--wait-seconds", "120")
             assert over.feed.view.status is FeedState.RUNNING
             assert "is not held" in over.refusal("--cluster", over.cluster)
+            over.feed.wait_for_the_last(worker)
             load.end_store()
             report = over.feed.finish(worker, tmp_path / "history", over.begin)
             assert report.verdict is Verdict.PASSED, str(report)
@@ -150,6 +151,7 @@ def test_on_a_mirror_it_goes_on_where_that_is_complete_and_no_marker_falls(
             over.accept("--cluster", over.cluster, "--no-wait")
             worker = load.start_worker("w0")
             load.wait_until(lambda: over.feed.view.status is FeedState.RUNNING, "the feed to go on")
+            over.feed.wait_for_the_last(worker)
             load.end_store()
             report = over.feed.finish(worker, tmp_path / "history")
             found = report.violation_counts.keys()
