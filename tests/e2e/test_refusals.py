@@ -76,7 +76,7 @@ def test_a_feed_whose_topic_may_not_be_looked_at_fails_alone(
     topic = f"{strict.prefix}closed-accounts"
     create_topic(strict.bootstrap, topic, 1)
     forbid(strict, topic, forbidden)
-    options = FeedOptions(updated=True, topic_prefix=f"{strict.prefix}closed-")
+    options = FeedOptions(updated=True, resolved_interval_ns=0, topic_prefix=f"{strict.prefix}closed-")
     definition = activation(
         strict.log.tables, options, feed_id="closed", sink_uri=f"kafka://{strict.bootstrap}"
     ).definition

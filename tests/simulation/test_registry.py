@@ -38,6 +38,8 @@ def test_profiles_draw_registries_but_those_where_little_goes_wrong() -> None:
         "refusals",
         "strangers",
         "fail-overs",
+        "takeovers",
+        "changed-fail-overs",
     }
 
 

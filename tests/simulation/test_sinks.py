@@ -36,4 +36,9 @@ def test_sinks_change_nothing_else_that_a_seed_draws(seed: int) -> None:
 
 
 def test_profiles_draw_sinks_but_the_still_ones() -> None:
-    assert {name for name, profile in PROFILES.items() if not profile.sinks} == {"still", "calm", "odd"}
+    assert {name for name, profile in PROFILES.items() if not profile.sinks} == {
+        "still",
+        "calm",
+        "odd",
+        "takeovers",
+    }
