@@ -46,7 +46,7 @@ _SEEDS = {
     "abort-before-commits": 194,
     "accepted-at-the-high-water": 9,
     "addresses-decide-the-cluster": 13,
-    "changes-between-epochs-forgotten": 2,
+    "changes-between-epochs-forgotten": 45,
     "child-before-hand-off": 211,
     "claims-only-where-needed": 41,
     "ended-producer-forgotten": 46,
