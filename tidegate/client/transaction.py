@@ -7,6 +7,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -79,6 +80,7 @@ class TransactionalProducer:
         self._refusal: RecordRefused | None = None
         self._given_up = threading.Event()
         self._producer = producer
+        self._is_amid = False  # a transaction, as far as is known
 
     def open(self) -> None:
         """Fence every earlier writer of this id, and finish what it left open (step O1).
@@ -102,6 +104,7 @@ class TransactionalProducer:
             except _AbortedError as aborted:
                 _log.warning("a transaction of %s is repeated (%d): %s", self._id, attempt + 1, aborted)
                 self._insist("abort_transaction", lambda: self._producer.abort_transaction(_CALL_S))
+                self._is_amid = False
                 if self._refusal is not None and not insist:
                     raise self._refusal from None
             else:
@@ -151,7 +154,16 @@ class TransactionalProducer:
         self._given_up.set()
 
     def close(self) -> None:
-        """Give the connections back; an open transaction is left for the next writer to abort."""
+        """Give the connections back; an open transaction is left for the next writer to abort.
+
+        The client's own ``close`` aborts one first: it waits without limit while the broker is away, and asks
+        whatever cluster is at the address.
+        """
+        if self._is_amid:
+            self._producer.purge()
+            with suppress(KafkaException, SystemError):  # how it ended is known
+                self._producer.poll(0)  # what was purged holds on to the client until it is reported
+            return
         try:
             self._producer.close()
         except KafkaException as failure:
@@ -170,6 +182,7 @@ class TransactionalProducer:
 
         self._failed = self._refusal = None
         self._insist("begin_transaction", self._producer.begin_transaction)
+        self._is_amid = True
         for record in records:
             self._produce(record, delivered)
         self._insist("flush", self._flush)
@@ -188,6 +201,7 @@ class TransactionalProducer:
 
     def _finish(self) -> None:
         self._insist("commit_transaction", lambda: self._producer.commit_transaction(_CALL_S))
+        self._is_amid = False
 
     def _produce(self, record: Record, delivered: Callable[[KafkaError | None, Any], None]) -> None:
         topic, partition, key, value, timestamp_ms, headers = record

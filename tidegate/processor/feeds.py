@@ -89,9 +89,9 @@ class PartitionFeeds:
         """See ``tidegate.processor.waiting.Watchers``."""
         return any(feed.shows_previous and feed.watches(span) for feed in self.active)
 
-    def begins_with_scan(self, span: Span) -> bool:
+    def has_earlier_rows(self, span: Span) -> bool:
         """See ``tidegate.processor.waiting.Watchers``."""
-        return any(feed.begins_with_scan and feed.watches(span) for feed in self.active)
+        return any((feed.begins_with_scan or feed.goes_on) and feed.watches(span) for feed in self.active)
 
     def missing(self, span: Span, below: Timestamp) -> Sequence[PartitionFeed]:
         """The active feeds that want rows of the span from below a timestamp."""

@@ -35,8 +35,10 @@ class Watchers(Protocol):
     def lowest_start(self, span: Span, below: Timestamp, reach: Reach) -> Timestamp | None:
         """The lowest start, below a timestamp and within reach, of the active feeds that watch the span."""
 
-    def begins_with_scan(self, span: Span) -> bool:
-        """Whether any active feed that watches the span began with a scan, so that keys may lack in it."""
+    def has_earlier_rows(self, span: Span) -> bool:
+        """Whether any active feed that watches the span has rows from before its start: it began with a
+        scan, so that keys may lack in it, or goes on from an earlier epoch.
+        """
 
     def want_previous(self, span: Span) -> bool:
         """Whether any active feed that watches the span shows previous values."""
@@ -113,7 +115,7 @@ class Waiting:
     def is_needed(self, head: Snapshot) -> bool:
         """Whether a feed may miss rows from before a snapshot."""
         span = without_tenant(head.span)
-        if self._watchers.begins_with_scan(span):
+        if self._watchers.has_earlier_rows(span):
             return True
         return self._watchers.lowest_start(span, head.high, EVERYWHERE) is not None
 

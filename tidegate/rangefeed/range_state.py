@@ -141,7 +141,7 @@ class RangeState:
         #: Claims that it answered out of a hole, before its log came to their indexes. One of them may turn
         #: out to be for all of its keys.
         self.heirs: tuple[Claim, ...] = ()
-        #: Since when one of them is for all of its keys, by elapsed log time; it ends where that says.
+        #: The elapsed log time at which the wait of step G3 began: one of the claims is for all of its keys.
         self.claimed_since_ms: int | None = None
         #: Up to this index it never saw what ranges that come from it may go on from.
         self.unseen = RaftIndex(0)

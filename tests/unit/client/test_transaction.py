@@ -57,6 +57,15 @@ class Stranger:
     def abort_transaction(self, _: float) -> None:
         self.calls.append("abort")
 
+    def close(self) -> None:
+        self.abort_transaction(-1)
+
+    def purge(self) -> None:
+        self.calls.append("purge")
+
+    def poll(self, _: float) -> int:
+        return 0
+
 
 def test_a_transaction_that_may_be_elsewhere_by_now_is_neither_aborted_nor_repeated() -> None:
     client = Stranger()
@@ -64,6 +73,8 @@ def test_a_transaction_that_may_be_elsewhere_by_now_is_neither_aborted_nor_repea
     with pytest.raises(DeliveryError, match=r"transaction of app-0 was not committed: who is that\?"):
         producer.commit_once([Record("topic", 0, b"key", b"value")])
     assert client.calls == ["begin", "produce", "commit"]
+    producer.close()
+    assert client.calls[3:] == ["purge"], "the client's own `close` aborts, for as long as that takes"
 
 
 class Elsewhere:

@@ -24,7 +24,7 @@ from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateTable
 from tidegate.processor.state_codec import read_range
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import HistoryMutation, Parent, RaftIndex, RangeId, Trigger
+from tidegate.raftlog.entry import HistoryMutation, Parent, RaftIndex, RangeId, SnapshotReason, Trigger
 from tidegate.rangefeed.mutated_keys import MutatedKeys
 from tidegate.rows.table_key import index_span
 from tidegate.spans import Span
@@ -35,17 +35,19 @@ _HIGH: Final = at(6)
 _LOW_KEYS, _HIGH_KEYS = PLAIN.split(100)
 
 
-def _goes_on(high: Timestamp | None = _HIGH, accepted: AcceptedCluster | None = None) -> Activate:
-    """The second epoch of the feed, which had come to ``high``."""
+def _goes_on(
+    high: Timestamp | None = _HIGH, accepted: AcceptedCluster | None = None, first: Activate = _FIRST
+) -> Activate:
+    """The second epoch of a feed, which had come to ``high``."""
     state = StateRecord(
-        _FIRST.feed_id, FIRST_EPOCH, FeedState.RUNNING, at(1), _FIRST.targets, sink_cluster="former"
+        first.feed_id, FIRST_EPOCH, FeedState.RUNNING, at(1), first.targets, sink_cluster="former"
     )
     progress = None
     if high is not None:
-        progress = ProgressRecord(_FIRST.feed_id, FIRST_EPOCH, ResolvedTimestamp(high), {})
-    defined = replace(_FIRST.definition, epoch=_SECOND, accepted=accepted)
+        progress = ProgressRecord(first.feed_id, FIRST_EPOCH, ResolvedTimestamp(high), {})
+    defined = replace(first.definition, epoch=_SECOND, accepted=accepted)
     taken = takeover(defined, state, progress, None)
-    return Activate(resumed(defined, taken), taken.high_water or at(1), _FIRST.targets)
+    return Activate(resumed(defined, taken), taken.high_water or at(1), first.targets)
 
 
 def _opened() -> tuple[HandLog, HandRange]:
@@ -291,6 +293,30 @@ def test_what_a_range_brought_that_nobody_was_asked_about_counts_as_changed() ->
     driven = Driven.restored({}, 0, 2)
     driven.run(log.partitions[0])
     assert [(each.span, each.time) for each in _mutated(driven, 2)] == [(_HIGH_KEYS, at(6.5))]
+
+
+def test_a_range_asks_its_parents_for_a_feed_that_goes_on_though_it_has_no_version_above_the_start() -> None:
+    """A hole of the range that was merged away hid a change of rows that the earlier epoch has written."""
+    log, other = HandLog(partitions=1), activation([OTHER.descriptor], feed_id="other")
+    log.describe(PLAIN, OTHER)
+    left, right = log.open_range(1, PLAIN.span), log.open_range(2, OTHER.span)
+    right.apply(OTHER.put(5, 2, "removed later"), close=9)
+    left.heartbeat(9)
+    driven = Driven()
+    driven.run(log.partitions[0])
+    done = len(log.partitions[0])
+    driven.control(_goes_on(at(10), first=other))
+    right.index += 1
+    log.write_bytes(0, encode_key(right.id), b"\xff")
+    right.end()
+    left.apply(trigger=Trigger.MERGE, close=12)
+    parents = (left.as_parent(), right.as_parent())
+    left.span, left.generation = Span(PLAIN.span.start, OTHER.span.end), left.generation + 1
+    hidden = HistoryMutation(RaftIndex(0), at(11))
+    left.snapshot(reason=SnapshotReason.MERGE, close=12, high=5, parents=parents, last_mutation=hidden)
+    left.heartbeat(20)
+    driven.step(log.partitions[0][done:])
+    assert _failed(driven) == [("other", 2)]
 
 
 def test_a_state_of_before_knows_of_no_changes() -> None:
