@@ -165,14 +165,17 @@ class HandLog:
         """Write an entry where it belongs, or into ``partition``."""
         range_id = range_of(entry)
         if partition is None:
-            places = range(len(self._logs))
             partitions: Iterable[int] = (
-                places if range_id == BROADCAST else [partition_of(range_id, len(places))]
+                range(len(self._logs)) if range_id == BROADCAST else [self.partition_of(range_id)]
             )
         else:
             partitions = [partition]
         for number in partitions:
             self.write_bytes(number, encode_key(range_id), encode_entry(entry))
+
+    def partition_of(self, range_id: RangeId) -> int:
+        """Where the range's entries belong."""
+        return partition_of(range_id, len(self._logs))
 
     def write_bytes(
         self, partition: int, key: bytes | None, value: bytes | None, time_ms: int | None = None
@@ -224,6 +227,11 @@ class HandRange:
             None if close is None else closed(close),
             trigger,
         )
+
+    def unreadable(self) -> None:
+        """An entry that nobody can read."""
+        self.index += 1
+        self._log.write_bytes(self._log.partition_of(self.id), encode_key(self.id), b"\xff")
 
     def heartbeat(self, close: float, covers: int | None = None) -> None:
         """Close up to ``close``, once index ``covers`` (the present one) is applied."""

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Final
 
 from sim.workloads.bank import Bank, BankOptions
-from tests.hand_log import HandLog, HandTable, aborted, at, intent, moved, txn, update_of
+from tests.hand_log import HandLog, HandRange, HandTable, aborted, at, intent, moved, txn, update_of
 from tests.logs import EVENTFUL_MIX, Record, SimulatedLog, eventful_store, simulate
 from tidegate.raftlog.entry import OpenIntent, SnapshotReason, Trigger
 
@@ -15,6 +15,15 @@ PARTITIONS: Final = 3
 
 PLAIN: Final = HandTable.of(104, "plain")
 OTHER: Final = HandTable.of(105, "other")
+
+
+def opened() -> tuple[HandLog, HandRange]:
+    """A range with the keys of one table, one row, and closed up to 6; two tables are described."""
+    log = HandLog(partitions=1)
+    log.describe(PLAIN, OTHER)
+    plain = log.open_range(1, PLAIN.span)
+    plain.apply(PLAIN.put(5, 1, "before"), close=6)
+    return log, plain
 
 
 @cache

@@ -14,7 +14,7 @@ import pytest
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, at, update_of
 from tests.unit.processor.driving import Driven
-from tests.unit.processor.logs import OTHER, PLAIN
+from tests.unit.processor.logs import OTHER, PLAIN, opened
 from tidegate.changefeed.control import Activate, Failed, Register, Remove
 from tidegate.changefeed.feed import FIRST_EPOCH, AcceptedCluster, FeedEpoch, FeedState
 from tidegate.changefeed.job_records import ProgressRecord, StateRecord
@@ -50,14 +50,6 @@ def _goes_on(
     return Activate(resumed(defined, taken), taken.high_water or at(1), first.targets)
 
 
-def _opened() -> tuple[HandLog, HandRange]:
-    log = HandLog(partitions=1)
-    log.describe(PLAIN, OTHER)
-    plain = log.open_range(1, PLAIN.span)
-    plain.apply(PLAIN.put(5, 1, "before"), close=6)
-    return log, plain
-
-
 def _command(plain: HandRange, trigger: Trigger, written: float | None) -> None:
     plain.index += 1
     command = plain.command(trigger=trigger, close=7)
@@ -80,15 +72,13 @@ def _by_a_file_of_the_past(plain: HandRange) -> None:
 
 
 def _unreadably(plain: HandRange) -> None:
-    plain.index += 1
-    plain._log.write_bytes(0, encode_key(plain.id), b"\xff")
+    plain.unreadable()
     plain.snapshot(close=6.5, high=6, last_mutation=HistoryMutation(RaftIndex(plain.index), at(6.5)))
 
 
 def _in_a_hole(plain: HandRange) -> None:
     """The command can be read, behind an entry that cannot, and nobody has told of it yet."""
-    plain.index += 1
-    plain._log.write_bytes(0, encode_key(plain.id), b"\xff")
+    plain.unreadable()
     _command(plain, Trigger.HISTORY_MUTATION, None)
 
 
@@ -115,7 +105,7 @@ def _named(driven: Driven) -> set[tuple[str, int]]:
 def test_what_a_new_engine_read_before_it_heard_of_the_feed_fails_it(
     change: Callable[[HandRange], None], restarted: bool
 ) -> None:
-    log, plain = _opened()
+    log, plain = opened()
     change(plain)
     plain.apply(PLAIN.put(8, 2, "after"), close=9)
     driven = Driven()
@@ -134,7 +124,7 @@ def test_what_a_new_engine_read_before_it_heard_of_the_feed_fails_it(
 def test_what_one_engine_reads_between_two_epochs_fails_the_feed(
     change: Callable[[HandRange], None], when: str
 ) -> None:
-    log, plain = _opened()
+    log, plain = opened()
     driven = Driven()
     driven.control(Register(_FIRST.definition), _FIRST)
     driven.run(log.partitions[0])
@@ -176,7 +166,7 @@ def _the_first() -> Activate:
     ids=["came behind it", "begins anew on a cluster that has nothing", "has written nothing before"],
 )
 def test_a_feed_that_has_written_nothing_from_before_the_change_goes_on(feed: Activate) -> None:
-    log, plain = _opened()
+    log, plain = opened()
     plain.index += 1
     log.write(plain.command(trigger=Trigger.HISTORY_MUTATION, close=6.5)._replace(write_timestamp=at(6.2)))
     driven = Driven()
@@ -186,7 +176,7 @@ def test_a_feed_that_has_written_nothing_from_before_the_change_goes_on(feed: Ac
 
 
 def test_a_change_is_not_taken_for_later_than_what_was_closed_before_it_and_what_it_wrote() -> None:
-    log, _ = _opened()
+    log, _ = opened()
     mutated = log.open_range(2, OTHER.span, close=6, last_mutation=HistoryMutation(RaftIndex(3), at(4)))
     mutated.index += 1
     log.write(mutated.command(trigger=Trigger.HISTORY_MUTATION, close=7)._replace(write_timestamp=at(6)))
@@ -216,7 +206,7 @@ def test_an_index_build_ends_no_feed_that_goes_on_from_before_its_table_was_desc
 
 
 def test_the_keys_of_other_tables_do_not_count() -> None:
-    log, plain = _opened()
+    log, plain = opened()
     plain.index += 1
     log.write(plain.command(trigger=Trigger.HISTORY_MUTATION, close=7)._replace(mutated=(OTHER.span,)))
     driven = Driven()
@@ -227,7 +217,7 @@ def test_the_keys_of_other_tables_do_not_count() -> None:
 
 
 def test_long_keys_are_kept_short_and_still_count() -> None:
-    log, plain = _opened()
+    log, plain = opened()
     row = PLAIN.key(1)
     start, end = row + b"\x12" * 9_000, row + b"\x13" * 9_000
     plain.index += 1
@@ -249,7 +239,7 @@ def _mutated(driven: Driven, range_id: int) -> tuple[MutatedKeys, ...]:
 
 
 def test_a_change_whose_time_is_unknown_is_dated_by_the_next_snapshot() -> None:
-    log, plain = _opened()
+    log, plain = opened()
     plain.index += 2  # an entry is missing, and may have closed anything
     log.write(plain.command(trigger=Trigger.HISTORY_MUTATION))
     driven = Driven()
@@ -263,7 +253,7 @@ def test_a_change_whose_time_is_unknown_is_dated_by_the_next_snapshot() -> None:
 
 def test_a_split_and_a_merge_take_nothing_away() -> None:
     """The change was of keys that the range has given to another since, and that one is gone too."""
-    log, plain = _opened()
+    log, plain = opened()
     _command(plain, Trigger.HISTORY_MUTATION, 6.5)
     right = plain.split(_HIGH_KEYS.start, 2, close=7)
     third = log.open_range(3, OTHER.span)
@@ -306,8 +296,7 @@ def test_a_range_asks_its_parents_for_a_feed_that_goes_on_though_it_has_no_versi
     driven.run(log.partitions[0])
     done = len(log.partitions[0])
     driven.control(_goes_on(at(10), first=other))
-    right.index += 1
-    log.write_bytes(0, encode_key(right.id), b"\xff")
+    right.unreadable()
     right.end()
     left.apply(trigger=Trigger.MERGE, close=12)
     parents = (left.as_parent(), right.as_parent())
@@ -320,7 +309,7 @@ def test_a_range_asks_its_parents_for_a_feed_that_goes_on_though_it_has_no_versi
 
 
 def test_a_state_of_before_knows_of_no_changes() -> None:
-    log, plain = _opened()
+    log, plain = opened()
     _command(plain, Trigger.HISTORY_MUTATION, None)
     driven = Driven()
     driven.run(log.partitions[0])

@@ -9,7 +9,7 @@ import pytest
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, at
 from tests.unit.processor.driving import Driven, active, timestamp_of
-from tests.unit.processor.logs import OTHER, PLAIN
+from tests.unit.processor.logs import OTHER, PLAIN, opened
 from tidegate.changefeed.control import Failed, Register, Registered, Remove
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
 from tidegate.processor import state_pb2 as pb
@@ -120,7 +120,7 @@ def _with_file(log: HandLog, plain: HandRange, seconds: float) -> None:
 
 
 def test_a_feed_that_is_registered_behind_a_change_starts_above_what_it_brought() -> None:
-    log, plain = _opened()
+    log, plain = opened()
     _with_file(log, plain, 8)
     driven = Driven()
     driven.run(log.partitions[0])
@@ -131,7 +131,7 @@ def test_a_feed_that_is_registered_behind_a_change_starts_above_what_it_brought(
 
 
 def test_a_feed_with_a_cursor_scans_for_what_a_change_brought() -> None:
-    log, plain = _opened()
+    log, plain = opened()
     _with_file(log, plain, 8)
     driven = Driven()
     driven.run(log.partitions[0])
@@ -151,7 +151,7 @@ _KINDS = ["unreadable entry", "no op log", "missing index", "backlog"]
 def _hidden(kind: str, log: HandLog, plain: HandRange) -> None:
     """Let the range break, and data change by a command that can be read."""
     if kind == "unreadable entry":
-        _lose(log, plain)
+        plain.unreadable()
         plain.apply(trigger=Trigger.ADD_SSTABLE)
     elif kind == "no op log":
         plain.index += 1
@@ -161,23 +161,9 @@ def _hidden(kind: str, log: HandLog, plain: HandRange) -> None:
         plain.index += 1
         plain.apply(trigger=Trigger.HISTORY_MUTATION)
     elif kind == "backlog":
-        _lose(log, plain)
+        plain.unreadable()
         plain.snapshot(close=9, high=8)
         plain.apply(trigger=Trigger.ADD_SSTABLE)
-
-
-def _lose(log: HandLog, plain: HandRange) -> None:
-    """An entry that nobody can read."""
-    plain.index += 1
-    log.write_bytes(0, encode_key(plain.id), b"\xff")
-
-
-def _opened() -> tuple[HandLog, HandRange]:
-    log = HandLog(partitions=1)
-    log.describe(PLAIN, OTHER)
-    plain = log.open_range(1, PLAIN.span)
-    plain.apply(PLAIN.put(5, 1, "before"), close=6)
-    return log, plain
 
 
 @pytest.mark.parametrize("batch", [1, 99])
@@ -185,7 +171,7 @@ def _opened() -> tuple[HandLog, HandRange]:
 def test_a_change_that_can_be_read_fails_its_feeds_whatever_state_the_range_is_in(
     kind: str, batch: int
 ) -> None:
-    log, plain = _opened()
+    log, plain = opened()
     _hidden(kind, log, plain)
     driven = _run(log, batch)
     assert [feed_id for feed_id, _ in _failed(driven)] == ["plain"]
@@ -198,7 +184,7 @@ def test_a_change_that_can_be_read_fails_its_feeds_whatever_state_the_range_is_i
 
 @pytest.mark.parametrize("kind", _KINDS)
 def test_a_feed_that_begins_behind_the_change_is_not_concerned_also_after_a_restart(kind: str) -> None:
-    log, plain = _opened()
+    log, plain = opened()
     _hidden(kind, log, plain)
     driven = _run(log)
     driven.control(Remove(FeedId("plain"), FIRST_EPOCH))
@@ -213,8 +199,8 @@ def test_a_feed_that_begins_behind_the_change_is_not_concerned_also_after_a_rest
 
 
 def test_a_change_is_noted_with_the_keys_that_the_range_has_where_it_stands_in_the_backlog() -> None:
-    log, plain = _opened()
-    _lose(log, plain)
+    log, plain = opened()
+    plain.unreadable()
     plain.snapshot(close=9, high=8)
     child = plain.split(PLAIN.key(100), 2, close=9)
     plain.apply(trigger=Trigger.ADD_SSTABLE)
@@ -235,8 +221,8 @@ def _told(index: int, seconds: float) -> HistoryMutation:
 
 @pytest.mark.parametrize("batch", [1, 99])
 def test_a_change_in_an_entry_that_nobody_can_read_fails_the_feeds_that_it_may_concern(batch: int) -> None:
-    log, plain = _opened()
-    _lose(log, plain)
+    log, plain = opened()
+    plain.unreadable()
     plain.snapshot(close=9, high=8, last_mutation=_told(plain.index, 7))
     driven = _run(log, batch)
     ((feed_id, reason),) = _failed(driven)
@@ -251,15 +237,15 @@ def test_a_change_in_an_entry_that_nobody_can_read_fails_the_feeds_that_it_may_c
     ids=["never", "before the hole, by its index", "by its time", "long before"],
 )
 def test_a_change_from_before_a_hole_fails_nobody(told: HistoryMutation) -> None:
-    log, plain = _opened()
-    _lose(log, plain)
+    log, plain = opened()
+    plain.unreadable()
     plain.snapshot(close=9, high=8, last_mutation=told)
     assert _failed(_run(log)) == []
 
 
 def test_a_feed_that_starts_above_what_a_hidden_change_could_change_is_not_concerned() -> None:
-    log, plain = _opened()
-    _lose(log, plain)
+    log, plain = opened()
+    plain.unreadable()
     plain.snapshot(close=9, high=8, last_mutation=_told(plain.index, 7))
     driven = active(activation([PLAIN.descriptor], feed_id="late", start=at(7)))
     driven.control(activation([PLAIN.descriptor], feed_id="early", start=at(6)))
@@ -268,8 +254,8 @@ def test_a_feed_that_starts_above_what_a_hidden_change_could_change_is_not_conce
 
 
 def test_a_feed_that_is_registered_behind_the_snapshot_starts_above_the_change() -> None:
-    log, plain = _opened()
-    _lose(log, plain)
+    log, plain = opened()
+    plain.unreadable()
     plain.snapshot(close=9, high=6, last_mutation=_told(plain.index, 8))
     driven = Driven()
     driven.run(log.partitions[0])
@@ -280,9 +266,9 @@ def test_a_feed_that_is_registered_behind_the_snapshot_starts_above_the_change()
 
 
 def test_a_child_tells_of_what_its_parents_hole_hid() -> None:
-    log, plain = _opened()
-    _lose(log, plain)  # the change stands here, and the split behind it
-    _lose(log, plain)
+    log, plain = opened()
+    plain.unreadable()  # the change stands here, and the split behind it
+    plain.unreadable()
     parent = plain.as_parent()
     child = HandRange(log, RangeId(2), _HIGH)
     child.generation = 2
@@ -293,7 +279,7 @@ def test_a_child_tells_of_what_its_parents_hole_hid() -> None:
 
 
 def test_a_child_of_a_whole_parent_tells_nothing_new() -> None:
-    log, plain = _opened()
+    log, plain = opened()
     plain.apply(trigger=Trigger.SPLIT, close=8)
     parent = plain.as_parent()
     child = HandRange(log, RangeId(2), _HIGH)
@@ -303,11 +289,11 @@ def test_a_child_of_a_whole_parent_tells_nothing_new() -> None:
 
 
 def test_of_keys_that_a_hole_brought_in_nothing_was_noted() -> None:
-    log, plain = _opened()
+    log, plain = opened()
     plain.span = _LOW
     low = log.open_range(3, _LOW)
     low.apply(PLAIN.put(5, 1, "before"), close=6)
-    _lose(log, low)
+    low.unreadable()
     low.span = PLAIN.span  # merged within the hole; the change was there before
     low.generation = 2
     low.snapshot(close=9, high=8, last_mutation=_told(11, 5.5))
@@ -316,9 +302,9 @@ def test_of_keys_that_a_hole_brought_in_nothing_was_noted() -> None:
 
 
 def test_a_source_that_does_not_tell_is_named_once_and_fails_nobody() -> None:
-    log, plain = _opened()
+    log, plain = opened()
     for second in (10, 20):
-        _lose(log, plain)
+        plain.unreadable()
         plain.snapshot(close=second, high=second - 1, last_mutation=None)
         plain.apply(close=second)
     driven = _run(log)
@@ -328,8 +314,8 @@ def test_a_source_that_does_not_tell_is_named_once_and_fails_nobody() -> None:
 
 def test_what_an_older_version_passed_in_a_backlog_is_noted_when_it_is_read_again() -> None:
     """That version noted a change where the range came to it, and stored nothing that says so."""
-    log, plain = _opened()
-    _lose(log, plain)
+    log, plain = opened()
+    plain.unreadable()
     plain.snapshot(close=9, high=8)
     plain.apply(trigger=Trigger.ADD_SSTABLE)
     driven = active(activation([PLAIN.descriptor], feed_id="plain"))
