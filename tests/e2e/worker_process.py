@@ -101,12 +101,18 @@ class WorkerProcess:
         while not true():
             if not self.running or time.monotonic() > deadline:
                 state = "runs" if self.running else f"ended with {self._process.returncode}"
-                told = self.ask("/status") if self.running else None
                 raise AssertionError(
-                    f"waited in vain for {what}; the worker {state}\n{self.text[-20_000:]}\n{told}"
+                    f"waited in vain for {what}; the worker {state}\n{self.text[-20_000:]}\n{self._told()}"
                 )
             time.sleep(max(_LOOK_AGAIN_S, time.monotonic() - begun))  # half of the time is the worker's
             begun = time.monotonic()
+
+    def _told(self) -> str:
+        """Its status, or why there is none: it may not have come to its server, or have ended."""
+        try:
+            return str(self.ask("/status"))
+        except (OSError, ValueError) as error:
+            return f"no status: {error!r}"
 
     def ask(self, path: str) -> Any:
         """The JSON that its status server answers."""
