@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -25,10 +24,6 @@ _CALL_S: Final = 5.0  # one attempt of a call that is repeated
 _BACKOFF_S: Final = 0.5
 _FENCED: Final = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH)  # noqa: SLF001 - its name
 _ATTEMPTS_MAX: Final = 5  # of a whole transaction that the coordinator asked to abort
-
-#: librdkafka's client aborts before it closes, which who is fenced may not: of one kind of fencing it warns,
-#: of the other it raises.
-warnings.filterwarnings("ignore", "Producer abort_transaction failed during close", RuntimeWarning)
 
 _log = logging.getLogger("tidegate.transaction")
 
