@@ -34,8 +34,12 @@ class FeedSink:
 
     @property
     def is_held(self) -> bool:
-        """Whether another cluster has answered at the sink's address than the one that the feed is on; or the
-        feed has a later epoch, and its cluster was not known before: then rows of this one have no place."""
+        """Whether no row can be written: another cluster has answered at the sink's address than the one that
+        the feed is on.
+
+        The feed may also have a later epoch before its cluster was known here. Nobody stores it for this one
+        any more.
+        """
         sink = self._find()
         if sink is None:
             return (self._view().epoch or FIRST_EPOCH) > self._definition.epoch

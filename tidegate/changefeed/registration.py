@@ -21,9 +21,9 @@ A failure at any step is stored, and the partitions are told to forget the feed;
 Between the two whoever may still write the feed's progress and markers is fenced (``needs_fence``).
 
 A later epoch begins on an engine that the feed was moved to (docs/hand-over.md). ``TakeOver`` comes before
-step 1; a failure of an earlier epoch that nobody has acted on ends the feed; then the partitions forget what
-they may have of earlier epochs. The engine that the feed was moved
-away from has its partitions forget it (``leave``).
+step 1. A failure of an earlier epoch that nobody has acted on ends the feed. Otherwise the partitions forget
+what they may have of earlier epochs. The engine that the feed was moved away from has its partitions forget
+it (``leave``).
 """
 
 from __future__ import annotations

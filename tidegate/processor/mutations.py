@@ -90,10 +90,10 @@ class Mutations:
     def note(self, state: RangeState, command: Command, span: Span | None, *, is_behind: bool) -> None:
         """Note what a command tells when the partition reads it, before the range applies it, if ever.
 
-        ``span`` are the range's keys as of this place in the log; ``is_behind``: the range has not applied
-        what stands before it, and will. Copies, and what is read again after a
-        restart, were noted before. Versions that no op tells may stand up to the command's write timestamp:
-        feeds that begin later scan up to there.
+        ``span`` are the range's keys as of this place in the log. ``is_behind``: the range has not applied
+        what stands before it, and will. Copies were noted before, and so was what is read again after a
+        restart. Versions that no op tells may stand up to the command's write timestamp: feeds that begin
+        later scan up to there.
         """
         index, accounted = command.raft_index, state.accounted
         if index > max(state.applied, accounted.raft_index, accounted.noted):
