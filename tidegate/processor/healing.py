@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tidegate.processor.backlogs import Backlogs
 from tidegate.processor.committed import scanned_version
 from tidegate.processor.lags import Lags
+from tidegate.processor.mutations import Mutations
 from tidegate.processor.range_table import RangeTable
 from tidegate.raftlog.entry import Offset, ScanChunk
 from tidegate.raftlog.request import Scan
@@ -19,10 +20,11 @@ from tidegate.rangefeed.version import Version
 class Healing:
     """The scans of parked ranges; feeds that lack more of their keys than a scan brings are in ``lags``."""
 
-    def __init__(self, table: RangeTable, backlogs: Backlogs, lags: Lags) -> None:
+    def __init__(self, table: RangeTable, backlogs: Backlogs, lags: Lags, mutations: Mutations) -> None:
         self._table = table
         self._backlogs = backlogs
         self._lags = lags
+        self._mutations = mutations
 
     def begin(self, state: RangeState, backlog: Backlog, scan: RangeScan) -> None:
         """Let the range wait for a scan (Q2)."""
@@ -35,7 +37,9 @@ class Healing:
 
         What lies between becomes part of the hole. The scan stays in the state, for what it has brought.
         """
-        if backlog.skip_to_move():
+        left_out = backlog.skip_to_move()
+        if left_out:
+            self._mutations.leave_out(state, left_out)
             if state.status is not RangeStatus.QUARANTINED:
                 cause = "its span changed while rows were scanned for"
                 state.quarantine_at(backlog.start, cause, state.resolved)

@@ -5,11 +5,11 @@ Each fails the feeds that it concerns, in whatever state its range is (docs/rang
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from tidegate.hlc import MAX, ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
-from tidegate.raftlog.entry import Command, Offset, RaftIndex, RangeId, Snapshot, Trigger
+from tidegate.raftlog.entry import Command, Generation, Offset, RaftIndex, RangeId, Snapshot, Trigger
 from tidegate.rangefeed.accounted import Accounted
 from tidegate.rangefeed.gap import remainder
 from tidegate.rangefeed.mutated_keys import MutatedKeys, just_above, remember
@@ -106,11 +106,21 @@ class Mutations:
                 for each in found:
                     _remember(state, each.span, time, each.last, each.first)
 
-    def account(self, state: RangeState, command: Command) -> None:
+    def account(self, state: RangeState, command: Command, generation: Generation) -> None:
         """The partition has read a command that the range has not applied: nothing before it is hidden, if
-        that is so of the one before."""
-        if command.raft_index == max(state.applied, state.accounted.raft_index) + 1:
+        that is so of the one before.
+
+        ``generation`` is that of the last Snapshot that was read. Of a command of a later one nobody knows
+        which keys had left the range by then.
+        """
+        follows = command.raft_index == max(state.applied, state.accounted.raft_index) + 1
+        if follows and command.generation <= generation:
             state.accounted = state.accounted._replace(raft_index=command.raft_index)
+
+    def leave_out(self, state: RangeState, spans: Iterable[Span]) -> None:
+        """The range does not follow the entries between Snapshots of these spans: a key that one of them has
+        not may have changed elsewhere."""
+        state.accounted = state.accounted.kept_in(spans, state.span)
 
     def judge(self, state: RangeState, head: Snapshot, offset: Offset, complete: Timestamp) -> None:
         """Find out whether entries that were not applied before the snapshot may have changed data.

@@ -38,6 +38,7 @@ from tidegate.raftlog.entry import (
 )
 from tidegate.rangefeed.backlog import Backlog, RawEntry
 from tidegate.rangefeed.range_log import apply_entry
+from tidegate.rangefeed.range_snapshot import passes_over
 from tidegate.rangefeed.range_state import RangeState
 from tidegate.rangefeed.version import Version
 from tidegate.rows.table_key import shortened
@@ -95,12 +96,12 @@ class RangeEntries:
                 self._mutations.note(state, entry, state.span, is_behind=False)
             self._apply(state, entry, record)
             if state.quarantine is not None and isinstance(entry, Command):
-                self._mutations.account(state, entry)
+                self._mutations.account(state, entry, state.generation)
         else:
             backlog.append(raw_entry(record), entry)
             if isinstance(entry, Command):
                 self._mutations.note(state, entry, backlog.span, is_behind=True)
-                self._mutations.account(state, entry)
+                self._mutations.account(state, entry, backlog.generation)
             if isinstance(entry, Snapshot) and entry.chunk == 0:
                 backlog.note_claims(Offset(record.offset), claims_told_by(state, entry))
             if backlog.scan is not None:
@@ -172,6 +173,8 @@ class RangeEntries:
                 apply_entry(state, entry)  # there will be nothing to heal it
 
     def _apply_snapshot(self, state: RangeState, chunk: Snapshot, record: LogRecord) -> None:
+        if chunk.chunk == 0 and not passes_over(state, chunk):
+            self._mutations.leave_out(state, (chunk.span,))  # for it may break before it is taken
         if max(map(len, chunk.span)) > self._key_bytes:
             self._quarantines.begin(state, record, self._too_long(chunk.span), state.resolved)
             return

@@ -79,8 +79,8 @@ class PartitionRanges:
         self.catch_ups = CatchUps(
             self.lagging, self.detached, table, self.committed, catch_up or CatchUpLimits()
         )
-        healing = Healing(table, backlogs, self.lags)
         self.mutations = Mutations()
+        healing = Healing(table, backlogs, self.lags, self.mutations)
         waiting = Waiting(feeds, self.mutations)
         self.parking = Parking(table, backlogs, waiting, healing, self.quarantines)
         self.entries = RangeEntries(

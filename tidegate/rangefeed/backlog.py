@@ -74,14 +74,16 @@ class Backlog:
     ``since_ms`` is when, and ``asked_ms`` when it claimed last, by elapsed log time. ``moved_at`` is where
     the range last changed its span, or ended: what it scans for before that nobody can answer. ``heard_ms``
     is when the partition last read an entry of the range, by elapsed log time; an entry that it reads again
-    after a restart does not count. ``span`` is what the range has behind the last entry.
+    after a restart does not count. ``span`` is what the range has behind the last entry, and ``generation``
+    that of the last snapshot before it.
     """
 
     __slots__ = (
-        "_generation",
         "_kept",
+        "_spans",
         "_told",
         "asked_ms",
+        "generation",
         "head",
         "heard_ms",
         "missing",
@@ -107,15 +109,18 @@ class Backlog:
         #: Claims that snapshots told of which were left out, and are still to be sent.
         self.skipped: list[Claim] = []
         self._told: list[tuple[Offset, Claim]] = []
-        self._generation = Generation(0)
+        #: Where generations begin, and with which spans.
+        self._spans: list[tuple[Offset, Span]] = []
+        self.generation = Generation(0)
         #: The highest GC threshold that a snapshot has told, and where.
         self._kept = ZERO, Offset(0)
 
     def wait_for(self, head: Snapshot, offset: Offset, since_ms: int, missing: frozenset[Claim]) -> None:
         """Wait before the snapshot that begins with ``head`` at ``offset``."""
         self.head, self.waits_at, self.since_ms, self.missing = head, offset, since_ms, missing
-        self._generation = max(self._generation, head.generation)
+        self.generation = max(self.generation, head.generation)
         self.span = self.span or head.span
+        self._spans = [(at, span) for at, span in self._spans if at > offset]
 
     def clear(self) -> None:
         """Wait for nothing more."""
@@ -127,24 +132,29 @@ class Backlog:
         match entry:
             case RangeEnd():
                 self.moved_at = Offset(raw.offset)
-            case Snapshot(chunk=0, generation=generation) if generation > self._generation:
-                self.moved_at, self._generation = Offset(raw.offset), generation
+            case Snapshot(chunk=0, generation=generation) if generation > self.generation:
+                self.moved_at, self.generation = Offset(raw.offset), generation
+                self._spans.append((self.moved_at, entry.span))
         if isinstance(entry, Snapshot) and entry.chunk == 0:
             self.span = entry.span
             if entry.gc_threshold > self._kept[0]:
                 self._kept = entry.gc_threshold, Offset(raw.offset)
 
-    def skip_to_move(self) -> bool:
-        """Leave out what is before the last snapshot that the scan does not fit, when there is one."""
+    def skip_to_move(self) -> list[Span]:
+        """Leave out what is before the last snapshot that the scan does not fit, when there is one.
+
+        Returns the spans that the range had in what is left out; none when nothing is.
+        """
         move = self._move()
         if move is None or self.waits_at is None or move <= self.waits_at:
-            return False
+            return []
+        left_out = [self.head.span, *(span for at, span in self._spans if at < move)]
         while self.queue.first().offset < move:
             self.queue.popleft()
         self.skipped += (claim for at, claim in self._told if self.waits_at < at < move)
         self._told = [(at, claim) for at, claim in self._told if at >= move]
         self.clear()
-        return True
+        return left_out
 
     def note_claims(self, offset: Offset, claims: Iterable[Claim]) -> None:
         """The snapshot at ``offset`` tells of these claims; they are ``skipped`` if it is left out."""
