@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from tidegate.hlc import MAX, ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import Command, Generation, Offset, RaftIndex, RangeId, Snapshot, Trigger
-from tidegate.rangefeed.accounted import Accounted
 from tidegate.rangefeed.gap import remainder
 from tidegate.rangefeed.mutated_keys import MutatedKeys, just_above, remember
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
@@ -87,19 +86,21 @@ class Mutations:
         self._hidden: list[HiddenMutation] = []
         self._untold: list[Untold] = []
 
-    def note(self, state: RangeState, command: Command, span: Span | None, *, is_behind: bool) -> None:
-        """Note what a command tells when the partition reads it, before the range applies it, if ever.
+    def note(
+        self, state: RangeState, command: Command, offset: Offset, span: Span | None, *, is_behind: bool
+    ) -> None:
+        """Note what a command tells when the partition reads it, whether or not the range ever applies it.
 
         ``span`` are the range's keys as of this place in the log. ``is_behind``: the range has not applied
         what stands before it, and will. Copies were noted before, and so was what is read again after a
-        restart. Versions that no op tells may stand up to the command's write timestamp: feeds that begin
-        later scan up to there.
+        restart, as its ``offset`` shows. Versions that no op tells may stand up to the command's write
+        timestamp: feeds that begin later scan up to there.
         """
         index, accounted = command.raft_index, state.accounted
-        if index > max(state.applied, accounted.raft_index, accounted.noted):
+        if not accounted.knows(index, offset, state.applied):
             found = [*mutations_of(state.range_id, command, span, state.resolved)]
             if found:
-                state.accounted = accounted._replace(noted=index)
+                state.accounted = accounted._replace(noted=max(index, accounted.noted), noted_at=offset)
                 state.high = max(state.high, command.write_timestamp or ZERO)
                 self._noted += found
                 time = _time_of(state, command, is_behind=is_behind)
@@ -116,6 +117,10 @@ class Mutations:
         follows = command.raft_index == max(state.applied, state.accounted.raft_index) + 1
         if follows and command.generation <= generation:
             state.accounted = state.accounted._replace(raft_index=command.raft_index)
+
+    def pass_snapshot(self, state: RangeState, head: Snapshot) -> None:
+        """The partition has read a Snapshot for the first time, whatever the range makes of it."""
+        state.accounted = state.accounted.behind(head.raft_index, state.applied)
 
     def leave_out(self, state: RangeState, spans: Iterable[Span]) -> None:
         """The range does not follow the entries between Snapshots of these spans: a key that one of them has
@@ -141,7 +146,7 @@ class Mutations:
                 _remember(state, hidden.span, told.time, told.time)
         span = None if head.span == state.span else head.span
         time = accounted.time if told is None else max(told.time, accounted.time)
-        state.accounted = Accounted(max(index, head.raft_index), accounted.noted, span, time)
+        state.accounted = accounted._replace(raft_index=max(index, head.raft_index), span=span, time=time)
 
     def suspect(self, state: RangeState, head: Snapshot) -> None:
         """Take for changed what came to the range with a snapshot, as nobody has asked where it came from.

@@ -82,36 +82,38 @@ class RangeEntries:
         A command whose op is forbidden commits nothing: its range is complete up to the resolved
         timestamp from before it, and quarantined there.
         """
-        range_id = entry.range_id
+        range_id, offset = entry.range_id, Offset(record.offset)
         if not self._table.is_here(range_id):
             self._quarantines.report_stray(range_id, record)
             return
         state, backlog = self._touch(range_id), self._backlogs.get(range_id)
         if not passed:
-            self._hear_of(state, backlog)
+            self._hear_of(state, backlog, entry)
         if isinstance(entry, ScanChunk):
             self._take_chunk(state, entry, record)
         elif backlog is None:
             if isinstance(entry, Command) and entry.trigger is not Trigger.NONE:
-                self._mutations.note(state, entry, state.span, is_behind=False)
+                self._mutations.note(state, entry, offset, state.span, is_behind=False)
             self._apply(state, entry, record)
             if state.quarantine is not None and isinstance(entry, Command):
                 self._mutations.account(state, entry, state.generation)
         else:
             backlog.append(raw_entry(record), entry)
             if isinstance(entry, Command):
-                self._mutations.note(state, entry, backlog.span, is_behind=True)
+                self._mutations.note(state, entry, offset, backlog.span, is_behind=True)
                 self._mutations.account(state, entry, backlog.generation)
             if isinstance(entry, Snapshot) and entry.chunk == 0:
-                backlog.note_claims(Offset(record.offset), claims_told_by(state, entry))
+                backlog.note_claims(offset, claims_told_by(state, entry))
             if backlog.scan is not None:
                 self._healing.leave_behind(state, backlog)
 
-    def _hear_of(self, state: RangeState, backlog: Backlog | None) -> None:
+    def _hear_of(self, state: RangeState, backlog: Backlog | None, entry: RangeEntry) -> None:
         """Note that the range's log goes on: it has not fallen silent, and its end may still come."""
         state.claimed_since_ms = None
         if backlog is not None:
             backlog.heard_ms = self._table.clock.elapsed_ms
+        if isinstance(entry, Snapshot) and entry.chunk == 0:
+            self._mutations.pass_snapshot(state, entry)
 
     def _commit(self, state: RangeState, versions: Sequence[Version]) -> None:
         """Give versions to the feeds."""

@@ -35,7 +35,7 @@ from tidegate.raftlog.entry import (
     Snapshot,
     TxnId,
 )
-from tidegate.rangefeed.accounted import Accounted
+from tidegate.rangefeed.accounted import NEVER_NOTED, Accounted
 from tidegate.rangefeed.gap import Lag
 from tidegate.rangefeed.mutated_keys import MutatedKeys
 from tidegate.rangefeed.range_state import Floor, Quarantine, RangeState, RangeStatus
@@ -246,10 +246,12 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
 
 
 def _fill_accounted(message: pb.Accounted, accounted: Accounted) -> None:
-    raft_index, noted, span, time = accounted
+    raft_index, noted, span, time, noted_at = accounted
     message.raft_index, message.noted = raft_index, noted
     message.start, message.end = span or (b"", b"")
     message.time_wall, message.time_logical = time
+    if noted_at != NEVER_NOTED:
+        message.noted_at = noted_at
 
 
 class StoredRange(NamedTuple):
@@ -369,6 +371,7 @@ def _accounted(message: pb.Accounted) -> Accounted:
         RaftIndex(message.noted),
         span_of(message.start, message.end),
         Timestamp(message.time_wall, message.time_logical),
+        Offset(message.noted_at) if message.HasField("noted_at") else NEVER_NOTED,
     )
 
 

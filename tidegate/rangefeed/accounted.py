@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.raftlog.entry import RaftIndex
+from tidegate.raftlog.entry import Offset, RaftIndex
 from tidegate.spans import Span
+
+#: Before any offset.
+NEVER_NOTED: Final = Offset(-1)
 
 
 class Accounted(NamedTuple):
@@ -16,18 +19,38 @@ class Accounted(NamedTuple):
     These are, of the keys of ``span``, those up to ``raft_index`` and those up to ``time``; what the range
     has applied counts as well. ``span`` is ``None`` for the range's own keys, and without a key where none of
     them has stayed with the range. ``noted`` is the highest index whose command was read and noted, though
-    entries below it may be missing.
+    entries below it may be missing, and ``noted_at`` the offset of the command that was noted last: what
+    stands at or below that was noted before, where an earlier version has not read it.
     """
 
     raft_index: RaftIndex = RaftIndex(0)
     noted: RaftIndex = RaftIndex(0)
     span: Span | None = None
     time: Timestamp = ZERO
+    noted_at: Offset = NEVER_NOTED
 
     def says_more(self, applied: RaftIndex) -> bool:
         """Whether this says more than that the entries up to ``applied`` are applied."""
         beyond = max(self.raft_index, self.noted) > applied
-        return beyond or self.span is not None or self.time > ZERO
+        is_known = self.span is not None or self.noted_at != NEVER_NOTED
+        return beyond or is_known or self.time > ZERO
+
+    def knows(self, command: RaftIndex, offset: Offset, applied: RaftIndex) -> bool:
+        """Whether a command at ``offset`` is a copy, or the same record read again; ``applied``: up to where
+        the range has applied its log.
+
+        One that follows on all that was read without a gap is new, though a higher index was noted: such an
+        index may have been wrong.
+        """
+        without_gap = max(applied, self.raft_index)
+        if offset <= self.noted_at or command <= without_gap or command == self.noted:
+            return True
+        return command < self.noted and command != without_gap + 1
+
+    def behind(self, snapshot: RaftIndex, applied: RaftIndex) -> Accounted:
+        """The same behind a Snapshot that was read: no command before it has a higher index."""
+        is_new = snapshot >= max(applied, self.raft_index)
+        return self._replace(noted=snapshot) if is_new and snapshot < self.noted else self
 
     def kept_in(self, spans: Iterable[Span], own: Span | None) -> Accounted:
         """The same of the keys alone that all of ``spans`` have; ``own`` are the range's.

@@ -23,6 +23,7 @@ from tidegate.raftlog.entry import (
     Command,
     DeleteRange,
     HistoryMutation,
+    Offset,
     RaftIndex,
     RangeId,
     SnapshotReason,
@@ -212,6 +213,68 @@ def test_a_change_is_noted_with_the_keys_that_the_range_has_where_it_stands_in_t
     assert child.span.end.hex() not in reason
 
 
+# ---- whose raft index is wrong ----
+
+
+def _late(driven: Driven) -> None:
+    """A feed begins behind what was read so far."""
+    late = activation([PLAIN.descriptor], feed_id="late", start=at(8.5))
+    driven.control(Register(late.definition), late)
+
+
+def _far_above(log: HandLog, plain: HandRange) -> None:
+    """A change by a command with an index that no command of the range comes to."""
+    command = plain.command(trigger=Trigger.HISTORY_MUTATION)
+    log.write(command._replace(raft_index=RaftIndex(1 << 40)))
+
+
+def _go_on(driven: Driven, log: HandLog) -> None:
+    driven.run(log.partitions[0][int(driven.processor.next_offset or 0) :])
+
+
+@pytest.mark.parametrize("healed", [False, True], ids=["before its Snapshot", "behind it"])
+def test_an_index_far_above_all_others_hides_no_later_change(healed: bool) -> None:
+    log, plain = opened()
+    _far_above(log, plain)
+    if healed:
+        plain.snapshot(close=8, high=5)
+    driven = _run(log)
+    assert [feed_id for feed_id, _ in _failed(driven)] == ["plain"]
+    _late(driven)
+    plain.apply(trigger=Trigger.HISTORY_MUTATION, close=9)
+    _go_on(driven, log)
+    assert [feed_id for feed_id, _ in _failed(driven)] == ["plain", "late"]
+
+
+@pytest.mark.parametrize("more", [0, 1], ids=["at the same index", "above it"])
+def test_what_a_snapshot_took_back_is_not_noted_again_when_it_is_read_again(more: int) -> None:
+    """The range waits at its Snapshot, for a scan of the other table, before and after a restart."""
+    log = HandLog(partitions=1)
+    log.describe(PLAIN, OTHER)
+    both = log.open_range(1, Span(PLAIN.span.start, OTHER.span.end))
+    both.apply(OTHER.put(5, 1, "before"), close=6)
+    both.unreadable()
+    both.snapshot(close=8, high=7)
+    command = both.command(trigger=Trigger.HISTORY_MUTATION)._replace(mutated=(PLAIN.span,))
+    log.write(command._replace(raft_index=RaftIndex(1 << 40)))
+    for _ in range(more):
+        both.apply(close=8)
+    both.snapshot(close=8, high=7)
+    driven = _run(log)
+    assert [feed_id for feed_id, _ in _failed(driven)] == ["plain"]
+    _late(driven)
+    for _ in range(2):
+        driven = Driven.restored(driven.state)
+        assert [each.range_id for each in driven.processor.status().parked] == []
+        _go_on(driven, log)
+        assert [each.range_id for each in driven.processor.status().parked] == [1]
+        assert _failed(driven) == []
+    both.index += 1
+    log.write(both.command(trigger=Trigger.HISTORY_MUTATION, close=9)._replace(mutated=(PLAIN.span,)))
+    _go_on(driven, log)
+    assert [feed_id for feed_id, _ in _failed(driven)] == ["late"]
+
+
 # ---- that no entry could tell ----
 
 
@@ -328,10 +391,10 @@ def test_what_an_older_version_passed_in_a_backlog_is_noted_when_it_is_read_agai
     state = read_range(place[1], rows[place]).state
     assert state.accounted == AS_APPLIED
     state.scan = None
-    mutations = Mutations()
+    mutations, offset = Mutations(), Offset(log.partitions[0][-1].offset)
     command = decode_entry(log.partitions[0][-1].key, log.partitions[0][-1].value)
     assert isinstance(command, Command)
-    mutations.note(state, command, PLAIN.span, is_behind=True)
+    mutations.note(state, command, offset, PLAIN.span, is_behind=True)
     assert [each.raft_index for each in mutations.take_noted()] == [command.raft_index]
-    mutations.note(state, command, PLAIN.span, is_behind=True)
+    mutations.note(state, command, offset, PLAIN.span, is_behind=True)
     assert mutations.take_noted() == []
