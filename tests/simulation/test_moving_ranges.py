@@ -20,7 +20,7 @@ from tidegate.processor.mutations import Mutations
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.row_pieces import RowPieces
 from tidegate.processor.served_feeds import ServedFeeds
-from tidegate.raftlog.entry import Command, RangeId
+from tidegate.raftlog.entry import Command, Offset, RangeId
 from tidegate.rangefeed import range_state, scan
 from tidegate.rangefeed.claim_answer import answer_claim
 from tidegate.rangefeed.gap import Lag
@@ -122,10 +122,16 @@ def _noted_while_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     note = Mutations.note
 
     def patched(
-        self: Mutations, state: RangeState, command: Command, span: Span | None, *, is_behind: bool
+        self: Mutations,
+        state: RangeState,
+        command: Command,
+        offset: Offset,
+        span: Span | None,
+        *,
+        is_behind: bool,
     ) -> None:
         if state.quarantine is None and command.raft_index == state.applied + 1:
-            note(self, state, command, span, is_behind=is_behind)
+            note(self, state, command, offset, span, is_behind=is_behind)
 
     monkeypatch.setattr(Mutations, "note", patched)
 

@@ -20,7 +20,7 @@ from tidegate.processor import feed_control, journal
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.log_clock import LogClock
 from tidegate.processor.mutations import Mutations
-from tidegate.raftlog.entry import Command, RangeId
+from tidegate.raftlog.entry import Command, Offset, RangeId
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.spans import Span
 
@@ -85,10 +85,16 @@ def _changes_in_holes_forgotten(patch: pytest.MonkeyPatch) -> None:
     original = Mutations.note
 
     def note(
-        self: Mutations, state: RangeState, command: Command, span: Span | None, *, is_behind: bool
+        self: Mutations,
+        state: RangeState,
+        command: Command,
+        offset: Offset,
+        span: Span | None,
+        *,
+        is_behind: bool,
     ) -> None:
         if state.status is RangeStatus.LIVE:
-            original(self, state, command, span, is_behind=is_behind)
+            original(self, state, command, offset, span, is_behind=is_behind)
 
     patch.setattr(Mutations, "note", note)
 
