@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from app.outlet import Outlet
+from tests.simulation.forked import Simulations
 from tests.simulation.plan import PROFILES, draw
 from tests.simulation.run import Run
 
-_ROOT = Path(__file__).parents[2]
 
-
-def test_markers_of_other_feeds_go_on_while_a_sink_stands_still() -> None:
-    command = [sys.executable, "-m", "tests.simulation", "--profile", "sinks", "--seed", "0", "--runs", "2"]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_markers_of_other_feeds_go_on_while_a_sink_stands_still(simulations: Simulations) -> None:
+    done = simulations.run("--profile", "sinks", "--seed", "0", "--runs", "2")
+    assert done.status == 0, done.output
 
 
 @pytest.mark.slow
