@@ -15,7 +15,14 @@ from tidegate.changefeed.feed import LASTING, Engine, FeedId, FeedState, feed_id
 from tidegate.cli.connecting import app_id_option, kafka_options
 from tidegate.cli.failure import Commands, show_failure
 from tidegate.cli.tables import print_fields, print_table
-from tidegate.client.cluster_acceptance import Begin, Origin, acceptance_row, begin_there, find_cluster
+from tidegate.client.cluster_acceptance import (
+    Begin,
+    Origin,
+    acceptance_row,
+    begin_there,
+    find_cluster,
+    go_on_there,
+)
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_rows import beginning, feed_row
@@ -223,20 +230,20 @@ def accept_cluster(
     tidegate feed accept-cluster ID --cluster 4L6g3nShT-eMCtK--X86sw --from marker
     """
     id_, jobs = feed_id(feed_name), Jobs(connection, app_id)
-    found = find_cluster(connection, app_id, id_, jobs.view())
-    if named is not None and named != found.found:
-        raise InputError(
-            f"The cluster {found.found} answers at {found.connection.bootstrap_servers}, and not {named}: "
-            f"nothing was changed. The topics of feed {id_} are on {found.stored}."
-        )
-    begin = begin_there(found, _origin(origin))
-    print_fields(acceptance_row(found, begin).items())
-    if named is None:
-        again = f"tidegate feed accept-cluster {id_} --cluster {found.found} --from {origin}"
-        click.echo(f"Nothing was changed. To have the feed go on there: `{again}`.", err=True)
-        return
-    jobs.accept(found.definition, found.accepted(begin))
-    click.echo(f"Feed {id_} goes on on the cluster {found.found}.", err=True)
+    with find_cluster(connection, app_id, id_, jobs.view()) as found:
+        if named is not None and named != found.found:
+            raise InputError(
+                f"The cluster {found.found} answers at {found.connection.bootstrap_servers}, and not "
+                f"{named}: nothing was changed. The topics of feed {id_} are on {found.stored}."
+            )
+        begin = begin_there(found, _origin(origin))
+        print_fields(acceptance_row(found, begin).items())
+        if named is None:
+            again = f"tidegate feed accept-cluster {id_} --cluster {found.found} --from {origin}"
+            click.echo(f"Nothing was changed. To have the feed go on there: `{again}`.", err=True)
+            return
+        go_on_there(jobs, found, begin)
+        click.echo(f"Feed {id_} goes on on the cluster {found.found}.", err=True)
     if wait:
         _wait_for(ctx, jobs, id_, wait_seconds)
 

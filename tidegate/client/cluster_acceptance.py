@@ -7,6 +7,8 @@ above which timestamp everything is written there.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -15,16 +17,17 @@ from tidegate.changefeed.job_records import TakeoverRecord
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.sink_cluster import other_cluster
 from tidegate.changefeed.takeover import takeover
-from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_rows import readable
 from tidegate.client.feed_topics import row_decoder
 from tidegate.client.fitting_topics import require_fitting
+from tidegate.client.jobs import Jobs
 from tidegate.client.last_markers import last_markers
 from tidegate.client.output_topics import check_topics, wanted_topics
 from tidegate.client.record_limit import known_fault
 from tidegate.client.topic_admin import open_admin
 from tidegate.client.topics import Topics
+from tidegate.client.watched_cluster import WatchedCluster
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.errors import FeedError, InputError, TopologyError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
@@ -52,19 +55,28 @@ _CHOICES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FoundCluster:
-    """A feed, and the cluster at its sink's address. ``stored`` and ``found`` are ids for people.
+    """A feed, and the cluster ``there``, at its sink's address. ``stored`` is an id for people.
 
-    ``cluster`` is the one that was found as it is stored, empty for the workers' own; ``connection`` reaches
-    it. ``left`` is what an epoch behind the feed's would take over.
+    ``cluster`` is the id of the one that was found as it is stored, empty for the workers' own. ``left`` is
+    what an epoch behind the feed's would take over.
     """
 
     feed_id: FeedId
     definition: FeedDefinition
     left: TakeoverRecord
     stored: str
-    found: str
     cluster: str
-    connection: KafkaConnection
+    there: WatchedCluster
+
+    @property
+    def found(self) -> str:
+        """The id of the cluster that was found, for people."""
+        return self.there.id
+
+    @property
+    def connection(self) -> KafkaConnection:
+        """What reaches whatever cluster is at the sink's address."""
+        return self.there.connection
 
     def accepted(self, begin: Timestamp | None) -> FeedDefinition:
         """The feed's next epoch: on this cluster, above ``begin`` or from the start on."""
@@ -72,8 +84,11 @@ class FoundCluster:
         return replace(self.definition, epoch=epoch, accepted=AcceptedCluster(epoch, self.cluster, begin))
 
 
-def find_cluster(connection: KafkaConnection, app_id: str, feed_id: FeedId, jobs: JobsView) -> FoundCluster:
-    """The cluster at the sink's address of a feed that is held.
+@contextmanager
+def find_cluster(
+    connection: KafkaConnection, app_id: str, feed_id: FeedId, jobs: JobsView
+) -> Iterator[FoundCluster]:
+    """The cluster at the sink's address of a feed that is held; for a ``with`` (step N1a).
 
     ``connection`` is to the workers' own cluster. Raises ``InputError`` for a feed that is not held, or that
     cannot go on there, ``RetryError`` for a cluster that does not answer.
@@ -82,38 +97,39 @@ def find_cluster(connection: KafkaConnection, app_id: str, feed_id: FeedId, jobs
     definition = _that_has_begun(feed_id, feed)
     servers = other_cluster(definition.sink_uri, connection.bootstrap_servers)
     own_id = open_admin(connection, connection.timeout_s).cluster_id()
-    there = connection.to(servers) if servers else connection
-    found = open_admin(there, connection.timeout_s).cluster_id() if servers else own_id
-    cluster = OWN if found == own_id else found
     left = _left(feed)
-    stored = left.sink_cluster or own_id
-    if found == stored:
-        raise InputError(
-            f"Feed {feed_id} is not held: its topics are on the Kafka cluster {stored}, and that is what "
-            f"answers at {there.bootstrap_servers}. There is nothing to accept."
-        )
-    if not left.sink_cluster and feed.status in LIVE:
-        raise InputError(
-            f"Feed {feed_id} is not held: its topics are on the workers' own Kafka cluster {stored}, "
-            f"whatever its sink's address means. There is nothing to accept."
-        )
-    found_there = FoundCluster(feed_id, definition, left, stored, found, cluster, there)
-    _require_free_topics(found_there, app_id, jobs)
-    _require_fitting(found_there)
-    return found_there
+    with WatchedCluster(connection.to(servers) if servers else connection, left.targets[0].topic) as there:
+        cluster = OWN if there.id == own_id else there.id
+        found = FoundCluster(feed_id, definition, left, left.sink_cluster or own_id, cluster, there)
+        _require_held(found, feed)
+        _require_free_topics(found, app_id, jobs)
+        _require_fitting(found)
+        yield found
+
+
+def go_on_there(jobs: Jobs, found: FoundCluster, begin: Timestamp | None) -> None:
+    """Ask for the feed to go on on the cluster that was found, above ``begin``; returns when that is durable.
+
+    Raises as ``Jobs.accept`` does, and ``RetryError`` where its address has meant another one meanwhile (step
+    N1d).
+    """
+    found.there.require_same()
+    jobs.accept(found.definition, found.accepted(begin))
 
 
 def begin_there(found: FoundCluster, origin: Origin) -> Timestamp | None:
     """The timestamp above which the feed writes everything there; ``None`` for its start.
 
-    Raises ``InputError`` where nothing tells it, or rows would be missing above it.
+    Raises ``InputError`` where nothing tells it, or rows would be missing above it; ``RetryError`` where what
+    was read may be of another cluster (steps N1b and N1c).
     """
     if origin is Begin.START:
         return None
     left, feed_id = found.left, found.feed_id
     start, high_water = left.start, left.high_water
     if origin is Begin.THERE and start is not None and (highest := _highest(left)) is not None:
-        return _marker_there(found, start, highest)
+        with found.there.the_same():
+            return _marker_there(found, start, highest)
     if start is None or high_water is None:
         raise InputError(
             f"Feed {feed_id} has no high-water yet: its scan is not done, on the cluster that it began on "
@@ -168,13 +184,13 @@ def _marker_there(found: FoundCluster, start: Timestamp, highest: ResolvedTimest
             f"The markers of feed {feed_id} do not stand among its rows, so they do not tell what the "
             f"cluster {found.found} has. Give {_CHOICES}."
         )
-    missing = sorted(set(topics) - set(Cluster(found.connection).existing(topics)))
+    missing = sorted(set(topics) - found.there.partition_counts(topics).keys())
     if missing:
         raise InputError(
             f"The cluster {found.found} has no topic {', '.join(missing)}, so nothing there tells where feed "
             f"{feed_id} has to go on. Give {_CHOICES}."
         )
-    markers = last_markers(found.connection, topics, row_decoder(options))
+    markers = last_markers(found.there, topics, row_decoder(options))
     silent = [str(place) for place, marker in sorted(markers.items()) if marker is None]
     if silent:
         raise InputError(
@@ -208,6 +224,19 @@ def _that_has_begun(feed_id: FeedId, feed: FeedView) -> FeedDefinition:
             f"Feed {feed_id} is in a backfill, which cannot change clusters: drop the feed, and begin anew."
         )
     return defined
+
+
+def _require_held(found: FoundCluster, feed: FeedView) -> None:
+    if found.found == found.stored:
+        raise InputError(
+            f"Feed {found.feed_id} is not held: its topics are on the Kafka cluster {found.stored}, and that "
+            f"is what answers at {found.connection.bootstrap_servers}. There is nothing to accept."
+        )
+    if not found.left.sink_cluster and feed.status in LIVE:
+        raise InputError(
+            f"Feed {found.feed_id} is not held: its topics are on the workers' own Kafka cluster "
+            f"{found.stored}, whatever its sink's address means. There is nothing to accept."
+        )
 
 
 def _left(feed: FeedView) -> TakeoverRecord:

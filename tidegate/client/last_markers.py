@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tidegate.changefeed.record import MarkerRecord, RecordDecoder
-from tidegate.client.cluster import Bounds, Cluster, partitions_of
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.reader import PartitionReader
+from tidegate.client.cluster import Bounds, partitions_of
+from tidegate.client.watched_cluster import WatchedCluster
 from tidegate.errors import InputError, MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.verify import TopicPartition, TopicRecord
@@ -23,20 +22,19 @@ _LOOK_MAX: Final = 4_000_000
 
 
 def last_markers(
-    connection: KafkaConnection, topics: Iterable[str], decoder: RecordDecoder
+    cluster: WatchedCluster, topics: Iterable[str], decoder: RecordDecoder
 ) -> dict[TopicPartition, Timestamp | None]:
-    """The last marker in each partition of the topics; ``None`` where there is none.
+    """The last marker in each partition of the topics that are there; ``None`` where there is none.
 
-    Raises ``InputError`` for a topic that does not exist and for a record that the feed cannot have written,
-    ``BrokerUnavailable`` when Kafka does not answer.
+    What it found counts once the cluster was compared behind it. Raises ``InputError`` for a record that the
+    feed cannot have written, ``BrokerUnavailable`` when Kafka does not answer.
     """
-    cluster = Cluster(connection)
     bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))
     found: dict[TopicPartition, Timestamp | None] = dict.fromkeys(bounds)
     look = _FIRST_LOOK
     windows = {place: _window(each, each.end, look) for place, each in bounds.items()}
     while windows := {place: window for place, window in windows.items() if window.low < window.end}:
-        found |= _highest(connection, windows, decoder)
+        found |= _highest(cluster, windows, decoder)
         look *= _MORE
         windows = {
             place: _window(bounds[place], window.low, look)
@@ -52,16 +50,15 @@ def _window(bounds: Bounds, end: int, records: int) -> Bounds:
 
 
 def _highest(
-    connection: KafkaConnection, windows: Mapping[TopicPartition, Bounds], decoder: RecordDecoder
+    cluster: WatchedCluster, windows: Mapping[TopicPartition, Bounds], decoder: RecordDecoder
 ) -> dict[TopicPartition, ResolvedTimestamp]:
     """The highest marker within each window that has one: a copy may have records twice."""
     found: dict[TopicPartition, ResolvedTimestamp] = {}
-    with PartitionReader(connection, {place: each.low for place, each in windows.items()}) as reader:
-        for record in reader.read_to({place: each.end for place, each in windows.items()}):
-            if record.key is None:
-                place = TopicPartition(record.topic, record.partition)
-                resolved = _resolved(record, decoder)
-                found[place] = max(resolved, found.get(place, resolved))
+    for record in cluster.read(windows):
+        if record.key is None:
+            place = TopicPartition(record.topic, record.partition)
+            resolved = _resolved(record, decoder)
+            found[place] = max(resolved, found.get(place, resolved))
     return found
 
 

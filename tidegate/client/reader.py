@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError
 
+from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.connection import KafkaConnection
 from tidegate.errors import InputError
 from tidegate.verify import TopicPartition, TopicRecord
@@ -22,17 +23,19 @@ POLL_S: Final = 0.2
 class PartitionReader:
     """Reads the partitions in ``starts`` from these offsets on. Close it, or use it in a ``with``.
 
-    ``last_error`` is what librdkafka complained of last, for error messages.
+    ``last_error`` is what librdkafka complained of last, for error messages. ``watch`` is told what it logs,
+    where the address may come to mean another cluster.
     """
 
-    def __init__(self, connection: KafkaConnection, starts: Mapping[TopicPartition, int]) -> None:
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        starts: Mapping[TopicPartition, int],
+        watch: ClusterWatch | None = None,
+    ) -> None:
         self.last_error = ""
         self._connection = connection
-        self._unfinished = set(starts)
-        #: Where reading goes on. What stands below was read, or is no record.
-        self.positions = dict(starts)
-        self._silent_s = 0.0
-        self._consumer = connection.open(
+        self.consumer = connection.open(
             Consumer,
             {
                 "group.id": f"tidegate-reader-{uuid.uuid4()}",  # never joined: librdkafka insists on one
@@ -41,9 +44,18 @@ class PartitionReader:
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "error",  # deleted records must not be passed over in silence
                 "error_cb": self._note_error,
+                **({} if watch is None else {"logger": watch}),
             },
         )
-        self._consumer.assign(
+        self.assign(starts)
+
+    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read the partitions in ``starts`` from these offsets on, and no others."""
+        self._unfinished = set(starts)
+        #: Where reading goes on. What stands below was read, or is no record.
+        self.positions = dict(starts)
+        self._silent_s = 0.0
+        self.consumer.assign(
             [confluent_kafka.TopicPartition(*place, offset) for place, offset in starts.items()]
         )
 
@@ -55,7 +67,7 @@ class PartitionReader:
     def poll(self, timeout_s: float = POLL_S) -> list[TopicRecord]:
         """What has come in, at the latest after ``timeout_s``."""
         records = []
-        messages = self._consumer.consume(_FETCHED_RECORDS, timeout=timeout_s)
+        messages = self.consumer.consume(_FETCHED_RECORDS, timeout=timeout_s)
         self._silent_s = 0.0 if messages else self._silent_s + timeout_s
         for message in messages:
             place = TopicPartition(message.topic(), message.partition())
@@ -69,7 +81,7 @@ class PartitionReader:
         return records
 
     def read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[TopicRecord]:
-        """Records below these offsets, as they come; partitions interleave. Nothing can be read afterwards.
+        """Records below these offsets, as they come; partitions interleave. `assign` before reading on.
 
         Raises ``BrokerUnavailable`` when nothing comes for the connection's timeout.
         """
@@ -92,17 +104,22 @@ class PartitionReader:
             if self._silent_s > self._connection.timeout_s:
                 raise self._connection.away("reading records", self.last_error)
 
+    def take_notices(self) -> None:
+        """Take in what the client has noticed so far, such as another cluster. No partition is assigned."""
+        while self.consumer.poll(0) is not None:
+            continue
+
     def pause(self, place: TopicPartition) -> None:
         """Fetch no more of a partition until ``resume``."""
-        self._consumer.pause([confluent_kafka.TopicPartition(*place)])
+        self.consumer.pause([confluent_kafka.TopicPartition(*place)])
 
     def resume(self, place: TopicPartition) -> None:
         """Go on with a partition that was paused."""
-        self._consumer.resume([confluent_kafka.TopicPartition(*place)])
+        self.consumer.resume([confluent_kafka.TopicPartition(*place)])
 
     def close(self) -> None:
         """Let go of the broker."""
-        self._consumer.close()
+        self.consumer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -114,7 +131,7 @@ class PartitionReader:
 
     def _leave(self, place: TopicPartition, open_ends: dict[TopicPartition, int]) -> None:
         del open_ends[place]
-        self._consumer.incremental_unassign([confluent_kafka.TopicPartition(*place)])
+        self.consumer.incremental_unassign([confluent_kafka.TopicPartition(*place)])
 
     def _is_end(self, message: Any) -> bool:
         error = message.error()

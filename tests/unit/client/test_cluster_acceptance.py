@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -53,8 +54,9 @@ _LARGE = {"on_oversize": OnOversize.KEY_ONLY, "max_row_bytes": 5_000_000}
 class Held:
     """A feed that began on another cluster, and the records that tell of it."""
 
-    def __init__(self, broker: KafkaBroker, prefix: str) -> None:
+    def __init__(self, broker: KafkaBroker, prefix: str, opened: ExitStack) -> None:
         self.app_id = prefix
+        self._opened = opened
         self.bootstrap = broker.bootstrap
         create_topic(broker.bootstrap, jobs_topic(prefix), cleanup_policy="compact")
         self.connection = KafkaConnection(broker.bootstrap)
@@ -81,7 +83,8 @@ class Held:
         tell(self.bootstrap, self.app_id, replace(running(other), targets=(self.target,)))
 
     def find(self) -> FoundCluster:
-        return find_cluster(self.connection, self.app_id, ID, self.jobs.view())
+        """The cluster at its sink's address; let go of with the test."""
+        return self._opened.enter_context(find_cluster(self.connection, self.app_id, ID, self.jobs.view()))
 
     def put(self, *last: Sequence[int]) -> None:
         """Create the topic, with a row behind each of the markers of each partition, in seconds."""
@@ -100,8 +103,9 @@ class Held:
 
 
 @pytest.fixture
-def held(broker: KafkaBroker, topic_prefix: str) -> Held:
-    return Held(broker, topic_prefix)
+def held(broker: KafkaBroker, topic_prefix: str) -> Iterator[Held]:
+    with ExitStack() as opened:
+        yield Held(broker, topic_prefix, opened)
 
 
 def test_both_clusters_are_named_and_the_next_epoch_is_on_the_one_that_answers(held: Held) -> None:
@@ -326,7 +330,7 @@ def test_a_second_fail_over_goes_on_from_what_the_first_has_brought(held: Held) 
         begin_there(found, Timestamp(2_900 * SECOND))
     held.put([2_100, 2_950], [2_100, 2_900])
     assert begin_there(found, Begin.THERE) == Timestamp(2_900 * SECOND)
-    assert last_markers(held.connection, [held.topic], _decoder(held))
+    assert last_markers(found.there, [held.topic], _decoder(held))
 
 
 def test_a_feed_that_was_begun_again_in_error_goes_on_behind_the_markers_of_a_cluster_before(

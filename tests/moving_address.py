@@ -1,0 +1,79 @@
+"""An address that comes to mean another server: a name that DNS gives anew, a virtual address.
+
+Connections that are there stay with the server that they are to, as they do when a name is given anew;
+``cut`` ends them, as a fail-over does.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, Self
+
+_CHUNK_BYTES: Final = 65_536
+
+
+class MovingAddress:
+    """Passes each connection on to the server that its address ``means`` at that moment."""
+
+    def __init__(self, means: str = "") -> None:
+        self.means = means
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] = set()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        """End the connections that are there."""
+        with self._lock:
+            ends, self._open = self._open, set()
+        for end in ends:
+            _shut(end)
+
+    def close(self) -> None:
+        """Take no more connections, and end all."""
+        _shut(self._listener)
+        self._listener.close()
+        self.cut()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            host, _, port = self.means.rpartition(":")
+            try:
+                server = socket.create_connection((host, int(port or 0)))
+            except OSError:  # nobody is there, as behind an address that means nothing yet
+                client.close()
+                continue
+            with self._lock:
+                self._open |= {client, server}
+            for source, target in ((client, server), (server, client)):
+                threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while chunk := source.recv(_CHUNK_BYTES):
+                target.sendall(chunk)
+        _shut(target)
+        with self._lock:
+            self._open.discard(source)
+        source.close()
+
+
+def _shut(end: socket.socket) -> None:
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
