@@ -1,8 +1,8 @@
 """Fences whoever may still write progress and markers of a feed that has ended.
 
-Each feed has one transactional id, on the worker's own cluster and on that of its sink. To open it shuts out
-every earlier writer: an owner of the feed's frontier that was taken for dead, or that has not read of the end
-(docs/delivery.md#how-a-feed-ends).
+Each feed has a transactional id on the worker's own cluster, and others on that of its sink
+(``tidegate.delivery.producer_ids``). To open it shuts out every earlier writer: an owner of the feed's
+frontier that was taken for dead, or that has not read of the end (docs/delivery.md#how-a-feed-ends).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from app.transaction import TransactionalProducer
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.transaction import GivenUpError
 from tidegate.delivery import sink_fence
+from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.errors import DeliveryError, RetryError, SinkHeld
 
 _SINK_S: Final = 15.0  # another cluster is asked again after that
@@ -54,19 +55,21 @@ class FeedFences:
 
     async def fence(self, feed_id: FeedId) -> None:
         """Shut out earlier writers on the worker's own cluster, which is waited for."""
-        fence = self._producer(feed_id, self._app.runtime.sinks.own)
+        fence = self._producer(progress_id(self._app.settings.app_id, feed_id), self._app.runtime.sinks.own)
         threads = self._app.runtime.threads.commits
         await asyncio.get_running_loop().run_in_executor(threads, _do_and_close, fence.open, fence)
 
     async def _fence_there(self, feed_id: FeedId, sink: SinkCluster, topic: str, cluster: str) -> None:
-        fence = self._producer(feed_id, sink)
-        fencing = partial(sink_fence.shut_out, fence, feed_id, sink.servers, topic, cluster)
-        opening = asyncio.get_running_loop().run_in_executor(sink.threads, _do_and_close, fencing, fence)
+        ids = MarkerIds.of(self._app.settings.app_id, feed_id, cluster)
+        fences = [self._producer(each, sink) for each in ids]
+        fencing = partial(sink_fence.shut_out, fences, feed_id, sink.servers, topic, cluster)
+        opening = asyncio.get_running_loop().run_in_executor(sink.threads, _do_and_close, fencing, *fences)
         may_come = f"until it has, a marker of feed {feed_id}, which has ended, may still come to its topics"
         try:
             await asyncio.wait_for(asyncio.shield(opening), _SINK_S)
         except TimeoutError:
-            fence.give_up()
+            for fence in fences:
+                fence.give_up()
             with suppress(GivenUpError, DeliveryError, RetryError):
                 await opening
             raise RetryError(
@@ -81,13 +84,13 @@ class FeedFences:
                 f"the Kafka cluster at {sink.servers} did not shut out feed {feed_id}: {error}"
             ) from None
 
-    def _producer(self, feed_id: FeedId, cluster: SinkCluster) -> TransactionalProducer:
-        transactional_id = f"{self._app.settings.app_id}-feed-{feed_id}"
+    def _producer(self, transactional_id: str, cluster: SinkCluster) -> TransactionalProducer:
         return TransactionalProducer(cluster.settings, transactional_id, self._app.runtime.machine)
 
 
-def _do_and_close(work: Callable[[], None], fence: TransactionalProducer) -> None:
+def _do_and_close(work: Callable[[], None], *fences: TransactionalProducer) -> None:
     try:
         work()
     finally:
-        fence.close()
+        for fence in fences:
+            fence.close()

@@ -40,6 +40,7 @@ from tidegate.changefeed.job_records import ProgressRecord, SpansRecord, StateRe
 from tidegate.changefeed.span_progress import SpanProgress
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import GivenUpError, Record
+from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.errors import DeliveryError, RecordRefused, RetryError
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionReport
@@ -75,11 +76,12 @@ class FeedPublisher:
         self._threads = threads
         self._now = asyncio.get_running_loop().time
         self._topics = Topics.of(settings)
-        transactional_id = f"{settings.app_id}-feed-{definition.id}"
-        self._producer = TransactionalProducer(settings, transactional_id, machine)
+        progress = progress_id(settings.app_id, definition.id)
+        self._producer = TransactionalProducer(settings, progress, machine)
         self._writer: MarkerWriter = OwnMarkers(partial(self._commit, insist=False))
         if sink is not None and not sink.own:
-            self._writer = OtherMarkers(sink, transactional_id, machine, state)
+            ids = MarkerIds.of(settings.app_id, definition.id, state.sink_cluster)
+            self._writer = OtherMarkers(sink, ids, machine, state)
         self._proved = not self._writer.beside  # since it was opened
         self._beside: asyncio.Task[None] | None = None  # opens the writer, or writes a marker
         self._beside_since = 0.0

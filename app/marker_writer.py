@@ -1,9 +1,8 @@
 """Where the transactions of step M3 go: the worker's own cluster, or that of the feed's sink.
 
 On the worker's own cluster one producer writes progress and markers, and whoever is fenced there writes
-neither. Another cluster knows nothing of that: the markers have a producer there, with the same
-transactional id, which is opened behind the first and has to be proved before each use of a new one
-(docs/delivery.md#markers-on-another-cluster).
+neither. Another cluster knows nothing of that: the markers have a producer there, which is opened behind the
+first and has to be proved before each use of a new one (docs/delivery.md#markers-on-another-cluster).
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from app.sinks import SinkCluster
 from app.transaction import TransactionalProducer
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.client.transaction import GivenUpError, Record
+from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.delivery.sink_identity import held
 from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld
 
@@ -86,22 +86,21 @@ class OtherMarkers:
 
     beside: Final = True
 
-    def __init__(
-        self, cluster: SinkCluster, transactional_id: str, machine: Machine, state: StateRecord
-    ) -> None:
+    def __init__(self, cluster: SinkCluster, ids: MarkerIds, machine: Machine, state: StateRecord) -> None:
         self._cluster = cluster
         self._state = state
-        self._new_producer = partial(TransactionalProducer, cluster.settings, transactional_id, machine)
+        self._ids = ids
+        self._new_producer = partial(TransactionalProducer, cluster.settings, machine=machine)
         self._producer: TransactionalProducer | None = None
+        self._is_former_out = False  # whoever wrote markers with the id of before
         self._given_up = False
         self.is_open = False
 
     async def open(self) -> None:
         """See ``MarkerWriter``."""
-        self._require_wanted()
-        self._producer = self._new_producer()
-        await self.check()  # before another cluster hears of the transactional id
-        await self._guard(self._producer.open)
+        if not self._is_former_out:
+            await self._shut_former_out()
+        await self._open(self._new_producer(self._ids.present))
         self.is_open = True
 
     async def check(self) -> None:
@@ -112,6 +111,20 @@ class OtherMarkers:
             except SinkHeld:
                 self._producer, self.is_open = None, False
                 raise
+
+    async def _shut_former_out(self) -> None:
+        """Step M2d."""
+        fence = self._new_producer(self._ids.former)
+        await self._open(fence)
+        await self.check()  # it may have been another cluster that answered
+        await self._in_thread(fence.close)
+        self._is_former_out = True
+
+    async def _open(self, producer: TransactionalProducer) -> None:
+        self._producer = producer
+        self._require_wanted()  # whoever gives up from here on reaches the producer
+        await self.check()  # before another cluster hears of the transactional id
+        await self._guard(producer.open)
 
     async def _require_stored(self, producer: TransactionalProducer) -> None:
         stored, topic = self._state.sink_cluster, self._state.targets[0].topic

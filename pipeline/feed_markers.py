@@ -1,7 +1,7 @@
 """One feed's progress and markers: steps M1 to M3 of docs/delivery.md, by the driver.
 
-The transactional id is the same as the worker's for this feed: whoever runs the feed next, on either engine,
-fences whoever ran it before.
+The transactional ids are the same as the worker's for this feed (``tidegate.delivery.producer_ids``): whoever
+runs the feed next, on either engine, fences whoever ran it before.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from tidegate.client.transaction import GivenUpError, Record, TransactionalProducer
+from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld, TidegateError
 
 #: So long a batch waits for another cluster, if that has answered the last time.
@@ -87,6 +88,7 @@ class OtherMarkers:
     """Markers on another cluster, by a thread of the feed: batches do not wait while that cluster is away.
 
     Whatever fails there costs a producer, which ``new_producer`` makes; it is opened by the thread (M2a).
+    Before the first one the thread shuts out who writes by the id of versions before (M2d).
     ``check`` raises ``SinkHeld`` for one that talks to another cluster than that of the feed's topics (M2c);
     ``held`` is its sentence while it does.
     """
@@ -94,7 +96,8 @@ class OtherMarkers:
     def __init__(
         self,
         name: str,
-        new_producer: Callable[[], TransactionalProducer],
+        new_producer: Callable[[str], TransactionalProducer],
+        ids: MarkerIds,
         check: Callable[[TransactionalProducer], None] = _unchecked,
     ) -> None:
         self._check = check
@@ -102,6 +105,9 @@ class OtherMarkers:
         self._is_open = False
         self._name = name
         self._new_producer = new_producer
+        self._ids = ids
+        self._is_former_out = False  # whoever wrote markers with the id of before
+        self._former: TransactionalProducer | None = None  # shuts them out
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"markers of {name}")
         self._producer: TransactionalProducer | None = None
         self._work: Future[object] | None = None
@@ -116,8 +122,10 @@ class OtherMarkers:
             return False
         if self._producer is None and time.monotonic() >= self._open_at:
             self.is_proved = False
-            self._producer = self._new_producer()
-            self._begin(partial(self._open, self._producer))
+            if not self._is_former_out:
+                self._former = self._new_producer(self._ids.former)
+            self._producer = self._new_producer(self._ids.present)
+            self._begin(partial(self._open, self._producer, self._former))
         return self._has_finished() and self._producer is not None
 
     def prove(self) -> None:
@@ -133,14 +141,19 @@ class OtherMarkers:
 
     def close(self) -> None:
         """See ``MarkerWriter``. What was begun is left for the next writer to abort."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.give_up()
-            self._thread.submit(producer.close)
+        for producer in (self._former, self._producer):
+            if producer is not None:
+                producer.give_up()
+        self._let_go()
         self._thread.shutdown(wait=False)
 
-    def _open(self, producer: TransactionalProducer) -> None:
+    def _open(self, producer: TransactionalProducer, former: TransactionalProducer | None) -> None:
         self._is_open = False
+        if former is not None:
+            self._check(former)
+            former.open()
+            self._check(former)  # it may have been another cluster that answered
+            self._is_former_out = True
         self._check(producer)  # before another cluster hears of the transactional id
         producer.open()
         self._is_open = True
@@ -185,6 +198,7 @@ class OtherMarkers:
         else:
             self._patient = True
             self.held = ""
+            self._close_former()
             if done is not None:
                 done()
         return True
@@ -195,7 +209,16 @@ class OtherMarkers:
             self._name,
             error,
         )
+        self._let_go()
+        self._open_at = time.monotonic() + _AGAIN_S
+
+    def _let_go(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
             self._thread.submit(producer.close)
-        self._open_at = time.monotonic() + _AGAIN_S
+        self._close_former()
+
+    def _close_former(self) -> None:
+        former, self._former = self._former, None
+        if former is not None:
+            self._thread.submit(former.close)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -21,6 +21,7 @@ from tidegate.client.connection import KafkaConnection
 from tidegate.client.output_topics import wanted_topics
 from tidegate.client.transaction import GivenUpError, TransactionalProducer
 from tidegate.delivery import sink_fence
+from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.delivery.sink_identity import held, held_backfill
 from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError, SinkHeld
@@ -76,7 +77,7 @@ class QueryMarkers:
 
     def fence(self, definition: FeedDefinition) -> None:
         """Shut out whoever has run the feed (step H2 of docs/hand-over.md, E2 of docs/delivery.md)."""
-        open_producer(self._connection, self._id(definition)).close()
+        open_producer(self._connection, progress_id(self._app_id, definition.id)).close()
 
     def shut_out(self, definition: FeedDefinition, heir: FeedDefinition) -> None:
         """Shut out whoever may write markers of a feed that has ended (step E5 of docs/delivery.md).
@@ -88,10 +89,10 @@ class QueryMarkers:
         cluster = self._sinks.cluster_of(heir)
         if cluster != OWN:
             connection = self._sinks.connection(heir, cluster)
-            fence, servers = new_producer(connection, self._id(definition)), connection.bootstrap_servers
-            topic = wanted_topics(definition)[0]
-            fencing = partial(sink_fence.shut_out, fence, definition.id, servers, topic, cluster)
-            _shut_out_within(fencing, fence, servers, _SINK_S)
+            ids, servers = MarkerIds.of(self._app_id, definition.id, cluster), connection.bootstrap_servers
+            fences, topic = [new_producer(connection, each) for each in ids], wanted_topics(definition)[0]
+            fencing = partial(sink_fence.shut_out, fences, definition.id, servers, topic, cluster)
+            _shut_out_within(fencing, fences, servers, _SINK_S)
 
     def apply(self, report: PartitionReport) -> None:
         """Step M1. The rows that the report tells of are acknowledged."""
@@ -149,15 +150,14 @@ class QueryMarkers:
             self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, producers, ends, self._schema_id)
 
     def _open(self, feed: FeedView, definition: FeedDefinition) -> FeedProducers:
-        home = open_producer(self._connection, self._id(definition))
+        home = open_producer(self._connection, progress_id(self._app_id, definition.id))
         state = feed.current_state
         if state is None or not state.sink_cluster:
             return FeedProducers(home, OwnMarkers(home))
         sink = self._sinks.connection(definition, state.sink_cluster)
-        there = partial(new_producer, sink, self._id(definition))
-        return FeedProducers(
-            home, OtherMarkers(definition.id, there, partial(self._check, definition, state))
-        )
+        ids = MarkerIds.of(self._app_id, definition.id, state.sink_cluster)
+        there, check = partial(new_producer, sink), partial(self._check, definition, state)
+        return FeedProducers(home, OtherMarkers(definition.id, there, ids, check))
 
     def _check(self, definition: FeedDefinition, state: StateRecord, producer: TransactionalProducer) -> None:
         """Step M2c: asked by the producer itself, and by the client that asks for ends."""
@@ -167,19 +167,15 @@ class QueryMarkers:
                 say = held_backfill if definition.engine is Engine.BACKFILL else held
                 raise SinkHeld(say(definition.id, sink.bootstrap_servers, stored, found))
 
-    def _id(self, definition: FeedDefinition) -> str:
-        """The transactional id: the same for every engine, so that the next one fences whoever was before."""
-        return f"{self._app_id}-feed-{definition.id}"
-
     def _marks(self, feed: FeedView) -> bool:
         return feed.runs_on(self._engine) and feed.status in LIVE
 
 
 def _shut_out_within(
-    fencing: Callable[[], None], fence: TransactionalProducer, servers: str, patience_s: float
+    fencing: Callable[[], None], fences: Sequence[TransactionalProducer], servers: str, patience_s: float
 ) -> None:
-    """Do it, and close the fence. Raises ``RetryError`` when that is not done within so many seconds."""
-    timer = threading.Timer(patience_s, fence.give_up)
+    """Do it, and close the fences. Raises ``RetryError`` when that is not done within so many seconds."""
+    timer = threading.Timer(patience_s, _give_up, (fences,))
     timer.start()
     try:
         fencing()
@@ -191,4 +187,10 @@ def _shut_out_within(
         ) from None
     finally:
         timer.cancel()
-        fence.close()
+        for fence in fences:
+            fence.close()
+
+
+def _give_up(fences: Iterable[TransactionalProducer]) -> None:
+    for fence in fences:
+        fence.give_up()

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from app.machine import REAL
+from app.marker_writer import OtherMarkers
 from app.settings import Settings
+from app.sinks import Sinks
+from app.topology import TopicAdmin as WorkersAdmin
 from app.transaction import TransactionalProducer
 from stack.kafka import KafkaBroker
 from tests.e2e.scenario import OUTPUT_PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tests.feeds import activation
+from tests.hand_log import HandTable
 from tests.unit.cli.running import run
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions
 from tidegate.client.cluster import Cluster
@@ -26,7 +34,8 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.client.topic_admin import TopicAdmin, TopicSpec
 from tidegate.client.transaction import Record
-from tidegate.errors import DeliveryError
+from tidegate.delivery.producer_ids import MarkerIds
+from tidegate.errors import DeliveryError, RetryError
 from tidegate.verify import Verdict
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -213,6 +222,68 @@ def test_a_marker_that_waits_for_its_cluster_is_not_written_on_another(
             with pytest.raises(DeliveryError, match="was not committed"):
                 marker.result(60)
             assert not list(OutputTopics.now(KafkaConnection(stranger.bootstrap), [topic]).records())
+
+
+class MarkersThere:
+    """The markers of a worker's feed on the cluster that is at the sink's address now."""
+
+    def __init__(self, sink: str, topic: str, app_id: str, threads: ThreadPoolExecutor) -> None:
+        self.topic = topic
+        settings = Settings(app_id=app_id)
+        cluster = Sinks(settings, WorkersAdmin(settings), threads).of(f"kafka://{sink}")
+        feed = activation([HandTable.of(104, "plain").descriptor])
+        target = replace(feed.targets[0], topic=topic)
+        state = StateRecord(
+            feed.feed_id,
+            feed.definition.epoch,
+            FeedState.RUNNING,
+            feed.start,
+            (target,),
+            sink_cluster=cluster.admin.cluster_id(),
+        )
+        self._writer = OtherMarkers(
+            cluster, MarkerIds.of(app_id, feed.feed_id, state.sink_cluster), REAL, state
+        )
+
+    async def open(self) -> None:
+        await self._writer.open()
+
+    async def write(self, marker: bytes) -> None:
+        await self._writer.write([Record(self.topic, 0, None, marker)])
+
+    async def close(self) -> None:
+        self._writer.give_up()
+        await self._writer.close()
+
+
+def test_a_cluster_that_the_feed_was_on_before_takes_no_marker_that_waits_for_another(
+    other: KafkaBroker, topic_prefix: str
+) -> None:
+    """Both are young, and have given the same producer id and epoch."""
+    topic = f"{topic_prefix}rows"
+
+    async def scenario(threads: ThreadPoolExecutor, former: KafkaBroker) -> None:
+        for cluster in (former, other):
+            cluster.start()
+            create_topic(cluster.bootstrap, topic)
+            markers = MarkersThere(cluster.bootstrap, topic, f"{topic_prefix}app", threads)
+            await markers.open()
+            await markers.write(b"told")
+            cluster.stop()
+            if cluster is former:
+                await markers.close()
+        waits = asyncio.create_task(markers.write(b"waits"))
+        await asyncio.sleep(0)  # it is handed to its thread
+        former.start()
+        with pytest.raises(RetryError):
+            await asyncio.wait_for(waits, 60)
+        await markers.close()
+        records = OutputTopics.now(KafkaConnection(former.bootstrap), [topic]).records()
+        assert [record.value for record in records] == [b"told"]
+
+    port = int(other.bootstrap.rpartition(":")[2])
+    with ThreadPoolExecutor(4) as threads, closing(KafkaBroker(port=port)) as former:
+        asyncio.run(scenario(threads, former))
 
 
 @pytest.mark.soak

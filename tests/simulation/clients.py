@@ -33,6 +33,7 @@ _BEGINNING: Final = -2
 _CALM_S: Final = 0.002
 _REFUSED: Final = 0.3
 _RETRY_S: Final = 0.5
+_SOON: Final = 4  # ways over the network: what follows an answer is on its way then
 _CALM_RECORDS: Final = 1_000
 _GONE_S: Final = 0.5  # half a minute on a real broker
 _WARNING: Final = 30
@@ -58,6 +59,16 @@ class NetworkOptions:
     fetch_records: int = 50
 
 
+def cluster_name(sink: str) -> str:
+    """The id of the cluster of a sink."""
+    return f"cluster of {sink}"
+
+
+def stranger_name(sink: str) -> str:
+    """The id of the cluster that its address means at times."""
+    return f"stranger at {sink}"
+
+
 class Grown(enum.Enum):
     """Whose limit a row is above: that of the producer, or that of the broker."""
 
@@ -80,6 +91,7 @@ class Network:
         self._too_large: dict[tuple[str, bytes | None, bytes | None], Grown] = {}
         self._strange: dict[str, float] = {}
         self._failed_over: set[str] = set()
+        self._when_told: dict[str, Action] = {}
         self._limits: dict[str, tuple[int, Grown]] = {}
         #: What acknowledgements of a sink take longer, by its name.
         self.late_s: dict[str, float] = {}
@@ -143,14 +155,26 @@ class Network:
         """Up to ``until`` the address of the sink means another cluster."""
         self._strange[sink] = max(until, self._strange.get(sink, 0.0))
 
+    def when_told(self, sink: str, then: Action) -> None:
+        """Call ``then`` when the cluster of the sink has told an admin client its id once more."""
+        self._when_told[sink] = then
+
+    def told(self, sink: str) -> Action | None:
+        """What to call soon: it tells it now."""
+        return self._when_told.pop(sink, None)
+
     def fail_over(self, sink: str) -> None:
         """From now on it does for good; what makes it strange then brings the former cluster back."""
         self._failed_over.add(sink)
 
+    def has_failed_over(self, sink: str) -> bool:
+        """Whether its address means another cluster for good."""
+        return sink in self._failed_over
+
     def is_strange(self, sink: str, now: float) -> bool:
         """Whether it does now."""
         for_a_while = not self.calm and self._strange.get(sink, 0.0) > now
-        return for_a_while is not (sink in self._failed_over)
+        return for_a_while is not self.has_failed_over(sink)
 
     def refuses(self, partition: Partition, now: float) -> bool:
         """Whether a request's records break their sequence."""
@@ -643,7 +667,10 @@ class SimAdmin:
 
     def describe_cluster(self, request_timeout: float) -> Future[Any]:
         self._machine.wait()
-        return _known(SimpleNamespace(cluster_id=self._machine.cluster_id))
+        found = self._machine.cluster_id
+        if then := self._machine.network.told(self._machine.sink):
+            self._machine.scheduler.after(self._machine.network.delay() * _SOON, then)
+        return _known(SimpleNamespace(cluster_id=found))
 
     def describe_topics(self, topics: Any, request_timeout: float) -> dict[str, Future[Any]]:
         self._machine.wait()
@@ -710,7 +737,7 @@ class SimMachine:
     @property
     def cluster_id(self) -> str:
         """Of that."""
-        return f"stranger at {self.sink}" if self._is_strange else f"cluster of {self.sink}"
+        return stranger_name(self.sink) if self._is_strange else cluster_name(self.sink)
 
     @property
     def _is_strange(self) -> bool:

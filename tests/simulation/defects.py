@@ -30,7 +30,7 @@ from app.stepper import Stepper
 from tests.logs import Record
 from tidegate.changefeed import takeover
 from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import FeedDefinition
+from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.changefeed.frontier import FeedFrontier
 from tidegate.changefeed.job_records import ProgressRecord, StateRecord, TakeoverRecord
 from tidegate.changefeed.options import InitialScan, OnOversize
@@ -40,6 +40,7 @@ from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.row_refusal import is_of_the_row
 from tidegate.client.transaction import Record as SentRecord
 from tidegate.client.transaction import TransactionalProducer
+from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor import feed_control, parking
 from tidegate.processor.batch import LogRecord, OutputRecord, StateChange, StepResult
@@ -415,6 +416,17 @@ def markers_repeated() -> Iterator[None]:
 
 
 @contextmanager
+def one_id_for_all_clusters() -> Iterator[None]:
+    """The producer of markers has one transactional id on whatever cluster the feed is."""
+
+    def of(cls: type[MarkerIds], app_id: str, feed_id: FeedId, cluster: str) -> MarkerIds:
+        return cls(progress_id(app_id, feed_id), progress_id(app_id, feed_id))
+
+    with _patched(MarkerIds, "of", classmethod(of)):
+        yield
+
+
+@contextmanager
 def accepted_at_the_high_water() -> Iterator[None]:
     """A feed that goes on on another cluster begins where the former one had acknowledged everything."""
     original = takeover.takeover
@@ -454,6 +466,7 @@ DEFECTS: Final[dict[str, Defect]] = {
     "limit-by-the-process": limit_by_the_process,
     "markers-without-comparison": markers_without_comparison,
     "markers-repeated": markers_repeated,
+    "one-id-for-all-clusters": one_id_for_all_clusters,
     "rows-without-comparison": rows_without_comparison,
     "given-up-batch-passed-over": given_up_batch_passed_over,
     "refused-row-as-delivered": refused_row_as_delivered,

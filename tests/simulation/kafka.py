@@ -18,8 +18,6 @@ from tests.simulation.scheduler import Action, Scheduler
 
 #: The coordinator's clock for transactions that nobody ends.
 TRANSACTION_TIMEOUT_S: Final = 300.0
-#: So many epochs one cluster gives at most, and none of them another one.
-EPOCHS: Final = 1_000
 
 
 class Verdict(enum.Enum):
@@ -35,7 +33,7 @@ class Fenced(Exception):
 
 
 class UnknownProducer(Exception):
-    """Another cluster gave the producer its epoch."""
+    """The cluster knows nothing of the producer's transactional id: another one gave it its epoch."""
 
 
 class SentRecord(NamedTuple):
@@ -164,9 +162,7 @@ class Broker:
         seed: int,
         base_ms: int,
         slow_markers: float = 0.0,
-        first_epoch: int = -1,
     ) -> None:
-        self._first_epoch = first_epoch
         self.topics: dict[str, Topic] = {}
         self.group: dict[tuple[str, int], int] = {}
         self.fenced = 0
@@ -198,6 +194,16 @@ class Broker:
         """Have the topics that another cluster has, without their records."""
         for topic in list(other.topics.values()):
             self.create(topic.name, len(topic.partitions), topic.config)
+
+    def copy_producers(self, other: Broker, name: str, other_name: str) -> None:
+        """Know the producers of a feed that was here before, by the ids that they had here.
+
+        The epochs are by chance those that the ``other`` cluster has given. Where an id there has the name of
+        that one, it has the name of this one here.
+        """
+        for owner_id, owner in other._owners.items():
+            known = self._owners.setdefault(owner_id.replace(other_name, name), _Owner())
+            known.epoch = max(known.epoch, owner.epoch)
 
     def partition(self, topic: str, number: int) -> Partition:
         """One partition of a topic that is there."""
@@ -242,7 +248,7 @@ class Broker:
 
     def take_over(self, owner_id: str, then: Callable[[int], None]) -> None:
         """Fence every producer of this id; ``then`` gets the new epoch once nothing of them is left."""
-        owner = self._owners.setdefault(owner_id, _Owner(self._first_epoch))
+        owner = self._owners.setdefault(owner_id, _Owner())
         owner.epoch += 1
         epoch = owner.epoch
         left, owner.transaction = owner.transaction, None
@@ -254,10 +260,10 @@ class Broker:
             then(epoch)
 
     def _owner(self, owner_id: str, epoch: int) -> _Owner:
-        if not self._first_epoch < epoch <= self._first_epoch + EPOCHS:
-            raise UnknownProducer
         owner = self._owners.get(owner_id)
-        if owner is None or owner.epoch != epoch:
+        if owner is None:
+            raise UnknownProducer
+        if owner.epoch != epoch:
             self.fenced += 1
             raise Fenced
         return owner

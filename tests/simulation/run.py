@@ -21,7 +21,7 @@ import structlog
 from app.assignment import Assignment
 from app.ending import leaving_by
 from app.settings import Settings
-from tests.simulation.clients import Network, SimMachine
+from tests.simulation.clients import Network, SimMachine, cluster_name, stranger_name
 from tests.simulation.disk import Disk
 from tests.simulation.fail_overs import Accepted, accept
 from tests.simulation.group import Group, Member
@@ -35,7 +35,7 @@ from tests.simulation.judge import (
     read_output,
     violations,
 )
-from tests.simulation.kafka import EPOCHS, Broker, SentRecord, Topic
+from tests.simulation.kafka import Broker, SentRecord, Topic
 from tests.simulation.plan import Fault, PlannedFeed, PlannedMove, RunPlan
 from tests.simulation.registry import SINKS_LONGER_S, Absence, Registry
 from tests.simulation.scheduler import Ended, Process, Scheduler
@@ -302,9 +302,14 @@ class Run:
         self.broker.append(jobs, [SentRecord(record.key, record.to_bytes(), 0)])
 
     def _plan_strangers(self) -> None:
+        """At any moment; or just when a cluster has told its id, and somebody goes on that."""
+        rng = Random(f"{self.plan.seed}:told")
         for number, sink in enumerate(self.plan.sinks.sinks):
             for at, seconds in sink.strange if sink.elsewhere else ():
-                self.scheduler.after(at, partial(self._make_strange, number, seconds))
+                then = partial(self._make_strange, number, seconds)
+                if rng.random() < 0.5:
+                    then = partial(self.network.when_told, sink_name(number), then)
+                self.scheduler.after(at, then)
 
     def _make_strange(self, number: int, seconds: float) -> None:
         """For a while the address of a feed's sink means another cluster, with topics of the same names."""
@@ -320,8 +325,11 @@ class Run:
         broker = self._home_of(number)
         if broker.stranger is None:
             seed, base_ms = self.plan.seed + 100 + number, _BASE_NS // 10**6
-            broker.stranger = Broker(self.scheduler, seed, base_ms, first_epoch=EPOCHS)
+            broker.stranger = Broker(self.scheduler, seed, base_ms)
         broker.stranger.copy_topics(broker)
+        sink = sink_name(number)
+        if not self.network.has_failed_over(sink):
+            broker.stranger.copy_producers(broker, stranger_name(sink), cluster_name(sink))
         return True
 
     def _plan_fail_overs(self) -> None:
@@ -337,7 +345,7 @@ class Run:
             self.scheduler.after(plan.accepted_s, partial(self._accept, number, plan))
 
     def _accept(self, number: int, plan: FailOver) -> None:
-        feed, cluster = self._feed(number), f"stranger at {sink_name(number)}"
+        feed, cluster = self._feed(number), stranger_name(sink_name(number))
         accepted = accept(feed, plan, cluster, self._home_of(number), self.registry, self._rng)
         if accepted is not None:
             definition = accepted.definition

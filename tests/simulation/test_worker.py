@@ -36,6 +36,7 @@ _PROFILES = {
     "mutations-unread": "odd",
     "markers-without-comparison": "strangers",
     "markers-repeated": "strangers",
+    "one-id-for-all-clusters": "strangers",
     "rows-without-comparison": "strangers",
     "unfrozen-state": "crashes",
 }
@@ -62,6 +63,7 @@ _SEEDS = {
     "markers-without-comparison": 7,
     "markers-repeated": 2,
     "offsets-before-acknowledgements": 48,
+    "one-id-for-all-clusters": 4,
     "refused-row-as-delivered": 4,
     "rows-without-comparison": 7,
     "state-before-rows": 112,

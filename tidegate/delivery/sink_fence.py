@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from tidegate.changefeed.feed import FeedId
@@ -16,15 +17,17 @@ class Fence(Protocol):
     def open(self) -> None: ...
 
 
-def shut_out(fence: Fence, feed_id: FeedId, servers: str, topic: str, cluster: str) -> None:
+def shut_out(fences: Iterable[Fence], feed_id: FeedId, servers: str, topic: str, cluster: str) -> None:
     """Shut out whoever writes markers of the feed to ``topic`` on the cluster with the id ``cluster``.
 
-    Raises ``SinkHeld`` where another cluster is at ``servers``, for the one with the topic knows of no fence
-    then, and what the calls of ``fence`` raise.
+    ``fences`` have the transactional ids that a writer may have there (``MarkerIds``). Raises ``SinkHeld``
+    where another cluster is at ``servers``, for the one with the topic knows of no fence then, and what the
+    calls of ``fences`` raise.
     """
-    _require(fence, feed_id, servers, topic, cluster)  # before another cluster hears of the transactional id
-    fence.open()
-    _require(fence, feed_id, servers, topic, cluster)  # it may have been another one that answered
+    for fence in fences:
+        _require(fence, feed_id, servers, topic, cluster)  # before another cluster hears of the id
+        fence.open()
+        _require(fence, feed_id, servers, topic, cluster)  # it may have been another one that answered
 
 
 def _require(fence: Fence, feed_id: FeedId, servers: str, topic: str, cluster: str) -> None:

@@ -24,6 +24,7 @@ from tests.unit.client.topics import create_topic
 from tidegate.changefeed.feed import FeedId
 from tidegate.client import transaction
 from tidegate.client.transaction import Record
+from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError, RetryError, SinkHeld
 
 pytestmark = pytest.mark.broker
@@ -48,10 +49,15 @@ class Ending:
         """Step E5, for topics on the cluster with this id."""
         await self.fences.shut_out(_FEED, self.sink, self.topic, cluster_id)
 
-    def writer(self, cluster: SinkCluster) -> Callable[[], None]:
-        """An owner's producer on a cluster; each call commits a record."""
-        create_topic(cluster.servers, self.topic)
-        producer = TransactionalProducer(cluster.settings, f"{self.settings.app_id}-feed-{_FEED}")
+    def writer(self, cluster: SinkCluster, cluster_id: str = "") -> Callable[[], None]:
+        """An owner's producer on a cluster; each call commits a record.
+
+        ``cluster_id`` is in the transactional id of markers elsewhere; versions before had none there.
+        """
+        if cluster.admin.partitions(self.topic) is None:
+            create_topic(cluster.servers, self.topic)
+        former, present = MarkerIds.of(self.settings.app_id, _FEED, cluster_id)
+        producer = TransactionalProducer(cluster.settings, present if cluster_id else former)
         producer.open()
 
         def write() -> None:
@@ -91,16 +97,18 @@ def test_an_owner_that_sleeps_through_the_end_of_its_feed_writes_nothing_when_it
 
 
 def test_topics_on_another_cluster_are_free_once_nobody_can_write_markers_there(ending: Ending) -> None:
-    home, there = ending.writer(ending.sinks.own), ending.writer(ending.sink)
-    _run(ending.shut_out(ending.sink.admin.cluster_id()))
+    cluster_id = ending.sink.admin.cluster_id()
+    home, there = ending.writer(ending.sinks.own), ending.writer(ending.sink, cluster_id)
+    of_before = ending.writer(ending.sink)
+    _run(ending.shut_out(cluster_id))
     assert ending.fences.is_shut_out(_FEED)
-    for write in (home, there):
+    for write in (home, there, of_before):
         with pytest.raises(DeliveryError):
             write()
 
 
 def test_a_fence_on_another_cluster_that_is_at_the_sinks_address_frees_no_topics(ending: Ending) -> None:
-    there = ending.writer(ending.sink)
+    there = ending.writer(ending.sink, "an-id")
     with pytest.raises(SinkHeld, match="are on the Kafka cluster an-id, and at"):
         _run(ending.shut_out("an-id"))
     assert not ending.fences.is_shut_out(_FEED)

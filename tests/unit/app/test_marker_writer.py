@@ -17,7 +17,8 @@ from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.feed import FeedState
 from tidegate.changefeed.job_records import StateRecord
-from tidegate.client.transaction import Record
+from tidegate.client.transaction import GivenUpError, Record
+from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import RecordRefused, SinkHeld
 
 _FEED = activation([HandTable.of(104, "plain").descriptor])
@@ -30,6 +31,7 @@ _STATE = StateRecord(
     sink_cluster="home",
 )
 _MARKER = [Record("topic", 0, None, b"marker")]
+_IDS = MarkerIds.of("app", _FEED.feed_id, "home")
 
 
 class Client:
@@ -38,14 +40,20 @@ class Client:
     It tells of another cluster with the next poll.
     """
 
-    def __init__(self, world: World, logger: Any) -> None:
+    def __init__(self, world: World, transactional_id: str, logger: Any) -> None:
         self._world, self._logger = world, logger
+        self._id = transactional_id
         self._known = ""
         self._lines = 0
         self._reports: list[Callable[[], None]] = []
 
     def init_transactions(self, timeout: float) -> None:
         self._hear()
+        self._world.opened.append((self._id, self._world.now))
+        self._world.after_open()
+
+    def close(self) -> None:
+        self._world.closed += 1
 
     begin_transaction = abort_transaction = lambda self, timeout=0.0: None
 
@@ -85,17 +93,18 @@ class World:
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self.now = "home"
         self.threads = threads
-        self.clients = 0
+        self.opened: list[tuple[str, str]] = []
+        self.closed = 0
+        self.after_open: Callable[[], None] = lambda: None
         self.after_produce: Callable[[], None] = lambda: None
         self.admin = SimpleNamespace(cluster_id=lambda: self.now)
 
     def producer(self, config: Mapping[str, Any]) -> Client:
-        self.clients += 1
-        return Client(self, config["logger"])
+        return Client(self, config["transactional.id"], config["logger"])
 
 
 def _writer(world: Any) -> OtherMarkers:
-    return OtherMarkers(world, "app-feed-a", world, _STATE)
+    return OtherMarkers(world, _IDS, world, _STATE)
 
 
 async def _write(writer: OtherMarkers) -> None:
@@ -119,7 +128,7 @@ def test_a_marker_that_another_cluster_has_refused_is_asked_again_though_that_is
         assert not writer.is_open
         with pytest.raises(RecordRefused):
             await _write(writer)
-        assert world.clients == 2
+        assert world.opened == [(_IDS.former, "home"), (_IDS.present, "home"), (_IDS.present, "home")]
 
     with ThreadPoolExecutor(1) as threads:
         asyncio.run(scenario(World(threads)))
@@ -134,6 +143,37 @@ def test_a_marker_that_another_cluster_refuses_holds_the_feed() -> None:
             await writer.write(_MARKER)
         with pytest.raises(SinkHeld, match="its topics are on the Kafka cluster home"):
             await writer.open()
+
+    with ThreadPoolExecutor(1) as threads:
+        asyncio.run(scenario(World(threads)))
+
+
+def test_writers_with_the_id_of_before_are_shut_out_on_the_feeds_own_cluster() -> None:
+    """And that counts only where the cluster was there before and behind; then it is not done again."""
+
+    async def scenario(world: World) -> None:
+        writer = _writer(world)
+        world.after_open = lambda: setattr(world, "now", "away")
+        with pytest.raises(SinkHeld):
+            await writer.open()
+        assert world.opened == [(_IDS.former, "home")]
+        world.now, world.after_open = "home", lambda: None
+        for _ in range(2):
+            await writer.open()
+        assert world.opened[1:] == [(_IDS.former, "home"), (_IDS.present, "home"), (_IDS.present, "home")]
+        assert world.closed == 1
+
+    with ThreadPoolExecutor(1) as threads:
+        asyncio.run(scenario(World(threads)))
+
+
+def test_who_gives_up_amid_the_fence_of_the_id_of_before_opens_nothing_more() -> None:
+    async def scenario(world: World) -> None:
+        writer = _writer(world)
+        world.after_open = writer.give_up
+        with pytest.raises(GivenUpError):
+            await writer.open()
+        assert world.opened == [(_IDS.former, "home")]
 
     with ThreadPoolExecutor(1) as threads:
         asyncio.run(scenario(World(threads)))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 
 import pytest
 
@@ -24,6 +25,8 @@ from tests.unit.client.topics import create_topic
 from tidegate.client import transaction
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
+from tidegate.client.transaction import Record
+from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError
 from tidegate.hlc import Timestamp
 
@@ -45,6 +48,8 @@ class Elsewhere(Publishing):
         create_topic(other.bootstrap, self.topic)
         sinks = Sinks(self.settings, TopicAdmin(self.settings), threads)
         self.sink: SinkCluster = sinks.of(f"kafka://{other.bootstrap}")
+        self.state = replace(self.state, sink_cluster=self.sink.admin.cluster_id())
+        self.ids = MarkerIds.of(self.settings.app_id, _FEED.feed_id, self.state.sink_cluster)
         self.close = sinks.close
 
     @asynccontextmanager
@@ -152,15 +157,29 @@ def test_a_marker_that_the_sink_refuses_is_written_by_a_new_producer(elsewhere: 
         async with elsewhere.owner() as (publisher, _):
             publisher.apply(checkpoint(10))
             await until(lambda: elsewhere.written() == [10])
-            usurper = TransactionalProducer(
-                elsewhere.sink.settings, f"{elsewhere.settings.app_id}-feed-{_FEED.feed_id}"
-            )
+            usurper = TransactionalProducer(elsewhere.sink.settings, elsewhere.ids.present)
             await asyncio.to_thread(usurper.open)  # the publisher's producer there is fenced
             publisher.apply(checkpoint(20))
             await until(lambda: elsewhere.written() == [10, 20])
             await asyncio.to_thread(usurper.close)
 
     asyncio.run(main())
+
+
+def test_an_owner_of_a_version_before_writes_no_marker_behind_its_successor(elsewhere: Elsewhere) -> None:
+    """It has persisted the progress that its marker tells, and wrote by an id without the cluster's."""
+    former = TransactionalProducer(elsewhere.sink.settings, elsewhere.ids.former)
+    former.open()
+
+    async def main() -> None:
+        async with elsewhere.owner() as (publisher, _):
+            publisher.apply(checkpoint(20))
+            await until(lambda: elsewhere.written() == [20])
+
+    asyncio.run(main())
+    with pytest.raises(DeliveryError):
+        former.commit([Record(elsewhere.topic, 0, None, b"10")])
+    assert elsewhere.written() == [20], "no marker falls"
 
 
 def test_an_owner_that_was_overtaken_writes_no_marker_though_it_opens_last(

@@ -27,13 +27,19 @@ class Fence:
 
 
 def _shut_out(fence: Fence) -> None:
-    shut_out(fence, FeedId("ended"), "sink:9092", "orders", "home")
+    shut_out([fence], FeedId("ended"), "sink:9092", "orders", "home")
 
 
 def test_the_fence_is_opened_on_the_cluster_of_the_topics() -> None:
     fence = Fence(["home", "home"])
     _shut_out(fence)
     assert fence.opened == ["at home"]
+
+
+def test_every_id_that_a_writer_may_have_is_fenced() -> None:
+    fences = [Fence(["home", "home"]), Fence(["home", "home"])]
+    shut_out(fences, FeedId("ended"), "sink:9092", "orders", "home")
+    assert [fence.opened for fence in fences] == [["at home"], ["at home"]]
 
 
 def test_another_cluster_hears_of_no_fence() -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
 
 import pipeline.marker_writers
 from pipeline.marker_writers import OtherMarkers
-from tidegate.client.transaction import GivenUpError, Record
-from tidegate.errors import BrokerUnavailable, DeliveryError, RecordRefused
+from tidegate.client.transaction import GivenUpError, Record, TransactionalProducer
+from tidegate.delivery.producer_ids import MarkerIds
+from tidegate.errors import BrokerUnavailable, DeliveryError, RecordRefused, SinkHeld
 
 _WAIT_S = 20.0
+_IDS = MarkerIds("before", "now")
 
 
 class Cluster:
@@ -25,19 +29,20 @@ class Cluster:
         self.answers.set()
         self.committed: list[Sequence[Record]] = []
         self.refusals: list[DeliveryError] = []
-        self.opened = self.closed = 0
+        self.opened: list[str] = []
+        self.closed = 0
 
 
 class Producer:
     """As ``TransactionalProducer``."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+        self._cluster, self._id = cluster, transactional_id
         self._given_up = threading.Event()
 
     def open(self) -> None:
         self._wait()
-        self._cluster.opened += 1
+        self._cluster.opened.append(self._id)
 
     def commit_once(self, records: Sequence[Record]) -> None:
         self._wait()
@@ -66,10 +71,16 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 @pytest.fixture
 def writer(cluster: Cluster) -> Iterator[OtherMarkers]:
-    made: Any = lambda: Producer(cluster)  # noqa: E731
-    written = OtherMarkers("away", made)
+    written = _writer(cluster)
     yield written
     written.close()
+
+
+def _writer(
+    cluster: Cluster, check: Callable[[TransactionalProducer], None] = lambda _: None
+) -> OtherMarkers:
+    made: Any = partial(Producer, cluster)
+    return OtherMarkers("away", made, _IDS, check)
 
 
 def _marking(number: int) -> Callable[[], Sequence[Record]]:
@@ -120,7 +131,7 @@ def test_who_opens_a_cluster_has_to_prove_itself_each_time(writer: OtherMarkers,
     _until_ready(writer)
     assert not done
     assert not writer.is_proved
-    assert cluster.opened == 2
+    assert cluster.opened == ["before", "now", "now"]
 
 
 def test_a_marker_that_its_topic_refuses_for_good_is_told_and_not_written_again(
@@ -130,7 +141,7 @@ def test_a_marker_that_its_topic_refuses_for_good_is_told_and_not_written_again(
     cluster.refusals = [RecordRefused("the topic rows was deleted")]
     with pytest.raises(RecordRefused):
         writer.write(_marking(1), lambda: None)
-    assert cluster.opened == 1
+    assert cluster.opened == ["before", "now"]
 
 
 def test_what_cannot_be_asked_for_now_is_written_later(writer: OtherMarkers, cluster: Cluster) -> None:
@@ -144,18 +155,44 @@ def test_what_cannot_be_asked_for_now_is_written_later(writer: OtherMarkers, clu
     assert not done
     writer.write(_marking(1), lambda: done.append(True))
     assert done == [True]
-    assert cluster.opened == 1
+    assert cluster.opened == ["before", "now"]
 
 
 def test_who_lets_go_does_not_wait_for_a_cluster_that_is_away(cluster: Cluster) -> None:
-    made: Any = lambda: Producer(cluster)  # noqa: E731
-    writer = OtherMarkers("away", made)
+    writer = _writer(cluster)
     assert writer.get_ready()
     cluster.answers.clear()
     writer.write(_marking(1), lambda: None)
     writer.close()
     deadline = time.monotonic() + _WAIT_S
-    while not cluster.closed and time.monotonic() < deadline:
+    while cluster.closed < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert cluster.closed == 1
+    assert cluster.closed == 2, "the one that shut out writers of before, and the writer's own"
     assert not cluster.committed
+
+
+def test_writers_with_the_id_of_before_are_shut_out_before_the_first_marker_and_once(
+    writer: OtherMarkers, cluster: Cluster
+) -> None:
+    assert writer.get_ready()
+    assert (cluster.opened, cluster.committed) == (["before", "now"], [])
+    cluster.refusals = [DeliveryError("fenced")]
+    writer.write(_marking(1), lambda: None)
+    _until_ready(writer)
+    assert cluster.opened == ["before", "now", "now"]
+
+
+def test_a_fence_that_another_cluster_may_have_taken_comes_again(cluster: Cluster) -> None:
+    asked: list[int] = []
+
+    def check(_: TransactionalProducer) -> None:
+        asked.append(len(cluster.opened))
+        if len(asked) == 2:
+            raise SinkHeld("another cluster is there")
+
+    with closing(_writer(cluster, check)) as writer:
+        assert not writer.get_ready()
+        assert (writer.held, cluster.opened) == ("another cluster is there", ["before"])
+        _until_ready(writer)
+        assert (writer.held, cluster.opened) == ("", ["before", "before", "now"])
+        assert asked == [0, 1, 1, 2, 2], "before each is opened, and behind the id of before"
