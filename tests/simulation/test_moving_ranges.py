@@ -16,17 +16,16 @@ from tests.simulation.standing_sinks import REFUSED
 from tidegate.processor import exchange, log_clock, parking
 from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.log_clock import LogClock
-from tidegate.processor.mutations import Mutations
+from tidegate.processor.mutations import Mutations, Place
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.row_pieces import RowPieces
 from tidegate.processor.served_feeds import ServedFeeds
-from tidegate.raftlog.entry import Command, Offset, RangeId
+from tidegate.raftlog.entry import Command, RangeId
 from tidegate.rangefeed import range_state, scan
 from tidegate.rangefeed.claim_answer import answer_claim
 from tidegate.rangefeed.gap import Lag
 from tidegate.rangefeed.handoff import Claim, Exchange, HandOff
 from tidegate.rangefeed.range_state import RangeState
-from tidegate.spans import Span
 
 _RUNS: Final = 60
 _FRESH: Final = SystemRandom()
@@ -121,17 +120,9 @@ def _noted_while_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change counts only where the range applies its command, as a hole or a backlog does not."""
     note = Mutations.note
 
-    def patched(
-        self: Mutations,
-        state: RangeState,
-        command: Command,
-        offset: Offset,
-        span: Span | None,
-        *,
-        is_behind: bool,
-    ) -> None:
+    def patched(self: Mutations, state: RangeState, command: Command, place: Place) -> None:
         if state.quarantine is None and command.raft_index == state.applied + 1:
-            note(self, state, command, offset, span, is_behind=is_behind)
+            note(self, state, command, place)
 
     monkeypatch.setattr(Mutations, "note", patched)
 

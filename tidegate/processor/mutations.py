@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from tidegate.hlc import MAX, ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
+from tidegate.hlc import MAX, ZERO, ZERO_RESOLVED, ClosedTimestamp, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import Command, Generation, Offset, RaftIndex, RangeId, Snapshot, Trigger
 from tidegate.rangefeed.gap import remainder
-from tidegate.rangefeed.mutated_keys import MutatedKeys, just_above, remember
+from tidegate.rangefeed.mutated_keys import MutatedKeys, dated, just_above, remember
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.rows.table_key import prefix_end, without_tenant
 from tidegate.spans import Span
@@ -34,6 +34,19 @@ class Mutation(NamedTuple):
     first: Timestamp = ZERO
     last: Timestamp = MAX
     resolved: ResolvedTimestamp = ZERO_RESOLVED
+
+
+class Place(NamedTuple):
+    """Where a command stands in the log of its range: at ``offset``, where the range has ``span``.
+
+    ``closed`` is the highest that it has closed by then, as far as its entries were read. ``is_behind``: it
+    has not applied what stands before, and will.
+    """
+
+    offset: Offset
+    span: Span | None
+    closed: ClosedTimestamp
+    is_behind: bool
 
 
 class HiddenMutation(NamedTuple):
@@ -86,24 +99,21 @@ class Mutations:
         self._hidden: list[HiddenMutation] = []
         self._untold: list[Untold] = []
 
-    def note(
-        self, state: RangeState, command: Command, offset: Offset, span: Span | None, *, is_behind: bool
-    ) -> None:
+    def note(self, state: RangeState, command: Command, place: Place) -> None:
         """Note what a command tells when the partition reads it, whether or not the range ever applies it.
 
-        ``span`` are the range's keys as of this place in the log. ``is_behind``: the range has not applied
-        what stands before it, and will. Copies were noted before, and so was what is read again after a
-        restart, as its ``offset`` shows. Versions that no op tells may stand up to the command's write
-        timestamp: feeds that begin later scan up to there.
+        Copies were noted before, and so was what is read again after a restart, as its offset shows. Versions
+        that no op tells may stand up to the command's write timestamp: feeds that begin later scan up to it.
         """
         index, accounted = command.raft_index, state.accounted
-        if not accounted.knows(index, offset, state.applied):
-            found = [*mutations_of(state.range_id, command, span, state.resolved)]
+        if not accounted.knows(index, place.offset, state.applied):
+            found = [*mutations_of(state.range_id, command, place.span, state.resolved)]
             if found:
-                state.accounted = accounted._replace(noted=max(index, accounted.noted), noted_at=offset)
+                noted = max(index, accounted.noted)
+                state.accounted = accounted._replace(noted=noted, noted_at=place.offset)
                 state.high = max(state.high, command.write_timestamp or ZERO)
                 self._noted += found
-                time = _time_of(state, command, is_behind=is_behind)
+                time = _time_of(state, command, place)
                 for each in found:
                     _remember(state, each.span, time, each.last, each.first)
 
@@ -118,9 +128,17 @@ class Mutations:
         if follows and command.generation <= generation:
             state.accounted = state.accounted._replace(raft_index=command.raft_index)
 
-    def pass_snapshot(self, state: RangeState, head: Snapshot) -> None:
-        """The partition has read a Snapshot for the first time, whatever the range makes of it."""
-        state.accounted = state.accounted.behind(head.raft_index, state.applied)
+    def pass_snapshot(self, state: RangeState, head: Snapshot, *, is_new: bool) -> None:
+        """The partition has read a Snapshot, whatever the range makes of it.
+
+        It tells by when the changes before it had come, of which nobody knew. One that is below the index
+        that was noted last may be a copy from before that.
+        """
+        if state.accounted.noted <= head.raft_index:
+            told = ZERO if head.last_mutation is None else head.last_mutation.time
+            state.mutated = dated(state.mutated, max(told, just_above(head.closed)))
+        elif is_new:
+            state.accounted = state.accounted.behind(head.raft_index, state.applied)
 
     def leave_out(self, state: RangeState, spans: Iterable[Span]) -> None:
         """The range does not follow the entries between Snapshots of these spans: a key that one of them has
@@ -174,14 +192,14 @@ class Mutations:
         return untold
 
 
-def _time_of(state: RangeState, command: Command, *, is_behind: bool) -> Timestamp:
+def _time_of(state: RangeState, command: Command, place: Place) -> Timestamp:
     """A timestamp above everything that the range's log had closed before a command, though entries before it
     may be missing; `MAX` where that is not known, until the next snapshot tells."""
-    is_live = state.status is RangeStatus.LIVE and not is_behind
+    is_live = state.status is RangeStatus.LIVE and not place.is_behind
     if is_live and command.raft_index == state.applied + 1:
-        closed = state.resolver.closed
+        closed = place.closed
     elif command.closed is not None:
-        closed = command.closed
+        closed = max(place.closed, command.closed)
     else:
         return MAX
     return max(just_above(closed), command.write_timestamp or ZERO)

@@ -17,7 +17,7 @@ from tidegate.processor.catch_ups import CatchUps
 from tidegate.processor.committed import CommittedVersions
 from tidegate.processor.healing import Healing
 from tidegate.processor.lags import Lags
-from tidegate.processor.mutations import Mutations
+from tidegate.processor.mutations import Mutations, Place
 from tidegate.processor.parking import Parking
 from tidegate.processor.quarantine import Quarantines
 from tidegate.processor.range_keys import keys_known
@@ -44,7 +44,9 @@ from tidegate.rangefeed.version import Version
 from tidegate.rows.table_key import shortened
 from tidegate.spans import Span
 
-RangeEntry: TypeAlias = Command | Heartbeat | Snapshot | RangeEnd | ScanChunk
+#: What a range's own log says of it.
+OwnEntry: TypeAlias = Command | Heartbeat | Snapshot | RangeEnd
+RangeEntry: TypeAlias = OwnEntry | ScanChunk
 
 
 class RangeEntries:
@@ -82,38 +84,49 @@ class RangeEntries:
         A command whose op is forbidden commits nothing: its range is complete up to the resolved
         timestamp from before it, and quarantined there.
         """
-        range_id, offset = entry.range_id, Offset(record.offset)
+        range_id = entry.range_id
         if not self._table.is_here(range_id):
             self._quarantines.report_stray(range_id, record)
             return
         state, backlog = self._touch(range_id), self._backlogs.get(range_id)
         if not passed:
-            self._hear_of(state, backlog, entry)
+            self._hear_of(state, backlog)
+        if isinstance(entry, Snapshot) and entry.chunk == 0:
+            self._mutations.pass_snapshot(state, entry, is_new=not passed)
         if isinstance(entry, ScanChunk):
             self._take_chunk(state, entry, record)
         elif backlog is None:
-            if isinstance(entry, Command) and entry.trigger is not Trigger.NONE:
-                self._mutations.note(state, entry, offset, state.span, is_behind=False)
-            self._apply(state, entry, record)
-            if state.quarantine is not None and isinstance(entry, Command):
-                self._mutations.account(state, entry, state.generation)
+            self._follow(state, entry, record)
         else:
-            backlog.append(raw_entry(record), entry)
-            if isinstance(entry, Command):
-                self._mutations.note(state, entry, offset, backlog.span, is_behind=True)
-                self._mutations.account(state, entry, backlog.generation)
-            if isinstance(entry, Snapshot) and entry.chunk == 0:
-                backlog.note_claims(offset, claims_told_by(state, entry))
-            if backlog.scan is not None:
-                self._healing.leave_behind(state, backlog)
+            self._put_off(state, backlog, entry, record)
 
-    def _hear_of(self, state: RangeState, backlog: Backlog | None, entry: RangeEntry) -> None:
+    def _follow(self, state: RangeState, entry: OwnEntry, record: LogRecord) -> None:
+        """Apply an entry of a range that has applied all before it, or is in a hole."""
+        if isinstance(entry, Command) and entry.trigger is not Trigger.NONE:
+            place = Place(Offset(record.offset), state.span, state.resolver.closed, is_behind=False)
+            self._mutations.note(state, entry, place)
+        self._apply(state, entry, record)
+        if state.quarantine is not None and isinstance(entry, Command):
+            self._mutations.account(state, entry, state.generation)
+
+    def _put_off(self, state: RangeState, backlog: Backlog, entry: OwnEntry, record: LogRecord) -> None:
+        """Put an entry into the backlog; what counts where the partition passes it is noted now."""
+        offset = Offset(record.offset)
+        backlog.append(raw_entry(record), entry)
+        if isinstance(entry, Command):
+            closed = max(state.resolver.closed, backlog.closed)
+            self._mutations.note(state, entry, Place(offset, backlog.span, closed, is_behind=True))
+            self._mutations.account(state, entry, backlog.generation)
+        if isinstance(entry, Snapshot) and entry.chunk == 0:
+            backlog.note_claims(offset, claims_told_by(state, entry))
+        if backlog.scan is not None:
+            self._healing.leave_behind(state, backlog)
+
+    def _hear_of(self, state: RangeState, backlog: Backlog | None) -> None:
         """Note that the range's log goes on: it has not fallen silent, and its end may still come."""
         state.claimed_since_ms = None
         if backlog is not None:
             backlog.heard_ms = self._table.clock.elapsed_ms
-        if isinstance(entry, Snapshot) and entry.chunk == 0:
-            self._mutations.pass_snapshot(state, entry)
 
     def _commit(self, state: RangeState, versions: Sequence[Version]) -> None:
         """Give versions to the feeds."""

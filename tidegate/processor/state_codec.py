@@ -330,11 +330,12 @@ def read_range(key: bytes, value: bytes) -> StoredRange:
     if row.HasField("quarantine"):
         resolved = ResolvedTimestamp(Timestamp(row.quarantine.resolved_wall, 0))
         state.quarantine = Quarantine(row.quarantine.cause, Offset(row.quarantine.offset), resolved)
+    closed = ClosedTimestamp(Timestamp(row.closed_wall, row.closed_logical))
     if state.status is RangeStatus.LIVE:
-        state.resolver = Resolver.restored(
-            ClosedTimestamp(Timestamp(row.closed_wall, row.closed_logical)),
-            ResolvedTimestamp(Timestamp(row.resolved_wall, 0)),
-        )
+        resolved = ResolvedTimestamp(Timestamp(row.resolved_wall, 0))
+        state.resolver = Resolver.restored(closed, resolved)
+    else:
+        state.resolver.forward_closed(closed)
     state.floors = [
         Floor(Span(floor.start, floor.end), ResolvedTimestamp(Timestamp(floor.resolved_wall)))
         for floor in row.floors

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, TypeAlias
 
-from tidegate.hlc import ZERO
-from tidegate.raftlog.entry import Entry, Generation, Offset, RangeEnd, RangeId, Snapshot
+from tidegate.hlc import ZERO, ZERO_CLOSED, ClosedTimestamp
+from tidegate.raftlog.entry import Command, Entry, Generation, Offset, RangeEnd, RangeId, Snapshot
 from tidegate.rangefeed.handoff import Claim
 from tidegate.rangefeed.scan import RangeScan
 from tidegate.spans import Span
@@ -75,7 +75,7 @@ class Backlog:
     the range last changed its span, or ended: what it scans for before that nobody can answer. ``heard_ms``
     is when the partition last read an entry of the range, by elapsed log time; an entry that it reads again
     after a restart does not count. ``span`` is what the range has behind the last entry, and ``generation``
-    that of the last snapshot before it.
+    that of the last snapshot before it; ``closed`` is the highest that its entries close.
     """
 
     __slots__ = (
@@ -83,6 +83,7 @@ class Backlog:
         "_spans",
         "_told",
         "asked_ms",
+        "closed",
         "generation",
         "head",
         "heard_ms",
@@ -112,6 +113,7 @@ class Backlog:
         #: Where generations begin, and with which spans.
         self._spans: list[tuple[Offset, Span]] = []
         self.generation = Generation(0)
+        self.closed: ClosedTimestamp = ZERO_CLOSED
         #: The highest GC threshold that a snapshot has told, and where.
         self._kept = ZERO, Offset(0)
 
@@ -135,6 +137,8 @@ class Backlog:
             case Snapshot(chunk=0, generation=generation) if generation > self.generation:
                 self.moved_at, self.generation = Offset(raw.offset), generation
                 self._spans.append((self.moved_at, entry.span))
+        if isinstance(entry, Command | Snapshot) and entry.closed is not None:
+            self.closed = max(self.closed, entry.closed)
         if isinstance(entry, Snapshot) and entry.chunk == 0:
             self.span = entry.span
             if entry.gc_threshold > self._kept[0]:

@@ -41,6 +41,8 @@ def apply_entry(state: RangeState, entry: Command | Heartbeat | Snapshot | Range
         return []
     if state.status is RangeStatus.QUARANTINED:
         state.chunks = []  # whatever stands between the chunks of a snapshot breaks it
+        if isinstance(entry, Command) and entry.closed is not None:
+            state.resolver.forward_closed(entry.closed)  # which resolves nothing
         if isinstance(entry, RangeEnd):
             state.status, state.scan = RangeStatus.ENDED, None
         return []

@@ -9,7 +9,6 @@ from tidegate.errors import GenerationError, IndexGap, MalformedEntry
 from tidegate.hlc import ZERO, ZERO_RESOLVED
 from tidegate.raftlog.entry import RaftIndex, Snapshot, WriteIntent
 from tidegate.rangefeed.handoff import bounded
-from tidegate.rangefeed.mutated_keys import dated, just_above
 from tidegate.rangefeed.range_state import Floor, RangeState, RangeStatus
 from tidegate.rangefeed.resolver import Resolver
 
@@ -82,8 +81,6 @@ def _take_snapshot(state: RangeState, chunks: list[Snapshot]) -> None:
     state.status, state.awaits_snapshot, state.pending_heartbeat = RangeStatus.LIVE, False, None
     _take_over(state, head)
     told = ZERO if head.last_mutation is None else head.last_mutation.time
-    if state.accounted.noted <= head.raft_index:
-        state.mutated = dated(state.mutated, max(told, just_above(head.closed)))
     state.accounted = state.accounted._replace(span=None, time=told)
     state.replace_resolver(_resolver_of(chunks))
 

@@ -189,9 +189,10 @@ class RangeState:
         self.quarantine = Quarantine(brief(cause), offset, resolved)
         self.status = RangeStatus.QUARANTINED
         self.chunks, self.pending_heartbeat = [], None
-        published = self.published
+        published, closed = self.published, self.resolver.closed
         self.replace_resolver(Resolver())
         self.published = published
+        self.resolver.forward_closed(closed)  # which stays closed
 
     def end(self) -> None:
         """The range is over: its keys go on elsewhere."""

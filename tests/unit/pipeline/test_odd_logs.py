@@ -19,10 +19,9 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.processor import feed_control, journal
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.log_clock import LogClock
-from tidegate.processor.mutations import Mutations
-from tidegate.raftlog.entry import Command, Offset, RangeId
+from tidegate.processor.mutations import Mutations, Place
+from tidegate.raftlog.entry import Command, RangeId
 from tidegate.rangefeed.range_state import RangeState, RangeStatus
-from tidegate.spans import Span
 
 _BATCHES: Final = 12
 _TRIES: Final = 30
@@ -84,17 +83,9 @@ def _changes_in_holes_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A command that says that data changed is noted while its range is in order, and else not."""
     original = Mutations.note
 
-    def note(
-        self: Mutations,
-        state: RangeState,
-        command: Command,
-        offset: Offset,
-        span: Span | None,
-        *,
-        is_behind: bool,
-    ) -> None:
+    def note(self: Mutations, state: RangeState, command: Command, place: Place) -> None:
         if state.status is RangeStatus.LIVE:
-            original(self, state, command, offset, span, is_behind=is_behind)
+            original(self, state, command, place)
 
     patch.setattr(Mutations, "note", note)
 

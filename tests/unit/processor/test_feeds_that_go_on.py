@@ -13,7 +13,7 @@ import pytest
 
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, at, update_of
-from tests.unit.processor.driving import Driven
+from tests.unit.processor.driving import Driven, active
 from tests.unit.processor.logs import OTHER, PLAIN, opened
 from tidegate.changefeed.control import Activate, Failed, Register, Remove
 from tidegate.changefeed.feed import FIRST_EPOCH, AcceptedCluster, FeedEpoch, FeedState
@@ -249,6 +249,62 @@ def test_a_change_whose_time_is_unknown_is_dated_by_the_next_snapshot() -> None:
     plain.snapshot(close=6.5, high=6, last_mutation=HistoryMutation(RaftIndex(plain.index), at(6.8)))
     driven.run(log.partitions[0][read:])
     assert [each.time for each in _mutated(driven, 1)] == [at(6.8)]
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["", "restarted"])
+@pytest.mark.parametrize("parked", [False, True], ids=["in a hole", "in a backlog"])
+@pytest.mark.parametrize("closed", [6, 7.5], ids=["before the hole", "in the hole"])
+def test_a_change_in_a_hole_is_not_dated_below_what_was_closed_before_it(
+    closed: float, parked: bool, restarted: bool
+) -> None:
+    """The command breaks a rule: it closes less than the range had closed."""
+    log, plain = opened()
+    driven = Driven()
+    plain.unreadable()
+    if parked:
+        driven.control(activation([PLAIN.descriptor], feed_id="waits"))
+        plain.snapshot(close=5, high=7)
+    if closed > 6:
+        plain.apply(close=closed)
+    driven.run(log.partitions[0])
+    assert bool(driven.processor.status().parked) == parked
+    if restarted:
+        driven = Driven.restored(driven.state)
+    plain.apply(trigger=Trigger.HISTORY_MUTATION, close=4)
+    driven.run(log.partitions[0][int(driven.processor.next_offset or 0) :])
+    assert [each.time for each in _mutated(driven, 1)] == [at(closed).next()]
+
+
+@pytest.mark.parametrize("batch", [1, 99])
+def test_a_change_that_was_read_while_the_range_waited_is_dated_by_the_next_snapshot(batch: int) -> None:
+    """The range has applied the change when it comes to that Snapshot, which says nothing new then."""
+    log, plain = opened()
+    plain.unreadable()
+    plain.snapshot(close=6.5, high=7)
+    plain.apply(trigger=Trigger.HISTORY_MUTATION)
+    driven = active(activation([PLAIN.descriptor], feed_id="waits"))
+    driven.run(log.partitions[0], batch)
+    assert [each.time for each in _mutated(driven, 1)] == [MAX]
+    read = len(log.partitions[0])
+    plain.snapshot(close=6.5, high=6, chunk=0, chunks=2)
+    plain.snapshot(close=6.5, high=6, chunk=1, chunks=2)
+    plain.heartbeat(9)
+    driven.run(log.partitions[0][read:], batch)
+    assert [each.time for each in _mutated(driven, 1)] == [at(6.5).next()]
+
+
+def test_a_copy_of_a_snapshot_from_before_a_change_does_not_date_it() -> None:
+    log, plain = opened()
+    plain.index += 1
+    plain.snapshot(close=6.5, high=6)
+    copied = plain.index
+    plain.index += 2
+    log.write(plain.command(trigger=Trigger.HISTORY_MUTATION))
+    plain.index = copied
+    plain.snapshot(close=6.5, high=6)
+    driven = Driven()
+    driven.run(log.partitions[0])
+    assert [each.time for each in _mutated(driven, 1)] == [MAX]
 
 
 def test_a_split_and_a_merge_take_nothing_away() -> None:

@@ -12,9 +12,10 @@ from tests.unit.processor.driving import Driven, active, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN, opened
 from tidegate.changefeed.control import Failed, Register, Registered, Remove
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
+from tidegate.hlc import ZERO_CLOSED
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateTable
-from tidegate.processor.mutations import Mutations
+from tidegate.processor.mutations import Mutations, Place
 from tidegate.processor.state_codec import read_range
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_key
@@ -391,10 +392,11 @@ def test_what_an_older_version_passed_in_a_backlog_is_noted_when_it_is_read_agai
     state = read_range(place[1], rows[place]).state
     assert state.accounted == AS_APPLIED
     state.scan = None
-    mutations, offset = Mutations(), Offset(log.partitions[0][-1].offset)
+    mutations = Mutations()
+    where = Place(Offset(log.partitions[0][-1].offset), PLAIN.span, ZERO_CLOSED, is_behind=True)
     command = decode_entry(log.partitions[0][-1].key, log.partitions[0][-1].value)
     assert isinstance(command, Command)
-    mutations.note(state, command, offset, PLAIN.span, is_behind=True)
+    mutations.note(state, command, where)
     assert [each.raft_index for each in mutations.take_noted()] == [command.raft_index]
-    mutations.note(state, command, offset, PLAIN.span, is_behind=True)
+    mutations.note(state, command, where)
     assert mutations.take_noted() == []
