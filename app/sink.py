@@ -45,6 +45,7 @@ _log = structlog.get_logger("tidegate.sink")
 #: A barrier whose last row was acknowledged, or one of whose rows was refused.
 Unconfirmed: TypeAlias = "tuple[Barrier, RowRefused | None]"
 Confirm: TypeAlias = Callable[[Unconfirmed], None]
+GiveUp: TypeAlias = Callable[[KafkaError], None]
 
 
 class Barrier:
@@ -60,6 +61,7 @@ class Barrier:
         "_calls",
         "_confirm",
         "_doubted",
+        "_give_up",
         "_left",
         "_lock",
         "_loop",
@@ -78,6 +80,7 @@ class Barrier:
         self._left = rows
         self._loop = loop
         self._confirm: Confirm | None = None
+        self._give_up: GiveUp | None = None
         self._doubted = False  # whether a refusal waits for ``confirm``
         self._calls: list[Callable[[], None]] = []
         self._turn = 0  # how often it began again: what an earlier turn has told the loop comes too late
@@ -127,8 +130,8 @@ class Barrier:
     def delivered(self, error: KafkaError | None, message: Any) -> None:
         """Count one row, or note that it is refused.
 
-        A row that the producer gave up when it came to its end does not count: another producer is given it,
-        or nobody waits for it.
+        A row that the producer gave up, and that is not at fault, does not count. The producer has come to
+        its end, or does so now: another one is given the row, or nobody waits for it (step R4).
         """
         begin_report()
         if error is not None:
@@ -139,6 +142,10 @@ class Barrier:
             last = not self._left
         if last:
             self._finish()
+
+    def handed_to(self, give_up: GiveUp) -> None:
+        """``give_up`` is called with each row that the sink gives up though it is not at fault."""
+        self._give_up = give_up
 
     def begin(self, confirm: Confirm) -> None:
         """``confirm`` is called with the last acknowledgement, or a refusal: neither counts by itself."""
@@ -156,6 +163,8 @@ class Barrier:
             self.take_refusal(
                 row_refused(message.topic(), message.partition(), message.key(), message.value(), error)
             )
+        elif self._give_up is not None:
+            self._give_up(error)
 
     def take_refusal(self, refusal: RowRefused) -> None:
         """A row is refused, by whoever is at the address. The first one to be told says why."""
@@ -235,6 +244,7 @@ class Sink:
         with self._sending:
             if self._ends.is_set():
                 return first
+            barrier.handed_to(self._give_up)
             return self._give(rows, barrier, first)
 
     @property
@@ -295,13 +305,24 @@ class Sink:
         try:
             self._producer.poll(timeout_s)
         except (KafkaException, SystemError) as failure:  # the producer can do nothing more
-            SINK_ENDS.labels(self._servers).inc()
-            _log.warning(
-                "a producer of rows has come to its end; another one writes what it has not delivered",
-                sink=self._servers,
-                cause=str(failure),  # a ``SystemError`` where a report came after what the client raises
-            )
-            self._ends.set()
+            self._end(str(failure))  # a ``SystemError`` where a report came after what the client raises
+
+    def _give_up(self, error: KafkaError) -> None:
+        """A row is given up that is not at fault: where nothing has ended the producer, that does (step R4).
+
+        librdkafka does so with a topic that is deleted, and goes on. Nobody would write the row again.
+        """
+        if not self._ends.is_set() and not self._closed.is_set():
+            self._end(f"a row was given up: {error.str()}")
+
+    def _end(self, cause: str) -> None:
+        SINK_ENDS.labels(self._servers).inc()
+        _log.warning(
+            "a producer of rows has come to its end; another one writes what it has not delivered",
+            sink=self._servers,
+            cause=cause,
+        )
+        self._ends.set()
 
     def _compare(self, watch: ClusterWatch) -> None:
         """Steps 4a and 4b: ask the cluster after the acknowledgements, or after a while without any."""

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -36,6 +37,7 @@ _RETRY_S: Final = 0.5
 _SOON: Final = 4  # ways over the network: what follows an answer is on its way then
 _CALM_RECORDS: Final = 1_000
 _GONE_S: Final = 0.5  # half a minute on a real broker
+_UNBLAMED: Final = 0.5  # of the producers with rows for a topic that is gone: they give them up without blame
 _WARNING: Final = 30
 _DEFAULTS: Final = {"max.message.bytes": "1048588"}  # of topics, as Kafka has it
 _IDLE_POLL_S: Final = 2.0  # a poll that nobody waits for may take longer than it was asked to
@@ -431,6 +433,11 @@ class SimProducer:
         """Whether a transaction says what becomes of its records."""
         return self._id is not None
 
+    @cached_property
+    def destroys_partitions(self) -> bool:
+        """Whether it has thrown the partitions of a deleted topic away before it tells of their rows."""
+        return self._machine.network.happens(_UNBLAMED)
+
     @property
     def may_send(self) -> bool:
         """Whether the coordinator lets records of the next transaction in."""
@@ -509,8 +516,10 @@ class _Lane:
         scheduler.after(network.delay(), lambda: self._arrive(batch))
 
     def _give_up(self) -> None:
-        """The topic was looked for long enough."""
+        """The topic was looked for long enough, or its partition is thrown away with the rows in it."""
         error = KafkaError(KafkaError._UNKNOWN_PARTITION, "no such partition")
+        if self._producer.destroys_partitions:
+            error = KafkaError(KafkaError._DESTROY, "the partition is destroyed")
         batch = [*self._queue]
         self._queue.clear()
         self._report(batch, -1, error)

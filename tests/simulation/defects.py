@@ -297,6 +297,17 @@ def ended_producer_forgotten() -> Iterator[None]:
 
 
 @contextmanager
+def unblamed_row_forgotten() -> Iterator[None]:
+    """A row that is given up, and is not at fault, ends no producer: nobody writes it again."""
+
+    def give_up(self: Sink, error: KafkaError) -> None:
+        """Nothing follows."""
+
+    with _patched(Sink, "_give_up", give_up):
+        yield
+
+
+@contextmanager
 def rows_without_comparison() -> Iterator[None]:
     """Rows go to whatever cluster is at the sink's address, and whoever acknowledges them is believed."""
 
@@ -471,4 +482,5 @@ DEFECTS: Final[dict[str, Defect]] = {
     "given-up-batch-passed-over": given_up_batch_passed_over,
     "refused-row-as-delivered": refused_row_as_delivered,
     "ended-producer-forgotten": ended_producer_forgotten,
+    "unblamed-row-forgotten": unblamed_row_forgotten,
 }

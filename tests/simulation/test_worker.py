@@ -34,6 +34,7 @@ _PROFILES = {
     "left-out-as-deleted": "refusals",
     "limit-by-the-process": "refusals",
     "mutations-unread": "odd",
+    "unblamed-row-forgotten": "refusals",
     "markers-without-comparison": "strangers",
     "markers-repeated": "strangers",
     "one-id-for-all-clusters": "strangers",
@@ -67,6 +68,7 @@ _SEEDS = {
     "refused-row-as-delivered": 4,
     "rows-without-comparison": 7,
     "state-before-rows": 112,
+    "unblamed-row-forgotten": 10,
     "unfrozen-state": 7,
     "unreported-span-ignored": 47,
 }

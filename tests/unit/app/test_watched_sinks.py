@@ -57,6 +57,10 @@ class Producer:
         """The cluster does not have the topic."""
         self._report(KafkaError(KafkaError._UNKNOWN_PARTITION))
 
+    def give_up(self, code: int) -> None:
+        """It tells of its rows that they are given up, and goes on."""
+        self._report(KafkaError(code))
+
     def end(self) -> None:
         """A row is above the cluster's limit: the next poll raises that, and reports come with later ones."""
         self._fatal = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
@@ -317,6 +321,39 @@ def test_it_counts_though_it_was_waiting_for_an_answer_when_the_producer_came_to
     watched.turn()
     assert (watched.sink.is_over, acknowledged.acknowledged.done()) == (True, True)
     assert refused.refusal is not None
+
+
+@pytest.mark.parametrize("name", ["_DESTROY", "_PURGE_QUEUE", "_TRANSPORT", "OUT_OF_ORDER_SEQUENCE_NUMBER"])
+def test_a_row_that_is_given_up_and_not_at_fault_ends_the_producer_and_comes_to_the_next_one(
+    watched: Watched, name: str
+) -> None:
+    """Nobody would answer for it any more, and its batch would wait for ever."""
+    watched.known()
+    barrier = watched.barrier()
+    watched.send(barrier)
+    watched.world.producers[0].give_up(getattr(KafkaError, name))
+    watched.turn()
+    watched.turn()
+    assert (watched.sink.is_over, barrier.refusal, barrier.left) == (True, None, len(_ROWS))
+    watched.begin_again()
+    watched.turn()
+    barrier.begin_again(len(_ROWS))
+    assert watched.send(barrier) == len(_ROWS)
+    watched.world.producers[-1].deliver()
+    watched.turn()
+    assert barrier.acknowledged.done()
+
+
+def test_rows_that_are_given_up_as_the_sink_closes_end_nothing(
+    watched: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched.known()
+    watched.send(watched.barrier())
+    producer = watched.world.producers[0]
+    watched.sink.close()
+    producer.give_up(KafkaError._PURGE_QUEUE)
+    producer.poll(0)
+    assert not watched.sink.is_over
 
 
 def test_a_refusal_of_another_cluster_that_ends_the_producer_does_not_count(watched: Watched) -> None:
