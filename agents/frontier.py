@@ -21,7 +21,7 @@ from app.ending import guarded_task
 from app.feed_publisher import FeedPublisher
 from app.fetched import FetchedBatch
 from app.intake import Intake
-from app.marker_records import marker_records
+from app.marker_records import ends_of, marker_records
 from app.report import FeedReport, OverlapReport
 from app.shell import Shell
 from tidegate.changefeed.feed import LIVE, Engine, FeedId, FeedState
@@ -94,7 +94,8 @@ class FrontierPartition:
         assert feed.current_state is not None
         runtime, definition, state = self._app.runtime, feed.definition, feed.current_state
         sink = runtime.sinks.of(definition.sink_uri, state.sink_cluster)
-        markers = marker_records(definition, state.targets, runtime.schema_ids, sink.admin.ends, sink.threads)
+        ends = ends_of(sink, state)
+        markers = marker_records(definition, state.targets, runtime.schema_ids, ends, sink.threads)
         publisher = FeedPublisher(
             self._app.settings,
             definition,

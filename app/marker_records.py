@@ -10,19 +10,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 import structlog
 
 from app.schema_ids import SchemaIds
+from app.sinks import SinkCluster
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget
+from tidegate.changefeed.job_records import StateRecord
 from tidegate.client.transaction import Record, sent
 from tidegate.delivery import marker_records as delivery
 from tidegate.delivery.marker_records import Place
+from tidegate.delivery.sink_ends import ends_on
+from tidegate.delivery.sink_identity import held
 from tidegate.errors import FeedError
 from tidegate.hlc import ResolvedTimestamp
 
-#: Where partitions end now; blocks, and raises ``RetryError`` (``app.topology.TopicAdmin.ends``).
+#: Where partitions end now; blocks, and raises ``RetryError`` (``ends_of``).
 Ends: TypeAlias = Callable[[Sequence[Place]], Mapping[Place, int]]
 
 _BACKOFF_FIRST_S: Final = 0.5
@@ -59,6 +64,19 @@ class MarkerRecords(Protocol):
 
     async def of(self, marker: ResolvedTimestamp) -> list[Record]:
         """The records of one marker, once ``ready``. Raises ``RetryError`` when they cannot be made now."""
+
+
+def ends_of(sink: SinkCluster, state: StateRecord) -> Ends:
+    """How to ask where the topics of the feed with this state end, at its sink."""
+    if sink.own:
+        return sink.admin.ends
+    stored = state.sink_cluster
+    say = partial(held, state.feed_id, sink.servers, stored)
+
+    def ask(places: Sequence[Place]) -> Mapping[Place, int]:
+        return ends_on(stored, sink.admin, places, say)
+
+    return ask
 
 
 def marker_records(

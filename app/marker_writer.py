@@ -18,7 +18,7 @@ from app.transaction import TransactionalProducer
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.client.transaction import GivenUpError, Record
 from tidegate.delivery.producer_ids import MarkerIds
-from tidegate.delivery.sink_identity import held
+from tidegate.delivery.sink_identity import held, require_cluster
 from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld
 
 ResultT = TypeVar("ResultT")
@@ -107,7 +107,7 @@ class OtherMarkers:
         """See ``MarkerWriter``. Asked by the producer itself, and by the client that asks for ends."""
         if self._state.sink_cluster and self._producer is not None:
             try:
-                await self._require_stored(self._producer)
+                await self._in_thread(partial(self._require_stored, self._producer))
             except SinkHeld:
                 self._producer, self.is_open = None, False
                 raise
@@ -126,12 +126,11 @@ class OtherMarkers:
         await self.check()  # before another cluster hears of the transactional id
         await self._guard(producer.open)
 
-    async def _require_stored(self, producer: TransactionalProducer) -> None:
-        stored, topic = self._state.sink_cluster, self._state.targets[0].topic
-        for ask in (partial(producer.cluster_id, topic), self._cluster.admin.cluster_id):
-            found = await self._in_thread(ask)
-            if found != stored:
-                raise SinkHeld(held(self._state.feed_id, self._cluster.servers, stored, found))
+    def _require_stored(self, producer: TransactionalProducer) -> None:
+        topic, stored = self._state.targets[0].topic, self._state.sink_cluster
+        questions = partial(producer.cluster_id, topic), partial(self._cluster.admin.only_cluster, topic)
+        say = partial(held, self._state.feed_id, self._cluster.servers, stored)
+        require_cluster(questions, stored, say)
 
     async def write(self, records: Sequence[Record]) -> None:
         """See ``MarkerWriter``."""

@@ -63,9 +63,9 @@ class SinkCluster:
 
     @property
     def admin(self) -> TopicAdmin:
-        """A client for its topics."""
+        """A client for its topics; another one when that has seen another cluster."""
         with self._lock:
-            if self._admin is None:
+            if self._admin is None or self._admin.is_over:
                 self._admin = self._open_admin()
             return self._admin
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import structlog
 
-from app.clients import librdkafka_config
+from app.clients import KAFKA_LOGGER, librdkafka_config
 from app.machine import REAL, Machine
 from app.settings import Settings
 from tidegate.client import topic_admin
+from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.topics import Topics
 
 _BACKOFF_FIRST_S = 0.5
@@ -34,9 +35,13 @@ class TopicAdmin(topic_admin.TopicAdmin):
     def __init__(
         self, settings: Settings, machine: Machine = REAL, *, patience_s: float | None = None
     ) -> None:
-        client = machine.admin(librdkafka_config(settings))
+        watch = ClusterWatch(KAFKA_LOGGER)
         super().__init__(
-            client, settings.bootstrap_servers, settings.replication_factor, patience_s=patience_s
+            machine.admin({**librdkafka_config(settings), "logger": watch}),
+            settings.bootstrap_servers,
+            settings.replication_factor,
+            patience_s=patience_s,
+            watch=watch,
         )
 
     def discover(self, settings: Settings) -> Topology:

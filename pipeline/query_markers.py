@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from pipeline.feed_markers import FeedMarkers, FeedProducers
+from pipeline.feed_markers import Ends, FeedMarkers, FeedProducers
 from pipeline.jobs_topic import JobsTopic, new_producer, open_producer
 from pipeline.marker_writers import OtherMarkers, OwnMarkers
 from pipeline.sinks import Sinks
@@ -19,12 +19,14 @@ from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.output_topics import wanted_topics
+from tidegate.client.topic_admin import TopicAdmin
 from tidegate.client.transaction import GivenUpError, TransactionalProducer
 from tidegate.delivery import sink_fence
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.delivery.sink_clusters import OWN
-from tidegate.delivery.sink_identity import held, held_backfill
-from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError, SinkHeld
+from tidegate.delivery.sink_ends import ends_on
+from tidegate.delivery.sink_identity import held, held_backfill, require_cluster
+from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError
 from tidegate.processor.checkpoint import PartitionReport
 
 #: Another cluster is asked again after that.
@@ -144,9 +146,7 @@ class QueryMarkers:
             if feed.definition is None or not self._marks(feed):
                 producers.close()
                 continue
-            state = feed.current_state
-            cluster = None if state is None else state.sink_cluster
-            ends = self._sinks.admin(self._sinks.connection(feed.definition, cluster)).ends
+            ends = self._ends(feed.definition, feed.current_state)
             self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, producers, ends, self._schema_id)
 
     def _open(self, feed: FeedView, definition: FeedDefinition) -> FeedProducers:
@@ -161,11 +161,26 @@ class QueryMarkers:
 
     def _check(self, definition: FeedDefinition, state: StateRecord, producer: TransactionalProducer) -> None:
         """Step M2c: asked by the producer itself, and by the client that asks for ends."""
-        sink, stored = self._sinks.connection(definition, state.sink_cluster), state.sink_cluster
-        for found in (producer.cluster_id(state.targets[0].topic), self._sinks.admin(sink).cluster_id()):
-            if found != stored:
-                say = held_backfill if definition.engine is Engine.BACKFILL else held
-                raise SinkHeld(say(definition.id, sink.bootstrap_servers, stored, found))
+        topic, admin = state.targets[0].topic, self._admin(definition, state.sink_cluster)
+        questions = partial(producer.cluster_id, topic), partial(admin.only_cluster, topic)
+        require_cluster(questions, state.sink_cluster, self._held(definition, state.sink_cluster))
+
+    def _ends(self, definition: FeedDefinition, state: StateRecord | None) -> Ends:
+        """How to ask where the feed's topics end: on the cluster that is stored (M3a)."""
+        if state is None or not state.sink_cluster:
+            return self._admin(definition, None if state is None else state.sink_cluster).ends
+        stored, say = state.sink_cluster, self._held(definition, state.sink_cluster)
+        return lambda places: ends_on(stored, self._admin(definition, stored), places, say)
+
+    def _held(self, definition: FeedDefinition, stored: str) -> Callable[[str], str]:
+        """What is said of another cluster that is found."""
+        say = held_backfill if definition.engine is Engine.BACKFILL else held
+        return partial(
+            say, definition.id, self._sinks.connection(definition, stored).bootstrap_servers, stored
+        )
+
+    def _admin(self, definition: FeedDefinition, cluster: str | None) -> TopicAdmin:
+        return self._sinks.admin(self._sinks.connection(definition, cluster))
 
     def _marks(self, feed: FeedView) -> bool:
         return feed.runs_on(self._engine) and feed.status in LIVE

@@ -26,11 +26,13 @@ class Sinks:
         return sink_connection(self._connection, definition.sink_uri, cluster)
 
     def admin(self, connection: KafkaConnection) -> TopicAdmin:
-        """A client for the topics of a cluster, one for all feeds that write there."""
+        """A client for the topics of a cluster, one for all feeds that write there; another one when that has
+        seen another cluster."""
         servers = connection.bootstrap_servers
-        if servers not in self._admins:
-            self._admins[servers] = open_admin(connection, self._patience_s)
-        return self._admins[servers]
+        admin = self._admins.get(servers)
+        if admin is None or admin.is_over:
+            admin = self._admins[servers] = open_admin(connection, self._patience_s)
+        return admin
 
     def cluster_of(self, definition: FeedDefinition) -> str:
         """The id of the cluster that the feed's sink is; empty for the query's own, whatever its addresses.

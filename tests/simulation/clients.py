@@ -249,6 +249,27 @@ class Message:
 _Delivered = Callable[[KafkaError | None, Message], None]
 
 
+class _Heard:
+    """What a client has heard of its cluster: librdkafka logs it where that is another one than before."""
+
+    def __init__(self) -> None:
+        self._known = ""  # the cluster's id, as it was heard last
+        self._lines: deque[str] = deque()
+
+    def hear_of(self, cluster_id: str) -> bool:
+        """Whether it is another one."""
+        is_another = self._known not in ("", cluster_id)
+        if is_another:
+            self._lines.append("Broker reports different ClusterId")
+        self._known = cluster_id
+        return is_another
+
+    def tell(self, logger: Any) -> None:
+        """Log what was heard, by the thread that polls the client."""
+        while self._lines:
+            logger.log(_WARNING, "%s [%s] %s", "CLUSTERID", "client", self._lines.popleft())
+
+
 class SimProducer:
     """``confluent_kafka.Producer``: idempotent, gapless; with ``transactional.id`` transactional."""
 
@@ -256,8 +277,7 @@ class SimProducer:
         self._machine = machine
         self._id: str | None = config.get("transactional.id")
         self._logger = config["logger"]
-        self._known = ""  # the cluster's id, as it was heard last
-        self._lines: deque[str] = deque()
+        self._heard = _Heard()
         self._epoch = -1
         self._fenced = False
         self._unknown = False  # another cluster has refused what was begun, which can only be aborted
@@ -312,10 +332,8 @@ class SimProducer:
 
     def hear_of(self, cluster_id: str) -> None:
         """As librdkafka does of the metadata of each connection, before the answers of that connection."""
-        if self._known not in ("", cluster_id):
-            self._lines.append("Broker reports different ClusterId")
+        if self._heard.hear_of(cluster_id):
             self._wake()
-        self._known = cluster_id
 
     def poll(self, timeout: float = 0.0) -> int:
         """Serve delivery reports; waits for some. Raises what has ended the producer, once."""
@@ -326,8 +344,7 @@ class SimProducer:
             self._fatal_told = True
             raise KafkaException(self._fatal)
         served = 0
-        while self._lines:
-            self._logger.log(_WARNING, "%s [%s] %s", "CLUSTERID", "producer", self._lines.popleft())
+        self._heard.tell(self._logger)
         while self._reports:
             delivered, error, message = self._reports.popleft()
             self._records -= 1
@@ -636,18 +653,33 @@ class SimConsumer:
 class SimAdmin:
     """``confluent_kafka.admin.AdminClient``."""
 
-    def __init__(self, machine: SimMachine) -> None:
+    def __init__(self, machine: SimMachine, config: Mapping[str, Any]) -> None:
         self._machine = machine
+        self._logger = config["logger"]
+        self._heard = _Heard()
+
+    def poll(self, timeout: float) -> int:
+        """Have the logger told what was noticed."""
+        self._heard.tell(self._logger)
+        return 0
+
+    def _hear(self) -> str:
+        """The id of the cluster that answers. Just when it has told it, another one may come to be there."""
+        found = self._machine.cluster_id
+        self._heard.hear_of(found)
+        return found
 
     def list_topics(self, topic: str, timeout: float) -> Any:
         self._machine.wait()
-        found = self._machine.broker.topics.get(topic)
+        cluster_id, found = self._hear(), self._machine.broker.topics.get(topic)
+        if then := self._machine.network.told(self._machine.sink):
+            self._machine.scheduler.after(self._machine.network.delay() * _SOON, then)
         if found is None:
             unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
             answer = SimpleNamespace(error=unknown, partitions={})
         else:
             answer = SimpleNamespace(error=None, partitions=dict(enumerate(found.partitions)))
-        return SimpleNamespace(topics={topic: answer})
+        return SimpleNamespace(topics={topic: answer}, cluster_id=cluster_id)
 
     def create_topics(self, topics: Sequence[Any], request_timeout: float) -> dict[str, Future[Any]]:
         self._machine.wait()
@@ -676,10 +708,7 @@ class SimAdmin:
 
     def describe_cluster(self, request_timeout: float) -> Future[Any]:
         self._machine.wait()
-        found = self._machine.cluster_id
-        if then := self._machine.network.told(self._machine.sink):
-            self._machine.scheduler.after(self._machine.network.delay() * _SOON, then)
-        return _known(SimpleNamespace(cluster_id=found))
+        return _known(SimpleNamespace(cluster_id=self._hear()))
 
     def describe_topics(self, topics: Any, request_timeout: float) -> dict[str, Future[Any]]:
         self._machine.wait()
@@ -690,6 +719,7 @@ class SimAdmin:
         self, places: Mapping[Any, Any], isolation_level: Any, request_timeout: float
     ) -> dict[Any, Future[Any]]:
         self._machine.wait()
+        self._hear()
         broker = self._machine.broker
         ends = {place: broker.partition(place.topic, place.partition).end for place in places}
         self._machine.wait()
@@ -759,7 +789,7 @@ class SimMachine:
         return SimConsumer(self._at(config), config)
 
     def admin(self, config: Mapping[str, Any]) -> Any:
-        return SimAdmin(self._at(config))
+        return SimAdmin(self._at(config), config)
 
     def directory(self, home: Path) -> Any:
         return _Directory(home)

@@ -8,6 +8,7 @@ one than before it logs a line (``CLUSTERID``).
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -15,6 +16,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 
 from tidegate.client.delivery_report import begin_report
+from tidegate.errors import RetryError, SinkHeld
 
 _CHANGED: Final = "CLUSTERID"
 _POLLS: Final = 2  # one that raises what has ended the client may leave the rest to the next
@@ -29,13 +31,14 @@ class ClusterWatch:
 
     ``cluster_id`` is what the cluster answered last, empty while nothing is certain. ``changed`` is called
     whenever another cluster was seen: between two calls there was one and the same. ``has_changed``: whether
-    one was seen at all.
+    one was seen at all. Several threads may use the client, and ask.
     """
 
     def __init__(self, logger: logging.Logger, changed: Callable[[], None] = _nothing) -> None:
         self._logger = logger
         self._changed = changed
         self._last = ""
+        self._noting = threading.RLock()  # what a poll has taken, and not told yet, is waited for
         self.cluster_id = ""
         self.has_changed = False
 
@@ -53,9 +56,10 @@ class ClusterWatch:
             found = str(client.list_topics(topic, timeout=timeout_s).cluster_id)
         except KafkaException:
             return False
-        if self._last and found != self._last:
-            self._note_change()
-        self.cluster_id = self._last = found
+        with self._noting:
+            if self._last and found != self._last:
+                self._note_change()
+            self.cluster_id = self._last = found
         return True
 
     def is_the_same(self, client: Any, topic: str, timeout_s: float) -> bool:
@@ -67,10 +71,26 @@ class ClusterWatch:
         """
         if not self.ask(client, topic, timeout_s):
             return False
-        for _ in range(_POLLS):
-            with suppress(KafkaException, SystemError):  # how the client has ended is known, or is told again
-                client.poll(0)
-        return not self.has_changed
+        with self._noting:
+            for _ in range(_POLLS):
+                with suppress(KafkaException, SystemError):  # how it has ended is known, or is told again
+                    client.poll(0)
+            return not self.has_changed
+
+    def only_cluster(self, client: Any, topic: str, timeout_s: float, name: str) -> str:
+        """The id of the one cluster that the client, ``name``, has talked to all the time.
+
+        It asks as ``is_the_same`` does. Raises ``RetryError`` without an answer, and ``SinkHeld`` once
+        another cluster was seen: nobody knows which of the two has told what. Then another client is needed.
+        """
+        if self.is_the_same(client, topic, timeout_s):
+            return self.cluster_id
+        if self.has_changed:
+            raise SinkHeld(
+                f"the address of the sink came to mean another Kafka cluster while {name} talked to it. "
+                "What that has answered does not count; a new client asks again"
+            )
+        raise RetryError("Kafka does not tell its cluster's id")
 
     def _note_change(self) -> None:
         self.has_changed = True

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
+from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.connection import KafkaConnection
 from tidegate.errors import RetryError, TopologyError
 
@@ -81,19 +82,32 @@ class TopicSpec:
 class TopicAdmin:
     """Finds, checks and creates topics of the cluster at ``servers``, by ``client``.
 
-    ``replication`` is how many copies a topic has that is created.
+    ``replication`` is how many copies a topic has that is created. ``watch`` is the logger of ``client``, for
+    one whose address may come to mean another cluster.
 
-    Every method blocks, and all but ``ends`` and ``cluster_id`` wait for a broker that is away: for
-    ``patience_s`` if that is given, and then raise ``RetryError``.
+    Every method blocks, and all but ``ends``, ``cluster_id`` and ``only_cluster`` wait for a broker that is
+    away: for ``patience_s`` if that is given, and then raise ``RetryError``.
     """
 
     def __init__(
-        self, client: AdminClient, servers: str, replication: int, *, patience_s: float | None = None
+        self,
+        client: AdminClient,
+        servers: str,
+        replication: int,
+        *,
+        patience_s: float | None = None,
+        watch: ClusterWatch | None = None,
     ) -> None:
         self._admin = client
         self._servers = servers
         self._replication = replication
         self._patience_s = patience_s
+        self._watch = watch or ClusterWatch(_log)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether another cluster was seen: nobody knows whose its answers are; another client is needed."""
+        return self._watch.has_changed
 
     @property
     def servers(self) -> str:
@@ -155,6 +169,14 @@ class TopicAdmin:
             cause = failure.args[0].str()
             raise RetryError(f"Kafka at {self._servers} gives no answer: {cause}") from None
         return str(answer.cluster_id)
+
+    def only_cluster(self, topic: str) -> str:
+        """The id of the cluster that has given all of its answers so far; it asks about ``topic``.
+
+        Asks once. Raises ``RetryError`` without an answer, and ``SinkHeld`` when it ``is_over``.
+        """
+        name = f"a client of the cluster at {self._servers}"
+        return self._watch.only_cluster(self._admin, topic, _ENDS_S, name)
 
     def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Where these partitions, (topic, number), end now for an uncommitted reader.
@@ -242,8 +264,9 @@ def open_admin(connection: KafkaConnection, patience_s: float) -> TopicAdmin:
     Topics that it creates have as many copies as the brokers give by default. Raises ``SettingsError`` as
     ``KafkaConnection.open`` does.
     """
-    client, servers = connection.open(AdminClient), connection.bootstrap_servers
-    return TopicAdmin(client, servers, _BROKERS_DEFAULT, patience_s=patience_s)
+    watch, servers = ClusterWatch(logging.getLogger("tidegate.kafka")), connection.bootstrap_servers
+    client = connection.open(AdminClient, {"logger": watch})
+    return TopicAdmin(client, servers, _BROKERS_DEFAULT, patience_s=patience_s, watch=watch)
 
 
 def insist(

@@ -15,7 +15,7 @@ from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.delivery_report import begin_report
 from tidegate.client.row_refusal import is_for_good, is_too_large, marker_refused
 from tidegate.delivery.marker_records import MarkerRecord
-from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld
+from tidegate.errors import DeliveryError, RecordRefused
 
 #: The coordinator aborts a transaction that is open for longer; a broker may be away for that long in the
 #: middle of one before the worker has to start again. Below the broker's transaction.max.timeout.ms.
@@ -132,14 +132,7 @@ class TransactionalProducer:
         Raises ``RetryError`` without an answer, and ``SinkHeld`` once another cluster was seen: nobody knows
         which of the two has refused what. Then another producer is needed.
         """
-        if self._watch.is_the_same(self._producer, topic, _CALL_S):
-            return self._watch.cluster_id
-        if self._watch.has_changed:
-            raise SinkHeld(
-                f"the address of the sink came to mean another Kafka cluster while {self._id} wrote to it. "
-                "What that has answered does not count; a new producer asks again"
-            )
-        raise RetryError("Kafka does not tell its cluster's id")
+        return self._watch.only_cluster(self._producer, topic, _CALL_S, self._id)
 
     def give_up(self) -> None:
         """Raise ``GivenUpError`` where a call would be repeated: the one under way, and all later ones.

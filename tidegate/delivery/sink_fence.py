@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Protocol
 
 from tidegate.changefeed.feed import FeedId
-from tidegate.errors import SinkHeld
+from tidegate.delivery.sink_identity import require_cluster
 
 
 class Fence(Protocol):
@@ -31,10 +32,12 @@ def shut_out(fences: Iterable[Fence], feed_id: FeedId, servers: str, topic: str,
 
 
 def _require(fence: Fence, feed_id: FeedId, servers: str, topic: str, cluster: str) -> None:
-    found = fence.cluster_id(topic)
-    if found != cluster:
-        raise SinkHeld(
+    require_cluster(
+        [partial(fence.cluster_id, topic)],
+        cluster,
+        lambda found: (
             f"the topics of feed {feed_id}, which has ended, are on the Kafka cluster {cluster}, and at "
             f"{servers} there is the cluster {found} now. Until the address means {cluster} again nobody can "
             "be kept from writing a marker of the feed there, and no other feed is given its topics"
-        )
+        ),
+    )

@@ -1,10 +1,22 @@
-"""What is said of a feed whose sink's address has come to mean another Kafka cluster: the feed is held."""
+"""Compares the cluster at a sink's address with that of a feed's topics, and says what holds the feed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tidegate.changefeed.feed import FeedId
+from tidegate.errors import SinkHeld
+
+
+def require_cluster(questions: Iterable[Callable[[], str]], stored: str, say: Callable[[str], str]) -> None:
+    """Ask clients for the id of their cluster: that of the feed's topics is ``stored`` (step M2c).
+
+    Raises ``SinkHeld`` with what ``say`` makes of another one, and what the questions raise.
+    """
+    for ask in questions:
+        found = ask()
+        if found != stored:
+            raise SinkHeld(say(found))
 
 
 def held(feed_id: FeedId, servers: str, stored: str, found: str) -> str:

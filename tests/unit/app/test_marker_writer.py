@@ -97,7 +97,7 @@ class World:
         self.closed = 0
         self.after_open: Callable[[], None] = lambda: None
         self.after_produce: Callable[[], None] = lambda: None
-        self.admin = SimpleNamespace(cluster_id=lambda: self.now)
+        self.admin = SimpleNamespace(only_cluster=lambda _: self.now)
 
     def producer(self, config: Mapping[str, Any]) -> Client:
         return Client(self, config["transactional.id"], config["logger"])

@@ -101,5 +101,5 @@ def test_a_producer_that_has_seen_another_cluster_no_longer_tells_an_id() -> Non
     assert producer.cluster_id("topic") == "home"
     client.lines = 1
     for _ in range(2):
-        with pytest.raises(SinkHeld, match="came to mean another Kafka cluster while app-0 wrote to it"):
+        with pytest.raises(SinkHeld, match="came to mean another Kafka cluster while app-0 talked to it"):
             producer.cluster_id("topic")

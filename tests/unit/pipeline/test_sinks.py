@@ -23,7 +23,7 @@ def ids(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     found = {_HOME: "ours"}
 
     def open_admin(connection: KafkaConnection, patience_s: float) -> Any:
-        return SimpleNamespace(cluster_id=lambda: found[connection.bootstrap_servers])
+        return SimpleNamespace(cluster_id=lambda: found[connection.bootstrap_servers], is_over=False)
 
     monkeypatch.setattr("pipeline.sinks.open_admin", open_admin)
     return found
