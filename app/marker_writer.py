@@ -150,9 +150,7 @@ class OtherMarkers:
 
     async def close(self) -> None:
         """See ``MarkerWriter``. What was given up is left for the next writer to abort."""
-        producer, self._producer = self._producer, None
-        if producer is not None and self.is_open:
-            await self._in_thread(producer.close)
+        await self._let_go()
 
     async def _guard(self, call: Callable[[], Any]) -> None:
         try:
@@ -163,11 +161,18 @@ class OtherMarkers:
         except RecordRefused:
             raise
         except DeliveryError as error:
-            self._producer, self.is_open = None, False
+            await self._let_go()
             raise RetryError(
                 f"the sink's cluster at {self._cluster.servers} did not take them ({error}); nothing of the "
                 "marker is visible, and it is written again"
             ) from None
+
+    async def _let_go(self) -> None:
+        """One that was not opened has nothing to end."""
+        producer, self._producer = self._producer, None
+        if producer is not None and (self.is_open or producer.is_amid):
+            await self._in_thread(producer.close)
+        self.is_open = False
 
     def _require_wanted(self) -> None:
         if self._given_up:

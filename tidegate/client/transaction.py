@@ -75,7 +75,8 @@ class TransactionalProducer:
         self._refusal: RecordRefused | None = None
         self._given_up = threading.Event()
         self._producer = producer
-        self._is_amid = False  # a transaction, as far as is known
+        #: Whether a transaction was begun that is not ended, as far as is known.
+        self.is_amid = False
 
     def open(self) -> None:
         """Fence every earlier writer of this id, and finish what it left open (step O1).
@@ -99,7 +100,7 @@ class TransactionalProducer:
             except _AbortedError as aborted:
                 _log.warning("a transaction of %s is repeated (%d): %s", self._id, attempt + 1, aborted)
                 self._insist("abort_transaction", lambda: self._producer.abort_transaction(_CALL_S))
-                self._is_amid = False
+                self.is_amid = False
                 if self._refusal is not None and not insist:
                     raise self._refusal from None
             else:
@@ -147,7 +148,7 @@ class TransactionalProducer:
         The client's own ``close`` aborts one first: it waits without limit while the broker is away, and asks
         whatever cluster is at the address.
         """
-        if self._is_amid:
+        if self.is_amid:
             self._producer.purge()
             with suppress(KafkaException, SystemError):  # how it ended is known
                 self._producer.poll(0)  # what was purged holds on to the client until it is reported
@@ -170,7 +171,7 @@ class TransactionalProducer:
 
         self._failed = self._refusal = None
         self._insist("begin_transaction", self._producer.begin_transaction)
-        self._is_amid = True
+        self.is_amid = True
         for record in records:
             self._produce(record, delivered)
         self._insist("flush", self._flush)
@@ -189,7 +190,7 @@ class TransactionalProducer:
 
     def _finish(self) -> None:
         self._insist("commit_transaction", lambda: self._producer.commit_transaction(_CALL_S))
-        self._is_amid = False
+        self.is_amid = False
 
     def _produce(self, record: Record, delivered: Callable[[KafkaError | None, Any], None]) -> None:
         topic, partition, key, value, timestamp_ms, headers = record

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
+from weakref import ref
 
 import pytest
 
@@ -25,7 +27,7 @@ from tests.unit.client.topics import create_topic
 from tidegate.client import transaction
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
-from tidegate.client.transaction import Record
+from tidegate.client.transaction import GivenUpError, Record
 from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError
 from tidegate.hlc import Timestamp
@@ -164,6 +166,33 @@ def test_a_marker_that_the_sink_refuses_is_written_by_a_new_producer(elsewhere: 
             await asyncio.to_thread(usurper.close)
 
     asyncio.run(main())
+
+
+def test_a_feed_that_is_let_go_of_while_its_marker_waits_keeps_no_client(
+    elsewhere: Elsewhere, other_broker: KafkaBroker
+) -> None:
+    """A record that is not reported holds on to librdkafka's client, and to its threads and connections."""
+
+    async def main() -> ref[TransactionalProducer]:
+        writer = OtherMarkers(elsewhere.sink, elsewhere.ids, REAL, elsewhere.state)
+        await writer.open()
+        assert writer._producer is not None
+        producer = ref(writer._producer)
+        await asyncio.to_thread(other_broker.stop)
+        waits = asyncio.create_task(writer.write([Record(elsewhere.topic, 0, None, b"10")]))
+        await until(lambda: writer._producer is not None and writer._producer.is_amid)
+        writer.give_up()
+        with suppress(GivenUpError):
+            await waits
+        await writer.close()
+        return producer
+
+    try:
+        left = asyncio.run(main())
+    finally:
+        other_broker.start()
+    gc.collect()
+    assert left() is None
 
 
 def test_an_owner_of_a_version_before_writes_no_marker_behind_its_successor(elsewhere: Elsewhere) -> None:
