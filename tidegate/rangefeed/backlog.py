@@ -121,6 +121,7 @@ class Backlog:
         """Wait before the snapshot that begins with ``head`` at ``offset``."""
         self.head, self.waits_at, self.since_ms, self.missing = head, offset, since_ms, missing
         self.generation = max(self.generation, head.generation)
+        self.closed = max(self.closed, head.closed)
         self.span = self.span or head.span
         self._spans = [(at, span) for at, span in self._spans if at > offset]
 

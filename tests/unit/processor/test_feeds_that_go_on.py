@@ -24,7 +24,15 @@ from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateTable
 from tidegate.processor.state_codec import read_range
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import HistoryMutation, Parent, RaftIndex, RangeId, SnapshotReason, Trigger
+from tidegate.raftlog.entry import (
+    NEVER_MUTATED,
+    HistoryMutation,
+    Parent,
+    RaftIndex,
+    RangeId,
+    SnapshotReason,
+    Trigger,
+)
 from tidegate.rangefeed.mutated_keys import MutatedKeys
 from tidegate.rows.table_key import index_span
 from tidegate.spans import Span
@@ -291,6 +299,42 @@ def test_a_change_that_was_read_while_the_range_waited_is_dated_by_the_next_snap
     plain.heartbeat(9)
     driven.run(log.partitions[0][read:], batch)
     assert [each.time for each in _mutated(driven, 1)] == [at(6.5).next()]
+
+
+def _merged(told: HistoryMutation) -> tuple[HandLog, HandRange]:
+    """Range 1 in partition 1, which has closed 6, takes over range 2 of the other partition."""
+    log = HandLog(partitions=2)
+    log.describe(PLAIN)
+    left, right = log.open_range(1, _LOW_KEYS), log.open_range(2, _HIGH_KEYS)
+    left.apply(PLAIN.put(5, 1, "before"), close=6)
+    right.end()
+    left.apply(trigger=Trigger.MERGE)
+    parents = (left.as_parent(), right.as_parent())
+    left.span, left.generation = PLAIN.span, 2
+    left.snapshot(reason=SnapshotReason.MERGE, close=9, high=8, parents=parents, last_mutation=told)
+    return log, left
+
+
+def test_a_change_that_follows_on_what_a_waiting_range_has_applied_is_not_dated_by_that() -> None:
+    """What stands between in its backlog has closed more. The change is of keys that nobody waits for."""
+    log, left = _merged(NEVER_MUTATED)
+    left.heartbeat(12)
+    left.index += 1
+    log.write(left.command(trigger=Trigger.HISTORY_MUTATION)._replace(mutated=(OTHER.span,)))
+    driven = Driven.restored({}, 1, 2)
+    driven.control(activation([PLAIN.descriptor], feed_id="waits"))
+    driven.run(log.partitions[1])
+    assert [each.range_id for each in driven.processor.status().parked] == [1]
+    (mutated,) = _mutated(driven, 1)
+    assert mutated.time > at(12)
+
+
+def test_of_what_a_snapshot_brings_unasked_only_keys_that_came_in_count_as_changed() -> None:
+    log, _ = _merged(HistoryMutation(RaftIndex(0), at(8.5)))
+    driven = Driven.restored({}, 1, 2)
+    driven.run(log.partitions[1])
+    assert driven.processor.status().parked == ()
+    assert [(each.span, each.time) for each in _mutated(driven, 1)] == [(_HIGH_KEYS, at(8.5))]
 
 
 def test_a_copy_of_a_snapshot_from_before_a_change_does_not_date_it() -> None:
