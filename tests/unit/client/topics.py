@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tidegate.verify import TopicRecord
 
@@ -68,7 +68,12 @@ def write(bootstrap: str, records: Iterable[TopicRecord]) -> None:
 def write_transaction(
     bootstrap: str, transactional_id: str, records: Iterable[TopicRecord], *, commit: bool
 ) -> None:
-    """Write records in one transaction that is committed or aborted."""
+    """Write records in one transaction that is committed or aborted, and wait until readers see its end.
+
+    The broker answers once it has decided how the transaction ends, and tells the partitions afterwards. No
+    other transaction may be open there.
+    """
+    records = list(records)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
     producer.init_transactions(10)
     producer.begin_transaction()
@@ -78,6 +83,22 @@ def write_transaction(
         producer.commit_transaction(10)
     else:
         producer.abort_transaction(10)
+    _wait_until_ended(bootstrap, {TopicPartition(record.topic, record.partition) for record in records})
+
+
+def _wait_until_ended(bootstrap: str, places: set[TopicPartition]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    deadline = time.monotonic() + _KNOWN_S
+    while _ends(admin, places, IsolationLevel.READ_COMMITTED) != _ends(
+        admin, places, IsolationLevel.READ_UNCOMMITTED
+    ):
+        assert time.monotonic() < deadline, f"a transaction stays open in {places}"
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _ends(admin: AdminClient, places: set[TopicPartition], isolation: IsolationLevel) -> list[int]:
+    asked = admin.list_offsets({place: OffsetSpec.latest() for place in places}, isolation_level=isolation)
+    return [asked[place].result().offset for place in sorted(asked)]
 
 
 def _produce(producer: Producer, records: Iterable[TopicRecord]) -> None:
