@@ -28,7 +28,8 @@ from tidegate.hlc import Timestamp
 from tidegate.verify import AuditOptions, AuditReport, ExpectedVersion, TopicRecord, audit
 
 PARTITIONS: Final = 3
-_ROWS_PER_S: Final = 1_000
+ROWS_PER_S: Final = 300
+MANY_ROWS_PER_S: Final = 1_000  # where a test needs much in flight, or belongs to `make soak`
 _LOOK_AGAIN_S: Final = 0.1
 _COMES_S: Final = 120.0
 _BEGINS_S: Final = 180.0  # Spark takes most of a minute to start on a machine that has much else to do
@@ -44,7 +45,7 @@ class LiveLoad:
         directory: Path,
         seed: int,
         store: Mapping[str, int],
-        rows_per_s: int = _ROWS_PER_S,
+        rows_per_s: int = ROWS_PER_S,
     ) -> None:
         self.prefix = prefix
         self.app_id = f"{prefix}app"
@@ -256,7 +257,7 @@ def live_load(
     directory: Path,
     seed: int,
     store: Mapping[str, int] | None = None,
-    rows_per_s: int = _ROWS_PER_S,
+    rows_per_s: int = ROWS_PER_S,
 ) -> Iterator[LiveLoad]:
     """A load that ends with the context. ``store`` has fields of ``StoreOptions`` that differ."""
     load = LiveLoad(bootstrap, prefix, directory, seed, store or {}, rows_per_s)

@@ -8,7 +8,7 @@ import pytest
 
 from app.ending import EXIT_FATAL
 from stack.kafka import KafkaBroker
-from tests.e2e.live_load import PARTITIONS, live_load
+from tests.e2e.live_load import MANY_ROWS_PER_S, PARTITIONS, live_load
 from tests.e2e.worker_process import WorkerProcess
 from tidegate.verify import Verdict
 
@@ -28,7 +28,7 @@ def wait_until_all_run(worker: WorkerProcess) -> None:
 def test_a_worker_that_is_paused_beyond_its_session_wakes_as_a_zombie_and_ends(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:
-    with live_load(broker.bootstrap, topic_prefix, tmp_path, seed=5) as load:
+    with live_load(broker.bootstrap, topic_prefix, tmp_path, seed=5, rows_per_s=MANY_ROWS_PER_S) as load:
         paused = load.start_worker("w0")
         load.create_feed()
         wait_until_all_run(paused)

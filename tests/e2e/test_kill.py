@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stack.kafka import KafkaBroker
-from tests.e2e.live_load import live_load
+from tests.e2e.live_load import MANY_ROWS_PER_S, ROWS_PER_S, live_load
 from tidegate.verify import Verdict
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -23,7 +23,8 @@ def test_kills_under_load_lose_and_invent_nothing(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path, kills: int
 ) -> None:
     rng = random.Random(_SEED)
-    with live_load(broker.bootstrap, topic_prefix, tmp_path, _SEED) as load:
+    rate = MANY_ROWS_PER_S if kills == _MANY else ROWS_PER_S
+    with live_load(broker.bootstrap, topic_prefix, tmp_path, _SEED, rows_per_s=rate) as load:
         worker = load.start_worker("w0", instance_id="w0")
         load.create_feed()
         for _ in range(kills):

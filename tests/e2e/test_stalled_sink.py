@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ import pytest
 
 from stack.kafka import KafkaBroker
 from tests.e2e.live_feed import LiveFeed
-from tests.e2e.live_load import PARTITIONS, LiveLoad, live_load
+from tests.e2e.live_load import MANY_ROWS_PER_S, PARTITIONS, LiveLoad, live_load
 from tests.e2e.worker_process import WorkerProcess
 from tidegate.verify import Verdict
 
@@ -72,11 +73,16 @@ class _Two:
         return time.time() - float(feed["resolved_lag_ms"]) / 1_000
 
 
+def _loaded(broker: KafkaBroker, prefix: str, directory: Path, seed: int) -> AbstractContextManager[LiveLoad]:
+    """So many rows that a spool is soon full."""
+    return live_load(broker.bootstrap, prefix, directory, seed, rows_per_s=MANY_ROWS_PER_S)
+
+
 @pytest.mark.soak
 def test_a_sink_that_stands_still_for_a_while_holds_back_its_own_feed_only(
     broker: KafkaBroker, other: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:
-    with live_load(broker.bootstrap, topic_prefix, tmp_path, seed=11) as load:
+    with _loaded(broker, topic_prefix, tmp_path, 11) as load:
         worker = load.start_worker("w0", sink_stall_ms=_STALL_MS)
         feeds = _Two(load, broker, other, tmp_path / "history")
         feeds.until_live(worker)
@@ -95,7 +101,7 @@ def test_a_sink_that_stands_still_for_a_while_holds_back_its_own_feed_only(
 def test_a_feed_that_is_stalled_catches_up_from_the_store(
     broker: KafkaBroker, other: KafkaBroker, topic_prefix: str, tmp_path: Path, *, killed: bool
 ) -> None:
-    with live_load(broker.bootstrap, topic_prefix, tmp_path, seed=12) as load:
+    with _loaded(broker, topic_prefix, tmp_path, 12) as load:
         settings: dict[str, Any] = {"sink_stall_ms": _STALL_MS, "feed_spool_bytes": _TINY_BYTES}
         worker = load.start_worker("w0", **settings)
         feeds = _Two(load, broker, other, tmp_path / "history")

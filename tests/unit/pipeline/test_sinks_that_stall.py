@@ -38,6 +38,7 @@ def test_a_feed_whose_sink_stalls_is_given_everything_in_order(
     assert min(run.stalls, run.deaths, run.hand_offs) > 0, "nothing happened"
 
 
+@pytest.mark.soak
 def test_it_is_for_a_fresh_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _hold(_FRESH.getrandbits(32), tmp_path, monkeypatch)
 
