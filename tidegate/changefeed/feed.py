@@ -153,6 +153,14 @@ class FeedDefinition:
         """The first epoch on the cluster that was accepted last; ``None`` where none was."""
         return None if self.accepted is None else self.accepted.epoch
 
+    @property
+    def may_go_on(self) -> bool:
+        """Whether rows of earlier epochs may count, also where an engine of an earlier version, which did not
+        say ``goes_on``, has stored this: a later epoch with a cursor that does not begin anew."""
+        if self.goes_on or self.epoch == FIRST_EPOCH or self.options.cursor is None:
+            return self.goes_on
+        return self.accepted is None or self.accepted.epoch != self.epoch or self.accepted.begin is not None
+
     def to_json(self) -> dict[str, Any]:
         """The stored form."""
         body: dict[str, Any] = {

@@ -133,7 +133,7 @@ def _changed_before(
     Whatever changed at or below the start had failed the earlier epoch. What changed above it may have been
     read by nobody who had the feed (docs/hand-over.md, step H6).
     """
-    if not message.definition.goes_on:
+    if not message.definition.may_go_on:
         return None
     start, targets = message.start, message.targets
     for range_id, (span, time, last, first) in mutated:

@@ -80,7 +80,7 @@ class PartitionFeed:
     @property
     def goes_on(self) -> bool:
         """Whether earlier epochs of it have given what is at or below its start."""
-        return self.message.definition.goes_on
+        return self.message.definition.may_go_on
 
     @property
     def scans_only(self) -> bool:

@@ -127,6 +127,17 @@ def test_what_a_new_engine_read_before_it_heard_of_the_feed_fails_it(
     assert any("outside its op log" in cause for cause in driven.causes)
 
 
+def test_what_was_passed_fails_also_a_feed_of_which_an_engine_of_before_did_not_say_that_it_goes_on() -> None:
+    log, plain = opened()
+    _by_history_mutation(plain)
+    driven = Driven()
+    driven.run(log.partitions[0])
+    second = _goes_on()
+    second = replace(second, definition=replace(second.definition, goes_on=False))
+    driven.control(Register(second.definition), second)
+    assert set(_failed(driven)) == {("plain", 2)}
+
+
 @pytest.mark.parametrize("when", ["before it is removed", "before it is registered", "registered", "active"])
 @pytest.mark.parametrize("change", _WAYS)
 def test_what_one_engine_reads_between_two_epochs_fails_the_feed(
@@ -385,7 +396,10 @@ def test_what_a_range_brought_that_nobody_was_asked_about_counts_as_changed() ->
     assert [(each.span, each.time) for each in _mutated(driven, 2)] == [(_HIGH_KEYS, at(6.5))]
 
 
-def test_a_range_asks_its_parents_for_a_feed_that_goes_on_though_it_has_no_version_above_the_start() -> None:
+@pytest.mark.parametrize("told", [True, False], ids=["", "an engine of before did not say so"])
+def test_a_range_asks_its_parents_for_a_feed_that_goes_on_though_it_has_no_version_above_the_start(
+    told: bool,
+) -> None:
     """A hole of the range that was merged away hid a change of rows that the earlier epoch has written."""
     log, other = HandLog(partitions=1), activation([OTHER.descriptor], feed_id="other")
     log.describe(PLAIN, OTHER)
@@ -395,7 +409,9 @@ def test_a_range_asks_its_parents_for_a_feed_that_goes_on_though_it_has_no_versi
     driven = Driven()
     driven.run(log.partitions[0])
     done = len(log.partitions[0])
-    driven.control(_goes_on(at(10), first=other))
+    message = _goes_on(at(10), first=other)
+    driven.control(replace(message, definition=replace(message.definition, goes_on=told)))
+    driven = Driven.restored(driven.state)
     right.unreadable()
     right.end()
     left.apply(trigger=Trigger.MERGE, close=12)
