@@ -68,12 +68,15 @@ def fail_mutated(state: ProcessorState, mutation: Mutation) -> None:
     """Stop the feeds that read rows from keys that were changed without a record.
 
     Those are the keys of the primary index: of the time that the command changed, as far as a feed may not
-    have been given all of it, and of the moment of the command.
+    have been given all of it, and of the moment of the command. A feed that began with a scan was shown what
+    the index that was primary at its start had of any time.
     """
     start, end = (key.hex() for key in mutation.span)
     for feed in state.feeds.active:
         first = max(mutation.first, _complete_to(state, feed, mutation))
-        keys = keys_read(feed.targets, state.rows, min(first, mutation.last), mutation.last)
+        keys = [*keys_read(feed.targets, state.rows, min(first, mutation.last), mutation.last)]
+        if feed.begins_with_scan and mutation.first < mutation.last < feed.start:
+            keys += keys_read(feed.targets, state.rows, feed.start, feed.start)
         if any(mutation.span.overlaps(span) for span in keys):
             error = FeedError(
                 f"range {mutation.range_id} changed rows at raft index {mutation.raft_index} outside its op "

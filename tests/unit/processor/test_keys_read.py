@@ -130,6 +130,31 @@ def test_a_build_that_is_read_behind_the_new_descriptor_is_judged_by_its_own_mom
     assert len(case.failures()) == failed
 
 
+@pytest.mark.parametrize(
+    ("scan", "new", "failed"),
+    [
+        (InitialScan.YES, False, 1),
+        (InitialScan.ONLY, False, 1),
+        (InitialScan.NO, False, 0),
+        (InitialScan.YES, True, 0),
+    ],
+)
+def test_a_change_from_before_an_index_was_primary_concerns_the_feeds_that_have_scanned_that(
+    scan: InitialScan, new: bool, failed: int
+) -> None:
+    """The scan shows versions of any time as they were at its start; a feed without one was given none."""
+    case = _Case()
+    case.alter()
+    case.range.heartbeat(26)
+    case.mutate(_SECOND, written=12, new=new)
+    driven = Driven()
+    options = replace(WITH_MARKERS, initial_scan=scan)
+    driven.control(activation([PLAIN.descriptor], options, start=at(25), feed_id="started"))
+    driven.run(case.log.partitions[0], 1)
+    acks = [ack for result in driven.results for ack in result.acks]
+    assert len([ack for ack in acks if isinstance(ack, Failed)]) == failed
+
+
 @pytest.mark.parametrize(("close", "failed"), [(22, 0), (12, 1)])
 def test_an_index_that_was_primary_counts_until_everything_of_its_time_was_given(
     close: float, failed: int
