@@ -6,7 +6,7 @@ Each is a small change of one step, as a slip in a review would let it through.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import count
@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from confluent_kafka import KafkaError
 
 import agents.jobs
+import app.marker_records
 import app.sinks
 from app.batch_queue import Batch, BatchQueue, Cut
 from app.fetched import FetchedBatch
@@ -40,7 +41,9 @@ from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.row_refusal import is_of_the_row
 from tidegate.client.transaction import Record as SentRecord
 from tidegate.client.transaction import TransactionalProducer
+from tidegate.delivery.marker_records import Place
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
+from tidegate.delivery.sink_ends import Ends
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor import feed_control, parking
 from tidegate.processor.batch import LogRecord, OutputRecord, StateChange, StepResult
@@ -416,6 +419,17 @@ def markers_without_comparison() -> Iterator[None]:
 
 
 @contextmanager
+def ends_without_comparison() -> Iterator[None]:
+    """Whoever tells where topics end is believed, once the cluster was compared before."""
+
+    def ends_on(cluster: str, client: Ends, places: Sequence[Place], say: Any) -> Mapping[Place, int]:
+        return client.ends(places)
+
+    with _patched(app.marker_records, "ends_on", ends_on):
+        yield
+
+
+@contextmanager
 def markers_repeated() -> Iterator[None]:
     """A marker whose transaction was not committed is written once more by the same producer."""
 
@@ -477,6 +491,7 @@ DEFECTS: Final[dict[str, Defect]] = {
     "limit-by-the-process": limit_by_the_process,
     "markers-without-comparison": markers_without_comparison,
     "markers-repeated": markers_repeated,
+    "ends-without-comparison": ends_without_comparison,
     "one-id-for-all-clusters": one_id_for_all_clusters,
     "rows-without-comparison": rows_without_comparison,
     "given-up-batch-passed-over": given_up_batch_passed_over,

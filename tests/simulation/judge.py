@@ -15,12 +15,20 @@ from tidegate.changefeed.feed import FeedState
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.record import MarkerRecord, RecordDecoder, RowRecord
+from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder, marker_partitions
 from tidegate.client.expectations import expected_versions
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.rows import Catalog, decode_descriptor
-from tidegate.verify import AuditOptions, TopicRecord, Verdict, ViolationKind, audit
+from tidegate.verify import (
+    AuditOptions,
+    TopicPartition,
+    TopicRecord,
+    Verdict,
+    ViolationKind,
+    audit,
+)
 
 #: Topic, key and timestamp.
 _Version: TypeAlias = tuple[str, bytes, Timestamp]
@@ -53,6 +61,12 @@ class FeedOutput:
         assert self.feed.definition is not None
         return self.feed.definition.options
 
+    def decode(self, record: TopicRecord) -> MarkerRecord | RowRecord:
+        """What a record says; raises ``MalformedRecord``."""
+        if record.topic == self.options.resolved_topic:
+            return OffsetMarkerDecoder().decode(record.key, record.value)
+        return self.decoder.decode(record.key, record.value, record.headers)
+
     def without(self, versions: Container[_Version | None]) -> FeedOutput:
         """The same without the rows of these versions."""
         kept = tuple(each for each in self.records if self._version_of(each) not in versions)
@@ -65,7 +79,7 @@ class FeedOutput:
 
     def _version_of(self, record: TopicRecord) -> _Version | None:
         try:
-            decoded = self.decoder.decode(record.key, record.value, record.headers)
+            decoded = self.decode(record)
         except MalformedRecord:
             return None
         if isinstance(decoded, MarkerRecord) or decoded.updated is None:
@@ -76,7 +90,16 @@ class FeedOutput:
     def topics(self) -> dict[str, int]:
         """Its topics, and how many partitions they have."""
         assert self.feed.current_state is not None
-        return {target.topic: target.partitions for target in self.feed.current_state.targets}
+        targets = self.feed.current_state.targets
+        aside = self.options.resolved_topic
+        of_markers = {aside: marker_partitions(targets)} if aside else {}
+        return of_markers | {target.topic: target.partitions for target in targets}
+
+    @property
+    def marked(self) -> dict[str, int]:
+        """Those of them that have its markers."""
+        aside = self.options.resolved_topic
+        return {topic: count for topic, count in self.topics.items() if topic == aside or not aside}
 
 
 def read_jobs(broker: Broker, topic: str) -> JobsView:
@@ -89,10 +112,12 @@ def read_jobs(broker: Broker, topic: str) -> JobsView:
 
 
 def read_output(broker: Broker, registry: Registry, feed: FeedView) -> FeedOutput:
-    """Every committed record of a feed's topics."""
+    """Every committed record of a feed's topics, that of its markers first."""
     assert feed.current_state is not None
     assert feed.definition is not None
     topics = [target.topic for target in feed.current_state.targets]
+    if aside := feed.definition.options.resolved_topic:
+        topics.insert(0, aside)
     decoder = decoder_for(feed.definition.options, registry.schema_text)
     return FeedOutput(feed, tuple(_records(broker, topics)), decoder)
 
@@ -116,10 +141,10 @@ def covered(broker: Broker, registry: Registry, feed: FeedView) -> Timestamp:
 
 def markers_of(output: FeedOutput) -> dict[tuple[str, int], Timestamp]:
     """The highest marker of each partition, by topic and number; zero where there is none."""
-    markers = {(topic, number): ZERO for topic, count in output.topics.items() for number in range(count)}
+    markers = {(topic, number): ZERO for topic, count in output.marked.items() for number in range(count)}
     for record in output.records:
         if record.key is None:
-            decoded = output.decoder.decode(record.key, record.value)
+            decoded = output.decode(record)
             assert isinstance(decoded, MarkerRecord)
             place = record.topic, record.partition
             markers[place] = max(markers[place], decoded.resolved)
@@ -173,7 +198,13 @@ def violations(
         mutated = [changed[version] for version in unseen]
         output = output.without(changed)
     succeeded = state.state is FeedState.SUCCEEDED
-    options = AuditOptions(start=state.start, initial_scan=output.options.initial_scan, succeeded=succeeded)
+    options = AuditOptions(
+        start=state.start,
+        initial_scan=output.options.initial_scan,
+        succeeded=succeeded,
+        resolved_topic=output.options.resolved_topic,
+        ends=_ends(broker, output),
+    )
     report = audit(output.records, output.topics, options, output.decoder, expected)
     may_lack = {ViolationKind.MARKER_MISSING} if mirrored else set()
     if report.verdict is Verdict.VIOLATED and report.violation_counts.keys() - may_lack:
@@ -188,6 +219,16 @@ def violations(
         )
     elif report.covered < last:
         yield f"feed {name} is complete up to {report.covered}, and was to come to {last}"
+
+
+def _ends(broker: Broker, output: FeedOutput) -> dict[TopicPartition, int]:
+    """Where the topics of a feed end that has its markers aside."""
+    topics = output.topics if output.options.resolved_topic else {}
+    return {
+        TopicPartition(topic, number): broker.partition(topic, number).end
+        for topic, count in topics.items()
+        for number in range(count)
+    }
 
 
 def may_have_ended(feed: FeedView, troubles: FeedTroubles) -> bool:
@@ -220,7 +261,7 @@ def _own_rules(output: FeedOutput) -> Iterator[str]:
         marker = markers.get(place, ZERO)
         where = f"{record.topic}[{record.partition}] offset {record.offset}"
         try:
-            decoded = output.decoder.decode(record.key, record.value, record.headers)
+            decoded = output.decode(record)
         except MalformedRecord as error:
             yield f"{where}: {error}"
             continue

@@ -209,7 +209,20 @@ def draw(seed: int, profile: Profile) -> RunPlan:
     if profile.refusals:
         plan = replace(plan, sinks=draw_limits(draw_refusals(plan.sinks, seed, plan.seconds), seed))
     plan = _with_takeovers(_with_odd_log(plan, profile), profile)
+    plan = _with_markers_aside(plan, profile)
     return _with_drops(_with_limits(_with_schemas(plan, profile)), profile)
+
+
+def _with_markers_aside(plan: RunPlan, profile: Profile) -> RunPlan:
+    """The plan, in which markers perhaps tell ends of topics that are on a cluster or on another one."""
+    rng = Random(f"{plan.seed}:markers aside")
+    if not profile.strangers or rng.random() < 0.5:
+        return plan
+    feeds = (
+        feed._replace(options=replace(feed.options, resolved_topic=f"f{number}-markers"))
+        for number, feed in enumerate(plan.feeds)
+    )
+    return replace(plan, feeds=tuple(feeds))
 
 
 def _with_indexes(store: StoreOptions, rng: Random, profile: Profile) -> StoreOptions:

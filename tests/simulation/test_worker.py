@@ -38,6 +38,7 @@ _PROFILES = {
     "markers-without-comparison": "strangers",
     "markers-repeated": "strangers",
     "one-id-for-all-clusters": "strangers",
+    "ends-without-comparison": "strangers",
     "rows-without-comparison": "strangers",
     "unfrozen-state": "crashes",
 }
@@ -53,6 +54,7 @@ _SEEDS = {
     "child-before-hand-off": 211,
     "claims-only-where-needed": 41,
     "ended-producer-forgotten": 46,
+    "ends-without-comparison": 37,
     "given-up-batch-passed-over": 36,
     "healing-without-scan": 131,
     "keys-do-not-count": 2,
