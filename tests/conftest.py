@@ -35,9 +35,6 @@ settings.load_profile(os.environ.get("TIDEGATE_HYPOTHESIS", "fast"))
 # broker takes 5 s of processor time to start, with it 9.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
-# What is imported and collected stays to the end: to look for garbage among it takes 1.5 s of each process.
-gc.disable()
-
 _HOST: Final = pytest.StashKey[BrokerHost]()
 _ADDRESS: Final = "broker_host"
 
@@ -53,10 +50,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = dealt(items, processes, _kept_together, _seconds)
 
 
-def pytest_collection_finish() -> None:
-    """The garbage collector looks at what the tests make, and not at all tests and modules each time."""
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """The garbage collector leaves out what is imported and collected, which stays to the end.
+
+    To look for garbage among it takes 1.5 s of each process before its first test.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _kept_together(item: pytest.Item) -> Path:
