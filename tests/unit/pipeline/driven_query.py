@@ -92,6 +92,7 @@ class DrivenQuery:
         self._arriving = OddRecords(oddities, _PARTITIONS, Random(f"{seed}:records"))
         self._oddness = Random(f"{seed}:oddness")
         self.stalls = self.hand_offs = self.deaths = 0
+        self.records_at_once = 20  # of a task's records, in one of its steps
         self.troubles = True
         self.round = Round(RoundId(0, 0))
         #: What Python workers hold.
@@ -253,12 +254,12 @@ class _Driver(BatchDriver):
         return [Answer(**row) for batch in came for row in batch.to_pylist()]
 
     def _of_partition(self, partition: int) -> Iterator[pa.RecordBatch]:
-        records = self._of.records[partition]
-        for first in range(0, len(records), 20):
+        records, at_once = self._of.records[partition], self._of.records_at_once
+        for first in range(0, len(records), at_once):
             rows = [
                 {"partition": partition, "offset": each.offset, "timestamp_ms": each.timestamp}
                 | {"key": each.key, "value": each.value}
-                for each in records[first : first + 20]
+                for each in records[first : first + at_once]
             ]
             yield pa.RecordBatch.from_pylist(rows).select(list(TASK_COLUMNS))
 
