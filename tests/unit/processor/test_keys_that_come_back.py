@@ -1,6 +1,6 @@
 """What one range notes of its changes says nothing of keys that another range had meanwhile.
 
-``docs/ranges.md#mutations``, H4: an index that is accounted for counts for the keys that the range has had
+``docs/ranges.md#mutations``, X4: an index that is accounted for counts for the keys that the range has had
 without a break.
 """
 
