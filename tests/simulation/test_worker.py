@@ -48,7 +48,7 @@ _CALM_S = 60
 #: goes on from there. That it needs no such hint, the tests of `make soak` show.
 _SEEDS = {
     "abort-before-commits": 202,
-    "accepted-at-the-high-water": 9,
+    "accepted-at-the-high-water": 12,
     "addresses-decide-the-cluster": 13,
     "changes-between-epochs-forgotten": 45,
     "child-before-hand-off": 211,
@@ -64,7 +64,7 @@ _SEEDS = {
     "marker-to-all-but-one": 113,
     "mutations-unread": 17,
     "markers-without-comparison": 7,
-    "markers-repeated": 2,
+    "markers-repeated": 10,
     "offsets-before-acknowledgements": 48,
     "one-id-for-all-clusters": 4,
     "refused-row-as-delivered": 4,
