@@ -35,7 +35,7 @@ from tidegate.spans import Span
 AHEAD_MS: Final = 3_000
 #: How long a range that is left over of an overlap is held, by the elapsed log time of its partition. What it
 #: overlapped may have given its keys to a range that is parked. That range waits until 600 s have elapsed in
-#: its parents' partitions (docs/ranges.md, steps G1 to G4); if it waits longer, that is a known limit of C5.
+#: its parents' partitions (docs/ranges.md, steps G1 to G4); if it waits longer, that is a known limit of V5.
 HELD_MS: Final = 900_000
 _NO_LIMIT: Final = 1 << 63
 
