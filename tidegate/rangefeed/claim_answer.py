@@ -1,4 +1,4 @@
-"""What a range answers to the claims of those that go on from it (docs/ranges.md#hand-off, S4).
+"""What a range answers to the claims of those that go on from it (docs/ranges.md#hand-off, Y4).
 
 It answers from its promises, where it has applied the index that counts, and from its holes, where that index
 was never applied.

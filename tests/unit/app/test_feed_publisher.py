@@ -398,7 +398,7 @@ def test_a_scan_that_is_not_done_persists_no_high_water_and_claims_none(publishi
 
 
 def test_a_scan_that_is_done_is_persisted_at_its_start_and_goes_no_further(publishing: Publishing) -> None:
-    """Steps E2 and E3 of docs/catch-up.md; the second owner finds what the first one left."""
+    """Steps Z2 and Z3 of docs/catch-up.md; the second owner finds what the first one left."""
 
     async def owner(first: PartitionReport, second: PartitionReport) -> None:
         held = Held(publishing.topic)
@@ -418,7 +418,7 @@ def test_a_scan_that_is_done_is_persisted_at_its_start_and_goes_no_further(publi
 
 
 def test_a_scan_whose_end_was_not_persisted_is_told_again_by_its_partitions(publishing: Publishing) -> None:
-    """A crash between E2 and E3: what was reported to the first owner is nowhere."""
+    """A crash between Z2 and Z3: what was reported to the first owner is nowhere."""
 
     async def dies() -> None:
         async with publishing.publisher(Held(publishing.topic), InitialScan.ONLY) as (publisher, _):
