@@ -6,7 +6,7 @@ come, or is waited for no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tidegate.processor.backlogs import Backlogs
@@ -17,7 +17,7 @@ from tidegate.processor.healing import Healing
 from tidegate.processor.quarantine import Quarantines
 from tidegate.processor.range_table import RangeTable
 from tidegate.processor.waiting import Unreachable, Waiting, claims_of, claims_told_by
-from tidegate.raftlog.entry import Offset, RangeId, Snapshot
+from tidegate.raftlog.entry import Offset, Snapshot
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.backlog import Backlog
 from tidegate.rangefeed.claim_answer import is_within, look_at_heirs
@@ -107,8 +107,6 @@ class Parking:
             return  # it is claimed when it is needed
         state.hand_offs[claim] = hand_off
         if backlog is not None and is_missing:
-            if not hand_off.complete:  # maybe it has waited for this one too, and is the first to give up
-                self._answer_as_lost(state, {claim.parent})
             backlog.missing -= {claim}
             if not backlog.missing:
                 self._come_to_scan(state, backlog)
@@ -147,8 +145,6 @@ class Parking:
             if now_ms - backlog.heard_ms >= SILENT_MS:
                 self._leave(state, offset)
                 continue
-            if backlog.missing and now_ms - backlog.since_ms >= HAND_OFF_LIMIT_MS:
-                self._break_circle(state, backlog)
             if backlog.missing and now_ms - backlog.asked_ms >= HAND_OFF_LIMIT_MS:
                 backlog.asked_ms = now_ms
                 self.exchanges.claim(backlog.missing)
@@ -156,21 +152,6 @@ class Parking:
         for state in self.exchanges.claimed:
             if state.range_id not in self._backlogs and state.behind is None:
                 self._look_for_lost(state, offset)
-
-    def _break_circle(self, state: RangeState, backlog: Backlog) -> None:
-        """Answer the ranges that wait for this one, and that this one waits for: neither would ever go on.
-
-        Both have waited for as long as for entries that are lost, so no answer is on its way.
-        """
-        limit_ms = self._table.clock.time_ms - HAND_OFF_LIMIT_MS
-        children = {claim.child for claim in state.claims if claim.told_ms <= limit_ms}
-        self._answer_as_lost(state, children.intersection(claim.parent for claim in backlog.missing))
-
-    def _answer_as_lost(self, state: RangeState, children: Set[RangeId]) -> None:
-        """Tell these ranges, should they wait for this one, that what they claim does not come."""
-        for claim in sorted(state.claims):
-            if claim.child in children:
-                self.exchanges.answer_as_lost(state, claim)
 
     def _look_for_lost(self, state: RangeState, offset: Offset) -> None:
         """Give up waiting for entries that others claim, when this partition has read far beyond them.

@@ -23,11 +23,9 @@ from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key, partition_of
 from tidegate.raftlog.entry import (
     Entry,
-    Generation,
     KeyValue,
     Offset,
     OpenIntent,
-    Parent,
     RaftIndex,
     RangeEnd,
     RangeId,
@@ -326,46 +324,6 @@ def test_a_parent_that_its_partition_does_not_come_to_is_scanned_for_in_the_end(
     run.read(1)
     (scan,) = _scans_of(run, 1)
     assert (scan.range_id, scan.upto, scan.after) == (3, at(5), _FEED.start)
-
-
-@pytest.mark.parametrize("restarted", [False, True], ids=["", "restarted"])
-@pytest.mark.parametrize("partitions", [1, 2], ids=["in one partition", "in two"])
-def test_two_ranges_that_wait_for_each_other_scan_in_the_end(partitions: int, restarted: bool) -> None:
-    """Each takes over some keys of the other at an index that does not come."""
-    log = HandLog(partitions)
-    log.describe(PLAIN)
-    spans = PLAIN.split(100)
-    pair = [log.open_range(number, span) for number, span in zip((1, 2), spans, strict=True)]
-    for range_, key in zip(pair, (1, 150), strict=True):
-        range_.apply(PLAIN.put(5, key, "old"), close=6)
-    taken = Span(PLAIN.span.start, _UPPER), Span(PLAIN.key(50), PLAIN.span.end)
-    for range_, other, span in zip(pair, reversed(pair), taken, strict=True):
-        parent = Parent(other.id, Generation(1), RaftIndex(99))
-        range_.apply(trigger=Trigger.MERGE)
-        parents = (range_.as_parent(), parent)
-        range_.span, range_.generation = span, 2
-        range_.snapshot(reason=SnapshotReason.MERGE, close=9, high=8, parents=parents)
-    run = Partitions(log)
-    run.settle()
-    assert run.parked() == [(1, (2,)), (2, (1,))] if partitions == 1 else [(2, (1,)), (1, (2,))]
-    _beats(log, pair, 10, 500)
-    run.settle()
-    assert len(run.parked()) == 2
-    if restarted:
-        for number in range(partitions):
-            run.restart(number)
-    _beats(log, pair, 500, 30 + 2 * HAND_OFF_LIMIT_MS // 1000)
-    run.settle()
-    for _ in range(3):
-        for number in range(partitions):
-            for scan in _scans_of(run, number):
-                rows = [_row(8, key, "lost") for key in (1, 150) if scan.span.contains(PLAIN.key(key))]
-                pair[scan.range_id - 1].scanned(scan, *rows)
-        _beats(log, pair, 1_230, 1_240)
-        run.settle()
-    assert run.parked() == []
-    assert {time for times in run.rows().values() for time in times} == {at(5), at(8)}
-    assert run.resolved(1) == run.resolved(2) == at(1_235)
 
 
 @pytest.mark.parametrize("ahead_s", [0, 3_600], ids=["", "the child's clock is ahead"])
