@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tidegate.errors import KeyTooLong, MalformedEntry, StateMismatch
-from tidegate.hlc import ZERO, ClosedTimestamp, ResolvedTimestamp, Timestamp
+from tidegate.hlc import MAX, ZERO, ClosedTimestamp, ResolvedTimestamp, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.digest import TableDigests, row_hash
@@ -35,7 +35,7 @@ from tidegate.raftlog.entry import (
     Snapshot,
     TxnId,
 )
-from tidegate.rangefeed.accounted import NEVER_NOTED, Accounted
+from tidegate.rangefeed.accounted import AS_APPLIED, NEVER_NOTED, Accounted
 from tidegate.rangefeed.gap import Lag
 from tidegate.rangefeed.mutated_keys import MutatedKeys
 from tidegate.rangefeed.range_state import Floor, Quarantine, RangeState, RangeStatus
@@ -364,6 +364,9 @@ def _read_waiting(row: pb.Range, state: RangeState) -> None:
     if row.HasField("accounted"):
         state.accounted = _accounted(row.accounted)
     state.mutated = tuple(map(_mutated, row.mutated))
+    if not row.HasField("accounted") and any(each.time == MAX for each in state.mutated):
+        # Versions before forgot what had been noted once it was applied; the change is not above that.
+        state.accounted = AS_APPLIED._replace(noted=state.applied)
 
 
 def _accounted(message: pb.Accounted) -> Accounted:

@@ -22,7 +22,7 @@ from tidegate.changefeed.takeover import resumed, takeover
 from tidegate.hlc import MAX, ResolvedTimestamp, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateTable
-from tidegate.processor.state_codec import read_range
+from tidegate.processor.state_codec import POSITION_KEY, position_row, read_position, read_range
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import (
     NEVER_MUTATED,
@@ -360,6 +360,42 @@ def test_a_copy_of_a_snapshot_from_before_a_change_does_not_date_it() -> None:
     driven = Driven()
     driven.run(log.partitions[0])
     assert [each.time for each in _mutated(driven, 1)] == [MAX]
+
+
+def _of_before(driven: Driven) -> Driven:
+    """The same, restored from what a version stored that forgot an index once it was applied."""
+    place, at_position = (StateTable.RANGES, encode_key(RangeId(1))), (StateTable.RANGES, POSITION_KEY)
+    row = pb.Range.FromString(driven.state[place][1:])
+    row.ClearField("accounted")
+    position = read_position(driven.state[at_position])
+    position.digests = None
+    stored = position_row(position).value
+    assert stored is not None
+    changed = {place: driven.state[place][:1] + row.SerializeToString(), at_position: stored}
+    return Driven.restored({**driven.state, **changed})
+
+
+def test_a_copy_of_a_snapshot_does_not_date_a_change_that_a_version_of_before_had_applied() -> None:
+    """The range waited when it passed the change, so nobody knows its time; then it came there."""
+    log, plain = opened()
+    driven = active(activation([PLAIN.descriptor], feed_id="waits"))
+    plain.unreadable()
+    copied = len(log.partitions[0])
+    plain.snapshot(close=6.5, high=7)
+    plain.apply(close=8.9)
+    plain.apply(trigger=Trigger.HISTORY_MUTATION)
+    read = len(log.partitions[0])
+    driven.run(log.partitions[0], 1)
+    while driven.processor.ready:
+        driven.step(())
+    driven = _of_before(driven)
+    for record in log.partitions[0][copied:read]:
+        log.write_bytes(0, record.key, record.value)
+    driven.run(log.partitions[0][read:], 1)
+    assert [each.time for each in _mutated(driven, 1)] == [MAX]
+    plain.snapshot(close=9, high=7)
+    driven.run(log.partitions[0][driven.processor.next_offset :])
+    assert [each.time for each in _mutated(driven, 1)] == [at(9).next()]
 
 
 def test_a_split_and_a_merge_take_nothing_away() -> None:
