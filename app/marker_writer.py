@@ -109,7 +109,7 @@ class OtherMarkers:
             try:
                 await self._in_thread(partial(self._require_stored, self._producer))
             except SinkHeld:
-                self._producer, self.is_open = None, False
+                await self._let_go()
                 raise
 
     async def _shut_former_out(self) -> None:

@@ -55,6 +55,9 @@ class Client:
     def close(self) -> None:
         self._world.closed += 1
 
+    def purge(self) -> None:
+        self._world.purged += 1
+
     begin_transaction = abort_transaction = lambda self, timeout=0.0: None
 
     def produce(self, topic: str, value: bytes, key: bytes, partition: int, delivered: Any, *_: Any) -> None:
@@ -95,6 +98,7 @@ class World:
         self.threads = threads
         self.opened: list[tuple[str, str]] = []
         self.closed = 0
+        self.purged = 0
         self.after_open: Callable[[], None] = lambda: None
         self.after_produce: Callable[[], None] = lambda: None
         self.admin = SimpleNamespace(only_cluster=lambda _: self.now)
@@ -143,6 +147,27 @@ def test_a_marker_that_another_cluster_refuses_holds_the_feed() -> None:
             await writer.write(_MARKER)
         with pytest.raises(SinkHeld, match="its topics are on the Kafka cluster home"):
             await writer.open()
+
+    with ThreadPoolExecutor(1) as threads:
+        asyncio.run(scenario(World(threads)))
+
+
+def test_a_producer_that_has_met_another_cluster_is_let_go_of_and_what_waits_in_it_is_purged() -> None:
+    """A record that is not reported holds on to librdkafka's client, and to its threads and connections."""
+
+    async def scenario(world: World) -> None:
+        writer = _writer(world)
+        await writer.open()
+        world.after_produce = lambda: setattr(world, "now", "away")
+        with pytest.raises(SinkHeld):
+            await writer.write(_MARKER)
+        assert (world.purged, world.closed) == (1, 1), "that of the id of before is closed"
+        world.now = "home"
+        await writer.open()
+        world.now = "away"
+        with pytest.raises(SinkHeld):
+            await writer.check()
+        assert (world.purged, world.closed, writer.is_open) == (1, 2, False)
 
     with ThreadPoolExecutor(1) as threads:
         asyncio.run(scenario(World(threads)))
