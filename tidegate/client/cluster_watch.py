@@ -69,13 +69,7 @@ class ClusterWatch:
         (steps 4a to 4c of docs/delivery.md). Without an answer nothing is certain. It may be asked of a
         client that has come to its end.
         """
-        if not self.ask(client, topic, timeout_s):
-            return False
-        with self._noting:
-            for _ in range(_POLLS):
-                with suppress(KafkaException, SystemError):  # how it has ended is known, or is told again
-                    client.poll(0)
-            return not self.has_changed
+        return self._id_if_same(client, topic, timeout_s) is not None
 
     def only_cluster(self, client: Any, topic: str, timeout_s: float, name: str) -> str:
         """The id of the one cluster that the client, ``name``, has talked to all the time.
@@ -83,14 +77,28 @@ class ClusterWatch:
         It asks as ``is_the_same`` does. Raises ``RetryError`` without an answer, and ``SinkHeld`` once
         another cluster was seen: nobody knows which of the two has told what. Then another client is needed.
         """
-        if self.is_the_same(client, topic, timeout_s):
-            return self.cluster_id
+        cluster_id = self._id_if_same(client, topic, timeout_s)
+        if cluster_id is not None:
+            return cluster_id
         if self.has_changed:
             raise SinkHeld(
                 f"the address of the sink came to mean another Kafka cluster while {name} talked to it. "
                 "What that has answered does not count; a new client asks again"
             )
         raise RetryError("Kafka does not tell its cluster's id")
+
+    def _id_if_same(self, client: Any, topic: str, timeout_s: float) -> str | None:
+        """The id of the one cluster so far; ``None`` where there was another, or no answer.
+
+        Another thread may hear of another cluster at any time. So it notes nothing between the two readings.
+        """
+        if not self.ask(client, topic, timeout_s):
+            return None
+        with self._noting:
+            for _ in range(_POLLS):
+                with suppress(KafkaException, SystemError):  # how it has ended is known, or is told again
+                    client.poll(0)
+            return None if self.has_changed else self.cluster_id
 
     def _note_change(self) -> None:
         self.has_changed = True
