@@ -98,13 +98,14 @@ class TransactionalProducer:
                 ends = self._write(records)
                 self._finish()
             except _AbortedError as aborted:
-                _log.warning("a transaction of %s is repeated (%d): %s", self._id, attempt + 1, aborted)
-                self._insist("abort_transaction", lambda: self._producer.abort_transaction(_CALL_S))
-                self.is_amid = False
-                if self._refusal is not None and not insist:
-                    raise self._refusal from None
+                cause = str(aborted)
             else:
                 return ends
+            _log.warning("a transaction of %s is repeated (%d): %s", self._id, attempt + 1, cause)
+            self._insist("abort_transaction", lambda: self._producer.abort_transaction(_CALL_S))
+            self.is_amid = False
+            if self._refusal is not None and not insist:
+                raise self._refusal
         raise DeliveryError(
             f"The transaction coordinator aborted {_ATTEMPTS_MAX} transactions of {self._id} in a row; "
             "nothing of them is visible. The worker ends, its successor repeats them; see the broker's log"
@@ -193,25 +194,40 @@ class TransactionalProducer:
         self.is_amid = False
 
     def _produce(self, record: Record, delivered: Callable[[KafkaError | None, Any], None]) -> None:
+        error = self._error_of_produce(record, delivered)
+        if error is None:
+            return
+        if is_fatal(error):
+            self._finish()  # raises what it was: ``produce`` may say no more than that it was fatal
+            raise self._fatal("produce", error)
+        self._note_refusal(record.topic, record.partition, error)
+        if self._refusal is not None and not is_too_large(error):
+            raise _AbortedError(error.str())
+        raise refused(record, self._limit, error)
+
+    def _error_of_produce(
+        self, record: Record, delivered: Callable[[KafkaError | None, Any], None]
+    ) -> KafkaError | None:
+        """Hand ``record`` to the client, and return why it did not take it.
+
+        What the client raises while its last exception is handled stays for good, with the client and its
+        threads. So an exception of ``produce`` is done with before the client is called again.
+        """
         topic, partition, key, value, timestamp_ms, headers = record
         while True:
             try:
                 self._producer.produce(
                     topic, value, key, partition, delivered, None, timestamp_ms, list(headers)
                 )
-            except BufferError:  # the local queue is full
-                self._require_wanted()
-                self._producer.poll(_BACKOFF_S)
-            except KafkaException as error:
-                if is_fatal(error.args[0]):
-                    self._finish()  # raises what it was: this call may say no more than that it was fatal
-                    raise self._fatal("produce", error.args[0]) from None
-                self._note_refusal(topic, partition, error.args[0])
-                if self._refusal is not None and not is_too_large(error.args[0]):
-                    raise _AbortedError(error.args[0].str()) from None
-                raise refused(record, self._limit, error) from None
+            except BufferError:
+                pass  # the local queue is full
+            except KafkaException as failure:
+                error: KafkaError = failure.args[0]
+                return error
             else:
-                return
+                return None
+            self._require_wanted()
+            self._producer.poll(_BACKOFF_S)
 
     def _note_refusal(self, topic: str, partition: int, error: KafkaError) -> None:
         if self._refusal is None and is_for_good(error):
@@ -261,9 +277,8 @@ def is_fatal(error: KafkaError) -> bool:
     return bool(error.fatal()) or error.code() == KafkaError._FATAL  # noqa: SLF001 - its public name
 
 
-def refused(record: Record, limit_bytes: int, error: KafkaException) -> DeliveryError:
+def refused(record: Record, limit_bytes: int, cause: KafkaError) -> DeliveryError:
     """The sentence for a record that ``produce`` did not take."""
-    cause: KafkaError = error.args[0]
     size = len(record.key or b"") + len(record.value or b"")
     where = f"{record.topic} partition {record.partition}, key {(record.key or b'').hex()}"
     if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
