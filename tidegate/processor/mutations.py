@@ -145,6 +145,10 @@ class Mutations:
         not may have changed elsewhere."""
         state.accounted = state.accounted.kept_in(spans, state.span)
 
+    def forget_keys(self, state: RangeState) -> None:
+        """Snapshots that the range had passed are not read again: any key may have left it in between."""
+        state.accounted = state.accounted.of_no_key(state.span)
+
     def judge(self, state: RangeState, head: Snapshot, offset: Offset, complete: Timestamp) -> None:
         """Find out whether entries that were not applied before the snapshot may have changed data.
 

@@ -14,6 +14,7 @@ from tidegate.processor.batch import LogRecord
 from tidegate.processor.bounds import HAND_OFFS_MAX
 from tidegate.processor.exchange import Exchanges
 from tidegate.processor.healing import Healing
+from tidegate.processor.mutations import Mutations
 from tidegate.processor.quarantine import Quarantines
 from tidegate.processor.range_table import RangeTable
 from tidegate.processor.waiting import Unreachable, Waiting, claims_of, claims_told_by
@@ -42,12 +43,14 @@ class Parking:
         waiting: Waiting,
         healing: Healing,
         quarantines: Quarantines,
+        mutations: Mutations,
     ) -> None:
         self._table = table
         self._backlogs = backlogs
         self._waiting = waiting
         self._healing = healing
         self._quarantines = quarantines
+        self._mutations = mutations
         #: Claims and hand-offs; those for ranges here take effect at once.
         self.exchanges = Exchanges(table, self._receive)
 
@@ -194,14 +197,17 @@ class Parking:
     def _leave(self, state: RangeState, offset: Offset) -> None:
         """A range that waits has ended: another has taken over its keys, or it has been silent for too long.
 
-        The next snapshot heals a range that fell silent; one that has ended stays so.
+        The next snapshot heals a range that fell silent; one that has ended stays so. The keys that had left
+        it in its backlog have left it all the same.
         """
+        backlog = self._backlogs[state.range_id]
         if state.status not in (RangeStatus.QUARANTINED, RangeStatus.ENDED):
             state.quarantine_at(offset, "it fell silent while it waited", state.resolved)
         self._table.touch(state.range_id).scan = None
         if state.status is not RangeStatus.ENDED:
             state.behind = None  # of one that has ended the claims in its log are still to be sent
-        self.exchanges.claim(self._backlogs[state.range_id].told)
+        self._mutations.leave_out(state, backlog.spans())
+        self.exchanges.claim(backlog.told)
         self._backlogs.drop(state.range_id)
 
     def take_unreachable(self) -> list[Unreachable]:

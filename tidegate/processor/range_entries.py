@@ -157,6 +157,8 @@ class RangeEntries:
         """
         gap = RawEntry(log_start, None, None, 0)
         for state in self._not_past(log_start, passed=passed):
+            if state.behind is not None and state.behind < log_start:
+                self._mutations.forget_keys(state)
             self._hole(state, gap, cause)
 
     def _not_past(self, offset: Offset, *, passed: bool) -> list[RangeState]:

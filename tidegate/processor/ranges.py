@@ -82,7 +82,7 @@ class PartitionRanges:
         self.mutations = Mutations()
         healing = Healing(table, backlogs, self.lags, self.mutations)
         waiting = Waiting(feeds, self.mutations)
-        self.parking = Parking(table, backlogs, waiting, healing, self.quarantines)
+        self.parking = Parking(table, backlogs, waiting, healing, self.quarantines, self.mutations)
         self.entries = RangeEntries(
             table,
             backlogs,

@@ -65,6 +65,11 @@ class Accounted(NamedTuple):
             kept = kept.intersect(span) or Span(before.end, before.end)
         return self if kept == before else self._replace(span=kept)
 
+    def of_no_key(self, own: Span | None) -> Accounted:
+        """The same of no key, as nobody knows which of them have stayed; ``own`` are the range's."""
+        before = self.span or own
+        return self if before is None else self._replace(span=Span(before.end, before.end))
+
 
 #: Of a range that knows nothing but what it has applied.
 AS_APPLIED: Final = Accounted()

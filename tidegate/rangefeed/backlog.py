@@ -153,13 +153,17 @@ class Backlog:
         move = self._move()
         if move is None or self.waits_at is None or move <= self.waits_at:
             return []
-        left_out = [self.head.span, *(span for at, span in self._spans if at < move)]
+        left_out = self.spans(before=move)
         while self.queue.first().offset < move:
             self.queue.popleft()
         self.skipped += (claim for at, claim in self._told if self.waits_at < at < move)
         self._told = [(at, claim) for at, claim in self._told if at >= move]
         self.clear()
         return left_out
+
+    def spans(self, before: Offset | None = None) -> list[Span]:
+        """The spans that the range, which is parked, has in it, or in what is ``before`` an offset."""
+        return [self.head.span, *(span for at, span in self._spans if before is None or at < before)]
 
     def note_claims(self, offset: Offset, claims: Iterable[Claim]) -> None:
         """The snapshot at ``offset`` tells of these claims; they are ``skipped`` if it is left out."""

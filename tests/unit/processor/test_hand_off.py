@@ -279,7 +279,7 @@ def _scans_of(run: Partitions, number: int) -> list[Scan]:
     return [request for request in requests if isinstance(request, Scan)]
 
 
-def _beats(log: HandLog, ranges: Sequence[HandRange], first: int, last: int) -> None:
+def beats(log: HandLog, ranges: Sequence[HandRange], first: int, last: int) -> None:
     """These ranges say every few seconds that time passes."""
     for seconds in range(first, last, 5):
         log.wait_for(at(seconds))
@@ -294,7 +294,7 @@ def test_a_parent_is_waited_for_as_long_as_its_partition_was_not_read() -> None:
     other = log.open_range(1, OTHER.span)
     run = Partitions(log)
     run.read(1)
-    _beats(log, [child, other], 10, 10 + 5 * HAND_OFF_LIMIT_MS // 1000)
+    beats(log, [child, other], 10, 10 + 5 * HAND_OFF_LIMIT_MS // 1000)
     run.read(1, batch=10)
     assert _scans_of(run, 1) == []
     assert run.parked() == [(3, (2,))]
@@ -310,7 +310,7 @@ def test_a_parent_that_its_partition_does_not_come_to_is_scanned_for_in_the_end(
     log = _split_log()
     others = [log.open_range(1, OTHER.span), log.open_range(4, OTHER.span), _child_of(log)]
     cut = len(log.partitions[0]) - 1
-    _beats(log, others, 10, 30 + 2 * HAND_OFF_LIMIT_MS // 1000)
+    beats(log, others, 10, 30 + 2 * HAND_OFF_LIMIT_MS // 1000)
     run = Partitions(log)
     run.read(1)
     run.driven[0].note(run.driven[0].processor.missing_below(Offset(cut)))
@@ -346,7 +346,7 @@ def test_a_child_whose_parent_has_lost_its_last_entries_scans_from_where_the_par
     limit = HAND_OFF_LIMIT_MS // 1000
     for first, last in ((10, 20), (20, limit), (limit, limit + 200)):
         assert run.parked() == [(3, (2,))]
-        _beats(log, [*others, child], first, last)
+        beats(log, [*others, child], first, last)
         run.settle()
     (scan,) = _scans_of(run, 1)
     assert (scan.range_id, scan.after, scan.upto) == (3, at(6), at(8))
@@ -529,7 +529,7 @@ def test_a_remembered_claim_is_waited_for_no_longer_than_others_when_the_last_en
     for first in range(10, 2 * limit, 100):
         if first < limit:
             assert (hidden.status(), hidden.heirs()) == (RangeStatus.LIVE, [1])
-        _beats(hidden.log, [*hidden.others, hidden.heir], first, first + 100)
+        beats(hidden.log, [*hidden.others, hidden.heir], first, first + 100)
         hidden.run.settle()
     assert (hidden.status(), hidden.heirs()) == (RangeStatus.ENDED, [])
     assert not [each for each in hidden.run.driven[0].processor.status().quarantined if each.range_id == 2]
@@ -791,7 +791,7 @@ def test_a_range_that_was_merged_away_is_complete_up_to_where_its_log_was_follow
     run.settle()
     for first in range(10, 1_500, 100):
         if not _scans_of(run, 1):
-            _beats(log, [*others, heir], first, first + 100)
+            beats(log, [*others, heir], first, first + 100)
             run.settle()
     (scan,) = _scans_of(run, 1)
     assert (scan.range_id, scan.span, scan.after, scan.upto) == (1, rest, at(6), at(8))

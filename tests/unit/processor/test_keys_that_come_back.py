@@ -11,12 +11,12 @@ from typing import Final
 import pytest
 
 from tests.feeds import activation
-from tests.hand_log import HandLog, HandRange, at
+from tests.hand_log import HandLog, HandRange, HandTable, at
 from tests.unit.processor.logs import OTHER, PLAIN
-from tests.unit.processor.test_hand_off import Partitions
+from tests.unit.processor.test_hand_off import Partitions, beats
 from tidegate.changefeed.control import Failed, Register
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import HistoryMutation, RaftIndex, RangeId, SnapshotReason, Trigger
+from tidegate.raftlog.entry import HistoryMutation, Offset, RaftIndex, RangeId, SnapshotReason, Trigger
 from tidegate.spans import Span
 
 _ON_OWN: Final = activation([PLAIN.descriptor], start=at(1), feed_id="own")
@@ -145,3 +145,79 @@ def test_where_a_snapshot_of_the_range_cannot_be_read_nothing_behind_it_speaks_f
     case.take_back(taken, HistoryMutation(index, at(12)))
     case.run.read(1)
     assert case.failed() == {(1, "own"), (1, "keys")}
+
+
+class _LeftBacklog:
+    """Range 1 has two tables and waits for range 2, which has a third and is not read. In its backlog one of
+    its tables and the third leave to range 4, which changes rows of them at 11 s in an entry that nobody can
+    read, and its own rows change at 12 s. Then the keys come back.
+    """
+
+    def __init__(self) -> None:
+        self.log = log = HandLog(2)
+        third = HandTable.of(106, "third")
+        log.describe(PLAIN, OTHER, third)
+        self._all = Span(PLAIN.span.start, third.span.end)
+        self.heir = heir = log.open_range(1, Span(PLAIN.span.start, OTHER.span.end))
+        parent = log.open_range(2, third.span)
+        clock = Span(b"\xf8\x01", b"\xf8\x02"), Span(b"\xf8\x02", b"\xf8\x03")
+        self.clock = [log.open_range(number, span) for number, span in zip((11, 13), clock, strict=True)]
+        heir.apply(PLAIN.put(5, 1, "own"), OTHER.put(5, 1, "keys"), close=6)
+        parent.apply(third.put(5, 1, "third"), close=6)
+        self.run = Partitions(log, _ON_OWN)
+        for driven in self.run.driven:
+            driven.control(_ON_KEYS, activation([third.descriptor], start=at(1), feed_id="third"))
+        heir.merge(parent, close=9)
+        heir.apply(trigger=Trigger.SPLIT, close=10)
+        parents = (heir.as_parent(),)
+        heir.span, heir.generation = PLAIN.span, heir.generation + 1
+        heir.snapshot(reason=SnapshotReason.SPLIT, close=10, high=7, parents=parents)
+        self.taken = HandRange(log, RangeId(4), Span(OTHER.span.start, third.span.end))
+        self.taken.generation = heir.generation
+        self.taken.snapshot(reason=SnapshotReason.SPLIT, close=10, high=7, parents=parents)
+        self.taken.unreadable()
+        heir.index += 1
+        command = heir.command(trigger=Trigger.HISTORY_MUTATION, close=12)
+        log.write(command._replace(mutated=(PLAIN.span,), write_timestamp=at(12)))
+        self.told = HistoryMutation(RaftIndex(heir.index), at(12))
+        self.run.read(1)
+        assert self.run.parked() == [(1, (2,))]
+
+    def come_back(self, seconds: float) -> None:
+        heir, taken = self.heir, self.taken
+        taken.end()
+        heir.apply(trigger=Trigger.MERGE, close=seconds)
+        parents = (heir.as_parent(), taken.as_parent())
+        heir.span, heir.generation = self._all, heir.generation + 1
+        heir.snapshot(
+            reason=SnapshotReason.MERGE, close=seconds, high=7, parents=parents, last_mutation=self.told
+        )
+
+    def failed(self) -> set[str]:
+        """The feeds that partition 1 failed."""
+        results = self.run.driven[1].results
+        return {ack.feed_id for result in results for ack in result.acks if isinstance(ack, Failed)}
+
+
+def test_a_backlog_that_is_left_has_its_say_of_the_keys() -> None:
+    """Range 1 was silent for a quarter of an hour, and waits no more."""
+    case = _LeftBacklog()
+    beats(case.log, case.clock, 20, 1200)
+    case.run.read(1, batch=5)
+    assert case.run.parked() == []
+    assert case.failed() == {"own"}
+    case.come_back(1300)
+    case.run.read(1)
+    case.run.settle()
+    assert case.failed() == {"own", "keys", "third"}
+
+
+def test_behind_a_backlog_that_was_cut_from_the_log_nothing_speaks_for_the_keys() -> None:
+    """The partition had passed it, and was to read it again after a restart."""
+    case = _LeftBacklog()
+    case.run.restart(1)
+    driven, cut = case.run.driven[1], Offset(len(case.log.partitions[1]))
+    driven.note(driven.processor.missing_below(cut))
+    case.come_back(13)
+    driven.run(case.log.partitions[1][cut:], 1)
+    assert case.failed() == {"own", "keys", "third"}
