@@ -137,7 +137,7 @@ class Mutations:
         if state.accounted.noted <= head.raft_index:
             told = ZERO if head.last_mutation is None else head.last_mutation.time
             state.mutated = dated(state.mutated, max(told, just_above(head.closed)))
-        elif is_new:
+        if is_new:
             state.accounted = state.accounted.behind(head.raft_index, state.applied)
 
     def leave_out(self, state: RangeState, spans: Iterable[Span]) -> None:

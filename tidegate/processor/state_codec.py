@@ -246,8 +246,8 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
 
 
 def _fill_accounted(message: pb.Accounted, accounted: Accounted) -> None:
-    raft_index, noted, span, time, noted_at = accounted
-    message.raft_index, message.noted = raft_index, noted
+    raft_index, noted, span, time, noted_at, passed = accounted
+    message.raft_index, message.noted, message.passed = raft_index, noted, passed
     message.start, message.end = span or (b"", b"")
     message.time_wall, message.time_logical = time
     if noted_at != NEVER_NOTED:
@@ -376,6 +376,7 @@ def _accounted(message: pb.Accounted) -> Accounted:
         span_of(message.start, message.end),
         Timestamp(message.time_wall, message.time_logical),
         Offset(message.noted_at) if message.HasField("noted_at") else NEVER_NOTED,
+        RaftIndex(message.passed),
     )
 
 

@@ -193,7 +193,7 @@ class FeedSet(_message.Message):
     def __init__(self, feed_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Accounted(_message.Message):
-    __slots__ = ("raft_index", "noted", "start", "end", "time_wall", "time_logical", "noted_at")
+    __slots__ = ("raft_index", "noted", "start", "end", "time_wall", "time_logical", "noted_at", "passed")
     RAFT_INDEX_FIELD_NUMBER: _ClassVar[int]
     NOTED_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
@@ -201,6 +201,7 @@ class Accounted(_message.Message):
     TIME_WALL_FIELD_NUMBER: _ClassVar[int]
     TIME_LOGICAL_FIELD_NUMBER: _ClassVar[int]
     NOTED_AT_FIELD_NUMBER: _ClassVar[int]
+    PASSED_FIELD_NUMBER: _ClassVar[int]
     raft_index: int
     noted: int
     start: bytes
@@ -208,7 +209,8 @@ class Accounted(_message.Message):
     time_wall: int
     time_logical: int
     noted_at: int
-    def __init__(self, raft_index: _Optional[int] = ..., noted: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., time_wall: _Optional[int] = ..., time_logical: _Optional[int] = ..., noted_at: _Optional[int] = ...) -> None: ...
+    passed: int
+    def __init__(self, raft_index: _Optional[int] = ..., noted: _Optional[int] = ..., start: _Optional[bytes] = ..., end: _Optional[bytes] = ..., time_wall: _Optional[int] = ..., time_logical: _Optional[int] = ..., noted_at: _Optional[int] = ..., passed: _Optional[int] = ...) -> None: ...
 
 class Lag(_message.Message):
     __slots__ = ("feed_id", "gaps")

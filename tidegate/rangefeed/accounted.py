@@ -20,7 +20,9 @@ class Accounted(NamedTuple):
     has applied counts as well. ``span`` is ``None`` for the range's own keys, and without a key where none of
     them has stayed with the range. ``noted`` is the highest index whose command was read and noted, though
     entries below it may be missing, and ``noted_at`` the offset of the command that was noted last: what
-    stands at or below that was noted before, where an earlier version has not read it.
+    stands at or below that was noted before, where an earlier version has not read it. ``passed`` is the index
+    of the last Snapshot that the partition has passed and that was no copy; 0 in what an earlier version
+    stored.
     """
 
     raft_index: RaftIndex = RaftIndex(0)
@@ -28,10 +30,11 @@ class Accounted(NamedTuple):
     span: Span | None = None
     time: Timestamp = ZERO
     noted_at: Offset = NEVER_NOTED
+    passed: RaftIndex = RaftIndex(0)
 
     def says_more(self, applied: RaftIndex) -> bool:
         """Whether this says more than that the entries up to ``applied`` are applied."""
-        beyond = max(self.raft_index, self.noted) > applied
+        beyond = max(self.raft_index, self.noted, self.passed) > applied
         is_known = self.span is not None or self.noted_at != NEVER_NOTED
         return beyond or is_known or self.time > ZERO
 
@@ -48,9 +51,14 @@ class Accounted(NamedTuple):
         return command < self.noted and command != without_gap + 1
 
     def behind(self, snapshot: RaftIndex, applied: RaftIndex) -> Accounted:
-        """The same behind a Snapshot that was read: no command before it has a higher index."""
-        is_new = snapshot >= max(applied, self.raft_index)
-        return self._replace(noted=snapshot) if is_new and snapshot < self.noted else self
+        """The same behind a Snapshot that was read now: no command before it has a higher index.
+
+        One that is below the noted index may be a copy from before that: it is, unless it stands above all
+        that was read without a gap and above the Snapshot before.
+        """
+        if snapshot < self.noted and (snapshot <= max(applied, self.passed) or snapshot < self.raft_index):
+            return self
+        return self._replace(noted=min(snapshot, self.noted), passed=snapshot)
 
     def kept_in(self, spans: Iterable[Span], own: Span | None) -> Accounted:
         """The same of the keys alone that all of ``spans`` have; ``own`` are the range's.

@@ -101,6 +101,64 @@ def test_a_copy_of_the_command_ends_no_feed_that_began_after_it() -> None:
     assert list(map(timestamp_of, driven.rows)) == [at(8)]
 
 
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "restarts"])
+def test_a_snapshot_and_the_change_behind_it_that_are_written_again_end_no_feed_that_began_after(
+    restarts: bool,
+) -> None:
+    """A source that had crashed writes the end of a range's log again; the range is in a hole."""
+    log, plain = opened()
+    driven = active(activation([PLAIN.descriptor], feed_id="plain"))
+    plain.apply(close=6.6)
+    copied = len(log.partitions[0])
+    plain.snapshot(close=6.6, high=6)
+    plain.unreadable()
+    plain.apply(trigger=Trigger.HISTORY_MUTATION)
+    _read_twice(log, 0, copied, driven, restarts=restarts)
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "restarts"])
+def test_a_snapshot_that_is_written_again_while_the_range_waits_makes_no_change_new(restarts: bool) -> None:
+    """A child waits for its parent, whose partition is not read, for a feed on another table."""
+    log = HandLog(2)
+    log.describe(PLAIN, OTHER)
+    parent = log.open_range(2, Span(PLAIN.span.start, OTHER.span.end))
+    parent.apply(PLAIN.put(5, 150, "parent"), OTHER.put(5, 1, "other"), close=6)
+    child = parent.split(_HIGH.start, 3, close=6)
+    child.apply(close=6.5)
+    copied = len(log.partitions[1])
+    child.snapshot(close=6.6, high=5)
+    child.apply(close=8)
+    child.index += 1
+    command = child.command(trigger=Trigger.HISTORY_MUTATION, close=8.5)
+    log.write(command._replace(mutated=(PLAIN.span,)))
+    driven = Driven.restored({}, 1, 2)
+    driven.control(
+        activation([PLAIN.descriptor], feed_id="plain"), activation([OTHER.descriptor], feed_id="other")
+    )
+    driven = _read_twice(log, 1, copied, driven, restarts=restarts)
+    assert len(driven.processor.status().parked) == 1
+
+
+def _read_twice(log: HandLog, partition: int, copied: int, driven: Driven, *, restarts: bool) -> Driven:
+    """All of a partition, then once more what stands from ``copied`` on. A feed begins in between."""
+    read, partitions, results = log.partitions[partition], len(log.partitions), driven.results
+    for record in read:
+        driven.step([record])
+        if restarts:
+            driven = Driven.restored(driven.state, partition, partitions)
+            driven.results = results
+            assert driven.processor.next_offset is not None
+            driven.run(read[driven.processor.next_offset : record.offset + 1], 1)
+    assert [feed_id for feed_id, _ in _failed(driven)] == ["plain"]
+    late = activation([PLAIN.descriptor], feed_id="late", start=at(20))
+    driven.control(Register(late.definition), late)
+    for record in read[copied:]:
+        log.write_bytes(partition, record.key, record.value)
+    driven.run(log.partitions[partition][len(read) :], 1)
+    assert [feed_id for feed_id, _ in _failed(driven)] == ["plain"]
+    return driven
+
+
 def test_a_range_deletion_gives_changefeeds_nothing() -> None:
     log = HandLog(partitions=1)
     log.describe(PLAIN, OTHER)
