@@ -20,9 +20,9 @@ class Accounted(NamedTuple):
     has applied counts as well. ``span`` is ``None`` for the range's own keys, and without a key where none of
     them has stayed with the range. ``noted`` is the highest index whose command was read and noted, though
     entries below it may be missing, and ``noted_at`` the offset of the command that was noted last: what
-    stands at or below that was noted before, where an earlier version has not read it. ``passed`` is the index
-    of the last Snapshot that the partition has passed and that was no copy; 0 in what an earlier version
-    stored.
+    stands at or below that was noted before, where an earlier version has not read it. ``passed`` is the
+    index of the last Snapshot that the partition has passed and that was no copy; 0 in what an earlier
+    version stored.
     """
 
     raft_index: RaftIndex = RaftIndex(0)
