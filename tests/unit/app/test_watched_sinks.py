@@ -13,8 +13,10 @@ from weakref import ref
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from structlog.testing import capture_logs
 
 import app.sink
+from app.metrics import SINK_ENDS
 from app.settings import Settings
 from app.sink import Barrier, Sink
 from tidegate.processor.batch import OutputRecord
@@ -88,10 +90,15 @@ class Producer:
             self.reports.pop(0)()
 
     def purge(self) -> None:
+        """It gives up what waits in it, and tells of that with the next poll."""
+        purged = KafkaError(KafkaError._PURGE_QUEUE)
+        for _, delivered in self.queue:
+            self.reports.append(lambda delivered=delivered: delivered(purged, _MESSAGE))  # type: ignore[misc]
         self.queue.clear()
 
     def flush(self, timeout: float) -> int:
-        return 0
+        self.poll(timeout)
+        return len(self)
 
     def _hear(self) -> None:
         if self._known not in ("", self._world.now):
@@ -179,6 +186,11 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     found: list[BaseException] = []
     monkeypatch.setattr(app.sink, "end_process", found.append)
     return found
+
+
+def _ends() -> float:
+    """How many producers have come to their end, by the metric."""
+    return float(SINK_ENDS.labels(Settings().bootstrap_servers)._value.get())
 
 
 def test_no_row_goes_out_before_the_cluster_has_told_its_id(watched: Watched) -> None:
@@ -329,11 +341,12 @@ def test_a_row_that_is_given_up_and_not_at_fault_ends_the_producer_and_comes_to_
 ) -> None:
     """Nobody would answer for it any more, and its batch would wait for ever."""
     watched.known()
-    barrier = watched.barrier()
+    barrier, before = watched.barrier(), _ends()
     watched.send(barrier)
     watched.world.producers[0].give_up(getattr(KafkaError, name))
     watched.turn()
     watched.turn()
+    assert _ends() - before == 1, "the second row has found it ended"
     assert (watched.sink.is_over, barrier.refusal, barrier.left) == (True, None, len(_ROWS))
     watched.begin_again()
     watched.turn()
@@ -344,16 +357,16 @@ def test_a_row_that_is_given_up_and_not_at_fault_ends_the_producer_and_comes_to_
     assert barrier.acknowledged.done()
 
 
-def test_rows_that_are_given_up_as_the_sink_closes_end_nothing(
-    watched: Watched, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rows_that_are_given_up_as_the_sink_closes_end_nothing(watched: Watched) -> None:
+    """Else a sink that is not asked for any more tells of a producer that another one replaces."""
     watched.known()
-    watched.send(watched.barrier())
-    producer = watched.world.producers[0]
-    watched.sink.close()
-    producer.give_up(KafkaError._PURGE_QUEUE)
-    producer.poll(0)
-    assert not watched.sink.is_over
+    barrier, sink = watched.barrier(), watched.sink
+    watched.send(barrier)
+    before = _ends()
+    with capture_logs() as lines:
+        sink.close()
+    assert (len(watched.world.producers[0]), barrier.left) == (0, len(_ROWS)), "they were given up"
+    assert (lines, _ends() - before, sink._ends.is_set(), sink.is_over) == ([], 0, False, False)
 
 
 def test_a_refusal_of_another_cluster_that_ends_the_producer_does_not_count(watched: Watched) -> None:
