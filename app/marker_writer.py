@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from app.machine import Machine
 from app.sinks import SinkCluster
@@ -20,8 +20,6 @@ from tidegate.client.transaction import GivenUpError, Record
 from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.delivery.sink_identity import held, require_cluster
 from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld
-
-ResultT = TypeVar("ResultT")
 
 
 class MarkerWriter(Protocol):
@@ -36,7 +34,8 @@ class MarkerWriter(Protocol):
         """Whether earlier writers are fenced."""
 
     async def check(self) -> None:
-        """Raises ``RetryError`` while the sink's address means another cluster than that of its topics."""
+        """Raises ``RetryError`` while the sink's address means another cluster than that of its topics, and
+        ``GivenUpError`` once it is closed."""
 
     async def open(self) -> None:
         """Fence them. Raises ``RetryError``, and ``GivenUpError`` once it is closed."""
@@ -107,7 +106,7 @@ class OtherMarkers:
         """See ``MarkerWriter``. Asked by the producer itself, and by the client that asks for ends."""
         if self._state.sink_cluster and self._producer is not None:
             try:
-                await self._in_thread(partial(self._require_stored, self._producer))
+                await self._ask_in_thread(partial(self._require_stored, self._producer))
             except SinkHeld:
                 await self._let_go()
                 raise
@@ -154,10 +153,7 @@ class OtherMarkers:
 
     async def _guard(self, call: Callable[[], Any]) -> None:
         try:
-            await self._in_thread(call)
-        except GivenUpError:
-            self.is_open = False
-            raise
+            await self._ask_in_thread(call)
         except RecordRefused:
             raise
         except DeliveryError as error:
@@ -178,5 +174,17 @@ class OtherMarkers:
         if self._given_up:
             raise GivenUpError
 
-    async def _in_thread(self, call: Callable[[], ResultT]) -> ResultT:
-        return await asyncio.get_running_loop().run_in_executor(self._cluster.threads, call)
+    async def _ask_in_thread(self, call: Callable[[], Any]) -> None:
+        """Do what may wait for the cluster, unless it was given up before a thread came to it.
+
+        While the cluster is away each call holds its thread for seconds, and feeds share the threads.
+        """
+
+        def ask() -> None:
+            self._require_wanted()
+            call()
+
+        await self._in_thread(ask)
+
+    async def _in_thread(self, call: Callable[[], Any]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._cluster.threads, call)

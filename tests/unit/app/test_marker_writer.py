@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,6 +76,7 @@ class Client:
 
     def list_topics(self, topic: str, timeout: float) -> Any:
         self._hear()
+        self._world.asked.append(self._id)
         return SimpleNamespace(cluster_id=self._world.now)
 
     def poll(self, timeout: float) -> int:
@@ -97,6 +100,7 @@ class World:
         self.now = "home"
         self.threads = threads
         self.opened: list[tuple[str, str]] = []
+        self.asked: list[str] = []
         self.closed = 0
         self.purged = 0
         self.after_open: Callable[[], None] = lambda: None
@@ -199,6 +203,51 @@ def test_who_gives_up_amid_the_fence_of_the_id_of_before_opens_nothing_more() ->
         with pytest.raises(GivenUpError):
             await writer.open()
         assert world.opened == [(_IDS.former, "home")]
+
+    with ThreadPoolExecutor(1) as threads:
+        asyncio.run(scenario(World(threads)))
+
+
+@asynccontextmanager
+async def _busy(world: World) -> AsyncIterator[None]:
+    """The thread of the sink waits meanwhile, for the answer to another feed's question."""
+    answered = Event()
+    world.threads.submit(answered.wait)
+    try:
+        yield
+    finally:
+        answered.set()
+
+
+def test_what_still_waits_for_a_thread_when_it_is_given_up_asks_nothing() -> None:
+    """A cluster that is away has each question wait for 5 s, and many feeds share few threads."""
+
+    async def scenario(world: World) -> None:
+        writer = _writer(world)
+        async with _busy(world):
+            opening = asyncio.create_task(writer.open())
+            await asyncio.sleep(0)
+            writer.give_up()
+        with pytest.raises(GivenUpError):
+            await opening
+        assert (world.asked, world.opened) == ([], [])
+
+    with ThreadPoolExecutor(1) as threads:
+        asyncio.run(scenario(World(threads)))
+
+
+def test_a_producer_whose_marker_still_waits_for_a_thread_when_it_is_given_up_is_closed() -> None:
+    async def scenario(world: World) -> None:
+        writer = _writer(world)
+        await writer.open()
+        async with _busy(world):
+            writing = asyncio.create_task(writer.write(_MARKER))
+            await asyncio.sleep(0)
+            writer.give_up()
+        with pytest.raises(GivenUpError):
+            await writing
+        await writer.close()
+        assert (world.purged, world.closed) == (0, 2), "that of the id of before is the other one"
 
     with ThreadPoolExecutor(1) as threads:
         asyncio.run(scenario(World(threads)))
