@@ -26,7 +26,9 @@ class WatchedCluster:
     ``id`` is the first answer to the question which one that is; the question names ``topic``. What the
     cluster tells of itself counts once `require_same` has returned behind it: see `the_same`.
 
-    Every method raises ``BrokerUnavailable`` after a bounded wait.
+    Every method waits for a bounded time. It raises ``BrokerUnavailable``, a ``RetryError``, where no broker
+    has answered by then, and ``InputError`` where one refuses, or has deleted records that were to be read.
+    `require_same` and `the_same` raise ``RetryError`` once another cluster was seen.
     """
 
     def __init__(self, connection: KafkaConnection, topic: str) -> None:
