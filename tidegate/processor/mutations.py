@@ -115,7 +115,8 @@ class Mutations:
                 self._noted += found
                 time = _time_of(state, command, place)
                 for each in found:
-                    _remember(state, each.span, time, each.last, each.first)
+                    dated_at = max(time, _above_floors(state, each.span))
+                    _remember(state, each.span, dated_at, each.last, each.first)
 
     def account(self, state: RangeState, command: Command, generation: Generation) -> None:
         """The partition has read a command that the range has not applied: nothing before it is hidden, if
@@ -128,15 +129,18 @@ class Mutations:
         if follows and command.generation <= generation:
             state.accounted = state.accounted._replace(raft_index=command.raft_index)
 
-    def pass_snapshot(self, state: RangeState, head: Snapshot, *, is_new: bool) -> None:
+    def pass_snapshot(
+        self, state: RangeState, head: Snapshot, closed: ClosedTimestamp, *, is_new: bool
+    ) -> None:
         """The partition has read a Snapshot, whatever the range makes of it.
 
-        It tells by when the changes before it had come, of which nobody knew. One that is below the index
-        that was noted last may be a copy from before that.
+        It tells by when the changes before it had come, of which nobody knew: not before what the range had
+        ``closed``. One that is below the index that was noted last may be a copy from before that.
         """
         if state.accounted.noted <= head.raft_index:
             told = ZERO if head.last_mutation is None else head.last_mutation.time
-            state.mutated = dated(state.mutated, max(told, just_above(head.closed)))
+            time = max(told, just_above(max(head.closed, closed)))
+            state.mutated = dated(state.mutated, lambda span: max(time, _above_floors(state, span)))
         if is_new:
             state.accounted = state.accounted.behind(head.raft_index, state.applied)
 
@@ -207,6 +211,12 @@ def _time_of(state: RangeState, command: Command, place: Place) -> Timestamp:
     else:
         return MAX
     return max(just_above(closed), command.write_timestamp or ZERO)
+
+
+def _above_floors(state: RangeState, span: Span) -> Timestamp:
+    """A timestamp above what ranges that this one goes on from had resolved for keys of a span."""
+    floors = (floor for floor in state.floors if without_tenant(floor.span).overlaps(span))
+    return max((just_above(floor.resolved) for floor in floors), default=ZERO)
 
 
 def _remember(

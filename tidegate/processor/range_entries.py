@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from tidegate.errors import MalformedEntry, RangeError
+from tidegate.hlc import ZERO_CLOSED
 from tidegate.processor.backlogs import Backlogs, raw_entry
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.bounds import RecordBounds
@@ -92,7 +93,8 @@ class RangeEntries:
         if not passed:
             self._hear_of(state, backlog)
         if isinstance(entry, Snapshot) and entry.chunk == 0:
-            self._mutations.pass_snapshot(state, entry, is_new=not passed)
+            closed = max(state.resolver.closed, ZERO_CLOSED if backlog is None else backlog.closed)
+            self._mutations.pass_snapshot(state, entry, closed, is_new=not passed)
         if isinstance(entry, ScanChunk):
             self._take_chunk(state, entry, record)
         elif backlog is None:

@@ -7,7 +7,7 @@ nothing away from it and has nothing to pass on: the range that was merged away 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -47,9 +47,9 @@ def remember(known: Sequence[MutatedKeys], new: MutatedKeys) -> tuple[MutatedKey
     return tuple(kept)
 
 
-def dated(known: Sequence[MutatedKeys], time: Timestamp) -> tuple[MutatedKeys, ...]:
-    """The same, where ``time`` is now known to be above what was closed before each of them."""
-    return tuple(each._replace(time=time) if each.time == MAX else each for each in known)
+def dated(known: Sequence[MutatedKeys], time_of: Callable[[Span], Timestamp]) -> tuple[MutatedKeys, ...]:
+    """The same, where ``time_of`` their keys is now known to be above what was closed before each of them."""
+    return tuple(each._replace(time=time_of(each.span)) if each.time == MAX else each for each in known)
 
 
 def just_above(timestamp: Timestamp) -> Timestamp:

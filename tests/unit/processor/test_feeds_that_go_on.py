@@ -362,6 +362,52 @@ def test_a_copy_of_a_snapshot_from_before_a_change_does_not_date_it() -> None:
     assert [each.time for each in _mutated(driven, 1)] == [MAX]
 
 
+@pytest.mark.parametrize("told", [NEVER_MUTATED, None], ids=["", "tells nothing"])
+@pytest.mark.parametrize("parked", [False, True], ids=["in a hole", "in a backlog"])
+def test_a_snapshot_that_has_closed_less_does_not_date_a_change_below_what_was_closed(
+    parked: bool, told: HistoryMutation | None
+) -> None:
+    """The log breaks `closed-rises`: the range had closed 6.9, or an entry of its backlog had."""
+    log, plain = opened()
+    driven = Driven()
+    if parked:
+        driven.control(activation([PLAIN.descriptor], feed_id="waits"))
+        plain.unreadable()
+        plain.snapshot(close=5, high=7)
+        plain.apply(close=6.9)
+    else:
+        plain.heartbeat(6.9)
+        plain.unreadable()
+    plain.index += 1
+    log.write(plain.command(trigger=Trigger.HISTORY_MUTATION)._replace(mutated=(OTHER.span,)))
+    plain.snapshot(close=4, high=5, last_mutation=told)
+    driven.run(log.partitions[0], 1)
+    assert bool(driven.processor.status().parked) == parked
+    assert [each.time for each in _mutated(driven, 1)] == [at(6.9).next()]
+
+
+@pytest.mark.parametrize("close", [None, 10.5])
+@pytest.mark.parametrize("hole", [False, True], ids=["live", "in a hole"])
+def test_a_change_is_not_dated_below_what_a_range_that_was_merged_away_had_closed(
+    hole: bool, close: float | None
+) -> None:
+    """The log breaks `closed-rises`: the left one has closed 10, and the right one had closed 12."""
+    log = HandLog(partitions=1)
+    log.describe(PLAIN, OTHER)
+    left, right = log.open_range(1, PLAIN.span), log.open_range(2, OTHER.span)
+    right.apply(OTHER.put(5, 1, "row"), close=12)
+    left.apply(close=10)
+    left.merge(right, close=10)
+    if hole:
+        left.unreadable()
+    left.index += 1
+    log.write(left.command(trigger=Trigger.HISTORY_MUTATION, close=close)._replace(mutated=(OTHER.span,)))
+    left.snapshot(close=10.5, high=5)
+    driven = active(activation([OTHER.descriptor], feed_id="waits"))
+    driven.run(log.partitions[0], 1)
+    assert [each.time for each in _mutated(driven, 1)] == [at(12).next()]
+
+
 def _of_before(driven: Driven) -> Driven:
     """The same, restored from what a version stored that forgot an index once it was applied."""
     place, at_position = (StateTable.RANGES, encode_key(RangeId(1))), (StateTable.RANGES, POSITION_KEY)
