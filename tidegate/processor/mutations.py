@@ -94,7 +94,8 @@ def mutations_of(
 class Mutations:
     """Collects the mutations of one log partition until the step fails the feeds that they concern."""
 
-    def __init__(self) -> None:
+    def __init__(self, key_bytes: int) -> None:
+        self._key_bytes = key_bytes  # of a key that can be stored
         self._noted: list[Mutation] = []
         self._hidden: list[HiddenMutation] = []
         self._untold: list[Untold] = []
@@ -146,11 +147,15 @@ class Mutations:
 
     def leave_out(self, state: RangeState, spans: Iterable[Span]) -> None:
         """The range does not follow the entries between Snapshots of these spans: a key that one of them has
-        not may have changed elsewhere."""
-        state.accounted = state.accounted.kept_in(spans, state.span)
+        not may have changed elsewhere. With a key that is too long to store nothing is known of any."""
+        left_out = [*spans]
+        if any(len(key) > self._key_bytes for span in left_out for key in span):
+            self.forget_keys(state)
+        else:
+            state.accounted = state.accounted.kept_in(left_out, state.span)
 
     def forget_keys(self, state: RangeState) -> None:
-        """Snapshots that the range had passed are not read again: any key may have left it in between."""
+        """Nobody knows which keys have stayed with the range: Snapshots are not read again, for example."""
         state.accounted = state.accounted.of_no_key(state.span)
 
     def judge(self, state: RangeState, head: Snapshot, offset: Offset, complete: Timestamp) -> None:

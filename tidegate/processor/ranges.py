@@ -79,7 +79,7 @@ class PartitionRanges:
         self.catch_ups = CatchUps(
             self.lagging, self.detached, table, self.committed, catch_up or CatchUpLimits()
         )
-        self.mutations = Mutations()
+        self.mutations = Mutations(bounds.key_bytes)
         healing = Healing(table, backlogs, self.lags, self.mutations)
         waiting = Waiting(feeds, self.mutations)
         self.parking = Parking(table, backlogs, waiting, healing, self.quarantines, self.mutations)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,8 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.exchange_codec import decode_exchange, encode_exchange
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.state_codec import read_range
+from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import Generation, Offset, OpenIntent, Parent, RaftIndex, RangeId, WriteIntent
 from tidegate.raftlog.request import Push, Scan, encode_request
 from tidegate.rangefeed.gap import Gap, Lag
@@ -258,6 +261,27 @@ def test_a_range_that_splits_at_a_key_that_is_too_long_stands_where_it_was() -> 
     assert len(driven.rows) == 1
     assert {item.resolved for item in driven.checkpoints.values()} <= {at(6), at(7)}
     _require_bounded(driven.results)
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["live", "waits"])
+def test_a_key_that_is_too_long_is_not_kept_for_what_a_range_does_not_follow(waits: bool) -> None:
+    """It speaks for no key then: a Snapshot that it does not take may have left it without any."""
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    parent = log.open_range(1, PLAIN.span)
+    parent.apply(PLAIN.put(5, 1, "x"), close=6)
+    if waits:
+        parent.unreadable()
+        parent.snapshot(close=6.5, high=6.4)
+    parent.split(_long(PLAIN.key(50), _BOUNDS.key_bytes + 1), 2, close=7)
+    driven = _driven(1)
+    driven.control(_feed(0, PLAIN))
+    driven.run(log.partitions[0], 1)
+    key = encode_key(RangeId(1))
+    span = read_range(key, driven.state[StateTable.RANGES, key]).state.accounted.span
+    assert span is not None
+    assert span.start == span.end
+    assert len(span.end) <= _BOUNDS.key_bytes
 
 
 def test_a_transaction_with_an_anchor_key_that_is_too_long_quarantines_its_range() -> None:

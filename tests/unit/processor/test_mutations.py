@@ -450,7 +450,7 @@ def test_what_an_older_version_passed_in_a_backlog_is_noted_when_it_is_read_agai
     state = read_range(place[1], rows[place]).state
     assert state.accounted == AS_APPLIED
     state.scan = None
-    mutations = Mutations()
+    mutations = Mutations(key_bytes=100)
     where = Place(Offset(log.partitions[0][-1].offset), PLAIN.span, ZERO_CLOSED, is_behind=True)
     command = decode_entry(log.partitions[0][-1].key, log.partitions[0][-1].value)
     assert isinstance(command, Command)
