@@ -22,7 +22,7 @@ from tidegate.changefeed.options import FeedOptions
 from tidegate.errors import FeedError
 from tidegate.hlc import Timestamp
 from tidegate.processor.feeds import PartitionFeeds
-from tidegate.processor.keys_read import keys_read
+from tidegate.processor.keys_read import keys_read, keys_scanned_since
 from tidegate.processor.partition_feed import FeedStatus, PartitionFeed
 from tidegate.processor.rows import PartitionRows
 from tidegate.processor.state_codec import NOWHERE
@@ -139,7 +139,11 @@ def _changed_before(
     for range_id, (span, time, last, first) in mutated:
         if time <= start:
             continue
-        if any(span.overlaps(keys) for keys in keys_read(targets, rows, max(first, min(start, last)), last)):
+        concerned = [
+            *keys_read(targets, rows, max(first, min(start, last)), last),
+            *keys_scanned_since(targets, rows, first, last, start),
+        ]
+        if any(span.overlaps(keys) for keys in concerned):
             return FeedError(
                 f"range {range_id} changed rows outside its op log (keys {span.start.hex()} to "
                 f"{span.end.hex()}) above {start}, up to which an earlier epoch of the feed had "

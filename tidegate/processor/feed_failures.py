@@ -10,7 +10,7 @@ from tidegate.errors import FeedError
 from tidegate.hlc import Timestamp
 from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.journal import as_it_is
-from tidegate.processor.keys_read import keys_read
+from tidegate.processor.keys_read import keys_read, keys_scanned_since
 from tidegate.processor.mutations import HiddenMutation, Mutation, Untold
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.processor_state import ProcessorState
@@ -69,7 +69,7 @@ def fail_mutated(state: ProcessorState, mutation: Mutation) -> None:
 
     Those are the keys of the primary index: of the time that the command changed, as far as a feed may not
     have been given all of it, and of the moment of the command. A feed that began with a scan was shown what
-    the index that was primary at its start had of any time.
+    the index that was primary at its start had of any time; of one that goes on nobody knows that start.
     """
     start, end = (key.hex() for key in mutation.span)
     for feed in state.feeds.active:
@@ -77,6 +77,8 @@ def fail_mutated(state: ProcessorState, mutation: Mutation) -> None:
         keys = [*keys_read(feed.targets, state.rows, min(first, mutation.last), mutation.last)]
         if feed.begins_with_scan and mutation.first < mutation.last < feed.start:
             keys += keys_read(feed.targets, state.rows, feed.start, feed.start)
+        if feed.goes_on:
+            keys += keys_scanned_since(feed.targets, state.rows, mutation.first, mutation.last, feed.start)
         if any(mutation.span.overlaps(span) for span in keys):
             error = FeedError(
                 f"range {mutation.range_id} changed rows at raft index {mutation.raft_index} outside its op "

@@ -30,3 +30,16 @@ def keys_read(
                 yield span
             else:
                 yield from (part for keys in primary if (part := span.intersect(keys)) is not None)
+
+
+def keys_scanned_since(
+    targets: Iterable[FeedTarget], rows: PartitionRows, first: Timestamp, last: Timestamp, start: Timestamp
+) -> Iterator[Span]:
+    """The keys from which a scan may have shown versions that stand from ``first`` to ``last`` to earlier
+    epochs of a feed that goes on at ``start``.
+
+    A scan shows versions of any time, of the index that is primary at its own moment; when that was nobody
+    knows any more. Versions of one timestamp are new ones: to them the index counts that was primary then.
+    """
+    if first < last < start:
+        yield from keys_read(targets, rows, last, start)

@@ -12,7 +12,8 @@ from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandTable, at, update_of
 from tests.unit.processor.driving import Driven, timestamp_of
 from tests.unit.processor.logs import PLAIN
-from tidegate.changefeed.control import Failed
+from tidegate.changefeed.control import Failed, Register
+from tidegate.changefeed.feed import FeedEpoch
 from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.config import ProcessorConfig
@@ -37,11 +38,13 @@ class _Case:
         self.log.describe(PLAIN)
         self.range = self.log.open_range(1, PLAIN.span)
 
-    def mutate(self, *spans: Span, written: float | None = None, new: bool = True) -> None:
+    def mutate(
+        self, *spans: Span, written: float | None = None, new: bool = True, close: float | None = None
+    ) -> None:
         """A file of versions comes, all of them from ``written`` or, not ``new``, of any time up to then."""
         self.range.index += 1
         trigger = Trigger.ADD_SSTABLE if new else Trigger.HISTORY_MUTATION
-        command = self.range.command(trigger=trigger)
+        command = self.range.command(trigger=trigger, close=close)
         self.log.write(
             command._replace(
                 mutated=spans,
@@ -153,6 +156,37 @@ def test_a_change_from_before_an_index_was_primary_concerns_the_feeds_that_have_
     driven.run(case.log.partitions[0], 1)
     acks = [ack for result in driven.results for ack in result.acks]
     assert len([ack for ack in acks if isinstance(ack, Failed)]) == failed
+
+
+@pytest.mark.parametrize("new", [False, True], ids=["versions of any time", "new versions"])
+@pytest.mark.parametrize("close", [None, 27.0])
+@pytest.mark.parametrize("epoch_is_there", [True, False])
+@pytest.mark.parametrize("swapped_again", [False, True])
+def test_a_change_from_before_an_index_was_primary_concerns_later_epochs_of_a_feed_that_has_scanned_it(
+    swapped_again: bool, epoch_is_there: bool, close: float | None, new: bool
+) -> None:
+    """The feed began with a scan at 22 s, when index 2 was primary. It goes on without one, and does not say
+    when it began; so an index that took its place since does not matter."""
+    case, driven = _Case(), Driven()
+    case.alter()
+    if swapped_again:
+        again = replace(PLAIN.descriptor, version=3, modified=at(24), primary_index_id=3)
+        case.log.write(update_of(again))
+    case.range.heartbeat(26)
+    case.mutate(_SECOND, written=12, new=new, close=close)
+    options = replace(WITH_MARKERS, initial_scan=InitialScan.NO, cursor=at(25.5))
+    message = activation([PLAIN.descriptor], options, start=at(25.5), feed_id="started")
+    definition = replace(message.definition, epoch=FeedEpoch(2), goes_on=True)
+    message = replace(message, definition=definition)
+    log = case.log.partitions[0]
+    if epoch_is_there:
+        driven.control(message)
+        driven.run(log, 1)
+    else:
+        driven.run(log, 1)
+        driven.control(Register(definition), message)
+    acks = [ack for result in driven.results for ack in result.acks]
+    assert len([ack for ack in acks if isinstance(ack, Failed)]) == (not new)
 
 
 @pytest.mark.parametrize(("close", "failed"), [(22, 0), (12, 1)])
