@@ -220,8 +220,8 @@ class RangeState:
     def forget_old_promises(self) -> None:
         """Forget what the range promised more than `PROMISE_KEPT_NS` ago, as it has closed time since.
 
-        A claim on it is then answered from nothing: its child scans. A range that has ended or is quarantined
-        closes nothing, and keeps what it has.
+        A claim on it is then answered from nothing: its child scans. A range that has ended closes nothing,
+        and keeps what it has; a quarantined one closes what the commands close that it passes.
         """
         horizon = self.resolver.closed.wall - PROMISE_KEPT_NS
         if self.promises and self.promises[0].closed_wall < horizon:
