@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from threading import Event
 from typing import Final
 
 from app.shell import Shell
@@ -22,7 +23,7 @@ from tidegate.delivery import sink_fence
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.errors import DeliveryError, RetryError, SinkHeld
 
-_SINK_S: Final = 15.0  # another cluster is asked again after that
+_SINK_S: Final = 15.0  # for each transactional id; another cluster is asked again after that
 
 
 class FeedFences:
@@ -60,18 +61,34 @@ class FeedFences:
         await asyncio.get_running_loop().run_in_executor(threads, _do_and_close, fence.open, fence)
 
     async def _fence_there(self, feed_id: FeedId, sink: SinkCluster, topic: str, cluster: str) -> None:
-        ids = MarkerIds.of(self._app.settings.app_id, feed_id, cluster)
-        fences = [self._producer(each, sink) for each in ids]
-        fencing = partial(sink_fence.shut_out, fences, feed_id, sink.servers, topic, cluster)
-        opening = asyncio.get_running_loop().run_in_executor(sink.threads, _do_and_close, fencing, *fences)
+        for each in MarkerIds.of(self._app.settings.app_id, feed_id, cluster):
+            fence = self._producer(each, sink)
+            fencing = partial(sink_fence.shut_out, [fence], feed_id, sink.servers, topic, cluster)
+            await self._wait_for(fencing, fence, feed_id, sink)
+
+    async def _wait_for(
+        self, fencing: Callable[[], None], fence: TransactionalProducer, feed_id: FeedId, sink: SinkCluster
+    ) -> None:
+        """Do ``fencing`` in a thread of the sink, for a bounded time.
+
+        Other feeds that wait for the cluster may have all of the threads: then it is not begun.
+        """
+        begun = Event()
+
+        def begin() -> None:
+            begun.set()
+            _do_and_close(fencing, fence)
+
+        opening = asyncio.get_running_loop().run_in_executor(sink.threads, begin)
         may_come = f"until it has, a marker of feed {feed_id}, which has ended, may still come to its topics"
         try:
             await asyncio.wait_for(asyncio.shield(opening), _SINK_S)
         except TimeoutError:
-            for fence in fences:
-                fence.give_up()
-            with suppress(GivenUpError, DeliveryError, RetryError):
-                await opening
+            fence.give_up()
+            if begun.is_set():
+                with suppress(GivenUpError, DeliveryError, RetryError):
+                    await opening
+            opening.cancel()
             raise RetryError(
                 f"the Kafka cluster at {sink.servers} did not answer within {_SINK_S:.0f} s; {may_come}"
             ) from None
@@ -88,9 +105,8 @@ class FeedFences:
         return TransactionalProducer(cluster.settings, transactional_id, self._app.runtime.machine)
 
 
-def _do_and_close(work: Callable[[], None], *fences: TransactionalProducer) -> None:
+def _do_and_close(work: Callable[[], None], fence: TransactionalProducer) -> None:
     try:
         work()
     finally:
-        for fence in fences:
-            fence.close()
+        fence.close()

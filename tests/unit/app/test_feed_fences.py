@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -127,3 +129,35 @@ def test_topics_on_a_cluster_that_does_not_answer_stay_their_former_owners(
             with pytest.raises(RetryError, match="did not answer"):
                 _run(ending.shut_out("an-id"))
             assert not ending.fences.is_shut_out(_FEED)
+
+
+def test_who_finds_no_thread_of_the_sink_waits_no_longer_than_for_the_cluster(
+    ending: Ending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other feeds, whose markers wait for the cluster, have all of them, maybe for days."""
+    monkeypatch.setattr(feed_fences, "_SINK_S", 0.3)
+    cluster_id, answered = ending.sink.admin.cluster_id(), Event()
+    for _ in range(ending.settings.commit_threads):
+        ending.sink.threads.submit(answered.wait)
+    try:
+        with pytest.raises(RetryError, match="did not answer"):
+            asyncio.run(asyncio.wait_for(ending.shut_out(cluster_id), 20))
+    finally:
+        answered.set()
+    assert not ending.fences.is_shut_out(_FEED)
+    _run(ending.shut_out(cluster_id))
+    assert ending.fences.is_shut_out(_FEED)
+
+
+def test_each_of_the_ids_is_waited_for_so_long(ending: Ending, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a cluster that needs more than half of that for each would never free the topics."""
+    monkeypatch.setattr(feed_fences, "_SINK_S", 3.0)
+    cluster_id, open_fence = ending.sink.admin.cluster_id(), TransactionalProducer.open
+
+    def open_slowly(self: TransactionalProducer) -> None:
+        time.sleep(1.7)
+        open_fence(self)
+
+    monkeypatch.setattr(TransactionalProducer, "open", open_slowly)
+    _run(ending.shut_out(cluster_id))
+    assert ending.fences.is_shut_out(_FEED)
