@@ -199,6 +199,7 @@ class Run:
                 if host.process is not None:
                     host.process.kill()
             self.scheduler.run(self.scheduler.now + 0.001)
+        self.scheduler.close()
         gc.collect()
         return self.outcome
 

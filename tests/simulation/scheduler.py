@@ -160,6 +160,11 @@ class Scheduler:
         self._carriers.append(carrier)
         self._back.release()
 
+    def close(self) -> None:
+        """End the threads that have no work; each would keep all that happened in memory."""
+        while self._carriers:
+            self._carriers.pop().end()
+
 
 def _closed() -> threading.Lock:
     """A gate that lets one thread through each time that it is released: a turn, at a fraction of what a
@@ -178,7 +183,13 @@ class _Carrier:
         self.turn = 0
         self._scheduler = scheduler
         self._work: Action | None = None
-        threading.Thread(target=self._carry, daemon=True).start()
+        self._thread = threading.Thread(target=self._carry, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Let the thread end. Its work is done."""
+        self.go.release()
+        self._thread.join()
 
     def take(self, work: Action, owner: Process) -> None:
         self._work, self.owner = work, owner
@@ -186,7 +197,8 @@ class _Carrier:
     def _carry(self) -> None:
         while True:
             self.go.acquire()
-            assert self._work is not None
+            if self._work is None:
+                return
             assert self.owner is not None
             try:
                 self._work()
