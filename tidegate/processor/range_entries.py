@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from tidegate.errors import MalformedEntry, RangeError
-from tidegate.hlc import ZERO_CLOSED
+from tidegate.hlc import ClosedTimestamp
 from tidegate.processor.backlogs import Backlogs, raw_entry
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.bounds import RecordBounds
@@ -93,8 +93,7 @@ class RangeEntries:
         if not passed:
             self._hear_of(state, backlog)
         if isinstance(entry, Snapshot) and entry.chunk == 0:
-            closed = max(state.resolver.closed, ZERO_CLOSED if backlog is None else backlog.closed)
-            self._mutations.pass_snapshot(state, entry, closed, is_new=not passed)
+            self._mutations.pass_snapshot(state, entry, _closed(state, backlog), is_new=not passed)
         if isinstance(entry, ScanChunk):
             self._take_chunk(state, entry, record)
         elif backlog is None:
@@ -116,8 +115,9 @@ class RangeEntries:
         offset = Offset(record.offset)
         backlog.append(raw_entry(record), entry)
         if isinstance(entry, Command):
-            closed = max(state.resolver.closed, backlog.closed)
-            self._mutations.note(state, entry, Place(offset, backlog.span, closed, is_behind=True))
+            if entry.trigger is not Trigger.NONE:
+                place = Place(offset, backlog.span, _closed(state, backlog), is_behind=True)
+                self._mutations.note(state, entry, place)
             self._mutations.account(state, entry, backlog.generation)
         if isinstance(entry, Snapshot) and entry.chunk == 0:
             backlog.note_claims(offset, claims_told_by(state, entry))
@@ -260,3 +260,8 @@ class RangeEntries:
             return
         assert not isinstance(entry, DescriptorUpdate)
         self._apply(state, entry, raw)
+
+
+def _closed(state: RangeState, backlog: Backlog | None) -> ClosedTimestamp:
+    """The highest that the range has closed where the partition is, as far as its entries were read."""
+    return state.resolver.closed if backlog is None else max(state.resolver.closed, backlog.closed)
