@@ -9,8 +9,7 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import suppress
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 _CHUNK_BYTES: Final = 65_536
 
@@ -38,14 +37,6 @@ class MovingAddress:
         _shut(self._listener)
         self._listener.close()
         self.cut()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _accept(self) -> None:
         while True:

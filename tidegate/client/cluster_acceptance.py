@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -98,7 +98,8 @@ def find_cluster(
     servers = other_cluster(definition.sink_uri, connection.bootstrap_servers)
     own_id = open_admin(connection, connection.timeout_s).cluster_id()
     left = _left(feed)
-    with WatchedCluster(connection.to(servers) if servers else connection, left.targets[0].topic) as there:
+    reached = connection.to(servers) if servers else connection
+    with closing(WatchedCluster(reached, left.targets[0].topic)) as there:
         cluster = OWN if there.id == own_id else there.id
         found = FoundCluster(feed_id, definition, left, left.sink_cluster or own_id, cluster, there)
         _require_held(found, feed)

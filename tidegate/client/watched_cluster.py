@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import confluent_kafka
 
@@ -21,7 +20,7 @@ _LOGGER: Final = logging.getLogger("tidegate.kafka")
 
 
 class WatchedCluster:
-    """The Kafka cluster that answers at the address of ``connection``. Close it, or use it in a ``with``.
+    """The Kafka cluster that answers at the address of ``connection``. Close it.
 
     ``id`` is the first answer to the question which one that is; the question names ``topic``. What the
     cluster tells of itself counts once `require_same` has returned behind it: see `the_same`.
@@ -91,14 +90,6 @@ class WatchedCluster:
     def close(self) -> None:
         """Let go of the brokers."""
         self._reader.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _ask(self) -> None:
         if not self._watch.ask(self._reader.consumer, self._topic, self.connection.timeout_s):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -166,7 +167,7 @@ def _found(
     """Which cluster is found at the address, and its last markers."""
     monkeypatch.setattr("tidegate.client.reader.Consumer", lambda config: FakeConsumer(network, config))
     monkeypatch.setattr("tidegate.client.last_markers._FIRST_LOOK", 1)
-    with WatchedCluster(KafkaConnection(timeout_s=1), _TOPIC) as cluster:
+    with closing(WatchedCluster(KafkaConnection(timeout_s=1), _TOPIC)) as cluster:
         with cluster.the_same():
             markers = last_markers(cluster, [_TOPIC], row_decoder(_OPTIONS))
         cluster.require_same()
