@@ -34,11 +34,10 @@ class FeedSink:
 
     @property
     def is_held(self) -> bool:
-        """Whether no row can be written: another cluster has answered at the sink's address than the one that
-        the feed is on.
+        """Whether rows of this epoch have no place to be written to.
 
-        The feed may also have a later epoch before its cluster was known here. Nobody stores it for this one
-        any more.
+        Another cluster than the feed's answers at the sink's address. Or the feed began a later epoch before
+        the cluster of this one was stored: nobody stores it any more.
         """
         sink = self._find()
         if sink is None:

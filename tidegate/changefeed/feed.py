@@ -155,8 +155,11 @@ class FeedDefinition:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether rows of earlier epochs may count, also where an engine of an earlier version, which did not
-        say ``goes_on``, has stored this: a later epoch with a cursor that does not begin anew."""
+        """Whether earlier epochs may have written rows that count.
+
+        ``goes_on`` says so. Earlier versions stored definitions without it: there each later epoch with a
+        cursor counts, unless it begins anew on an accepted cluster.
+        """
         if self.goes_on or self.epoch == FIRST_EPOCH or self.options.cursor is None:
             return self.goes_on
         return self.accepted is None or self.accepted.epoch != self.epoch or self.accepted.begin is not None

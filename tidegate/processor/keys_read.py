@@ -35,11 +35,12 @@ def keys_read(
 def keys_scanned_since(
     targets: Iterable[FeedTarget], rows: PartitionRows, first: Timestamp, last: Timestamp, start: Timestamp
 ) -> Iterator[Span]:
-    """The keys from which a scan may have shown versions that stand from ``first`` to ``last`` to earlier
-    epochs of a feed that goes on at ``start``.
+    """The keys that an earlier epoch may have scanned, of a feed that goes on at ``start``.
 
-    A scan shows versions of any time, of the index that is primary at its own moment; when that was nobody
-    knows any more. Versions of one timestamp are new ones: to them the index counts that was primary then.
+    Versions from ``first`` to ``last`` changed there. A scan shows versions of any time, from the index that
+    is primary when it is made. Nobody knows any more when that was: each index counts that was primary
+    between ``last`` and ``start``. Versions of one timestamp (``first`` is ``last``) are new ones: for them
+    only the index counts that was primary then, which ``keys_read`` has.
     """
     if first < last < start:
         yield from keys_read(targets, rows, last, start)

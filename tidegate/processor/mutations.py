@@ -133,10 +133,11 @@ class Mutations:
     def pass_snapshot(
         self, state: RangeState, head: Snapshot, closed: ClosedTimestamp, *, is_new: bool
     ) -> None:
-        """The partition has read a Snapshot, whatever the range makes of it.
+        """Take in a Snapshot that the partition reads, whatever the range makes of it.
 
-        It tells by when the changes before it had come, of which nobody knew: not before what the range had
-        ``closed``. One that is below the index that was noted last may be a copy from before that.
+        It dates the changes before it whose time is not known: above what the range had ``closed``, and above
+        what the Snapshot closes and tells. A Snapshot below the index that was noted last may be a copy from
+        before that change, and dates nothing. ``is_new``: the partition has not read it before.
         """
         if state.accounted.noted <= head.raft_index:
             told = ZERO if head.last_mutation is None else head.last_mutation.time
@@ -146,8 +147,12 @@ class Mutations:
             state.accounted = state.accounted.behind(head.raft_index, state.applied)
 
     def leave_out(self, state: RangeState, spans: Iterable[Span]) -> None:
-        """The range does not follow the entries between Snapshots of these spans: a key that one of them has
-        not may have changed elsewhere. With a key that is too long to store nothing is known of any."""
+        """Account for the keys alone that all of ``spans`` have.
+
+        The range leaves out the entries between the Snapshots of these spans. A key that one of them lacks
+        was another range's by then, and may have changed there. Where a key of a span is too long to store,
+        no key is accounted for.
+        """
         left_out = [*spans]
         if any(len(key) > self._key_bytes for span in left_out for key in span):
             self.forget_keys(state)

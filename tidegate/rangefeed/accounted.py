@@ -53,8 +53,8 @@ class Accounted(NamedTuple):
     def behind(self, snapshot: RaftIndex, applied: RaftIndex) -> Accounted:
         """The same behind a Snapshot that was read now: no command before it has a higher index.
 
-        One that is below the noted index may be a copy from before that: it is, unless it stands above all
-        that was read without a gap and above the Snapshot before.
+        A Snapshot below the noted index may be a copy from before the noted command. It counts as a new one
+        only above all that was read without a gap, and above the Snapshot before it.
         """
         if snapshot < self.noted and (snapshot <= max(applied, self.passed) or snapshot < self.raft_index):
             return self
