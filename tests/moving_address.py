@@ -44,14 +44,21 @@ class MovingAddress:
                 client, _ = self._listener.accept()
             except OSError:
                 return  # closed
-            host, _, port = self.means.rpartition(":")
+            meant = self.means
+            host, _, port = meant.rpartition(":")
             try:
                 server = socket.create_connection((host, int(port or 0)))
             except OSError:  # nobody is there, as behind an address that means nothing yet
                 client.close()
                 continue
             with self._lock:
-                self._open |= {client, server}
+                is_still_meant = self.means == meant
+                if is_still_meant:
+                    self._open |= {client, server}
+            if not is_still_meant:  # else `cut`, which has been, would have left it
+                client.close()
+                server.close()
+                continue
             for source, target in ((client, server), (server, client)):
                 threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
 

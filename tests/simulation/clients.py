@@ -17,7 +17,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 from tests.simulation.kafka import (
     Broker,
@@ -55,6 +55,8 @@ class NetworkOptions:
     refused: float = 0.0
     #: Commits that the coordinator wants to be written again.
     aborted: float = 0.0
+    #: Questions for offsets whose connection is lost.
+    lost: float = 0.05
     #: The producer's queue holds so many records.
     queue_records: int = 200
     #: A reader gets so many records at once.
@@ -85,6 +87,7 @@ class Network:
         self.options = options
         self.calm = False
         self._rng = Random(f"{seed}:network")
+        self._losing = Random(f"{seed}:lost answers")
         self._down: dict[tuple[str, int], float] = {}
         self._standing: dict[str, float] = {}
         self._refusing: dict[str, float] = {}
@@ -106,6 +109,10 @@ class Network:
         if rng.random() < options.slow:
             return rng.random() * options.slow_s
         return rng.random() * options.usual_s
+
+    def loses_answer(self) -> bool:
+        """Whether the connection of a question is lost before its answer has come."""
+        return not self.calm and self._losing.random() < self.options.lost
 
     def away(self, partition: Partition, now: float) -> float:
         """How long the partition has no leader yet, as far as is known."""
@@ -723,6 +730,8 @@ class SimAdmin:
         broker = self._machine.broker
         ends = {place: broker.partition(place.topic, place.partition).end for place in places}
         self._machine.wait()
+        if self._machine.network.loses_answer():  # no error is told, as librdkafka tells none
+            ends = dict.fromkeys(places, OFFSET_INVALID)
         return {place: _known(SimpleNamespace(offset=end)) for place, end in ends.items()}
 
 

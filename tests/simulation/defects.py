@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError
 import agents.jobs
 import app.marker_records
 import app.sinks
+import tidegate.client.listed_offsets
 from app.batch_queue import Batch, BatchQueue, Cut
 from app.fetched import FetchedBatch
 from app.in_flight import InFlight, InFlightBatches
@@ -430,6 +431,17 @@ def ends_without_comparison() -> Iterator[None]:
 
 
 @contextmanager
+def lost_answer_as_an_end() -> Iterator[None]:
+    """Where a topic ends is what librdkafka says, of a question whose connection was lost as well."""
+
+    def known(place: Any, offset: int) -> int:
+        return offset
+
+    with _patched(tidegate.client.listed_offsets, "_known", known):
+        yield
+
+
+@contextmanager
 def markers_repeated() -> Iterator[None]:
     """A marker whose transaction was not committed is written once more by the same producer."""
 
@@ -490,6 +502,7 @@ DEFECTS: Final[dict[str, Defect]] = {
     "left-out-as-deleted": left_out_as_deleted,
     "limit-by-the-process": limit_by_the_process,
     "markers-without-comparison": markers_without_comparison,
+    "lost-answer-as-an-end": lost_answer_as_an_end,
     "markers-repeated": markers_repeated,
     "ends-without-comparison": ends_without_comparison,
     "one-id-for-all-clusters": one_id_for_all_clusters,

@@ -140,11 +140,17 @@ def covered(broker: Broker, registry: Registry, feed: FeedView) -> Timestamp:
 
 
 def markers_of(output: FeedOutput) -> dict[tuple[str, int], Timestamp]:
-    """The highest marker of each partition, by topic and number; zero where there is none."""
+    """The highest marker of each partition, by topic and number; zero where there is none.
+
+    The audit names those that cannot be read.
+    """
     markers = {(topic, number): ZERO for topic, count in output.marked.items() for number in range(count)}
     for record in output.records:
         if record.key is None:
-            decoded = output.decode(record)
+            try:
+                decoded = output.decode(record)
+            except MalformedRecord:
+                continue
             assert isinstance(decoded, MarkerRecord)
             place = record.topic, record.partition
             markers[place] = max(markers[place], decoded.resolved)

@@ -39,6 +39,7 @@ _PROFILES = {
     "markers-repeated": "strangers",
     "one-id-for-all-clusters": "strangers",
     "ends-without-comparison": "strangers",
+    "lost-answer-as-an-end": "strangers",
     "rows-without-comparison": "strangers",
     "unfrozen-state": "crashes",
 }
@@ -60,6 +61,7 @@ _SEEDS = {
     "keys-do-not-count": 2,
     "left-out-as-deleted": 2,
     "limit-by-the-process": 2,
+    "lost-answer-as-an-end": 16,
     "last-refusal-unheard": 8,
     "marker-to-all-but-one": 113,
     "mutations-unread": 17,

@@ -11,12 +11,17 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, Resou
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.listed_offsets import listed_offsets
 from tidegate.errors import InputError
 from tidegate.verify import TopicPartition
 
-_LEADER_IS_MOVING: Final = frozenset(
+#: Answers to a question for offsets that pass by themselves: it is asked again.
+_PASSING: Final = frozenset(
     {
-        KafkaError.LEADER_NOT_AVAILABLE,
+        # The public names of librdkafka's own: a connection was lost amid the question, or before it.
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._NOENT,  # noqa: SLF001
+        KafkaError.LEADER_NOT_AVAILABLE,  # another broker leads the partition, or none yet
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,  # a new topic that this broker has not heard of yet
         KafkaError.UNKNOWN_LEADER_EPOCH,  # a broker that knows less of the partition than we do
@@ -73,6 +78,13 @@ class Cluster:
         lows = self._offsets(wanted, OffsetSpec.earliest())
         return {place: Bounds(lows[place], ends[place]) for place in wanted}
 
+    def offsets_at(self, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
+        """The first record at or above the time in each partition; its end where there is none."""
+        wanted = list(places)
+        ends = self._offsets(wanted, OffsetSpec.latest())
+        found = self._offsets(wanted, OffsetSpec.for_timestamp(max(time_ms, 0)))
+        return {place: found[place] if found[place] >= 0 else ends[place] for place in wanted}
+
     def compacted(self, topics: Iterable[str]) -> frozenset[str]:
         """Those of the topics that lose the older records of a key."""
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
@@ -104,31 +116,27 @@ class Cluster:
     def _offsets(self, places: Iterable[TopicPartition], spec: Any) -> Mapping[TopicPartition, int]:
         asked = {confluent_kafka.TopicPartition(*place): spec for place in places}
         attempts = Retrying(
-            retry=retry_if_exception(_leader_is_moving),
+            retry=retry_if_exception(_may_pass),
             stop=stop_after_delay(self._connection.timeout_s),
             wait=wait_random_exponential(multiplier=0.05, max=1),
             reraise=True,
         )
         with self._connection.asking("asking where topics begin and end"):
-            return attempts(self._ask_offsets, asked)
-
-    def _ask_offsets(self, asked: dict[confluent_kafka.TopicPartition, Any]) -> Mapping[TopicPartition, int]:
-        answers = self._admin.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._connection.timeout_s
-        )
-        return {
-            TopicPartition(place.topic, place.partition): answer.result().offset
-            for place, answer in answers.items()
-        }
+            return attempts(
+                listed_offsets,
+                self._admin,
+                asked,
+                IsolationLevel.READ_COMMITTED,
+                self._connection.timeout_s,
+            )
 
 
 def _assigned(member: Any) -> Iterable[confluent_kafka.TopicPartition]:
     return () if member.assignment is None else member.assignment.topic_partitions
 
 
-def _leader_is_moving(error: BaseException) -> bool:
-    """Whether a broker says that another one, or none yet, leads the partition: ask again."""
-    return isinstance(error, KafkaException) and error.args[0].code() in _LEADER_IS_MOVING
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in _PASSING
 
 
 def partitions_of(counts: Mapping[str, int]) -> list[TopicPartition]:

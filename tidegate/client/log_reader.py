@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-import confluent_kafka
-from confluent_kafka import IsolationLevel
-from confluent_kafka.admin import AdminClient, OffsetSpec
-
 from tidegate.client.cluster import Bounds, Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
@@ -68,7 +64,7 @@ def read_log(
     cluster = Cluster(connection)
     places = _places(topic, cluster.partition_counts([topic])[topic], partitions)
     bounds = cluster.bounds(places)
-    starts = _starts(connection, bounds, begin)
+    starts = _starts(cluster, bounds, begin)
     ends = {place: each.end for place, each in bounds.items() if starts[place] < each.end}
     if not ends and not follow:
         return
@@ -88,10 +84,11 @@ def _places(topic: str, count: int, partitions: Sequence[int]) -> list[TopicPart
 
 
 def _starts(
-    connection: KafkaConnection, bounds: Mapping[TopicPartition, Bounds], begin: LogBegin
+    cluster: Cluster, bounds: Mapping[TopicPartition, Bounds], begin: LogBegin
 ) -> dict[TopicPartition, int]:
     if begin.above is not None:
-        return _offsets_at(connection, bounds, begin.above.wall_ms - MAX_CLOCK_OFFSET_MS)
+        found = cluster.offsets_at(bounds, begin.above.wall_ms - MAX_CLOCK_OFFSET_MS)
+        return {place: min(offset, bounds[place].end) for place, offset in found.items()}
     if begin.offset is None:
         return {place: each.low for place, each in bounds.items()}
     for place, each in bounds.items():
@@ -101,24 +98,3 @@ def _starts(
                 "there or later."
             )
     return {place: min(begin.offset, each.end) for place, each in bounds.items()}
-
-
-def _offsets_at(
-    connection: KafkaConnection, bounds: Mapping[TopicPartition, Bounds], time_ms: int
-) -> dict[TopicPartition, int]:
-    """The first record at or above the time in each partition; its end where there is none."""
-    spec = OffsetSpec.for_timestamp(max(time_ms, 0))
-    asked = {confluent_kafka.TopicPartition(*place): spec for place in bounds}
-    admin = connection.open(AdminClient)  # answers come only while somebody holds it
-    with connection.asking("asking where the log has come to at a time"):
-        answers = admin.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=connection.timeout_s
-        )
-        found = {
-            TopicPartition(place.topic, place.partition): answer.result().offset
-            for place, answer in answers.items()
-        }
-    return {
-        place: min(offset, bounds[place].end) if offset >= 0 else bounds[place].end
-        for place, offset in found.items()
-    }

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from tidegate.client.cluster_watch import ClusterWatch
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.listed_offsets import listed_offsets
 from tidegate.errors import RetryError, TopologyError
 
 _REQUEST_S: Final = 10.0
@@ -185,12 +186,8 @@ class TopicAdmin:
         """
         asked = {TopicPartition(*place): OffsetSpec.latest() for place in places}
         try:
-            answers = self._admin.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_ENDS_S
-            )
-            return {
-                (place.topic, place.partition): answer.result().offset for place, answer in answers.items()
-            }
+            found = listed_offsets(self._admin, asked, IsolationLevel.READ_UNCOMMITTED, _ENDS_S)
+            return dict(found.items())
         except KafkaException as failure:
             topics, cause = ", ".join(sorted({topic for topic, _ in places})), failure.args[0].str()
             raise RetryError(

@@ -9,6 +9,7 @@ from typing import Final
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from tidegate.client.listed_offsets import listed_offsets
 from tidegate.verify import TopicRecord
 
 _KNOWN_S: Final = 20.0
@@ -97,8 +98,8 @@ def _wait_until_ended(bootstrap: str, places: set[TopicPartition]) -> None:
 
 
 def _ends(admin: AdminClient, places: set[TopicPartition], isolation: IsolationLevel) -> list[int]:
-    asked = admin.list_offsets({place: OffsetSpec.latest() for place in places}, isolation_level=isolation)
-    return [asked[place].result().offset for place in sorted(asked)]
+    found = listed_offsets(admin, {place: OffsetSpec.latest() for place in places}, isolation, _KNOWN_S)
+    return [found[place] for place in sorted(found)]
 
 
 def _produce(producer: Producer, records: Iterable[TopicRecord]) -> None:

@@ -1,0 +1,101 @@
+"""Offsets of partitions, asked for over connections that are lost, on a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from threading import Timer
+from typing import Final, Protocol
+
+import pytest
+
+from app.settings import Settings
+from app.topology import TopicAdmin as WorkersAdmin
+from stack.kafka import KafkaBroker
+from tests.moving_address import MovingAddress
+from tests.unit.client.topics import create_topic, write
+from tidegate.client.cluster import Bounds, Cluster
+from tidegate.client.connection import KafkaConnection
+from tidegate.client.topic_admin import open_admin
+from tidegate.errors import BrokerUnavailable, RetryError
+from tidegate.verify import TopicPartition, TopicRecord
+
+pytestmark = pytest.mark.broker
+
+_PATIENCE_S: Final = 20.0
+_SHORT_S: Final = 0.5
+_AWAY_S: Final = 1.0
+
+
+class Ends(Protocol):
+    """What asks where topics end for markers, and for Spark's reading of topics."""
+
+    def ends(self, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]: ...
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[MovingAddress]:
+    """The one address of a broker of its own."""
+    with closing(MovingAddress()) as address:
+        settings = {"advertised.listeners": f"PLAINTEXT://{address.address}"}
+        with KafkaBroker(settings=settings) as broker:
+            address.means = broker.bootstrap
+            yield address
+
+
+@pytest.fixture
+def place(address: MovingAddress, topic_prefix: str) -> TopicPartition:
+    """A partition with two records."""
+    place = TopicPartition(f"{topic_prefix}rows", 0)
+    create_topic(address.address, place.topic)
+    write(address.address, [TopicRecord(*place, -1, b"[1]", b"{}", 0)] * 2)
+    return place
+
+
+@contextmanager
+def _lost(address: MovingAddress) -> Iterator[Callable[[], None]]:
+    """End the connections, and take none until the function is called, or the block has ended."""
+    broker, address.means = address.means, ""
+
+    def back() -> None:
+        address.means = broker
+
+    address.cut()
+    try:
+        yield back
+    finally:
+        back()
+
+
+def _of_workers(servers: str) -> Ends:
+    return WorkersAdmin(Settings(bootstrap_servers=servers), patience_s=_PATIENCE_S)
+
+
+def _of_spark(servers: str) -> Ends:
+    return open_admin(KafkaConnection(servers), _PATIENCE_S)
+
+
+@pytest.mark.parametrize("open_client", [_of_workers, _of_spark], ids=["workers", "spark"])
+def test_a_lost_connection_is_no_end(
+    address: MovingAddress, place: TopicPartition, open_client: Callable[[str], Ends]
+) -> None:
+    """librdkafka says that the topic ends at -1001 then: a marker named that, or a later end had fallen."""
+    client = open_client(address.address)
+    assert client.ends([place]) == {place: 2}, "the client knows the leader now"
+    with _lost(address), pytest.raises(RetryError, match="Kafka does not tell where the topics"):
+        client.ends([place])
+
+
+def test_commands_ask_again_when_a_connection_is_lost(address: MovingAddress, place: TopicPartition) -> None:
+    cluster = Cluster(KafkaConnection(address.address))
+    assert cluster.bounds([place]) == {place: Bounds(0, 2)}, "the client knows the leader now"
+    with _lost(address) as back:
+        Timer(_AWAY_S, back).start()
+        assert cluster.bounds([place]) == {place: Bounds(0, 2)}
+
+
+def test_commands_say_so_when_a_connection_stays_lost(address: MovingAddress, place: TopicPartition) -> None:
+    cluster = Cluster(KafkaConnection(address.address, timeout_s=_SHORT_S))
+    assert cluster.offsets_at([place], time_ms=0) == {place: 0}, "the client knows the leader now"
+    with _lost(address), pytest.raises(BrokerUnavailable, match="gave no answer within 0"):
+        cluster.offsets_at([place], time_ms=0)
