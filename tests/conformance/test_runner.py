@@ -168,7 +168,7 @@ def test_a_case_is_left_out_for_an_option_that_is_not_supported_yet(
 @pytest.mark.parametrize(
     ("options", "refusal"),
     [
-        ({"updatd": True}, "unknown option updatd"),
+        ({"updatd": True}, "unknown option; did you mean updated?"),
         ({"resolved": "-1s"}, "negative durations are not accepted"),
         ({"updated": "1"}, "option updated takes no value"),
         ({"unordered": True, "resolved": True}, "unordered is not usable with resolved"),

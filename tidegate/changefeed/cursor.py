@@ -19,6 +19,7 @@ from typing import Final
 
 from tidegate.changefeed.datum_text import timestamptz_text
 from tidegate.changefeed.duration import parse_duration
+from tidegate.changefeed.quoted_value import quoted
 from tidegate.errors import StatementError
 from tidegate.hlc import MAX, NANOS_PER_SECOND, Timestamp
 
@@ -44,12 +45,14 @@ def read_cursor(text: str, now_ns: int) -> Timestamp:
     """
     cursor = _timestamp(text.strip(), now_ns)
     if cursor == Timestamp(0):
-        raise StatementError(f"cursor='{text}': zero timestamp is invalid; {_FORMS}")
+        raise StatementError(f"cursor={quoted(text)}: zero timestamp is invalid; {_FORMS}")
     if cursor.wall < 0:
-        raise StatementError(f"cursor='{text}': timestamp before 1970-01-01T00:00:00Z is invalid; {_FORMS}")
+        raise StatementError(
+            f"cursor={quoted(text)}: timestamp before 1970-01-01T00:00:00Z is invalid; {_FORMS}"
+        )
     if cursor > Timestamp(now_ns):
         raise StatementError(
-            f"cursor='{text}': cannot specify timestamp in the future: {_both(cursor)} is after the "
+            f"cursor={quoted(text)}: cannot specify timestamp in the future: {_both(cursor)} is after the "
             f"present, {_both(Timestamp(now_ns))} by this machine's clock; give an earlier cursor, or none "
             "for a feed from the present"
         )
@@ -66,18 +69,20 @@ def _timestamp(text: str, now_ns: int) -> Timestamp:
             return Timestamp(now_ns + parse_duration(text))
     except ValueError:
         pass
-    raise StatementError(f"cursor='{text}': value is neither timestamp, decimal, nor interval; {_FORMS}")
+    raise StatementError(
+        f"cursor={quoted(text)}: value is neither timestamp, decimal, nor interval; {_FORMS}"
+    )
 
 
 def _decimal(text: str, wall: int, logical: str) -> Timestamp:
     """The decimal's fraction is the logical part; its last zeros may be left out."""
     if len(logical) > _LOGICAL_DIGITS:
         raise StatementError(
-            f"cursor='{text}': logical part has too many digits: there are {_LOGICAL_DIGITS}"
+            f"cursor={quoted(text)}: logical part has too many digits: there are {_LOGICAL_DIGITS}"
         )
     timestamp = Timestamp(wall, int(logical.ljust(_LOGICAL_DIGITS, "0")))
     if timestamp.wall > MAX.wall or timestamp.logical > MAX.logical:
-        raise StatementError(f"cursor='{text}': HLC timestamp out of range: the highest is {MAX}")
+        raise StatementError(f"cursor={quoted(text)}: HLC timestamp out of range: the highest is {MAX}")
     return timestamp
 
 
@@ -88,7 +93,7 @@ def _moment(text: str, match: re.Match[str]) -> int:
             f"{match['date']} {match['clock'] or '00:00'}:{match['second'] or '00'}"
         )
     except ValueError as error:
-        raise StatementError(f"cursor='{text}': no such time: {error}") from None
+        raise StatementError(f"cursor={quoted(text)}: no such time: {error}") from None
     seconds = int((moment.replace(tzinfo=UTC) - _EPOCH) / timedelta(seconds=1)) - _east(match["zone"] or "Z")
     return seconds * NANOS_PER_SECOND + int((match["fraction"] or "0").ljust(_NANOS_DIGITS, "0"))
 

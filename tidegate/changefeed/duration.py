@@ -9,6 +9,8 @@ import re
 from fractions import Fraction
 from typing import Final
 
+from tidegate.changefeed.quoted_value import quoted
+
 _UNITS_NS: Final = {
     "ns": 1,
     "us": 1_000,
@@ -34,10 +36,10 @@ def parse_duration(text: str) -> int:
         return 0
     parts = _PART.findall(magnitude)
     if not parts or "".join(number + unit for number, unit in parts) != magnitude:
-        raise ValueError(f"not a duration: '{text}' (write 10s, 500ms or 1m30s)")
+        raise ValueError(f"not a duration: {quoted(text)} (write 10s, 500ms or 1m30s)")
     nanos = sum(int(Fraction(_leading_zero(number)) * _UNITS_NS[unit]) for number, unit in parts)
     if nanos > _LIMIT_NS:
-        raise ValueError(f"duration out of range: '{text}' (the longest is about 292 years)")
+        raise ValueError(f"duration out of range: {quoted(text)} (the longest is about 292 years)")
     return sign * nanos
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_KEYWORDS: Final = (
+KEYWORDS: Final = (
     *("ALTER", "AS", "CANCEL", "CHANGEFEED", "CHANGEFEEDS", "CREATE", "DATABASE", "DROP", "EXPERIMENTAL"),
     *("FAMILY", "FOR", "INTO", "JOB", "JOBS", "PAUSE", "RESUME", "SCHEDULE", "SHOW", "TABLE", "WITH"),
 )
@@ -76,7 +76,7 @@ BLOCK_COMMENT: /\/\*(.|\n)*?\*\//
 %ignore BLOCK_COMMENT
 """
 
-GRAMMAR: Final = _RULES + "".join(rf"_{word}.2: /{word}(?![\w$])/i" + "\n" for word in _KEYWORDS)
+GRAMMAR: Final = _RULES + "".join(rf"_{word}.2: /{word}(?![\w$])/i" + "\n" for word in KEYWORDS)
 
 #: What to call a terminal in an error. Those that share a text are named once; those that only lead to what
 #: this version refuses have none.

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tidegate.changefeed.quoted_value import quoted
+
 #: Kafka's own limit; a longer name is cut, and does not come back.
 TOPIC_NAME_LIMIT: Final = 249
 
@@ -50,7 +52,7 @@ def avro_namespace_fault(namespace: str) -> str:
     if not namespace or _AVRO_NAMESPACE.fullmatch(namespace):
         return ""
     return (
-        f"avro_schema_prefix='{namespace}' cannot be an Avro namespace, which is letters, digits and "
+        f"avro_schema_prefix={quoted(namespace)} cannot be an Avro namespace, which is letters, digits and "
         "underscores with single dots between names, none of which begins with a digit: create the feed "
         "with another prefix"
     )

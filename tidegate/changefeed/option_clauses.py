@@ -31,6 +31,7 @@ from tidegate.changefeed.options import (
     VirtualColumns,
 )
 from tidegate.changefeed.oversize import DEFAULT_MAX_ROW_BYTES
+from tidegate.changefeed.quoted_value import quoted
 from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.errors import StatementError
 from tidegate.hlc import parse_decimal
@@ -164,9 +165,7 @@ def _checked_value(clause: OptionClause) -> str:
 def _checked_choice(clause: OptionClause, known: KnownOption, value: str) -> str:
     if value not in known.choices:
         choices = ", ".join(f"'{choice}'" for choice in known.choices)
-        raise StatementError(
-            f"unknown {clause.name}: {clause.value}; valid values are {choices}", clause.position
-        )
+        raise StatementError(f"unknown {clause.name}; valid values are {choices}", clause.position)
     return value
 
 
@@ -176,7 +175,9 @@ def _check_duration(clause: OptionClause, value: str) -> None:
     except ValueError as error:
         raise StatementError(f"problem parsing option {clause.name}: {error}", clause.position) from None
     if nanos < 0:
-        raise StatementError(f"negative durations are not accepted: {clause.name}='{value}'", clause.position)
+        raise StatementError(
+            f"negative durations are not accepted: {clause.name}={quoted(value)}", clause.position
+        )
 
 
 def _read_text(clause: OptionClause, value: str, now_ns: int) -> str:
@@ -209,7 +210,8 @@ def _check_namespace(prefix: str) -> None:
 def _check_row_bytes(text: str) -> None:
     if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= _MOST_ROW_BYTES:
         raise StatementError(
-            f"max_row_bytes is '{text}', and must be a whole number of bytes from 1 to {_MOST_ROW_BYTES}"
+            f"max_row_bytes is {quoted(text)}, and must be a whole number of bytes from 1 to"
+            f" {_MOST_ROW_BYTES}"
         )
 
 
@@ -219,15 +221,15 @@ def _enriched_properties(value: str) -> str:
     unknown = named.difference(_ENRICHED_PROPERTIES)
     if unknown:
         choices = ", ".join(f"'{choice}'" for choice in _ENRICHED_PROPERTIES)
-        raise StatementError(f"unknown enriched_properties: {min(unknown)}; valid values are {choices}")
+        raise StatementError(f"unknown enriched_properties; valid values are {choices}")
     return ",".join(sorted(named))
 
 
 def _unknown_text(name: str) -> str:
-    close = get_close_matches(name, KNOWN_OPTIONS, n=1)
+    close = get_close_matches(name[:64], KNOWN_OPTIONS, n=1)
     if close:
-        return f"unknown option {name}; did you mean {close[0]}?"
-    return f"unknown option {name}; supported options: {', '.join(SUPPORTED_OPTIONS)}"
+        return f"unknown option; did you mean {close[0]}?"
+    return f"unknown option; supported options: {', '.join(SUPPORTED_OPTIONS)}"
 
 
 def _refuse_unsupported(clause: OptionClause, value: str) -> None:

@@ -12,7 +12,12 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from tidegate.changefeed.duration import parse_duration
-from tidegate.changefeed.uri_parameters import REDACTED, SECRET_PARAMETERS, pem_parameter
+from tidegate.changefeed.uri_parameters import (
+    REDACTED,
+    SECRET_PARAMETERS,
+    pem_parameter,
+    unknown_parameters,
+)
 from tidegate.errors import StatementError
 
 _SCHEMES: Final = ("http", "https")
@@ -39,9 +44,12 @@ class RegistryUri:
     parameters: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def redacted(self) -> str:
-        """The URL as it was given, with ``redacted`` in place of every secret."""
+        """The URL as it was given, with ``redacted`` in place of every secret.
+
+        A user without a password is one: registries take tokens there.
+        """
         scheme, _, rest = self.url.partition("://")
-        login = quote(self.user, safe="") + (f":{REDACTED}" if self.password else "")
+        login = f"{quote(self.user, safe='')}:{REDACTED}" if self.password else REDACTED if self.user else ""
         shown = [
             f"{name}={REDACTED if name in SECRET_PARAMETERS else quote(value, safe='/:,')}"
             for name, value in self.parameters
@@ -62,6 +70,8 @@ def parse_registry_uri(text: str) -> RegistryUri:
         raise StatementError("confluent_schema_registry needs a URL: https://host:port or http://host:port")
     if re.search(r"[\s,]", host):
         raise StatementError("confluent_schema_registry names more than one host: give one URL")
+    if re.search(r"[^\w.:%-]", host):
+        raise StatementError("confluent_schema_registry is not a URL: its host or port cannot be read")
     if "@" in parts.path + parts.query + parts.fragment:
         # Most likely the URL was cut inside of its password, which would then show as a path.
         raise StatementError(
@@ -91,9 +101,7 @@ def parse_registry_uri(text: str) -> RegistryUri:
 def _check_names(given: dict[str, str], count: int) -> None:
     unknown = sorted(given.keys() - set(_PARAMETERS))
     if unknown:
-        raise StatementError(
-            f"unknown schema registry parameters: {', '.join(unknown)}; known: {', '.join(_PARAMETERS)}"
-        )
+        raise StatementError(unknown_parameters("unknown schema registry parameters", unknown, _PARAMETERS))
     if len(given) < count:
         raise StatementError("a parameter of confluent_schema_registry is given twice")
 

@@ -24,7 +24,7 @@ def resolved_topic_fault(name: str, row_topics: Iterable[str]) -> str:
     """
     if not is_topic_name(name):
         return (
-            f"resolved_topic is {name!r}, which Kafka does not take as the name of a topic: give it 1 to "
+            f"this resolved_topic is a text that Kafka does not take as the name of a topic: give it 1 to "
             f"{TOPIC_NAME_LIMIT} letters, digits, '.', '_' and '-'"
         )
     if name in row_topics:

@@ -14,6 +14,7 @@ from tidegate.changefeed.caret import with_caret
 from tidegate.changefeed.feed import TableName
 from tidegate.changefeed.grammar import GRAMMAR, TERMINAL_TEXTS
 from tidegate.changefeed.option_clauses import OptionClause
+from tidegate.changefeed.statement_mask import found_words
 from tidegate.errors import StatementError
 
 SUPPORTED_STATEMENT: Final = (
@@ -83,7 +84,7 @@ def _syntax_error(error: Any, text: str) -> StatementError:
     if rest.startswith("/*"):
         return StatementError("the comment that opens here is never closed", position)
     expected = _expected_text(getattr(error, "accepts", None) or ())
-    found = "the statement ends" if at_end else f"found {_first_word(rest)}"
+    found = "the statement ends" if at_end else f"found {found_words(text, position)}"
     return StatementError(f"expected {expected}, but {found}", position)
 
 
@@ -95,12 +96,6 @@ def _expected_text(terminals: Iterable[str]) -> str:
     if len(texts) < 2:
         return texts[0] if texts else "something else"
     return f"{', '.join(texts[:-1])} or {texts[-1]}"
-
-
-def _first_word(rest: str) -> str:
-    if rest[0] in "'\"":
-        return rest[: rest.index(rest[0], 1) + 1]
-    return rest.split(maxsplit=1)[0] if rest[0].isalnum() else rest[0]
 
 
 def _create(statement: Tree[Token]) -> CreateChangefeed:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Final
 
 from tidegate.errors import StatementError
@@ -19,11 +20,21 @@ _BOOLS: Final = {
 }
 
 
+def unknown_parameters(fault: str, unknown: Sequence[str], known: Sequence[str]) -> str:
+    """The sentence of a fault about names that are unknown; it shows none: each may be a piece of a secret.
+
+    Example: an ``&`` in a password that was not escaped makes a name of what follows.
+    """
+    close = sorted({match for name in unknown for match in get_close_matches(name[:64], known, n=1)})
+    hint = f"did you mean {', '.join(close)}? " if close else ""
+    return f"{fault}: {len(unknown)} of them. {hint}Known: {', '.join(known)}"
+
+
 def bool_parameter(given: Mapping[str, str], name: str) -> bool:
     """A truth value, false when it is not given. Raises ``StatementError``."""
     value = given.get(name, "false")
     if value not in _BOOLS:
-        raise StatementError(f"param {name} must be a bool (true or false), not '{value}'")
+        raise StatementError(f"param {name} must be a bool: true or false")
     return _BOOLS[value]
 
 

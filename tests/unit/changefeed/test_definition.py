@@ -84,7 +84,7 @@ def test_a_cursor_in_the_future_is_refused_with_both_times_and_its_place() -> No
         "1700000000000000001.0000000000 (2023-11-14T22:13:20.000000001Z) is after the present, "
         "1700000000000000000.0000000000 (2023-11-14T22:13:20Z) by this machine's clock; give an earlier "
         "cursor, or none for a feed from the present",
-        "    WITH updated, cursor='2023-11-14 22:13:20.000000001'",
+        "    WITH updated, cursor='********** ******************'",
         "                  ^",
     ]
 
@@ -134,9 +134,9 @@ def test_two_tables_never_share_a_topic(names: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("orders/markers", "'orders/markers', which Kafka does not take as the name of a topic"),
-        ("..", "which Kafka does not take"),
-        ("m" * 250, "which Kafka does not take"),
+        ("orders/markers", "this resolved_topic is a text that Kafka does not take as the name of a topic"),
+        ("..", "that Kafka does not take"),
+        ("m" * 250, "that Kafka does not take"),
         ("p_a", "resolved_topic is p_a, and the feed writes rows there"),
     ],
 )
@@ -163,9 +163,7 @@ def test_a_prefix_that_is_no_avro_namespace_is_refused_where_it_stands(prefix: s
         "CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH format=avro, confluent_schema_registry='http://r', "
         f"avro_schema_prefix='{prefix}'"
     )
-    with pytest.raises(
-        StatementError, match=f"avro_schema_prefix='{prefix}' cannot be an Avro name"
-    ) as caught:
+    with pytest.raises(StatementError, match=r"avro_schema_prefix='\.\.\.' cannot be an Avro name") as caught:
         definition_of(statement)
     assert caught.value.position == statement.index("avro_schema_prefix")
 
@@ -181,7 +179,7 @@ def test_a_prefix_that_is_an_avro_namespace_is_taken() -> None:
 def test_faults_of_options_and_sink_have_a_caret_too() -> None:
     with pytest.raises(StatementError) as caught:
         definition_of("CREATE CHANGEFEED FOR a INTO 'kafka://h'\n  WITH updated, end_time='1'")
-    assert str(caught.value).splitlines()[1:] == ["    WITH updated, end_time='1'", "                  ^"]
+    assert str(caught.value).splitlines()[1:] == ["    WITH updated, end_time='*'", "                  ^"]
     with pytest.raises(StatementError) as caught:
         definition_of("CREATE CHANGEFEED FOR a INTO 'kafka://h?sasl_password=hush'")
     assert "hush" not in str(caught.value)

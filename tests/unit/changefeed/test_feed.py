@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.changefeed.feeds import DEFINITION
 from tests.unit.changefeed.tables import FOO
 from tidegate.changefeed.feed import TableName, feed_id
-from tidegate.changefeed.grammar import _KEYWORDS
+from tidegate.changefeed.grammar import KEYWORDS
 from tidegate.changefeed.sql_identifier import _RESERVED
 from tidegate.changefeed.statement import parse_statement
 from tidegate.errors import StatementError
@@ -38,7 +38,7 @@ def test_a_name_is_written_as_a_statement_reads_it(name: TableName) -> None:
 
 
 def test_a_name_that_is_a_keyword_is_written_as_a_statement_reads_it() -> None:
-    words = sorted({word.lower() for word in _KEYWORDS} | _RESERVED)
+    words = sorted({word.lower() for word in KEYWORDS} | _RESERVED)
     names = [TableName(word, word, word) for word in words]
     parsed = parse_statement(f"CREATE CHANGEFEED FOR {', '.join(map(str, names))} INTO 'kafka://h'")
     assert [target.table for target in parsed.targets] == names

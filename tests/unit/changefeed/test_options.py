@@ -224,25 +224,25 @@ def test_resolved_intervals(value: str | None, interval_ns: int) -> None:
         ({"resolved": "-1s"}, "negative durations are not accepted: resolved='-1s'"),
         (
             {"resolved": "soon"},
-            "problem parsing option resolved: not a duration: 'soon' (write 10s, 500ms or 1m30s)",
+            "problem parsing option resolved: not a duration: '...' (write 10s, 500ms or 1m30s)",
         ),
         ({"updated": "yes"}, "option updated takes no value"),
         ({"topic_prefix": None}, "option topic_prefix requires a value"),
         ({"envelope": ""}, "option envelope requires a value"),
         (
             {"format": "xml"},
-            "unknown format: xml; valid values are "
+            "unknown format; valid values are "
             "'json', 'avro', 'experimental_avro', 'csv', 'parquet', 'protobuf'",
         ),
-        ({"resolvd": None}, "unknown option resolvd; did you mean resolved?"),
-        ({"zzz": None}, f"unknown option zzz; supported options: {SUPPORTED}"),
+        ({"resolvd": None}, "unknown option; did you mean resolved?"),
+        ({"zzz": None}, f"unknown option; supported options: {SUPPORTED}"),
         ({"end_time": "1"}, f"option end_time is not supported yet; supported options: {SUPPORTED}"),
         (
             {"format": "parquet"},
             "format=parquet is not supported yet; supported: format=json, format=avro, "
             "format=experimental_avro, format=csv",
         ),
-        ({"initial_scan": "foo"}, "unknown initial_scan: foo; valid values are 'yes', 'no', 'only'"),
+        ({"initial_scan": "foo"}, "unknown initial_scan; valid values are 'yes', 'no', 'only'"),
         ({"initial_scan_only": "yes"}, "option initial_scan_only takes no value"),
         (
             {"format": "avro", "confluent_schema_registry": "registry:8081"},
@@ -250,17 +250,20 @@ def test_resolved_intervals(value: str | None, interval_ns: int) -> None:
         ),
         (
             {"envelope": "enriched", "enriched_properties": "source,colour"},
-            "unknown enriched_properties: colour; valid values are 'schema', 'source'",
+            "unknown enriched_properties; valid values are 'schema', 'source'",
         ),
         ({"key_column": "", "unordered": None}, "option key_column requires a value"),
         ({"unordered": "yes"}, "option unordered takes no value"),
-        ({"on_oversize": "drop"}, "unknown on_oversize: drop; valid values are 'fail', 'key_only'"),
+        ({"on_oversize": "drop"}, "unknown on_oversize; valid values are 'fail', 'key_only'"),
         *(
             (
                 {"on_oversize": "key_only", "max_row_bytes": text},
-                f"max_row_bytes is '{text}', and must be a whole number of bytes from 1 to 1000000000",
+                f"max_row_bytes is '{shown}', and must be a whole number of bytes from 1 to 1000000000",
             )
-            for text in ("0", "-1", "1.5", "1MB", "1000000001", "\u0661")
+            for text, shown in (
+                *((text, text) for text in ("0", "-1", "1.5", "1000000001")),
+                *((text, "...") for text in ("1MB", "\u0661")),
+            )
         ),
     ],
 )

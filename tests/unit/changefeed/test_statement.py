@@ -102,63 +102,63 @@ def test_quoted_text_comes_through_unchanged(name: str, value: str) -> None:
 ERRORS = {
     "CREATE CHANGEFEED FOR INTO 'kafka://h'": """\
         expected a table name, but found INTO
-          CREATE CHANGEFEED FOR INTO 'kafka://h'
+          CREATE CHANGEFEED FOR INTO '*********'
                                 ^""",
     "CREATE CHANGEFEED FOR TABLE a b INTO 'kafka://h'": """\
         expected INTO, WITH, a comma, a dot or the end of the statement, but found b
-          CREATE CHANGEFEED FOR TABLE a b INTO 'kafka://h'
+          CREATE CHANGEFEED FOR TABLE a b INTO '*********'
                                         ^""",
     "CREATE CHANGEFEED FOR a\n  INTO kafka://h\n  WITH updated": """\
-        expected the sink's URI in single quotes, but found kafka://h
-            INTO kafka://h
+        expected the sink's URI in single quotes, but found another word
+            INTO *********
                  ^""",
     "CREATE CHANGEFEED FOR a INTO 'kafka://h?sasl_password=hush": """\
         the quote that opens here is never closed
-          CREATE CHANGEFEED FOR a INTO 'kafka://h?sasl_password=****
+          CREATE CHANGEFEED FOR a INTO '****************************
                                        ^""",
     "CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH updated resolved": """\
         expected =, a comma or the end of the statement, but found resolved
-          CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH updated resolved
+          CREATE CHANGEFEED FOR a INTO '*********' WITH updated resolved
                                                                 ^""",
     "CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH (updated": """\
         expected a closing parenthesis, but the statement ends
-          CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH (updated
+          CREATE CHANGEFEED FOR a INTO '*********' WITH (updated
                                                                 ^""",
     "CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH updated,": """\
         expected an option name, but the statement ends
-          CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH updated,
+          CREATE CHANGEFEED FOR a INTO '*********' WITH updated,
                                                                 ^""",
     "CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH resolved = ;": """\
         expected a value, but found ;
-          CREATE CHANGEFEED FOR a INTO 'kafka://h' WITH resolved = ;
+          CREATE CHANGEFEED FOR a INTO '*********' WITH resolved = ;
                                                                    ^""",
     "CREATE CHANGEFEED FOR a INTO 'kafka://h'; DROP TABLE a": """\
         expected the end of the statement, but found DROP
-          CREATE CHANGEFEED FOR a INTO 'kafka://h'; DROP TABLE a
+          CREATE CHANGEFEED FOR a INTO '*********'; DROP TABLE *
                                                     ^""",
     "CREATE CHANGEFEED FOR a /* INTO 'kafka://h'": """\
         the comment that opens here is never closed
-          CREATE CHANGEFEED FOR a /* INTO 'kafka://h'
+          CREATE CHANGEFEED FOR a /* **** ***********
                                   ^""",
     "CREATE TABLE a (b INT)": """\
         expected CHANGEFEED, but found TABLE
-          CREATE TABLE a (b INT)
+          CREATE TABLE * (* ***)
                  ^""",
     "SELECT 1": """\
         expected CREATE CHANGEFEED, but found SELECT
-          SELECT 1
+          SELECT *
           ^""",
     "": """\
         expected CREATE CHANGEFEED, but the statement ends
 
           ^""",
     "CREATE CHANGEFEED FOR \"\" INTO 'kafka://h'": """\
-        expected a table name, but found ""
-          CREATE CHANGEFEED FOR "" INTO 'kafka://h'
+        expected a table name, but found text in double quotes
+          CREATE CHANGEFEED FOR "" INTO '*********'
                                 ^""",
     "CREATE CHANGEFEED FOR a.b.c.d INTO 'kafka://h'": """\
         a table name has at most three parts: database.schema.table
-          CREATE CHANGEFEED FOR a.b.c.d INTO 'kafka://h'
+          CREATE CHANGEFEED FOR a.b.c.d INTO '*********'
                                 ^""",
 }
 

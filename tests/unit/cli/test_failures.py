@@ -35,8 +35,8 @@ def test_a_mistake_in_a_statement_is_pointed_at() -> None:
     result = run("feed", "create", "CREATE CHANGEFEED FOR flights INTO 'kafka://k' WITH update", *NOBODY)
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
-        "unknown option update; did you mean updated?",
-        "  CREATE CHANGEFEED FOR flights INTO 'kafka://k' WITH update",
+        "unknown option; did you mean updated?",
+        "  CREATE CHANGEFEED FOR flights INTO '*********' WITH update",
         "                                                      ^",
     ]
 
@@ -66,7 +66,7 @@ def test_a_history_without_a_feed_is_a_usage_error(tmp_path: Path) -> None:
 def test_a_horizon_that_is_no_duration_is_a_usage_error() -> None:
     result = run("verify", "rows", "--horizon", "soon", *NOBODY)
     assert result.exit_code == 2
-    assert "not a duration: 'soon'" in result.stderr
+    assert "not a duration: '...'" in result.stderr
 
 
 def test_a_login_comes_from_the_environment() -> None:
