@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
+from tidegate.client.private_files import make_private
 from tidegate.errors import TopologyError
 
 #: Version of the directory's layout; a newer one is refused.
@@ -21,15 +22,15 @@ class DataDirectory:
     """A locked directory; the lock is the kernel's and ends with the process, however that dies."""
 
     def __init__(self, home: Path) -> None:
-        """Create ``home`` where it is missing, lock it and check its version.
+        """Create ``home`` where it is missing, close it to other users, lock it and check its version.
 
         Raises ``TopologyError`` when it cannot be written, is in use by another process, or was written
         by a newer version.
         """
         self.home = home
         with self._writing():
-            home.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            make_private(home)
+            self._lock = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             with self._writing():
                 self._take_lock()

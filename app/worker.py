@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import faust
 
+from tidegate.client.private_files import keep_files_private
+
 #: Batches make and drop many small objects, none of them in cycles: looking for cycles after every 700 of
 #: them, as Python does by default, took a quarter of the throughput (`make bench`, end to end).
 _GC_THRESHOLDS: Final = (50_000, 20, 100)
@@ -21,6 +23,7 @@ class BatchWorker(faust.Worker):
             *args, **{**kwargs, "override_logging": False, "redirect_stdouts": False, "quiet": True}
         )
         self.spinner = None
+        keep_files_private()
         _allow_open_files()
         gc.freeze()  # what was imported stays: never look at it again
         gc.set_threshold(*_GC_THRESHOLDS)

@@ -43,6 +43,7 @@ from tidegate.client.cluster import Bounds, Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.control_acks import read_acks
 from tidegate.client.jobs import Jobs
+from tidegate.client.private_files import keep_files_private
 from tidegate.client.topics import Topics
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.errors import (
@@ -125,6 +126,7 @@ def run_backfill(options: BackfillOptions, feed_id: FeedId, placement: Placement
     Raises ``InputError`` where the log holds too little, and for a feed that has failed; ``DeliveryError``,
     ``RetryError``: run it again after these.
     """
+    keep_files_private()
     name = f"tidegate backfill {feed_id}"
     session = start_session(name, master=placement.master or None, jars=placement.jars, config=_SPARK_CONFIG)
     try:

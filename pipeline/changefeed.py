@@ -22,6 +22,7 @@ from tidegate.changefeed.jobs import FeedView
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.jobs import Jobs
 from tidegate.client.output_topics import check_topics, wanted_topics
+from tidegate.client.private_files import keep_files_private
 from tidegate.errors import FeedError, StatementError
 
 _LOOK_S: Final = 1
@@ -84,6 +85,7 @@ def run_changefeeds(
 
     Raises what the query ended with. Only the main thread may call it.
     """
+    keep_files_private()
     session = start_session(
         f"tidegate {ready.options.app_id}", master=placement.master or None, jars=placement.jars
     )

@@ -21,6 +21,7 @@ from pyarrow import fs
 from pipeline.ledger import Ledger
 from pipeline.state_files import BUILD_ANEW, StateFiles
 from pipeline.whole_files import TORN, read_whole, write_whole
+from tidegate.client.private_files import make_private_uri
 from tidegate.errors import SettingsError, StateError, TopologyError
 
 _VERSION: Final = 1
@@ -82,6 +83,7 @@ class Checkpoint(NamedTuple):
         """Say whose the directory is. Raises ``SettingsError`` where nothing can be written."""
         body = {"version": _VERSION, **asdict(identity)}
         try:
+            make_private_uri(self.uri)
             self.filesystem.create_dir(self.ours)
             write_whole(self.filesystem, self._query_path, json.dumps(body, sort_keys=True).encode())
         except OSError as error:

@@ -14,6 +14,7 @@ from stack.jars import JarSet, resolve
 from stack.java import find_java
 from stack.jvm import Jvm
 from stack.ports import LOOPBACK, accepts_connections, choose_port
+from stack.private import write_private
 from stack.rest import get_succeeds
 from stack.server import Plan, Request
 
@@ -78,7 +79,7 @@ class Connect:
         request.data.mkdir(parents=True, exist_ok=True)
         plugin_path = _link(request.home / "plugins")
         properties = request.home / "worker.properties"
-        properties.write_text(worker_properties(port, plugin_path, request.data, settings))
+        write_private(properties, worker_properties(port, plugin_path, request.data, settings))
         jvm = Jvm.with_logging_in(request.home, java, jars)
         return Plan(
             name=self.name,

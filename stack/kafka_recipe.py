@@ -17,6 +17,7 @@ from stack.jars import JarSet, resolve
 from stack.java import find_java
 from stack.jvm import Jvm
 from stack.ports import LOOPBACK, accepts_connections, choose_port
+from stack.private import write_private
 from stack.server import Plan, Request
 
 OLDEST_JAVA = 17  # Kafka 4 brokers need it (KIP-1013)
@@ -73,7 +74,7 @@ class Kafka:
         properties = request.home / "server.properties"
         request.home.mkdir(parents=True, exist_ok=True)
         jvm = Jvm.with_logging_in(request.home, java, jars)
-        properties.write_text(server_properties(port, controller_port, request.data, request.settings))
+        write_private(properties, server_properties(port, controller_port, request.data, request.settings))
         if not (request.data / "meta.properties").exists():
             _format(jvm, properties, request.data)
         return Plan(

@@ -11,6 +11,7 @@ from typing import Self
 
 from stack.errors import StackError
 from stack.identity import ProcessIdentity
+from stack.private import write_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,5 +60,5 @@ class RunRecord:
         """Write it in one piece: a reader sees the old record or the new one."""
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(asdict(self), default=str, indent=1))
+        write_private(partial, json.dumps(asdict(self), default=str, indent=1))  # addresses hold passwords
         os.replace(partial, path)

@@ -35,6 +35,14 @@ def test_a_restart_reads_nothing_from_the_changelogs(scenario: Scenario) -> None
     scenario.wait_until_covered(worker)
 
 
+def test_nobody_else_reads_what_a_worker_keeps(scenario: Scenario) -> None:
+    read_through(scenario)
+    home = scenario.directory / "w0" / scenario.app_id
+    entries = [home, *home.rglob("*")]  # the log of the process is written by its parent
+    assert len(entries) > PARTITIONS
+    assert [str(entry) for entry in entries if entry.stat().st_mode & 0o077 and entry.suffix != ".log"] == []
+
+
 def test_a_deleted_directory_is_restored_from_the_changelogs(scenario: Scenario) -> None:
     read_through(scenario)
     shutil.rmtree(scenario.directory / "w0" / scenario.app_id)

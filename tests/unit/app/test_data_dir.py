@@ -30,6 +30,14 @@ def test_a_newer_layout_is_refused_and_left_unlocked(tmp_path: Path) -> None:
     DataDirectory(tmp_path).close()
 
 
+def test_other_users_cannot_enter_the_directory_nor_one_that_was_open(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir(mode=0o755)
+    for name in ("new", "old"):
+        DataDirectory(tmp_path / name).close()
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o700
+        assert (tmp_path / name / "lock").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_path_that_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TopologyError, match="cannot be written"):
