@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import structlog
 
@@ -14,6 +15,7 @@ from tables.backlogs import BacklogMemory
 from tables.spill import RocksSpill
 from tables.store import LocalStore, OpenStore
 from tidegate.errors import StateMismatch
+from tidegate.processor.batch import StateTable
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.catch_ups import CatchUpLimits
 from tidegate.processor.config import ProcessorConfig
@@ -36,6 +38,16 @@ class Stores:
     def close(self) -> None:
         """No partition is held any more; they may come back."""
         self._spill.close()
+
+
+class _Rows:
+    """The rows of a copy, which can be gone through again without being held in memory."""
+
+    def __init__(self, copy: LocalStore) -> None:
+        self._copy = copy
+
+    def __iter__(self) -> Iterator[tuple[StateTable, bytes, bytes]]:
+        return ((table, key, value) for table, key, value in self._copy.rows() if value is not None)
 
 
 class PartitionState:
@@ -125,9 +137,8 @@ class PartitionState:
         if self._spill is not None:
             self._spill.close()
         self._spill = self._stores.intents.partition()
-        rows = ((table, key, value) for table, key, value in copy.rows() if value is not None)
-        partitions = self._runtime.topology.partitions
-        return PartitionProcessor.restore(self._partition, partitions, self._config(self._spill), rows)
+        partitions, config = self._runtime.topology.partitions, self._config(self._spill)
+        return PartitionProcessor.restore(self._partition, partitions, config, _Rows(copy))
 
     def _config(self, spill: PartitionSpill) -> ProcessorConfig:
         settings, topics = self._runtime.settings, self._runtime.topics

@@ -5,7 +5,8 @@ is read again. What matters is that it never *claims* more than it holds: the ch
 written in the same batch as the rows that they speak of.
 
 Beside the rows it keeps, under keys that start with a zero byte: the version of this layout, per table the
-changelog position (which topic, next offset to read), and when it was last written.
+changelog position (which topic, next offset to read), and when it was last written. Each of these but the
+first ends with a hash of itself: whoever restores rows has digests for them, and none for these.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -21,13 +23,16 @@ import structlog
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteBatch
 
 from tables import TABLES
-from tidegate.errors import StateError
+from tidegate.errors import StateError, StateMismatch
 from tidegate.processor.batch import StateChange, StateTable
 
 #: RocksDB's block cache, shared by the stores of a process.
 BlockCache: TypeAlias = Cache
 
-_FORMAT: Final = b"1"
+_FORMAT: Final = b"2"
+#: The layout of before, in which positions and the time have no hashes.
+_UNHASHED: Final = b"1"
+_HASH_BYTES: Final = 8
 _FORMAT_KEY: Final = b"\x00format"
 _WRITTEN_KEY: Final = b"\x00written"
 _POSITION_PREFIX: Final = b"\x00position/"
@@ -111,26 +116,23 @@ class PartitionStore:
         self._path = path
         self._cache = cache
         self._options = options or RocksOptions()
+        self._positions: dict[StateTable, ChangelogPosition] = {}
+        self._written_ms: int | None = None
         self._db = self._open()
 
     def positions(self) -> dict[StateTable, ChangelogPosition]:
         """Where each table's changelog is to be read on; a table that was never written is missing."""
-        found = {}
-        for table in StateTable:
-            stored = self._db.get(_POSITION_PREFIX + table.value.encode())
-            if stored is not None:
-                topic_id, _, offset = stored.decode().rpartition(" ")
-                found[table] = ChangelogPosition(topic_id, int(offset))
-        return found
+        return dict(self._positions)
 
     def written_at_ms(self) -> int | None:
         """Wall clock of the last write, milliseconds since 1970; ``None`` for an empty store."""
-        stored = self._db.get(_WRITTEN_KEY)
-        return None if stored is None else int(stored)
+        return self._written_ms
 
     def rows(self) -> Iterator[StateChange]:
         """Every row, one table after the other: open transactions last, for there may be millions of them,
         and whoever has their ranges by then need not hold them all. Rows are read as they are taken.
+
+        Raises ``StateMismatch`` where the database cannot give them.
         """
         for table in sorted(StateTable, key=lambda table: table is StateTable.INTENTS):
             piece = self._rows_from(table, b"")
@@ -154,13 +156,13 @@ class PartitionStore:
                 batch.delete(_PREFIX_OF[table] + key)
             else:
                 batch.put(_PREFIX_OF[table] + key, value)
-        for table, (topic_id, offset) in positions.items():
-            batch.put(_POSITION_PREFIX + table.value.encode(), f"{topic_id} {offset}".encode())
-        batch.put(_WRITTEN_KEY, str(now_ms).encode())
+        came_to = self._positions | {table: ChangelogPosition(*each) for table, each in positions.items()}
+        _put_positions(batch, {table: came_to[table] for table in positions}, now_ms)
         try:
             self._db.write(batch)
         except Exception as error:  # rocksdict raises nothing more specific
             raise self._unwritable(error) from None
+        self._positions, self._written_ms = came_to, now_ms
 
     def clear(self) -> None:
         """Throw everything away."""
@@ -173,11 +175,14 @@ class PartitionStore:
         for a database with an open one cannot be closed."""
         prefix, found = _PREFIX_OF[table], list[StateChange]()
         rows = self._db.iter()
-        rows.seek(prefix + start)
-        while len(found) < _ROWS_AT_ONCE and rows.valid() and (key := rows.key())[:1] == prefix:
-            found.append(StateChange(table, key[1:], rows.value()))
-            rows.next()
-        rows.status()
+        try:
+            rows.seek(prefix + start)
+            while len(found) < _ROWS_AT_ONCE and rows.valid() and (key := rows.key())[:1] == prefix:
+                found.append(StateChange(table, key[1:], rows.value()))
+                rows.next()
+            rows.status()
+        except Exception as error:  # as above
+            raise StateMismatch(f"The local copy of state in {self._path} cannot be read: {error}") from None
         return found
 
     def close(self) -> None:
@@ -200,11 +205,24 @@ class PartitionStore:
 
     def _database_of_this_layout(self) -> Rdict:
         db = self._database()
-        if db.get(_FORMAT_KEY) != _FORMAT:
+        try:
+            layout = db.get(_FORMAT_KEY)
+            if layout in (_FORMAT, _UNHASHED):
+                self._positions, self._written_ms = _read_positions(db, hashed=layout == _FORMAT)
+            if layout == _UNHASHED:
+                batch = WriteBatch(raw_mode=True)
+                _put_positions(batch, self._positions, self._written_ms)
+                batch.put(_FORMAT_KEY, _FORMAT)
+                db.write(batch)
+        except Exception:
+            db.close()
+            raise
+        if layout not in (_FORMAT, _UNHASHED):
             db.close()
             shutil.rmtree(self._path, ignore_errors=True)
             db = self._database()
             db.put(_FORMAT_KEY, _FORMAT)
+            self._positions, self._written_ms = {}, None
         return db
 
     def _database(self) -> Rdict:
@@ -217,3 +235,39 @@ class PartitionStore:
             "changelogs hold all of it; make room for the copy, or give the worker another directory "
             "(TIDEGATE_DATA_DIR), and start it again"
         )
+
+
+def _put_positions(
+    batch: WriteBatch, positions: Mapping[StateTable, ChangelogPosition], written_ms: int | None
+) -> None:
+    for table, (topic_id, offset) in positions.items():
+        key = _POSITION_PREFIX + table.value.encode()
+        batch.put(key, _hashed(key, f"{topic_id} {offset}".encode()))
+    if written_ms is not None:
+        batch.put(_WRITTEN_KEY, _hashed(_WRITTEN_KEY, str(written_ms).encode()))
+
+
+def _read_positions(db: Rdict, *, hashed: bool) -> tuple[dict[StateTable, ChangelogPosition], int | None]:
+    """The positions and when they were written. Raises ``ValueError`` for what is not as it was written."""
+    found = {}
+    for table in StateTable:
+        stored = _get(db, _POSITION_PREFIX + table.value.encode(), hashed=hashed)
+        if stored is not None:
+            topic_id, _, offset = stored.decode().rpartition(" ")
+            found[table] = ChangelogPosition(topic_id, int(offset))
+    written = _get(db, _WRITTEN_KEY, hashed=hashed)
+    return found, None if written is None else int(written)
+
+
+def _get(db: Rdict, key: bytes, *, hashed: bool) -> bytes | None:
+    stored: bytes | None = db.get(key)
+    if stored is None or not hashed:
+        return stored
+    value = stored[:-_HASH_BYTES]
+    if stored != _hashed(key, value):
+        raise ValueError(f"what stands under {key!r} is not what was written")
+    return value
+
+
+def _hashed(key: bytes, value: bytes) -> bytes:
+    return value + blake2b(value, digest_size=_HASH_BYTES, key=key).digest()

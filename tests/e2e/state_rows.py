@@ -19,8 +19,9 @@ from tests.e2e.worker_process import WorkerProcess
 from tidegate.client.topics import Topics
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import ControlRecord, StateChange, StateTable
+from tidegate.processor.position_hash import POSITION_KEY
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.state_codec import POSITION_KEY, read_position
+from tidegate.processor.state_codec import read_position
 from tidegate.raftlog.entry import Offset
 
 #: (log partition, table, key) to value.

@@ -15,7 +15,7 @@ from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import PARTITIONS, Scenario
 from tests.e2e.topics import alter, cut
 from tidegate.processor.batch import StateChange, StateTable
-from tidegate.processor.state_codec import POSITION_KEY
+from tidegate.processor.position_hash import POSITION_KEY
 
 pytestmark = pytest.mark.broker
 

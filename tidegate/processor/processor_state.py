@@ -6,7 +6,7 @@ What is frozen is the bytes of one moment; put back by ``restore`` it is the sam
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tidegate.errors import StateError
@@ -16,17 +16,16 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.digest import RowDigests
 from tidegate.processor.feeds import PartitionFeeds
 from tidegate.processor.journal import Journal
+from tidegate.processor.position_hash import POSITION_KEY
 from tidegate.processor.ranges import PartitionRanges
-from tidegate.processor.restore import RangeRows, require_digests, require_sizes
+from tidegate.processor.restore import RangeRows, read_named, require_written
 from tidegate.processor.row_pieces import RowPieces
 from tidegate.processor.rows import PartitionRows
 from tidegate.processor.state_codec import (
     NOWHERE,
-    POSITION_KEY,
     Position,
     TableSizes,
     position_row,
-    read_position,
 )
 from tidegate.raftlog.entry import Offset
 
@@ -97,27 +96,30 @@ class ProcessorState:
         return TableSizes(len(self.ranges), len(self.rows), len(self.feeds))
 
     def restore(self, rows: Iterable[tuple[StateTable, bytes, bytes]], config: ProcessorConfig) -> None:
-        """Put back the rows of all changes, folded by key; see `PartitionProcessor.restore`."""
-        restoring, stored = RangeRows(self.ranges), None
+        """Put back the rows of all changes, folded by key; see `PartitionProcessor.restore`.
+
+        They are gone through twice: nothing is parsed before all of them are known to be those that were
+        written.
+        """
+        again = tuple(rows) if isinstance(rows, Iterator) else rows
+        stored = require_written(self.partition, again, self._digests)
+        if stored is not None:
+            self.position = _position_for(config, self.partition, stored)
+        vouched = stored is not None and stored.digests is not None
+        read_named(self.partition, lambda: self._read_rows(again), vouched=vouched)
+
+    def _read_rows(self, rows: Iterable[tuple[StateTable, bytes, bytes]]) -> None:
+        restoring = RangeRows(self.ranges)
         others: dict[StateTable, list[tuple[bytes, bytes]]] = defaultdict(list)
         for table, key, value in rows:
             if table is StateTable.INTENTS:
                 restoring.take_intent(key, value)
-                continue
-            if key == POSITION_KEY:
-                stored = read_position(value)
-                continue
-            self._digests.take((StateChange(table, key, value),))
-            row = self._pieces.take(table, key, value)
-            if row is None:
-                continue
-            if table is StateTable.RANGES:
-                restoring.take_range(row.key, row.value)
-            else:
-                others[table].append((row.key, row.value))
+            elif key != POSITION_KEY and (row := self._pieces.take(table, key, value)) is not None:
+                if table is StateTable.RANGES:
+                    restoring.take_range(row.key, row.value)
+                else:
+                    others[table].append((row.key, row.value))
         self._pieces.finish()
-        if stored is not None:
-            self.position = _position_for(config, self.partition, stored)
         restoring.finish(self.position.offset)
         behind = self.ranges.lowest_behind
         self.read = self.position.offset if behind is None else Offset(behind - 1)
@@ -125,8 +127,6 @@ class ProcessorState:
         self.feeds.restore(value for _, value in others[StateTable.FEEDS])
         self.ranges.lagging.restore()
         self._restore_clock()
-        require_sizes(self.partition, stored, self._sizes())
-        require_digests(self.partition, stored, self._digests.digests(self.ranges.table.intents_hash))
 
     def _restore_clock(self) -> None:
         clock, stored = self.ranges.table.clock, self.position.clock

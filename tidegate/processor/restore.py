@@ -7,11 +7,15 @@ timestamps would run ahead, and a marker would lie. Nor for a partition without 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from tidegate.errors import StateMismatch
-from tidegate.processor.digest import TableDigests
+from tidegate.errors import StateError, StateMismatch, brief
+from tidegate.processor.batch import StateChange, StateTable
+from tidegate.processor.digest import RowDigests, TableDigests, row_hash
+from tidegate.processor.position_hash import POSITION_KEY
 from tidegate.processor.ranges import PartitionRanges
+from tidegate.processor.row_pieces import is_later_piece
 from tidegate.processor.state_codec import (
     EMPTY,
     Position,
@@ -19,9 +23,11 @@ from tidegate.processor.state_codec import (
     TableSizes,
     entry_range,
     is_chunk_key,
+    is_range_key,
     is_told_key,
     read_chunk,
     read_intent,
+    read_position,
     read_range,
 )
 from tidegate.processor.told_codec import read_told
@@ -98,15 +104,63 @@ class RangeRows:
             spill.settle([(state.range_id, state.resolver.queue)])
 
 
-def require_sizes(partition: int, position: Position | None, found: TableSizes) -> None:
-    """Refuse a restored state that has more or less than stood beside its ``position``, if that is there."""
-    if position is None and any(found):
-        tables = " and ".join(name for name, count in zip(found._fields, found, strict=True) if count)
+def require_written(
+    partition: int, rows: Iterable[tuple[StateTable, bytes, bytes]], digests: RowDigests
+) -> Position | None:
+    """The position among ``rows``, once it is known that they are those that were written with it.
+
+    Nothing of another row is parsed for that: keys are counted, and ``digests``, which takes all rows but
+    the position's and those of transactions, is compared. Raises ``StateMismatch``; ``StateError`` for a
+    position of a newer version.
+    """
+    position, intents = None, 0
+    found: Counter[StateTable] = Counter()
+    given: set[StateTable] = set()
+    for table, key, value in rows:
+        given.add(table)
+        if table is StateTable.INTENTS:
+            intents += row_hash(table, key, value)
+        elif key == POSITION_KEY and table is StateTable.RANGES:
+            position = read_position(value)
+        else:
+            digests.take((StateChange(table, key, value),))
+            found[table] += (
+                is_range_key(key) if table is StateTable.RANGES else not is_later_piece(key, value)
+            )
+    if position is None and given:
+        tables = " and ".join(table.value for table in StateTable if table in given)
         raise StateMismatch(
             f"The ranges table of log partition {partition} lacks the partition's position, but rows of "
             f"{tables} are stored. {_ADVICE}"
         )
-    stored = EMPTY if position is None else position.sizes
+    sizes = TableSizes(found[StateTable.RANGES], found[StateTable.DESCRIPTORS], found[StateTable.FEEDS])
+    _require_sizes(partition, EMPTY if position is None else position.sizes, sizes)
+    _require_digests(partition, position, digests.digests(intents))
+    return position
+
+
+def read_named(partition: int, read: Callable[[], None], *, vouched: bool) -> None:
+    """Call ``read``, which parses rows, and let it raise ``StateError`` and nothing else.
+
+    Rows that no digest has ``vouched`` for, which versions before have stored, may be damaged wherever they
+    cannot be read: what is raised is a ``StateMismatch`` then.
+    """
+    try:
+        read()
+    except StateMismatch:
+        raise
+    except StateError as error:
+        if vouched:
+            raise
+        raise StateMismatch(str(error)) from None
+    except Exception as error:
+        raise StateMismatch(
+            f"The state of log partition {partition} cannot be read ({brief(repr(error))}). {_ADVICE}"
+        ) from error
+
+
+def _require_sizes(partition: int, stored: TableSizes, found: TableSizes) -> None:
+    """Refuse rows that are more or less than stood beside the position."""
     for name, had, has in zip(found._fields, stored, found, strict=True):
         if has != had:
             wrong = "rows are missing" if has < had else "rows that were removed are back"
@@ -116,8 +170,8 @@ def require_sizes(partition: int, position: Position | None, found: TableSizes) 
             )
 
 
-def require_digests(partition: int, position: Position | None, found: TableDigests) -> None:
-    """Refuse a restored state whose rows are others than those that its ``position`` was stored with."""
+def _require_digests(partition: int, position: Position | None, found: TableDigests) -> None:
+    """Refuse rows that are others than those that their ``position`` was stored with."""
     if position is None or position.digests is None:
         return
     for name, had, has in zip(found._fields, position.digests, found, strict=True):

@@ -20,6 +20,11 @@ _BEHIND: Final = b"/piece/"
 _NUMBER_BYTES: Final = 4
 
 
+def is_later_piece(key: bytes, value: bytes) -> bool:
+    """Whether a stored row is a piece behind the first one of a row."""
+    return value[:1] == _LATER and key[-_NUMBER_BYTES - len(_BEHIND) : -_NUMBER_BYTES] == _BEHIND
+
+
 class Row(NamedTuple):
     """A row as it was given to `RowPieces.split`."""
 
@@ -77,7 +82,7 @@ class RowPieces:
 
     def take(self, table: StateTable, key: bytes, value: bytes) -> Row | None:
         """The row that a stored row is, or is the last piece of; ``None`` while pieces are missing."""
-        if value[:1] == _LATER and key[-_NUMBER_BYTES - len(_BEHIND) : -_NUMBER_BYTES] == _BEHIND:
+        if is_later_piece(key, value):
             own, number = key[: -_NUMBER_BYTES - len(_BEHIND)], int.from_bytes(key[-_NUMBER_BYTES:], "big")
             piece = value[1:]
         elif value[:1] == _FIRST:

@@ -20,6 +20,12 @@ from tidegate.processor.digest import TableDigests, row_hash
 from tidegate.processor.exchange_codec import claim_message, hand_off_message, read_claim, read_hand_off
 from tidegate.processor.lag_codec import gaps_by_feed, lag_message
 from tidegate.processor.log_clock import ClockState, Voice
+from tidegate.processor.position_hash import (
+    POSITION_KEY,
+    damaged_position,
+    hash_of_position,
+    require_own_hash,
+)
 from tidegate.processor.scan_codec import read_scan, scan_message
 from tidegate.processor.stored import WRITTEN_VERSION, is_readable, pack, unpack
 from tidegate.processor.told_codec import read_inline, span_of, told_value
@@ -44,14 +50,11 @@ from tidegate.rangefeed.tracked_txn import TrackedTxn
 from tidegate.rows.table_key import shortened
 from tidegate.spans import Span
 
-POSITION_KEY: Final = b"\x00position"
 NOWHERE: Final = Offset(-1)
 _RANGE_ID_BYTES: Final = 8
 _CHUNK_BYTES: Final = 4
 _TOLD: Final = b"/t"
 _VERSION: Final = bytes([WRITTEN_VERSION])
-#: A field of 64 bits with a number above 15.
-_OWN_HASH_BYTES: Final = 2 + 8
 _RESTORE: Final = "Wipe the data directory to restore the state from its changelogs"
 
 
@@ -114,17 +117,21 @@ def position_row(position: Position) -> StateChange:
         position.digests
     )
     stored = pack(message)
-    own = pb.Position(own_hash=row_hash(StateTable.RANGES, POSITION_KEY, stored))
+    own = pb.Position(own_hash=hash_of_position(stored))
     return StateChange(StateTable.RANGES, POSITION_KEY, stored + own.SerializeToString())
 
 
 def read_position(value: bytes) -> Position:
-    """The position of its row's value."""
+    """The position of its row's value; its hash is checked before it is parsed.
+
+    Raises ``StateMismatch`` for a damaged one, ``StateError`` for one of a newer version.
+    """
+    hashed = require_own_hash(value)
     row = unpack(pb.Position, value, "a partition's position")
     digests = None
-    if row.HasField("own_hash"):
-        if row.own_hash != row_hash(StateTable.RANGES, POSITION_KEY, value[:-_OWN_HASH_BYTES]):
-            raise StateMismatch(f"a partition's position is damaged: its hash is another. {_RESTORE}")
+    if row.HasField("own_hash") is not hashed or row.HasField("ranges_digest") is not hashed:
+        raise damaged_position("its hash is not where it was written")
+    if hashed:
         digests = TableDigests(
             row.ranges_digest, row.intents_digest, row.descriptors_digest, row.feeds_digest
         )
@@ -274,6 +281,11 @@ def told_rows(state: RangeState, most_bytes: int) -> Iterator[StateChange]:
     if value is not None or (before is not None and any(before)):
         yield StateChange(StateTable.RANGES, encode_key(state.range_id) + _TOLD, value)
     state.stored_told = (state.promises, state.holes)
+
+
+def is_range_key(key: bytes) -> bool:
+    """Whether a key of the ranges table is that of a range's own row."""
+    return len(key) == _RANGE_ID_BYTES
 
 
 def is_told_key(key: bytes) -> bool:

@@ -10,6 +10,7 @@ from tidegate.changefeed.control import Activate, ControlMessage
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.record import RowRecord, parse_record
 from tidegate.hlc import Timestamp
+from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import (
     SOURCE_HEADER,
     ControlRecord,
@@ -20,7 +21,10 @@ from tidegate.processor.batch import (
     StepResult,
 )
 from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.digest import RowDigests, row_hash
+from tidegate.processor.position_hash import DIGESTS_BYTES, POSITION_KEY, hash_of_position
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.state_codec import position_row, read_position
 from tidegate.raftlog.entry import Offset, RangeId
 
 StoredState: TypeAlias = dict[tuple[StateTable, bytes], bytes]
@@ -35,6 +39,29 @@ def fold(state: StoredState, changes: Sequence[StateChange]) -> StoredState:
         else:
             after[table, key] = value
     return after
+
+
+def vouched(state: StoredState) -> StoredState:
+    """The state, its position with digests of these very rows: as one who writes such rows would store it."""
+    digests, intents = RowDigests(), 0
+    for (table, key), value in state.items():
+        if table is StateTable.INTENTS:
+            intents += row_hash(table, key, value)
+        elif key != POSITION_KEY:
+            digests.take([StateChange(table, key, value)])
+    sums = digests.digests(intents)
+    place = (StateTable.RANGES, POSITION_KEY)
+    tail = pb.Position(**{f"{name}_digest": digest for name, digest in sums._asdict().items()})
+    stored = state[place][:-DIGESTS_BYTES] + tail.SerializeToString()
+    own = pb.Position(own_hash=hash_of_position(stored)).SerializeToString()
+    return {**state, place: stored + own}
+
+
+def without_digests(state: StoredState) -> StoredState:
+    """The state as a version stored it that knew of no digests."""
+    position = read_position(state[StateTable.RANGES, POSITION_KEY])
+    position.digests = None
+    return fold(state, [position_row(position)])
 
 
 class Driven:

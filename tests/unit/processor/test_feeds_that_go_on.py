@@ -22,7 +22,8 @@ from tidegate.changefeed.takeover import resumed, takeover
 from tidegate.hlc import MAX, ResolvedTimestamp, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateTable
-from tidegate.processor.state_codec import POSITION_KEY, position_row, read_position, read_range
+from tidegate.processor.position_hash import POSITION_KEY
+from tidegate.processor.state_codec import position_row, read_position, read_range
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import (
     NEVER_MUTATED,

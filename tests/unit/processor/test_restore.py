@@ -12,15 +12,16 @@ from tests.examples import examples
 from tests.feeds import activation
 from tests.hand_log import HandLog
 from tests.logs import Record
-from tests.unit.processor.driving import Driven, StoredState, active, fold
+from tests.unit.processor.driving import Driven, StoredState, active, fold, vouched, without_digests
 from tests.unit.processor.logs import OTHER, PARTITIONS, PLAIN, bank_log, eventful_log
 from tidegate.changefeed.control import Activate, Remove
 from tidegate.changefeed.feed import FIRST_EPOCH
-from tidegate.errors import StateError
+from tidegate.errors import StateError, StateMismatch
 from tidegate.processor.batch import StateTable, StepResult
 from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.position_hash import POSITION_KEY
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.state_codec import POSITION_KEY, is_chunk_key
+from tidegate.processor.state_codec import Position, is_chunk_key, position_row, read_position
 from tidegate.processor.stored import STATE_VERSION
 from tidegate.raftlog.entry import Offset, SnapshotReason
 
@@ -166,28 +167,49 @@ def test_a_stored_row_of_a_newer_version_is_refused_with_a_sentence(table: State
     key = next(key for found, key in state if found is table and not key.startswith(b"d"))
     state[table, key] = bytes([STATE_VERSION + 1]) + state[table, key][1:]
     with pytest.raises(StateError, match=f"stored in version {STATE_VERSION + 1}.*[Rr]un the newer worker"):
+        Driven.restored(vouched(state))
+    with pytest.raises(StateMismatch):
         Driven.restored(state)
 
 
 @pytest.mark.parametrize("table", [StateTable.RANGES, StateTable.FEEDS])
 def test_a_damaged_row_is_refused(table: StateTable) -> None:
     state = _ripe_state()
-    key = next(key for found, key in state if found is table)
+    key = next(key for found, key in state if found is table and key != POSITION_KEY)
     state[table, key] = bytes([STATE_VERSION]) + b"\xff\xff\xff"
-    with pytest.raises(StateError, match="damaged"):
+    for stored in (vouched(state), without_digests(state)):
+        with pytest.raises(StateMismatch, match="damaged"):
+            Driven.restored(stored)
+    with pytest.raises(StateMismatch):
         Driven.restored(state)
 
 
 def test_an_intent_without_its_range_is_refused() -> None:
     rows = [(table, key, value) for (table, key), value in _ripe_state().items() if _is_intent(table)]
-    with pytest.raises(StateError, match="but not the range itself"):
+    with pytest.raises(StateError, match="lacks the partition's position, but rows of intents are stored"):
         PartitionProcessor.restore(0, 1, ProcessorConfig(), rows)
+    state = fold({(table, key): value for table, key, value in rows}, [position_row(Position(Offset(9)))])
+    with pytest.raises(StateError, match="but not the range itself"):
+        Driven.restored(state)
+
+
+def test_a_position_alone_under_another_key_is_not_taken_for_a_partition_that_has_not_begun() -> None:
+    _, key, value = position_row(Position(Offset(9)))
+    assert value is not None
+    assert (
+        PartitionProcessor.restore(0, 1, ProcessorConfig(), [(StateTable.RANGES, key, value)]).next_offset
+        == 10
+    )
+    with pytest.raises(StateMismatch, match="lacks the partition's position"):
+        PartitionProcessor.restore(0, 1, ProcessorConfig(), [(StateTable.RANGES, b"\x01" + key[1:], value)])
 
 
 def test_a_lost_table_of_open_transactions_is_not_taken_for_none() -> None:
     state = {place: value for place, value in _ripe_state().items() if not _is_intent(place[0])}
-    with pytest.raises(StateError, match="has 1 open transactions, but 0 are stored"):
+    with pytest.raises(StateMismatch, match="The intents table of log partition 0 has other rows"):
         Driven.restored(state)
+    with pytest.raises(StateMismatch, match="has 1 open transactions, but 0 are stored"):
+        Driven.restored(without_digests(state))
 
 
 @pytest.mark.parametrize("cut", range(len(_EVENTFUL) + 1))
@@ -248,9 +270,9 @@ def test_nothing_stored_is_a_partition_that_has_not_begun() -> None:
 
 def test_a_range_ahead_of_the_position_is_refused() -> None:
     state = _ripe_state()
-    early = active(_HAND_FEED)
-    early.run(_EVENTFUL[:3], batch=1)
-    state[StateTable.RANGES, POSITION_KEY] = early.state[StateTable.RANGES, POSITION_KEY]
+    position = read_position(state[StateTable.RANGES, POSITION_KEY])
+    position.offset = Offset(2)
+    state = fold(state, [position_row(position)])
     with pytest.raises(StateError, match="its partition only came to 2"):
         Driven.restored(state)
 

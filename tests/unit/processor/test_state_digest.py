@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.feeds import activation
-from tests.unit.processor.driving import Driven, StoredState, active
+from tests.unit.processor.driving import Driven, StoredState, active, without_digests
 from tests.unit.processor.logs import OTHER, PARTITIONS, PLAIN, bank_log, eventful_log
 from tidegate.errors import StateMismatch
 from tidegate.processor.batch import StateTable
+from tidegate.processor.position_hash import POSITION_KEY
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.state_codec import POSITION_KEY, position_row, read_position
+from tidegate.processor.state_codec import read_position
 
 _EVENTFUL = eventful_log()
 _POSITION = (StateTable.RANGES, POSITION_KEY)
@@ -73,11 +74,7 @@ def test_a_state_with_any_one_row_of_an_earlier_moment_is_refused(
 
 def test_a_state_of_a_version_without_digests_is_taken_and_has_them_after_the_next_step() -> None:
     run = Driven(state=ripe_state())
-    position = read_position(run.state[_POSITION])
-    position.digests = None
-    without = position_row(position).value
-    assert without is not None
-    restored = Driven.restored({**run.state, _POSITION: without})
+    restored = Driven.restored(without_digests(run.state))
     restored.run(_EVENTFUL[8:])
     assert read_position(restored.state[_POSITION]).digests is not None
     assert Driven.restored(restored.state).processor.status() == restored.processor.status()

@@ -123,6 +123,16 @@ def _healing() -> Driven:
     return driven
 
 
+def states() -> dict[str, StoredState]:
+    """The states of the golden file, by place."""
+    return {
+        "held": _held().state,
+        "amid": _amid_a_snapshot().state,
+        "end": _stepped(len(_LOG)).state,
+        "healing": _healing().state,
+    }
+
+
 def _state(place: str, driven: Driven) -> Iterator[Line]:
     rows = (Line(f"{place}/{table.value}", key, value) for (table, key), value in driven.state.items())
     yield from sorted(rows)

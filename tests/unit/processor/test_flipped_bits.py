@@ -1,0 +1,107 @@
+"""Stored state with any one bit flipped is refused, so that it is built again: nothing of it is misread."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+import pytest
+from hypothesis import settings
+
+from tests.examples import USUAL
+from tests.feeds import activation
+from tests.unit.processor.driving import Driven, StoredState, vouched, without_digests
+from tests.unit.processor.logs import OTHER, PLAIN, eventful_log
+from tests.unit.processor.test_stored_bytes import states
+from tidegate.errors import StateError, StateMismatch
+from tidegate.processor.batch import StateTable
+from tidegate.processor.bounds import RecordBounds
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.position_hash import POSITION_KEY
+from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.row_pieces import is_later_piece
+
+_SEED: Final = 8
+#: How many bits of a state are flipped in `make test`; in longer runs all of them are.
+_SAMPLE: Final = 2_000
+
+
+class Flip(NamedTuple):
+    """A bit of a row's key or value."""
+
+    table: StateTable
+    key: bytes
+    in_key: bool
+    byte: int
+    bit: int
+
+    def of(self, state: StoredState) -> StoredState:
+        """The state with the bit flipped."""
+        others = dict(state)
+        key, value = self.key, others.pop((self.table, self.key))
+        flipped = bytearray(key if self.in_key else value)
+        flipped[self.byte] ^= 1 << self.bit
+        key, value = (bytes(flipped), value) if self.in_key else (key, bytes(flipped))
+        return {**others, (self.table, key): value}
+
+
+def _every_flip(state: StoredState) -> Iterator[Flip]:
+    for (table, key), value in state.items():
+        for in_key, stored in ((True, key), (False, value)):
+            for byte in range(len(stored)):
+                for bit in range(8):
+                    yield Flip(table, key, in_key, byte, bit)
+
+
+def _flips(state: StoredState) -> list[Flip]:
+    """A seeded sample; all of them in longer runs."""
+    flips = list(_every_flip(state))
+    if settings().max_examples > USUAL:
+        return flips
+    return random.Random(_SEED).sample(flips, min(_SAMPLE, len(flips)))
+
+
+def _in_pieces() -> StoredState:
+    """A state with rows that are larger than a record may be."""
+    config = ProcessorConfig(bounds=RecordBounds(400))
+    driven = Driven(PartitionProcessor(0, 1, config))
+    driven.control(activation([PLAIN.descriptor, OTHER.descriptor]))
+    driven.run(eventful_log()[:8], batch=1)
+    assert any(is_later_piece(key, value) for (_, key), value in driven.state.items())
+    return driven.state
+
+
+STATES: Final = {**states(), "pieces": _in_pieces()}
+
+
+def test_the_states_have_every_kind_of_row() -> None:
+    kinds = Counter((table, len(key)) for state in STATES.values() for table, key in state)
+    ranges = {length for table, length in kinds if table is StateTable.RANGES}
+    own, told, chunk, position = 8, 10, 12, len(POSITION_KEY)
+    assert {own, told, chunk, position} <= ranges
+    assert {table for table, _ in kinds} == set(StateTable)
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_state_with_any_one_bit_flipped_is_refused(name: str) -> None:
+    state = STATES[name]
+    Driven.restored(state)
+    for flip in _flips(state):
+        with pytest.raises(StateMismatch):
+            print(f"seed {_SEED}, taken: {flip}", Driven.restored(flip.of(state)))
+
+
+@pytest.mark.parametrize("vouch", [vouched, without_digests], ids=["hostile digests", "no digests"])
+@pytest.mark.parametrize("name", [name for name in STATES if name != "pieces"])
+def test_a_row_that_no_digest_tells_of_is_read_or_refused_and_nothing_else_is_raised(
+    name: str, vouch: Callable[[StoredState], StoredState]
+) -> None:
+    state = STATES[name]
+    for flip in _flips(state):
+        if flip.key != POSITION_KEY and (flipped := vouch(flip.of(state))):
+            try:
+                Driven.restored(flipped)
+            except StateError:
+                continue
