@@ -43,13 +43,13 @@ class DataDirectory:
         """Where the state of a log partition is kept."""
         return self.home / f"partition-{partition}"
 
-    def announce(self, address: str) -> None:
+    def announce(self, url: str) -> None:
         """Leave word of where this worker's status is served, for ``tidegate status``.
 
         Raises ``TopologyError`` when the directory cannot be written.
         """
         with self._writing():
-            self._write("worker.json", json.dumps({"pid": os.getpid(), "url": f"http://{address}"}))
+            self._write("worker.json", json.dumps({"pid": os.getpid(), "url": url}))
 
     def members(self) -> tuple[str, ...]:
         """The names in the consumer group that the process before noted and did not give up.

@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from app.settings_faults import fault_text
+from tidegate.client.http_access import require_protected
 from tidegate.errors import SettingsError
 
 PositiveInt = Annotated[int, Field(ge=1)]
@@ -193,11 +194,34 @@ class Settings(BaseSettings):
     # ---- operation
     metrics_host: str = Field(
         default="127.0.0.1",
-        description="Address of /metrics, /health and /status. Danger: nothing there is protected.",
+        description="Address of /metrics, /health, /status and /ranges. One that others reach needs TLS, or "
+        "metrics_plaintext. Danger: who may ask there sees names of tables, feeds and topics, and keys.",
     )
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] = Field(
         default=0,
         description="Port of the same; 0 takes a free one and writes it to <data_dir>/<app_id>/worker.json.",
+    )
+    metrics_allowed_hosts: str = Field(
+        default="",
+        description="Names by which clients may ask there, comma-separated, beside the address that is bound "
+        "(on loopback: localhost and its numbers; on 0.0.0.0: any number). Danger: a name that somebody else "
+        "can give another address lets pages of a browser read what is served.",
+    )
+    metrics_token: SecretStr | None = Field(
+        default=None,
+        description="What clients there must send as Authorization: Bearer <token>, but for /health. Without "
+        "it whoever reaches the port may ask.",
+    )
+    metrics_tls_certificate: Path | None = Field(
+        default=None, description="PEM file of the certificate to serve these by; with metrics_tls_key."
+    )
+    metrics_tls_key: Path | None = Field(
+        default=None, description="PEM file of its private key, without a password."
+    )
+    metrics_plaintext: bool = Field(
+        default=False,
+        description="Serve these without TLS on an address that others reach. Danger: the network reads "
+        "them, and the token.",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="The least severe log line that is written."
@@ -229,6 +253,17 @@ class Settings(BaseSettings):
             self.sasl_username is None or self.sasl_password is None
         ):
             raise ValueError(f"{self.security_protocol.value} needs sasl_username and sasl_password")
+        return self
+
+    @model_validator(mode="after")
+    def _status_is_protected(self) -> Self:
+        if (self.metrics_tls_certificate is None) != (self.metrics_tls_key is None):
+            raise ValueError("metrics_tls_certificate and metrics_tls_key belong together: give both or none")
+        tls = self.metrics_tls_certificate is not None
+        try:
+            require_protected(self.metrics_host, tls=tls, plaintext=self.metrics_plaintext)
+        except SettingsError as error:
+            raise ValueError(str(error)) from None
         return self
 
     @model_validator(mode="after")

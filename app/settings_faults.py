@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+#: Settings that end so are secrets: they are no options of a command, and are not repeated.
+SECRET_NAMES: Final = ("_password", "_token")
 #: By pydantic's error type; the fields in braces are that type's context.
 _DEMANDS: Final = {
     "greater_than_equal": "must be at least {ge}",
@@ -29,6 +31,6 @@ def fault_text(fault: Mapping[str, Any]) -> str:
         return str(context["error"])
     if kind == "extra_forbidden":
         return f"there is no setting {name}"
-    value = "" if name.endswith("_password") else f" is {str(fault['input'])!r}, but"
+    value = "" if name.endswith(SECRET_NAMES) else f" is {str(fault['input'])!r}, but"
     demand = _DEMANDS[kind].format(**context) if kind in _DEMANDS else f"cannot be used: {fault['msg']}"
     return f"{name}{value} {demand}"

@@ -9,13 +9,16 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from pipeline.answers import Answer
+from pipeline.metrics_server import serve_scrapes
 from tidegate.changefeed.feed import FeedId
+from tidegate.client.http_access import HttpAccess
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
 
@@ -81,9 +84,12 @@ class Metrics:
             for name, meaning in _PARTITION_GAUGES.items()
         }
 
-    def serve(self, host: str, port: int) -> None:
-        """Answer scrapes until the process ends. Raises ``OSError`` for a port that cannot be had."""
-        start_http_server(port, host, self.registry)
+    def serve(self, host: str, port: int, access: HttpAccess, files: tuple[Path, Path] | None = None) -> int:
+        """Answer scrapes until the process ends, by TLS where its files are given; returns the port.
+
+        Raises ``OSError`` for a port that cannot be had, and for files of no use.
+        """
+        return serve_scrapes(self.registry, host, port, access, files)
 
 
 class Progress:

@@ -98,4 +98,4 @@ def test_a_directory_on_a_full_disk_is_refused_and_can_be_used_later(disk: Small
     with DataDirectory(disk.path / "home") as home:
         disk.fill()
         with pytest.raises(TopologyError, match="No space left"):
-            home.announce("localhost:1")
+            home.announce("http://localhost:1")

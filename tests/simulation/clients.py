@@ -751,7 +751,7 @@ class _Directory:
     def partition(self, partition: int) -> Path:
         return self.home / f"partition-{partition}"
 
-    def announce(self, address: str) -> None:
+    def announce(self, url: str) -> None:
         """Nobody asks."""
 
     def close(self) -> None:

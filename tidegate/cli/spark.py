@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import click
 
 from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.failure import Commands
 from tidegate.cli.service_tree import service_module
-from tidegate.cli.spark_backfill import backfill
-from tidegate.cli.spark_load import load
 from tidegate.cli.spark_place import directory_uri, jars_option, master_option, placement
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.http_access import HttpAccess, allowed_hosts, require_protected
 from tidegate.client.jobs import Jobs
 from tidegate.errors import SettingsError
+
+_PEM_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group(cls=Commands)
@@ -56,7 +58,31 @@ def spark() -> None:
     default="127.0.0.1",
     show_default=True,
     show_envvar=True,
-    help="Address of /metrics; nothing there is protected.",
+    help="Address of /metrics; one that others reach needs TLS, or --metrics-plaintext.",
+)
+@click.option(
+    "--metrics-allowed-hosts",
+    envvar="TIDEGATE_METRICS_ALLOWED_HOSTS",
+    default="",
+    help="Names by which clients may ask there, comma-separated. TIDEGATE_METRICS_TOKEN has their token.",
+)
+@click.option(
+    "--metrics-tls-certificate",
+    envvar="TIDEGATE_METRICS_TLS_CERTIFICATE",
+    type=_PEM_FILE,
+    help="PEM file of the certificate to serve them by.",
+)
+@click.option(
+    "--metrics-tls-key",
+    envvar="TIDEGATE_METRICS_TLS_KEY",
+    type=_PEM_FILE,
+    help="PEM file of its private key, without a password.",
+)
+@click.option(
+    "--metrics-plaintext",
+    envvar="TIDEGATE_METRICS_PLAINTEXT",
+    is_flag=True,
+    help="Serve them without TLS on an address that others reach; the network reads them.",
 )
 @click.option(
     "--metrics-port",
@@ -98,6 +124,10 @@ def changefeed(
     jars: tuple[Path, ...],
     metrics_host: str,
     metrics_port: int | None,
+    metrics_allowed_hosts: str,
+    metrics_tls_certificate: Path | None,
+    metrics_tls_key: Path | None,
+    metrics_plaintext: bool,
     log_level: str,
     log_format: str,
 ) -> None:
@@ -122,24 +152,51 @@ def changefeed(
         available_now=available_now,
         sink_stall_s=sink_stall_s,
     )
+    metrics = _Serving(
+        HttpAccess(
+            metrics_host,
+            allowed_hosts(metrics_allowed_hosts),
+            os.environ.get("TIDEGATE_METRICS_TOKEN", ""),
+        ),
+        metrics_port,
+        _pair(metrics_tls_certificate, metrics_tls_key),
+        metrics_plaintext,
+    )
     service_module("pipeline.logs").configure_logs(log_level, as_json=log_format == "json")
     ready = query.ready_query(options)
     if statement is not None:
         click.echo(job.create_feed(Jobs(connection, app_id), statement))
-    job.run_changefeeds(ready, placement(master, jars), metrics=_metrics(metrics_host, metrics_port))
+    job.run_changefeeds(ready, placement(master, jars), metrics=metrics.begin())
 
 
-def _metrics(host: str, port: int | None) -> Any:
-    metrics = service_module("pipeline.progress").Metrics()
-    if port is not None:
+class _Serving(NamedTuple):
+    """Where and how a query serves its metrics; without a port it serves none."""
+
+    access: HttpAccess
+    port: int | None
+    tls: tuple[Path, Path] | None
+    plaintext: bool
+
+    def begin(self) -> Any:
+        """The metrics, served. Raises ``SettingsError`` for what is not safe, or cannot be."""
+        metrics = service_module("pipeline.progress").Metrics()
+        if self.port is None:
+            return metrics
+        host = self.access.host
+        require_protected(host, tls=self.tls is not None, plaintext=self.plaintext)
         try:
-            metrics.serve(host, port)
+            metrics.serve(host, self.port, self.access, self.tls)
         except OSError as error:
             raise SettingsError(
-                f"Metrics cannot be served at {host}:{port} ({error}): choose another --metrics-port."
+                f"Metrics cannot be served at {host}:{self.port} ({error}): choose another "
+                "--metrics-port, and PEM files of one pair."
             ) from None
-    return metrics
+        return metrics
 
 
-spark.add_command(load)
-spark.add_command(backfill)
+def _pair(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | None:
+    if certificate is not None and key is not None:
+        return certificate, key
+    if certificate is None and key is None:
+        return None
+    raise SettingsError("--metrics-tls-certificate and --metrics-tls-key belong together: give both or none.")

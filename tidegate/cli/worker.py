@@ -22,9 +22,9 @@ class WorkerCommand(click.Command):
 def worker(**settings: str | None) -> None:
     """Run a worker until it is stopped by SIGTERM or Ctrl-C.
 
-    Every setting is an option here and a variable TIDEGATE_<NAME> in the environment. The two passwords come
-    from the environment alone, where other users of the machine cannot read them: TIDEGATE_SASL_PASSWORD and
-    TIDEGATE_SSL_KEY_PASSWORD.
+    Every setting is an option here and a variable TIDEGATE_<NAME> in the environment. Secrets come from
+    the environment alone, where other users of the machine cannot read them: TIDEGATE_SASL_PASSWORD,
+    TIDEGATE_SSL_KEY_PASSWORD and TIDEGATE_METRICS_TOKEN.
     """
     given = {name: value for name, value in settings.items() if value is not None}
     run_worker = service_module("app.main").run_worker
@@ -37,13 +37,14 @@ def _setting_options() -> list[click.Parameter]:
     There are none outside of the service tree.
     """
     try:
+        faults = service_module("app.settings_faults")
         fields: dict[str, Any] = service_module("app.settings").Settings.model_fields
     except SettingsError:
         return []
     return [
         click.Option([f"--{name.replace('_', '-')}"], default=None, metavar="VALUE", help=_help(field))
         for name, field in fields.items()
-        if not name.endswith("_password")
+        if not name.endswith(faults.SECRET_NAMES)
     ]
 
 

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from tidegate.errors import InputError, RetryError
 from tidegate.processor.status import RangesIn
 from tidegate.spans import Span
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """A worker sends nobody elsewhere, and the token is for the worker alone."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """See ``HTTPRedirectHandler``."""
+
+
+_open = build_opener(_NoRedirects).open
 
 
 def worker_url(data_dir: Path, app_id: str) -> str:
@@ -54,8 +65,10 @@ def _fetch(url: str, path: str, timeout_s: float) -> dict[str, Any]:
         raise InputError(f"{url} is not the address of a worker; it begins with http:// or https://.")
     where = f"{url.rstrip('/')}{path}"
     try:
-        with urlopen(where, timeout=timeout_s) as answer:  # noqa: S310 - http or https, as checked above
+        with _open(Request(where, headers=_token()), timeout=timeout_s) as answer:  # noqa: S310 - as checked
             status = json.load(answer)
+    except HTTPError as error:
+        raise _refused(url, error) from None
     except (URLError, TimeoutError, HTTPException, ConnectionError) as error:
         raise RetryError(f"The worker at {url} does not answer ({error}); check that it runs.") from None
     except ValueError:
@@ -63,3 +76,23 @@ def _fetch(url: str, path: str, timeout_s: float) -> dict[str, Any]:
     if not isinstance(status, dict):
         raise InputError(f"What answers at {where} is not a worker: it did not send an object.")
     return status
+
+
+def _token() -> dict[str, str]:
+    token = os.environ.get("TIDEGATE_METRICS_TOKEN")
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def _refused(url: str, error: HTTPError) -> RetryError | InputError:
+    match error.code:
+        case 401:
+            return InputError(
+                f"The worker at {url} asks for a token: set TIDEGATE_METRICS_TOKEN to the worker's."
+            )
+        case 403:
+            return InputError(
+                f"The worker at {url} is not served under this name; ask by its address, or add the name to "
+                "the worker's TIDEGATE_METRICS_ALLOWED_HOSTS."
+            )
+        case _:
+            return RetryError(f"The worker at {url} does not answer ({error}); check that it runs.")

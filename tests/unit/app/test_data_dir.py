@@ -46,7 +46,7 @@ def test_a_path_that_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
 
 def test_the_address_is_there_while_the_worker_is(tmp_path: Path) -> None:
     with DataDirectory(tmp_path) as directory:
-        directory.announce("127.0.0.1:1234")
+        directory.announce("http://127.0.0.1:1234")
         assert json.loads((tmp_path / "worker.json").read_text())["url"] == "http://127.0.0.1:1234"
     assert not (tmp_path / "worker.json").exists()
 

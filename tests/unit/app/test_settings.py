@@ -47,6 +47,12 @@ def test_the_environment_is_read_and_overridden(monkeypatch: pytest.MonkeyPatch)
         ({"app_id": "with space"}, "app_id"),
         ({"security_protocol": "SASL_SSL"}, "sasl_username"),
         ({"metrics_port": "70000"}, "metrics_port"),
+        (
+            {"metrics_host": "0.0.0.0"},
+            "metrics_tls_key, or set metrics_plaintext to true",
+        ),
+        ({"metrics_host": "worker.example"}, "others on the network reach"),
+        ({"metrics_tls_key": "key.pem"}, "belong together"),
         ({"no_such_setting": "1"}, "no_such_setting"),
     ],
 )
@@ -115,6 +121,12 @@ def test_several_brokers_become_several_urls() -> None:
         ({"bootstrap_servers": ""}, "bootstrap_servers is '', but must not be empty"),
         ({"log_format": "xml"}, "log_format is 'xml', but must be 'console' or 'json'"),
         ({"log_level": "LOUD"}, "log_level is 'LOUD', but must be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
+        (
+            {"metrics_host": "0.0.0.0"},
+            "metrics_tls_key, or set metrics_plaintext to true",
+        ),
+        ({"metrics_host": "worker.example"}, "others on the network reach"),
+        ({"metrics_tls_key": "key.pem"}, "belong together"),
         ({"no_such_setting": "1"}, "there is no setting no_such_setting"),
         ({"security_protocol": "SASL_SSL"}, ": SASL_SSL needs sasl_username and sasl_password."),
         (
@@ -187,3 +199,21 @@ def test_files_of_tls_that_cannot_be_used_are_a_sentence(
         file.write_text(content)
     with pytest.raises(SettingsError, match=r"ssl_ca_location.*cannot be used.*look at their paths"):
         faust_credentials(load_settings(security_protocol="SSL", **{name: file}))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"metrics_host": "127.0.0.2"},
+        {"metrics_host": "::1"},
+        {"metrics_host": "localhost"},
+        {"metrics_host": "0.0.0.0", "metrics_plaintext": "true"},
+        {"metrics_host": "0.0.0.0", "metrics_tls_certificate": "cert.pem", "metrics_tls_key": "key.pem"},
+    ],
+)
+def test_an_address_that_others_reach_needs_tls_or_somebodys_word(given: dict[str, str]) -> None:
+    assert load_settings(**given).metrics_host == given["metrics_host"]
+
+
+def test_a_token_is_shown_nowhere() -> None:
+    assert "hush" not in repr(load_settings(metrics_token="hush"))

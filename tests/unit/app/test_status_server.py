@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -20,7 +24,9 @@ from app.report import (
 )
 from app.settings import Settings
 from app.status_server import StatusServer
-from tidegate.errors import TopologyError
+from tests.unit.schemas.certificates import Authority
+from tidegate.client.http_access import CONNECTION_S, MOST_CONNECTIONS
+from tidegate.errors import SettingsError, TopologyError
 from tidegate.processor.status import RangesIn, RangeSpan
 from tidegate.raftlog.entry import Generation, RangeId
 from tidegate.spans import Span
@@ -37,14 +43,18 @@ def serve(
     current: WorkerReport,
     port: int = 0,
     ranges_in: SpanReporter = no_ranges,
+    connection_s: float = CONNECTION_S,
+    **settings: Any,
 ) -> None:
     """Ask a server of ``current`` something; it is gone afterwards."""
 
     async def scenario() -> None:
-        server = StatusServer(Settings(metrics_port=port), lambda: current, ranges_in)
+        server = StatusServer(
+            Settings(metrics_port=port, **settings), lambda: current, ranges_in, connection_s
+        )
         try:
             address = await server.start()
-            async with aiohttp.ClientSession(f"http://{address}") as session:
+            async with aiohttp.ClientSession(address) as session:
                 await question(session)
         finally:
             await server.stop()
@@ -137,3 +147,95 @@ def test_a_port_that_is_taken_is_a_sentence() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(TopologyError, match=f"cannot listen on 127.0.0.1:{port}.*TIDEGATE_METRICS_PORT"):
             serve(ask, report(0), port)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "10.0.0.1", "x"]
+)
+@pytest.mark.parametrize("path", ["/metrics", "/health", "/status", "/ranges", "/nothing"])
+def test_a_page_that_gives_its_own_name_this_address_reads_nothing(host: str, path: str) -> None:
+    async def ask(session: aiohttp.ClientSession) -> None:
+        answer = await session.get(path, headers={"Host": host})
+        assert (answer.status, list(await answer.json())) == (403, ["error"])
+
+    serve(ask, report(0))
+
+
+def test_names_of_loopback_and_those_that_are_allowed_are_served() -> None:
+    async def ask(session: aiohttp.ClientSession) -> None:
+        for host in ("localhost:9", "127.0.0.1", "[::1]:9", "Metrics.Example:1", "other"):
+            assert (await session.get("/health", headers={"Host": host})).status == 200, host
+
+    serve(ask, report(0), metrics_allowed_hosts="metrics.example, other")
+
+
+def test_with_a_token_only_health_is_told_without_it() -> None:
+    async def ask(session: aiohttp.ClientSession) -> None:
+        assert (await session.get("/health")).status == 200
+        for path in ("/metrics", "/status", "/ranges"):
+            for header in ({}, {"Authorization": "Bearer hush2"}, {"Authorization": "hush"}):
+                assert (await session.get(path, headers=header)).status == 401
+        assert (await session.get("/status", headers={"Authorization": "Bearer hush"})).status == 200
+
+    serve(ask, report(0), metrics_token="hush")
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: y", b"GET /health HTTP/1.1"]
+)
+def test_a_request_that_never_ends_is_ended(sent: bytes) -> None:
+    async def ask(session: aiohttp.ClientSession) -> None:
+        assert session._base_url is not None
+        reader, writer = await asyncio.open_connection("127.0.0.1", session._base_url.port)
+        writer.write(sent)
+        with suppress(ConnectionResetError):
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+        writer.close()
+
+    serve(ask, report(0), connection_s=0.2)
+
+
+def test_connections_beyond_the_bound_are_closed_and_the_rest_is_served() -> None:
+    async def ask(session: aiohttp.ClientSession) -> None:
+        assert session._base_url is not None
+        port = session._base_url.port
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_CONNECTIONS + 5)]
+        ended = asyncio.as_completed([asyncio.create_task(reader.read()) for reader, _ in held])
+        for _ in range(5):
+            try:
+                assert await next(ended) == b""
+            except ConnectionResetError:
+                continue
+        for _, writer in held:
+            writer.close()
+
+    serve(ask, report(0))
+
+
+def test_too_many_headers_are_refused() -> None:
+    async def ask(session: aiohttp.ClientSession) -> None:
+        answer = await session.get("/health", headers={f"X-{number}": "y" for number in range(100)})
+        assert answer.status == 400
+
+    serve(ask, report(0))
+
+
+def test_a_certificate_makes_it_https(tmp_path: Path) -> None:
+    authority = Authority()
+    pair = authority.pair("worker")
+    (tmp_path / "cert.pem").write_bytes(pair.cert)
+    (tmp_path / "key.pem").write_bytes(pair.key)
+
+    async def ask(session: aiohttp.ClientSession) -> None:
+        assert str(session._base_url).startswith("https://127.0.0.1:")
+        trusted = ssl.create_default_context(cadata=authority.cert.decode())
+        assert (await session.get("/health", ssl=trusted)).status == 200
+
+    files: dict[str, Any] = {
+        "metrics_tls_certificate": tmp_path / "cert.pem",
+        "metrics_tls_key": tmp_path / "key.pem",
+    }
+    serve(ask, report(0), **files)
+    (tmp_path / "key.pem").write_bytes(authority.pair("other").key)
+    with pytest.raises(SettingsError, match="certificate and key of one pair"):
+        serve(ask, report(0), **files)

@@ -1,0 +1,104 @@
+"""Who may ask a process over HTTP (docs/security.md#http): by the Host that a request names, and by a token.
+
+A page of a browser can make a name of its own mean 127.0.0.1, and so read what is served on loopback. Its
+requests name that host. So a request is answered only where its Host is an address that is bound, or a name
+that is allowed.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from tidegate.errors import SettingsError
+
+#: A connection is closed after this time: one that sends or reads too slowly holds nothing for longer.
+CONNECTION_S: Final = 30.0
+#: Connections beyond these are closed at once.
+MOST_CONNECTIONS: Final = 64
+_HEALTH: Final = "/health"
+_BEARER: Final = "Bearer "
+
+
+class Refusal(NamedTuple):
+    """Why a request gets no answer: HTTP's status, and a sentence."""
+
+    status: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAccess:
+    """``host`` is the address that is bound, ``allowed`` are further names. Without a token all may ask."""
+
+    host: str
+    allowed: frozenset[str] = frozenset()
+    token: str = field(default="", repr=False)
+
+    def refusal(self, path: str, host: str | None, authorization: str | None) -> Refusal | None:
+        """Why a request with these headers is refused; /health is answered without a token."""
+        if not self._is_served(_name(host or "")):
+            return Refusal(
+                403, "This Host is not served here; TIDEGATE_METRICS_ALLOWED_HOSTS lists the names that are."
+            )
+        if self.token and path != _HEALTH and not self._is_token(authorization or ""):
+            return Refusal(401, "A token is needed: Authorization: Bearer <TIDEGATE_METRICS_TOKEN>.")
+        return None
+
+    def _is_served(self, name: str) -> bool:
+        if name in self.allowed or name == self.host.lower():
+            return True
+        bound, asked = _address(self.host), _address(name)
+        if self.host == "localhost" or (bound is not None and bound.is_loopback):
+            return name == "localhost" or (asked is not None and asked.is_loopback)
+        # Bound to all addresses: a number is no name that somebody else could give another meaning.
+        return bound is not None and bound.is_unspecified and asked is not None
+
+    def _is_token(self, authorization: str) -> bool:
+        given = authorization.removeprefix(_BEARER)
+        return given != authorization and hmac.compare_digest(given.encode(), self.token.encode())
+
+
+def allowed_hosts(text: str) -> frozenset[str]:
+    """The names of a list with commas."""
+    return frozenset(name.strip().lower() for name in text.split(",") if name.strip())
+
+
+def require_protected(host: str, *, tls: bool, plaintext: bool) -> None:
+    """Raise ``SettingsError`` for an address that others reach, without TLS and nobody's word for it."""
+    if tls or plaintext or is_loopback(host):
+        return
+    raise SettingsError(
+        f"metrics_host is {host}, which others on the network reach, and nothing there would be encrypted: "
+        "give metrics_tls_certificate and metrics_tls_key, or set metrics_plaintext to true where the "
+        "network is trusted (a container whose port is published on loopback)"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only processes of this machine reach the address."""
+    address = _address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def url_of(host: str, port: int, *, tls: bool) -> str:
+    """Where a server is that listens there."""
+    shown = f"[{host}]" if ":" in host else host
+    return f"http{'s' if tls else ''}://{shown}:{port}"
+
+
+def _name(host: str) -> str:
+    """The host of a Host header, without its port."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
