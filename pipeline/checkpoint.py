@@ -9,22 +9,21 @@ All of this is looked at before Spark starts, and nothing is changed while it is
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import asdict, dataclass, fields
 from pathlib import PurePosixPath
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
 
+from pipeline import checked_json
 from pipeline.ledger import Ledger
 from pipeline.state_files import BUILD_ANEW, StateFiles
 from pipeline.whole_files import TORN, read_whole, write_whole
 from tidegate.client.private_files import make_private_uri
 from tidegate.errors import SettingsError, StateError, TopologyError
 
-_VERSION: Final = 1
 _LOOK_AGAIN_S: Final = 0.1
 _NOTHING_DONE: Final = "Nothing was read or written."
 
@@ -81,11 +80,10 @@ class Checkpoint(NamedTuple):
 
     def claim(self, identity: QueryIdentity) -> None:
         """Say whose the directory is. Raises ``SettingsError`` where nothing can be written."""
-        body = {"version": _VERSION, **asdict(identity)}
         try:
             make_private_uri(self.uri)
             self.filesystem.create_dir(self.ours)
-            write_whole(self.filesystem, self._query_path, json.dumps(body, sort_keys=True).encode())
+            write_whole(self.filesystem, self._query_path, checked_json.dump(asdict(identity)))
         except OSError as error:
             raise SettingsError(
                 f"The checkpoint directory {self.uri} cannot be written ({error}): let this user write "
@@ -193,16 +191,14 @@ def _newest(filesystem: fs.FileSystem, directory: str) -> int | None:
 
 
 def _read_identity(stored: bytes, path: str) -> QueryIdentity:
-    try:
-        body = json.loads(stored)
-        if body["version"] > _VERSION:
-            raise StateError(f"{path} was written by a newer version of tidegate: go on with that one.")
+    def read(body: dict[str, Any]) -> QueryIdentity:
         return QueryIdentity(**{each.name: body[each.name] for each in fields(QueryIdentity)})
-    except (ValueError, KeyError, TypeError) as error:
-        raise StateError(
-            f"{path} is torn ({error!r}), so nobody can say which query the checkpoint directory belongs to. "
-            f"{_NOTHING_DONE} Put the file back, or {BUILD_ANEW}."
-        ) from None
+
+    advice = (
+        "Nobody can say which query the checkpoint directory belongs to. "
+        f"{_NOTHING_DONE} Put the file back, or {BUILD_ANEW}."
+    )
+    return checked_json.load(stored, path, read, advice)
 
 
 def _require_same(uri: str, then: QueryIdentity, now: QueryIdentity) -> None:

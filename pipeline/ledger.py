@@ -8,18 +8,17 @@ A batch that is run again finds the account of the one before it, and the rounds
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyarrow import fs
 
+from pipeline import checked_json
 from pipeline.rounds import Round, RoundId, read_round
 from pipeline.state_files import BUILD_ANEW
 from pipeline.whole_files import read_whole, write_whole
 from tidegate.errors import StateError
 
-_VERSION: Final = 1
 _KEPT_BATCHES: Final = 2  # Spark may run the last one again, from the one before it
 
 
@@ -63,12 +62,11 @@ class Ledger:
     def close_batch(self, batch: int, account: Account) -> None:
         """Store the account of a batch that is done, and forget the rounds of old ones."""
         body = {
-            "version": _VERSION,
             "heads": {str(partition): name for partition, name in sorted(account.heads.items())},
             "controls": account.controls,
             "exchanges": {str(partition): count for partition, count in sorted(account.exchanges.items())},
         }
-        write_whole(self._filesystem, self._batch_path(batch), json.dumps(body, sort_keys=True).encode())
+        write_whole(self._filesystem, self._batch_path(batch), checked_json.dump(body))
         self._forget(batch - _KEPT_BATCHES)
 
     def told(self, round_id: RoundId) -> Round | None:
@@ -96,16 +94,11 @@ class Ledger:
 
 
 def _account(stored: bytes, path: str) -> Account:
-    try:
-        body: dict[str, Any] = json.loads(stored)
-        if body["version"] > _VERSION:
-            raise StateError(f"{path} was written by a newer version of tidegate: go on with that one.")
+    def read(body: dict[str, Any]) -> Account:
         return Account(
             {int(partition): name for partition, name in body["heads"].items()},
             body["controls"],
             {int(partition): count for partition, count in body["exchanges"].items()},
         )
-    except (ValueError, KeyError, TypeError) as error:
-        raise StateError(
-            f"{path} is torn ({error!r}). Nothing was emitted. Put it back, or {BUILD_ANEW}."
-        ) from None
+
+    return checked_json.load(stored, path, read, f"Nothing was emitted. Put it back, or {BUILD_ANEW}.")

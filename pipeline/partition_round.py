@@ -41,7 +41,7 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
-from tidegate.errors import FeedError, RowRefused, TidegateError, TopologyError
+from tidegate.errors import FeedError, RowRefused, StateMismatch, TidegateError, TopologyError
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
@@ -235,7 +235,10 @@ class PartitionTask:
             return _Held("", processor, LoadedRows({}, "", 0))
         state = self._files.load(head)
         rows = ((table, key, value) for (table, key), value in state.rows.items())
-        processor = PartitionProcessor.restore(self._partition, query.partitions, query.config, rows)
+        try:
+            processor = PartitionProcessor.restore(self._partition, query.partitions, query.config, rows)
+        except StateMismatch as mismatch:
+            raise self._files.refused(head, mismatch) from None
         if (
             state.base < RoundId(self._round.id.batch, 0).name
         ):  # else the batch may begin again from older files

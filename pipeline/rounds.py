@@ -8,16 +8,13 @@ the same places, and so writes the same bytes (docs/spark.md).
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from pipeline import checked_json
 from pipeline.state_files import BUILD_ANEW
 from tidegate.changefeed.feed import FeedId
-from tidegate.errors import StateError
-
-_VERSION: Final = 1
 
 
 class RoundId(NamedTuple):
@@ -81,32 +78,26 @@ class Round:
             for partition, instructions in sorted(self.instructions.items())
         }
         body = {
-            "version": _VERSION,
             "id": list(self.id),
             "records": self.records,
             "instructions": told,
             "paused": sorted(self.paused),
         }
-        return json.dumps(body, sort_keys=True).encode()
+        return checked_json.dump(body)
 
 
 def read_round(stored: bytes, where: str) -> Round:
     """The round of its stored form, which stands at ``where``. Raises ``StateError`` for anything else."""
-    try:
-        body = json.loads(stored)
-        if body["version"] > _VERSION:
-            raise StateError(f"{where} was written by a newer version of tidegate: go on with that one.")
+
+    def read(body: dict[str, Any]) -> Round:
         return Round(
             RoundId(*body["id"]),
             bool(body["records"]),
             {int(partition): _instructions(told) for partition, told in body["instructions"].items()},
             frozenset(map(FeedId, body.get("paused", ()))),
         )
-    except (ValueError, KeyError, TypeError) as error:
-        raise StateError(
-            f"{where} is torn or no round of a query ({error!r}). Nothing was emitted. Put it back, or "
-            f"{BUILD_ANEW}."
-        ) from None
+
+    return checked_json.load(stored, where, read, f"Nothing was emitted. Put it back, or {BUILD_ANEW}.")
 
 
 def _told(told: Told) -> list[Any]:

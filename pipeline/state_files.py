@@ -3,21 +3,24 @@
 A file holds the rows that its round changed, and names the one before it; now and then one holds all rows.
 It is written under another name and moved into place, so that it is there whole or not at all. Which file is
 the newest is not found by looking: the driver's ledger says it, so that a file which is gone is missed.
+
+A file begins with a hash of all that follows, which is an Arrow file: these have no check sums. Files of
+before are Arrow files from their first byte on, and are taken as they are.
 """
 
 from __future__ import annotations
 
-import io
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyarrow import fs
 
-from tidegate.errors import StateError
+from tidegate.errors import StateError, StateMismatch, brief
 from tidegate.processor.batch import StateTable
 
 #: Rows of state by table and key; ``None`` for one that is removed.
@@ -30,6 +33,11 @@ BUILD_ANEW: Final = (
     "scanned for"
 )
 _VERSION: Final = b"1"
+#: What a file begins with that has a hash behind it.
+_HASHED: Final = b"tidegate state 2"
+_HASH_BYTES: Final = 32
+#: What an Arrow file begins with.
+_ARROW: Final = b"ARROW1"
 _SCHEMA: Final = pa.schema(
     [("table", pa.dictionary(pa.int8(), pa.string())), ("key", pa.binary()), ("value", pa.binary())]
 )
@@ -80,11 +88,13 @@ class StateFiles:
         )
         self._filesystem.create_dir(self._directory)
         torn = f"{self._directory}/.{name}-{uuid.uuid4().hex}"
-        with (
-            self._filesystem.open_output_stream(torn) as stream,
-            pa.ipc.new_file(stream, table.schema) as file,
-        ):
+        buffer = pa.BufferOutputStream()
+        with pa.ipc.new_file(buffer, table.schema) as file:
             file.write_table(table)
+        content = buffer.getvalue()
+        with self._filesystem.open_output_stream(torn) as stream:
+            stream.write(_HASHED + _hash(content))
+            stream.write(content)
         self._filesystem.move(torn, self._path(name))
 
     def load(self, name: str) -> LoadedRows:
@@ -98,10 +108,10 @@ class StateFiles:
         return LoadedRows(rows, base, sum(len(changes) for _, changes in chain[:-1]))
 
     def require(self, name: str) -> None:
-        """Look whether the file ``name`` is there and has its end. Raises ``StateError``."""
+        """Look whether the file ``name`` is there and is what was written. Raises ``StateError``."""
         path = self._path(name)
-        with self._naming(path), self._filesystem.open_input_file(path) as stream:
-            pa.ipc.open_file(stream)
+        with self._naming(path):
+            pa.ipc.open_file(self._content(path))
 
     def names(self) -> Iterator[str]:
         """Of the files that are there, in the order of their rounds."""
@@ -121,17 +131,29 @@ class StateFiles:
     def _read(self, name: str) -> StoredRows:
         path = self._path(name)
         with self._naming(path):
-            with self._filesystem.open_input_stream(path) as stream:
-                content = stream.read()
-            with pa.ipc.open_file(io.BytesIO(content)) as file:
+            with pa.ipc.open_file(self._content(path)) as file:
                 table = file.read_all()
-        metadata = table.schema.metadata or {}
-        if metadata.get(b"version") != _VERSION:
-            raise self._unusable(path, f"has the version {metadata.get(b'version')!r}, and not {_VERSION!r}")
-        tables = [StateTable(table) for table in table.column("table").to_pylist()]
-        addresses = zip(tables, table.column("key").to_pylist(), strict=True)
-        changes = dict(zip(addresses, table.column("value").to_pylist(), strict=True))
-        return StoredRows(metadata[b"previous"].decode(), changes)
+            metadata = table.schema.metadata or {}
+            if metadata.get(b"version") != _VERSION:
+                raise ValueError(f"its version is {metadata.get(b'version')!r}, and not {_VERSION!r}")
+            tables = [StateTable(table) for table in table.column("table").to_pylist()]
+            addresses = zip(tables, table.column("key").to_pylist(), strict=True)
+            changes = dict(zip(addresses, table.column("value").to_pylist(), strict=True))
+            return StoredRows(metadata[b"previous"].decode(), changes)
+
+    def _content(self, path: str) -> pa.Buffer:
+        """The Arrow file, once it is known to be what was written. Raises ``ValueError``."""
+        with self._filesystem.open_input_stream(path) as stream:
+            stored = pa.py_buffer(stream.read())
+        begin = len(_HASHED) + _HASH_BYTES
+        if stored[: len(_HASHED)].to_pybytes() != _HASHED:
+            if stored[: len(_ARROW)].to_pybytes() != _ARROW:
+                raise ValueError("it does not begin as a file of state")
+            return stored
+        content = stored[begin:]
+        if stored[len(_HASHED) : begin].to_pybytes() != _hash(content):
+            raise ValueError("its hash does not fit")
+        return content
 
     @contextmanager
     def _naming(self, path: str) -> Iterator[None]:
@@ -140,11 +162,21 @@ class StateFiles:
             yield
         except FileNotFoundError:
             raise self._unusable(path, "is missing") from None
-        except pa.ArrowInvalid as error:
-            raise self._unusable(path, f"is torn ({error})") from None
+        except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
+            raise self._unusable(path, f"is torn or damaged ({brief(str(error))})") from None
+
+    def refused(self, name: str, mismatch: StateMismatch) -> StateError:
+        """What is said of the file ``name``, with which no state can be put back."""
+        return self._unusable(
+            self._path(name), f"holds rows that are not those that were written ({mismatch})"
+        )
 
     def _unusable(self, path: str, how: str) -> StateError:
         return StateError(
             f"The state of log partition {self._partition} cannot be read: {path} {how}. Nothing was "
             f"emitted. Put it back, or {BUILD_ANEW}."
         )
+
+
+def _hash(content: pa.Buffer) -> bytes:
+    return blake2b(content, digest_size=_HASH_BYTES).digest()
