@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
 
 import structlog
 from faust.types import TP
@@ -29,10 +30,13 @@ from app.shell import Shell
 from tidegate.changefeed.control import read_control
 from tidegate.changefeed.feed import FeedId
 from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident
+from tidegate.processor.containment import Caution, StepBroke
 from tidegate.processor.exchange_codec import decode_exchange
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Offset
 from tidegate.spans import Span
+
+_NO_CAUTION: Final = Caution()
 
 _log = structlog.get_logger("tidegate.rangefeed")
 ResultT = TypeVar("ResultT")
@@ -50,10 +54,24 @@ class _Present(NamedTuple):
 
 
 class LogPartition:
-    """Opens at once, in the background; what comes before it is open is ignored, and read again."""
+    """Opens at once, in the background; what comes before it is open is ignored, and read again.
 
-    def __init__(self, app: Shell, partition: int, stores: Stores, standby: Standby | None = None) -> None:
+    ``broke`` is called when a step broke, after which nothing is stepped: let it be released.
+    """
+
+    def __init__(
+        self,
+        app: Shell,
+        partition: int,
+        stores: Stores,
+        standby: Standby | None = None,
+        *,
+        caution: Caution = _NO_CAUTION,
+        broke: Callable[[LogPartition, StepBroke], None],
+    ) -> None:
         self.partition = partition
+        self.caution = caution
+        self._broke = broke
         self._app = app
         self._state = PartitionState(app.runtime, partition, stores, standby)
         names = app.topic_names
@@ -66,10 +84,16 @@ class LogPartition:
         self.pipeline: Pipeline | None = None
         self._processor: PartitionProcessor | None = None
         self._released = False
+        self._releasing: asyncio.Future[None] | None = None
         self._opening = guarded_task(self._open(), f"open {partition}")
 
     async def release(self) -> None:
         """Finish what is in flight and close; on return nothing is written for the partition any more."""
+        if self._releasing is None:
+            self._releasing = asyncio.ensure_future(self._release())
+        await asyncio.shield(self._releasing)
+
+    async def _release(self) -> None:
         self._released = True
         self.log.close()
         self.control.close()
@@ -113,6 +137,7 @@ class LogPartition:
     async def _start(self, processor: PartitionProcessor, present: _Present) -> None:
         """Steps O4 to O6: the intake compares the position with the start of the log before it seeks."""
         self._processor = processor
+        processor.pass_over(self.caution.refused)
         self.pipeline = self._new_pipeline(processor, present)
         self.pipeline.start()
         self.control.open(processor.next_control_offset)
@@ -135,6 +160,8 @@ class LogPartition:
             runtime.threads,
             runtime.limits,
             schema_ids=runtime.schema_ids,
+            caution=self.caution,
+            broke=partial(self._broke, self),
             present=present.log,
             clock=asyncio.get_running_loop().time,
             completed=self._note_completed,

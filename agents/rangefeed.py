@@ -33,16 +33,22 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import structlog
+
 from agents.log_partition import LogPartition
 from agents.partition_state import Stores
 from agents.standby import Standby
-from app.ending import guarded_task
+from app.ending import end_process, guarded_task
 from app.fetched import FetchedBatch
 from app.log_ends import watch_ends
+from app.metrics import STEPS_BROKEN
 from app.report import PartitionReport, SpanReport
 from app.shell import Shell
 from tables.store import OpenStore, rocks_stores
+from tidegate.processor.containment import Caution, StepBroke
 from tidegate.spans import Span
+
+_log = structlog.get_logger("tidegate.rangefeed")
 
 
 class LogPartitions:
@@ -55,13 +61,39 @@ class LogPartitions:
         self.open: dict[int, LogPartition] = {}
         self._leaving: dict[int, LogPartition] = {}
         self._ends: asyncio.Task[None] | None = None
+        self._reopening: set[asyncio.Task[None]] = set()
 
     def assigned(self, partition: int) -> None:
         """Begin to open the partition."""
         if self._ends is None:
             watch = watch_ends(lambda: [held.log for held in self.open.values()], lambda: self._app.batches)
             self._ends = guarded_task(watch, "log ends")
-        self.open[partition] = LogPartition(self._app, partition, self._stores, self._standby)
+        self._take_up(partition, Caution())
+
+    def _take_up(self, partition: int, caution: Caution) -> None:
+        self.open[partition] = LogPartition(
+            self._app, partition, self._stores, self._standby, caution=caution, broke=self._reopen
+        )
+
+    def _reopen(self, broken: LogPartition, broke: StepBroke) -> None:
+        """Steps U2 and U3 of docs/security.md: go on from what is durable, more carefully.
+
+        Ends the process where that cannot help.
+        """
+        STEPS_BROKEN.labels(broken.partition).inc()
+        try:
+            caution = broken.caution.after(broke)
+        except StepBroke as hopeless:
+            end_process(hopeless)
+        _log.error("a step broke; the partition is opened again", partition=broken.partition, exc_info=broke)
+        reopening = guarded_task(self._open_again(broken, caution), f"reopen {broken.partition}")
+        self._reopening.add(reopening)
+        reopening.add_done_callback(self._reopening.discard)
+
+    async def _open_again(self, broken: LogPartition, caution: Caution) -> None:
+        await broken.release()
+        if self.open.get(broken.partition) is broken:  # else it was let go of meanwhile
+            self._take_up(broken.partition, caution)
 
     def offer(self, batch: FetchedBatch) -> None:
         """Step 1 of a batch of the log."""

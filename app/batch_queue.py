@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.fetched import FetchedBatch
@@ -35,12 +35,16 @@ class Batch:
 
 
 class BatchQueue:
-    """Bounded by the valve: it is shut when ``queued_batches`` wait, and opened again at half of that."""
+    """Bounded by the valve: it is shut when ``queued_batches`` wait, and opened again at half of that.
 
-    def __init__(self, valve: Valve, batch_records: int, queued_batches: int) -> None:
+    Records up to the offset ``alone_to`` are taken one by one.
+    """
+
+    def __init__(self, valve: Valve, batch_records: int, queued_batches: int, alone_to: int = -1) -> None:
         self._valve = valve
         self._batch_records = batch_records
         self._queued_batches = queued_batches
+        self._alone_to = alone_to
         self._waiting: deque[FetchedBatch | Cut] = deque()
         self._received = 0
 
@@ -78,12 +82,21 @@ class BatchQueue:
         first = self._waiting.popleft()
         if isinstance(first, Cut):
             return first
+        if first.start <= self._alone_to:
+            return self._take_one(first)
         records, end = first.records, first.end
         while self._waiting and self._fits(self._waiting[0], len(records)):
             batch = self._waiting.popleft()
             assert isinstance(batch, FetchedBatch)
             records, end = [*records, *batch.records], batch.end
         return Batch(records, end)
+
+    def _take_one(self, batch: FetchedBatch) -> Batch:
+        if len(batch.records) <= 1:
+            return Batch(batch.records, batch.end)
+        rest = batch.records[1:]
+        self._waiting.appendleft(replace(batch, start=rest[0].offset, records=rest))
+        return Batch(batch.records[:1], rest[0].offset)
 
     def _fits(self, waiting: FetchedBatch | Cut, taken: int) -> bool:
         return isinstance(waiting, FetchedBatch) and taken + len(waiting.records) <= self._batch_records

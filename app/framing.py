@@ -15,6 +15,7 @@ from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId
 from tidegate.errors import FeedError, SchemaRejected
 from tidegate.processor.batch import StepResult
+from tidegate.processor.containment import feed_error
 from tidegate.processor.framing import frame, schemas_of
 
 
@@ -57,7 +58,12 @@ class Framing:
         for feed_id, rows in list(result.unframed.items()):
             if not rows:
                 continue
-            definition, schemas = self._processor.definition_of(feed_id), schemas_of(rows)
+            definition = self._processor.definition_of(feed_id)
+            try:
+                schemas = schemas_of(rows)
+            except Exception as error:
+                self._processor.refuse(feed_id, feed_error(error), result)
+                continue
             url = definition.options.confluent_schema_registry
             ids = self._schema_ids.known(url, schemas)
             if ids is None and not self._processor.is_active(feed_id):

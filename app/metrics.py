@@ -21,6 +21,12 @@ BATCHES: Final = Counter("tidegate_batches", "Batches that are durable", ["parti
 INCIDENTS: Final = Counter(
     "tidegate_incidents", "Quarantines, refused records, failed feeds", ["partition"], registry=REGISTRY
 )
+STEPS_BROKEN: Final = Counter(
+    "tidegate_steps_broken",
+    "Steps that met an exception nobody foresaw; the partition was opened again",
+    ["partition"],
+    registry=REGISTRY,
+)
 MARKERS: Final = Counter("tidegate_markers", "Markers, each on all partitions", ["feed"], registry=REGISTRY)
 SCHEMAS: Final = Counter(
     "tidegate_schema_registrations", "Schemas that a registry has given an id", ["feed"], registry=REGISTRY

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from app.batch_queue import BatchQueue
 from app.fetched import FetchedBatch
 from app.framing import Wanted
 from tidegate.changefeed.control import ControlMessage, Register, Remove
 from tidegate.processor.batch import ControlRecord, ExchangeRecord
+from tidegate.processor.containment import Input
+
+_NOT_CAREFUL: Final[Mapping[Input, int]] = {}
 
 
 class PartitionInput:
     """Filled by the loop at any time, taken from between two batches. ``came`` is called when it is filled.
 
-    ``present`` is the log position that must be reached before a new feed is registered.
+    ``present`` is the log position that must be reached before a new feed is registered. ``alone_to``: see
+    ``tidegate.processor.containment.Caution``.
     """
 
-    def __init__(self, batches: BatchQueue, present: int, came: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        batches: BatchQueue,
+        present: int,
+        came: Callable[[], None],
+        alone_to: Mapping[Input, int] = _NOT_CAREFUL,
+    ) -> None:
         self.batches = batches
+        self._alone_to = alone_to
         self._present = present
         self._came = came
         self._controls: list[ControlRecord] = []
@@ -61,12 +73,20 @@ class PartitionInput:
         if self.batches.position < self._present and not held:
             self._controls = [record for record in taken if isinstance(record.message, Register)]
             taken = [record for record in taken if not isinstance(record.message, Register)]
-        return taken
+        now = self._at_once(Input.CONTROL, taken)
+        self._controls = [*taken[now:], *self._controls]
+        return taken[:now]
 
     def take_exchanges(self) -> list[ExchangeRecord]:
         """The claims and hand-offs that came since."""
-        taken, self._exchanges = self._exchanges, []
+        now = self._at_once(Input.HAND_OFFS, self._exchanges)
+        taken, self._exchanges = self._exchanges[:now], self._exchanges[now:]
         return taken
+
+    def _at_once(self, input_: Input, records: Sequence[ControlRecord | ExchangeRecord]) -> int:
+        """How many of the records are for the next step."""
+        alone = records and records[0].offset <= self._alone_to.get(input_, -1)
+        return 1 if alone else len(records)
 
     def removes(self, feed: Wanted) -> bool:
         """Whether a message that waits here removes the feed."""

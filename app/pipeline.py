@@ -30,10 +30,12 @@ from app.stepper import Processor, Stepper
 from tidegate.changefeed.control import HELD_LIMIT_S
 from tidegate.changefeed.feed import FeedId
 from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident, StepResult
+from tidegate.processor.containment import Caution, Input, StepBroke
 from tidegate.processor.status import PartitionStatus
 
 #: A partition publishes its whole checkpoint this often, for a frontier agent that began anew.
 FULL_CHECKPOINT_S: Final = 30.0
+_NO_CAUTION: Final = Caution()
 
 ArgumentT = TypeVar("ArgumentT")
 
@@ -69,7 +71,8 @@ class Pipeline:
     ``present`` is the log position that must be reached before a new feed is registered: the end of the log
     at the opening of a partition that has read nothing yet, so that a feed starts at the present, with the
     tables' descriptors known; 0 for all others, since a held partition could not read on. ``held_limit_s``
-    is how long the partition is held for new feeds' starts, by ``clock``, which is monotonic.
+    is how long the partition is held for new feeds' starts, by ``clock``, which is monotonic. ``broke`` is
+    called when a step broke: nothing is stepped any more, and what is in flight is waited for by ``drain``.
     """
 
     def __init__(
@@ -82,6 +85,8 @@ class Pipeline:
         limits: Limits,
         *,
         schema_ids: SchemaIds,
+        caution: Caution = _NO_CAUTION,
+        broke: Callable[[StepBroke], None] = end_process,
         present: int = 0,
         held_limit_s: float = HELD_LIMIT_S,
         clock: Callable[[], float] = time.monotonic,
@@ -101,8 +106,10 @@ class Pipeline:
         self._reported = reported
         #: Set when there may be something to do: input, acknowledged rows, or the end.
         self._news = asyncio.Event()
-        queue = BatchQueue(valve, limits.batch_records, limits.queued_batches)
-        self._input = PartitionInput(queue, present, self._news.set)
+        self._broke = broke
+        alone_to = caution.alone
+        queue = BatchQueue(valve, limits.batch_records, limits.queued_batches, alone_to.get(Input.LOG, -1))
+        self._input = PartitionInput(queue, present, self._news.set, alone_to)
         self.in_flight = InFlightBatches(limits.inflight_batches)
         self._draining = False
         self._checkpoint_due = clock()
@@ -257,7 +264,13 @@ class Pipeline:
         self, step: Callable[[ArgumentT], StepResult], argument: ArgumentT, *, end: int | None = None
     ) -> InFlight | None:
         """``None`` for a batch that is given up."""
-        result, wanted = await self._stepper.step(step, argument)
+        try:
+            result, wanted = await self._stepper.step(step, argument)
+        except StepBroke as broke:
+            self._stepper.give_up()
+            self._draining = True
+            self._broke(broke)
+            return None
         self._hold.look(self.processor.held_for)
         if wanted:
             answers = await self._answers(wanted)

@@ -34,6 +34,7 @@ from pipeline.rounds import Instructions, Round, RoundId, Told
 from tidegate.changefeed.control import ControlMessage, Remove
 from tidegate.changefeed.feed import FeedId
 from tidegate.errors import RetryError, TidegateError
+from tidegate.processor.containment import Caution, StepBroke
 from tidegate.processor.exchange_codec import decode_exchange
 from tidegate.raftlog.encode import partition_of
 from tidegate.rangefeed.handoff import receiver_of
@@ -41,7 +42,7 @@ from tidegate.rangefeed.handoff import receiver_of
 #: How long to wait before something that is away is asked for once more.
 _AGAIN_S: Final = 5.0
 #: What a partition says that has to run once more.
-_UNDONE: Final = ("fault", "refused")
+_UNDONE: Final = ("fault", "refused", "broke")
 _RECORDS: Final = ("partition", "offset", "unix_millis(timestamp) AS timestamp_ms", "key", "value")
 
 _log = logging.getLogger("tidegate.spark")
@@ -176,7 +177,8 @@ class BatchDriver:
 
     def _answered(self, round_: Round, records: DataFrame, account: Account) -> tuple[Round, list[Answer]]:
         """Run the round. A partition that misses something that is away runs once more, until it is back; one
-        where a row was refused for good does too, and fails its feed this time (step S6).
+        where a row was refused for good does too, and fails its feed this time (step S6), and one where a
+        step broke, more carefully.
 
         Raises what no waiting mends.
         """
@@ -186,9 +188,14 @@ class BatchDriver:
             came = self._run(replace(round_, clusters=self._feeds.clusters()), records, account, due)
             answers += [answer for answer in came if answer.kind not in _UNDONE]
             refused = [answer for answer in came if answer.kind == "refused"]
-            round_ = _with_refused(round_, refused)
+            broken = {
+                answer.partition: StepBroke.from_bytes(answer.body)
+                for answer in came
+                if answer.kind == "broke"
+            }
+            round_ = _with_cautions(_with_refused(round_, refused), broken)
             faults = {answer.partition: read_fault(answer.body) for answer in came if answer.kind == "fault"}
-            due = frozenset(faults) | {answer.partition for answer in refused}
+            due = frozenset(faults).union(broken, (answer.partition for answer in refused))
             if not due:
                 return round_, answers
             if faults:
@@ -314,6 +321,15 @@ def _with_refused(round_: Round, answers: Iterable[Answer]) -> Round:
         feed_id, reason = json.loads(answer.body)
         refused.setdefault(answer.partition, {})[FeedId(feed_id)] = reason
     return replace(round_, refused=refused)
+
+
+def _with_cautions(round_: Round, broken: Mapping[int, StepBroke]) -> Round:
+    """The same, for partitions in which a step broke. Raises it where more caution cannot help."""
+    cautions = {
+        partition: round_.cautions.get(partition, Caution()).after(broke)
+        for partition, broke in broken.items()
+    }
+    return replace(round_, cautions={**round_.cautions, **cautions})
 
 
 def _stage(round_: Round) -> str:

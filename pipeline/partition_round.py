@@ -41,7 +41,7 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
-from tidegate.errors import FeedError, RowRefused, StateMismatch, TidegateError, TopologyError
+from tidegate.errors import RowRefused, StateMismatch, TidegateError, TopologyError
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
@@ -52,6 +52,7 @@ from tidegate.processor.batch import (
 )
 from tidegate.processor.checkpoint import encode_checkpoint
 from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.containment import Caution, Input, StepBroke, feed_error
 from tidegate.processor.exchange_codec import decode_exchange
 from tidegate.processor.framing import frame, schemas_of
 from tidegate.processor.processor import PartitionProcessor
@@ -126,6 +127,8 @@ class PartitionTask:
         self._files = StateFiles(filesystem, root, partition)
         self._held = self._load(head)
         self._processor = self._held.processor
+        self._caution = round_.cautions.get(partition, Caution())
+        self._processor.pass_over(self._caution.refused)
         self._changes: dict[tuple[StateTable, bytes], bytes | None] = {}
         self._answers = RoundAnswers(partition, whole_checkpoints_only=query.whole_checkpoints_only)
         self._left: set[FeedId] = set()  # by this round
@@ -142,13 +145,14 @@ class PartitionTask:
             self._take(self._processor.missing_below(Offset(self._log_start())))
         for records in _read_again(self._query, self._partition, self._processor.to_read_again):
             self.clock.lap("load")
-            self._take(self._processor.step(records))
+            self._step(records)
         if instructions.controls:
             told = [
                 ControlRecord(Offset(each.offset), read_control(each.message))
                 for each in instructions.controls
             ]
-            self._take(self._processor.control(told))
+            for controls in self._caution.steps(Input.CONTROL, told):
+                self._take(self._processor.control(controls))
             self._fail_refused()
             self._look_at_pauses()
         if instructions.exchanges:
@@ -156,7 +160,8 @@ class PartitionTask:
                 ExchangeRecord(Offset(each.offset), decode_exchange(each.message))
                 for each in instructions.exchanges
             ]
-            self._take(self._processor.exchange(came))
+            for exchanges in self._caution.steps(Input.HAND_OFFS, came):
+                self._take(self._processor.exchange(exchanges))
         self._go_on()
         self._everything = instructions.everything
         self._settle()
@@ -166,7 +171,7 @@ class PartitionTask:
         self._records += len(records)
         expected = self._processor.next_offset or 0
         if records[-1].offset + 1 - expected == len(records):
-            self._take(self._processor.step(records))
+            self._step(records)
         else:
             self._step_over_gaps(records)
         self._go_on()
@@ -213,11 +218,15 @@ class PartitionTask:
         expected = self._processor.next_offset or 0
         for index, record in enumerate(records):
             if expected < min(record.offset, log_start):
-                self._take(self._processor.step(records[first:index]))
+                self._step(records[first:index])
                 self._take(self._processor.missing_below(Offset(min(record.offset, log_start))))
                 first = index
             expected = max(expected, record.offset + 1)
-        self._take(self._processor.step(records[first:]))
+        self._step(records[first:])
+
+    def _step(self, records: Sequence[LogRecord]) -> None:
+        for some in self._caution.steps(Input.LOG, records):
+            self._take(self._processor.step(some))
 
     def _log_start(self) -> int:
         """Where the partition begins now."""
@@ -317,8 +326,8 @@ class PartitionTask:
         url = self._processor.definition_of(feed_id).options.confluent_schema_registry
         try:
             ids = schema_ids(url, schemas_of(rows))
-        except FeedError as refusal:
-            self._processor.refuse(feed_id, refusal, result)
+        except Exception as refusal:
+            self._processor.refuse(feed_id, feed_error(refusal), result)
         else:
             result.outputs.setdefault(feed_id, []).extend(frame(rows, ids))
 
@@ -391,6 +400,9 @@ def _answers(
             answers = task.finish()
     except FeedRefused as refused:
         answers = [Answer(partition, "refused", json.dumps([refused.feed_id, str(refused)]).encode())]
+    except StepBroke as broke:
+        _log.exception("partition %d: a step broke, and is run again more carefully", partition)
+        answers = [Answer(partition, "broke", broke.to_bytes())]
     except TidegateError as fault:
         answers = [Answer(partition, "fault", fault_to_bytes(fault))]
     for _ in records:  # Spark wants its records to be read

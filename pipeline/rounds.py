@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from pipeline import checked_json
 from pipeline.state_files import BUILD_ANEW
 from tidegate.changefeed.feed import FeedId
+from tidegate.processor.containment import Caution
 
 
 class RoundId(NamedTuple):
@@ -57,7 +58,8 @@ class Round:
     ``paused`` are feeds that are given nothing, for their sinks do not follow. ``clusters`` are the ids of
     the clusters that feeds write to, by what ranges call the feeds, as the jobs topic has them now; they
     are not stored with the round. Nor is ``refused``: by partition the feeds of which an earlier attempt had
-    a row refused for good, and why.
+    a row refused for good, and why; nor ``cautions``: how partitions are stepped in which an earlier attempt
+    broke.
     """
 
     id: RoundId
@@ -66,6 +68,7 @@ class Round:
     paused: frozenset[FeedId] = frozenset()
     clusters: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[int, Mapping[FeedId, str]] = field(default_factory=dict)
+    cautions: Mapping[int, Caution] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """The stored form."""

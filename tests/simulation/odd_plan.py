@@ -21,7 +21,8 @@ class OddPlan:
     """What is odd about the log of a run. Shares of records: ``wrong_time`` begins a few that are stamped
     wrongly, ``lose_end`` of RangeEnds that do not arrive, ``lose_snapshot`` of Snapshots that do not, or that
     nobody can read. At ``mutations`` data changes outside the op log, at ``pauses`` the source sleeps for
-    longer than anything is waited for.
+    longer than anything is waited for. ``breaking``: the share of offsets whose commands break their steps by
+    an exception that nobody foresaw.
     """
 
     wrong_time: float = 0.0
@@ -30,6 +31,7 @@ class OddPlan:
     mutations: tuple[float, ...] = ()
     pauses: tuple[float, ...] = ()
     pause_s: float = _PAUSE_S
+    breaking: float = 0.0
 
 
 #: A log as it should be.
@@ -47,6 +49,7 @@ def draw_odd_log(seed: int, share: float, seconds: float) -> OddPlan:
         lose_snapshot=rng.choice((0.0, 0.0, 0.1)),
         mutations=_times(rng, seconds, (0, 0, 0, 1, 3)),
         pauses=_times(rng, seconds, (0, 0, 1, 2)),
+        breaking=rng.choice((0.0, 0.0, 0.002, 0.01)),
     )
 
 

@@ -8,7 +8,7 @@ import logging
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ import structlog
 from app.assignment import Assignment
 from app.ending import leaving_by
 from app.settings import Settings
+from tests.breaking_steps import SomeOffsets, broken_by_commands
 from tests.simulation.clients import Network, SimMachine, cluster_name, stranger_name
 from tests.simulation.disk import Disk
 from tests.simulation.fail_overs import Accepted, accept
@@ -179,12 +180,14 @@ class Run:
         self.group = Group(self.scheduler, self.broker, plan.seed, _SESSION_S, _DRAIN_S * 1.5)
         self.hosts = [_Host(f"w{number}") for number in range(plan.workers)]
         self._calm = False
+        self._breaking = SomeOffsets(plan.seed, plan.odd.breaking)
         self._bootstrap = OWN
         self._accepted: dict[FeedId, Accepted] = {}
 
     def run(self) -> Outcome:
         """From the first action to the verdict."""
-        with self._directory, leaving_by(self._leave), self._lines():
+        breaking = broken_by_commands(self._breaking) if self.plan.odd.breaking else nullcontext()
+        with self._directory, leaving_by(self._leave), self._lines(), breaking:
             self._begin()
             if self.plan.waits_for_feed:
                 self._wait_for_feed()
@@ -571,7 +574,7 @@ class Run:
     # ---- the end
 
     def _calm_down(self) -> None:
-        self._calm = True
+        self._calm = self._breaking.none = True
         self.network.calm = self.registry.calm = True
         for broker in self._brokers:
             broker.calm = True

@@ -15,6 +15,7 @@ from tidegate.changefeed.record_encoder import RecordEncoder
 from tidegate.errors import FeedError, RowError, UnsupportedTable
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic, UnframedRecord
+from tidegate.processor.containment import feed_error
 from tidegate.processor.rows import Decoded, TableRowError
 from tidegate.rangefeed.version import Version
 from tidegate.rows import Row, TableDescriptor
@@ -78,8 +79,8 @@ class Emitter:
                 emitter.emit(row, version, into)
         except UnsupportedTable as error:  # no encoder can be made for it
             return error
-        except FeedError as error:  # of `encode`: the row holds what cannot be written
-            return TableRowError(table.id, version, _naming(table, error))
+        except Exception as error:  # of `encode`: the row holds what cannot be written
+            return TableRowError(table.id, version, _naming(table, feed_error(error)))
         return None
 
 

@@ -55,6 +55,14 @@ def take_up(
             return False
 
 
+def refuse_message(feeds: PartitionFeeds, message: ControlMessage, cause: str) -> None:
+    """Fail the feed of a message that cannot be taken up. What ends a feed is passed over, and repeated."""
+    known = feeds.get(message.feed_id)
+    if isinstance(message, Remove) or (known is not None and known.epoch > message.definition.epoch):
+        return
+    feeds.refuse(PartitionFeed(message, None), FeedError(cause))
+
+
 def _register(
     feeds: PartitionFeeds, message: Register, offset: Offset, high: Timestamp, rows: PartitionRows
 ) -> None:

@@ -11,7 +11,8 @@ partitions' ranges, between batches. All are pure: no clock, no randomness, no I
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -20,13 +21,15 @@ from tidegate.errors import FeedError, RowRefused, StateError
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
+    Incident,
     LogRecord,
     PartitionCheckpoint,
     StateTable,
     StepResult,
 )
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.feed_control import take_up
+from tidegate.processor.containment import Input, InputPlace, Refused, broke
+from tidegate.processor.feed_control import refuse_message, take_up
 from tidegate.processor.feed_failures import fail_held
 from tidegate.processor.journal import Certainty
 from tidegate.processor.log_step import LogStep
@@ -34,9 +37,8 @@ from tidegate.processor.processor_state import ProcessorState
 from tidegate.processor.pushes import Pusher
 from tidegate.processor.state_codec import NOWHERE
 from tidegate.processor.status import PartitionStatus, RangesIn, StatusReader
-from tidegate.raftlog.decode import decode_batch
 from tidegate.raftlog.entry import Offset, RangeEnd, Snapshot
-from tidegate.rangefeed.handoff import Exchange, HandOff
+from tidegate.rangefeed.handoff import Exchange, HandOff, receiver_of
 from tidegate.spans import Span
 
 #: The clock hears of every range that begins or ends, however late its records are.
@@ -56,6 +58,7 @@ class PartitionProcessor:
         self._serial = 0
         self._pusher = Pusher(config.push, config.bounds)
         self._reader = StatusReader(state.ranges, self._pusher)
+        self._refused: Refused = {}
 
     @classmethod
     def restore(
@@ -73,6 +76,10 @@ class PartitionProcessor:
         processor = cls(partition, partitions, config)
         processor._state.restore(rows, config)
         return processor
+
+    def pass_over(self, refused: Refused) -> None:
+        """Take these records for unreadable: they broke steps of a processor before (U5)."""
+        self._refused = self._ranges.entries.reader.refused = refused
 
     # ---- position ----
 
@@ -118,7 +125,7 @@ class PartitionProcessor:
 
         ``end`` is the offset behind the batch where that is not the last record's: a transactional writer
         leaves offsets that no record has.
-        Raises ``StateError`` while the processor is held.
+        Raises ``StateError`` while the processor is held, and ``StepBroke``; then it is of no use any more.
         """
         if self.held:
             raise StateError(
@@ -127,15 +134,29 @@ class PartitionProcessor:
         self._step.look_at_feeds()
         due = [record for record in records if self._state.counts(record)]
         result = StepResult(None)
-        entries = decode_batch((record.key, record.value) for record in due)
+        with _breaking(Input.LOG, due):
+            self._apply(due, result)
+            return self._conclude(records, end, result)
+
+    def _apply(self, due: Sequence[LogRecord], result: StepResult) -> None:
+        """Apply records to the state, one after the other."""
+        entries = self._ranges.entries.reader.read(due)
         clock, passed = self._ranges.table.clock, self._state.position.offset
         for record, entry in zip(due, entries, strict=True):
-            if record.offset > passed and (clock.wants(record.timestamp) or isinstance(entry, _ALWAYS_HEARD)):
-                closed = self._step.closed_before(entry)
-                self._step.apply(record, entry, result)
-                self._step.hear(record, entry, closed)
-            else:
-                self._step.apply(record, entry, result)
+            try:
+                if record.offset > passed and (
+                    clock.wants(record.timestamp) or isinstance(entry, _ALWAYS_HEARD)
+                ):
+                    closed = self._step.closed_before(entry)
+                    self._step.apply(record, entry, result)
+                    self._step.hear(record, entry, closed)
+                else:
+                    self._step.apply(record, entry, result)
+            except Exception as error:
+                raise broke(error, InputPlace(Input.LOG, record.offset)) from error
+
+    def _conclude(self, records: Sequence[LogRecord], end: int | None, result: StepResult) -> StepResult:
+        """What comes of the records that were applied."""
         if records:
             self._state.advance(Offset(records[-1].offset))
         if end is not None:
@@ -143,34 +164,59 @@ class PartitionProcessor:
         self._step.settle(result)
         self._step.emit(result)
         self._step.ask(result)
-        result.requests += self._pusher.due(self._ranges.touched, clock)
+        result.requests += self._pusher.due(self._ranges.touched, self._ranges.table.clock)
         return self._finish(result, everything=False)
 
     def exchange(self, records: Sequence[ExchangeRecord]) -> StepResult:
         """Take up claims and hand-offs, at a batch boundary. Those taken up before are passed over.
 
-        What they let go on is applied by the next steps.
+        What they let go on is applied by the next steps. Raises ``StepBroke`` as ``step`` does.
         """
-        self._step.look_at_feeds()
-        for record in records:
-            if record.offset >= self._state.position.next_hand_off:
+        with _breaking(Input.HAND_OFFS, records):
+            self._step.look_at_feeds()
+            result = StepResult(None)
+            for record in records:
+                if record.offset >= self._state.position.next_hand_off:
+                    self._take_exchange(record, result)
+                    self._state.position.next_hand_off = Offset(record.offset + 1)
+            self._ranges.parking.settle()
+            self._step.ask(result)
+            return self._finish(result, everything=False)
+
+    def _take_exchange(self, record: ExchangeRecord, result: StepResult) -> None:
+        place = InputPlace(Input.HAND_OFFS, record.offset)
+        with _breaking(Input.HAND_OFFS, (record,)):
+            if place not in self._refused:
                 self._ranges.parking.exchanges.take(record.message)
-                self._state.position.next_hand_off = Offset(record.offset + 1)
-        self._ranges.parking.settle()
-        result = StepResult(None)
-        self._step.ask(result)
-        return self._finish(result, everything=False)
+                return
+        cause = f"a claim or a hand-off at offset {record.offset} was passed over: {self._refused[place]}"
+        range_id = receiver_of(record.message)
+        result.incidents.append(Incident(self.partition, self._state.position.offset, range_id, None, cause))
 
     def control(self, records: Sequence[ControlRecord]) -> StepResult:
-        """Take up messages about feeds, at a batch boundary. Those taken up before are passed over."""
-        result = StepResult(None)
-        activated, position = False, self._state.position
-        for record in records:
-            if record.offset <= position.control_offset:
-                continue
+        """Take up messages about feeds, at a batch boundary. Those taken up before are passed over.
+
+        Raises ``StepBroke`` as ``step`` does.
+        """
+        with _breaking(Input.CONTROL, records):
+            activated, position = False, self._state.position
+            for record in records:
+                if record.offset > position.control_offset:
+                    activated |= self._take_control(record)
+                    position.control_offset = record.offset
+            return self._finish(StepResult(None), everything=activated)
+
+    def _take_control(self, record: ControlRecord) -> bool:
+        """Whether a feed became active."""
+        message, position = record.message, self._state.position
+        cause = self._refused.get(InputPlace(Input.CONTROL, record.offset))
+        with _breaking(Input.CONTROL, (record,)):
+            if cause is not None:
+                refuse_message(self._feeds, message, cause)
+                return False
             is_new = take_up(
                 self._feeds,
-                record.message,
+                message,
                 position.offset,
                 position.high,
                 self._state.rows,
@@ -178,10 +224,8 @@ class PartitionProcessor:
             )
             self._step.look_at_feeds()
             if is_new:
-                activated = True
-                self._ranges.begin(self._feeds[record.message.feed_id])
-            position.control_offset = record.offset
-        return self._finish(result, everything=activated)
+                self._ranges.begin(self._feeds[message.feed_id])
+            return is_new
 
     def give_up(self, held_s: float) -> StepResult:
         """Fail the feeds that hold the partition, for ``held_s`` seconds now: a step like any other.
@@ -350,6 +394,18 @@ class PartitionProcessor:
             ended,
             clock.elapsed_ms,
         )
+
+
+@contextmanager
+def _breaking(input_: Input, records: Sequence[LogRecord | ControlRecord | ExchangeRecord]) -> Iterator[None]:
+    """Raise ``StepBroke`` for an exception that nobody foresaw: one of the records has brought it about."""
+    try:
+        yield
+    except Exception as error:
+        if not records:
+            raise
+        first, last = (InputPlace(input_, records[end].offset) for end in (0, -1))
+        raise broke(error, first, last) from error
 
 
 def _withdraw(feed_id: FeedId, result: StepResult) -> None:

@@ -16,6 +16,8 @@ from tidegate.processor.batch import LogRecord
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.catch_ups import CatchUps
 from tidegate.processor.committed import CommittedVersions
+from tidegate.processor.containment import Input, InputPlace, broke
+from tidegate.processor.entry_reader import EntryReader
 from tidegate.processor.healing import Healing
 from tidegate.processor.lags import Lags
 from tidegate.processor.mutations import Mutations, Place
@@ -24,7 +26,7 @@ from tidegate.processor.quarantine import Quarantines
 from tidegate.processor.range_keys import keys_known
 from tidegate.processor.range_table import RangeTable
 from tidegate.processor.waiting import claims_told_by
-from tidegate.raftlog.decode import decode_entry, decode_key
+from tidegate.raftlog.decode import decode_key
 from tidegate.raftlog.entry import (
     BROADCAST,
     Command,
@@ -78,6 +80,7 @@ class RangeEntries:
         self._committed = committed
         self._mutations = mutations
         self._key_bytes = bounds.key_bytes
+        self.reader = EntryReader()
 
     def take(self, record: LogRecord, entry: RangeEntry, *, passed: bool) -> None:
         """Take the next entry of the partition, or one that it has ``passed`` and this range has not.
@@ -242,7 +245,10 @@ class RangeEntries:
         taken = 0
         while backlog.queue and taken < limit:
             raw = backlog.queue.first()
-            self._apply_raw(state, raw)
+            try:
+                self._apply_raw(state, raw)
+            except Exception as error:
+                raise broke(error, InputPlace(Input.LOG, raw.offset)) from error
             taken += 1
             if backlog.parked:
                 return taken  # again, before that entry
@@ -254,7 +260,7 @@ class RangeEntries:
 
     def _apply_raw(self, state: RangeState, raw: RawEntry) -> None:
         try:
-            entry = decode_entry(raw.key, raw.value)
+            entry = self.reader.read_again(raw)
         except MalformedEntry as error:
             self._quarantines.begin(state, raw, str(error), state.resolved)
             return

@@ -13,6 +13,7 @@ from tidegate.errors import DescriptorConflict, EncodingError, FeedError, RowErr
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateChange, StateTable
+from tidegate.processor.containment import feed_error, unforeseen
 from tidegate.processor.stored import pack, unpack
 from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.rangefeed.version import Version
@@ -109,7 +110,7 @@ class PartitionRows:
             raise DescriptorConflict(f"{update.table_id} is no table id: table ids are above 0")
         late = self.is_new(update) and self._was_read_without(update)
         try:
-            descriptor = _decoded(update.descriptor)
+            descriptor = _descriptor_of(update)
             _require_agreement(update, descriptor)
             added = self.catalog.add(descriptor)
             if added:
@@ -197,8 +198,8 @@ class PartitionRows:
         try:
             row = self.catalog.at(table_id, scanned_at).decode(version.key, version.value)
             return None if row is None else row._replace(scanned_at=scanned_at)
-        except FeedError as error:
-            return TableRowError(table_id, version, error)
+        except Exception as error:
+            return TableRowError(table_id, version, feed_error(error))
 
     def _decode(
         self, version: Version, wanted: Container[int], wanted_previous: Container[int], starts: Starts
@@ -219,8 +220,8 @@ class PartitionRows:
             if timestamp <= starts.previous.get(table_id, ZERO):
                 return row
             return row._replace(previous=_previous(codec, version))
-        except FeedError as error:
-            return TableRowError(table_id, version, error)
+        except Exception as error:
+            return TableRowError(table_id, version, feed_error(error))
 
     def _raise_high(self, table_id: int, timestamp: Timestamp) -> None:
         if timestamp > self._highs.get(table_id, ZERO):
@@ -268,6 +269,16 @@ def _restored(stored: bytes) -> TableDescriptor:
             f"a table descriptor in the stored state cannot be read: {error}. Use the version of tidegate "
             "that wrote it, or a newer one"
         ) from None
+
+
+def _descriptor_of(update: DescriptorUpdate) -> TableDescriptor:
+    """Raises ``EncodingError`` for one that cannot be read."""
+    try:
+        return _decoded(update.descriptor)
+    except EncodingError:
+        raise
+    except Exception as error:
+        raise EncodingError(unforeseen(error)) from error
 
 
 def _previous(codec: TableCodec, version: Version) -> tuple[Datum, ...] | Unreadable | None:

@@ -1,0 +1,156 @@
+"""Exceptions that nobody foresaw: the data that brings one about is refused, and everything else goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+import pytest
+
+from tests.breaking_steps import broken_at_the_end, broken_by_records
+from tests.feeds import activation
+from tests.logs import Record
+from tests.unit.processor.careful import CarefulEngine
+from tests.unit.processor.driving import Driven, active
+from tests.unit.processor.logs import OTHER, PLAIN, eventful_log, opened
+from tidegate.changefeed.control import Activate, Active, ControlMessage, Failed
+from tidegate.errors import StateError
+from tidegate.processor import feed_control, processor
+from tidegate.processor.batch import Incident
+from tidegate.processor.containment import Caution, Input, InputPlace, StepBroke
+from tidegate.processor.emitter import _TableEmitter
+from tidegate.processor.log_step import LogStep
+from tidegate.rows import TableCodec
+
+_FEED = activation([PLAIN.descriptor, OTHER.descriptor])
+_LOG: Final = eventful_log()
+
+Breaking = Callable[[Container[int]], AbstractContextManager[None]]
+
+
+def _unreadable(offset: int) -> Sequence[Record]:
+    """The log, where the record has other bytes."""
+    return [record._replace(value=b"\xff") if record.offset == offset else record for record in _LOG]
+
+
+def _output(driven: Driven) -> tuple[object, ...]:
+    rows = [(row.topic, row.partition, row.key, row.value, row.headers) for row in driven.rows]
+    ranges = sorted((each.offset, each.range_id) for each in _incidents(driven) if each.range_id is not None)
+    feeds = {each.feed_id for each in _incidents(driven)}
+    return rows, driven.processor.full_checkpoint(), ranges, feeds, len(driven.state)
+
+
+def _incidents(driven: Driven) -> list[Incident]:
+    return [incident for result in driven.results for incident in result.incidents]
+
+
+@pytest.mark.parametrize("batch", [1, 3, 1_000])
+@pytest.mark.parametrize("breaking", [broken_by_records, broken_at_the_end])
+@pytest.mark.parametrize("offset", range(len(_LOG)))
+def test_a_record_that_breaks_its_step_is_as_one_that_cannot_be_read(
+    offset: int, breaking: Breaking, batch: int
+) -> None:
+    expected = active(_FEED)
+    expected.run(_unreadable(offset), batch)
+    careful = CarefulEngine(_FEED)
+    with breaking({offset}):
+        careful.run(_LOG, batch)
+    assert careful.opened in (2, 3), "once for the batch, once for the record"
+    assert _output(careful.driven) == _output(expected)
+
+
+def test_an_operator_is_told_of_the_exception_and_where_it_came_from() -> None:
+    careful = CarefulEngine(_FEED)
+    with broken_by_records({7}):
+        careful.run(_LOG, batch=1_000)
+    cause = next(each.cause for each in _incidents(careful.driven) if each.offset == 7)
+    assert "ArithmeticError (breaking_steps.py, line " in cause
+    assert "nobody foresaw offset 7" in cause
+    assert "report it" in cause
+
+
+def _raise(*_: object, **__: object) -> Any:
+    raise ArithmeticError("nobody foresaw it")
+
+
+@pytest.mark.parametrize(
+    ("part", "method"), [(TableCodec, "decode"), (_TableEmitter, "_encoded")], ids=["read", "written"]
+)
+def test_a_row_that_nobody_can_deal_with_fails_its_feed_at_once(
+    part: type, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, plain = opened()
+    driven = active(activation([PLAIN.descriptor]))
+    driven.run(log.partitions[0])
+    plain.apply(PLAIN.put(7, 2, "odd"), close=8)
+    with monkeypatch.context() as patched:
+        patched.setattr(part, method, _raise)
+        driven.step(log.partitions[0])
+    (cause,) = driven.causes
+    assert cause.startswith("feed feed failed: ")
+    assert "ArithmeticError" in cause
+    assert driven.processor.status().quarantined == ()
+    assert [*map(type, driven.results[-1].acks)] == [Failed]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_message_that_breaks_its_step_fails_its_feed_and_the_others_go_on(
+    first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it comes alone, or with others behind it or before it."""
+    feeds = [activation([PLAIN.descriptor], feed_id=name) for name in ("odd", "well")]
+
+    def take_up(feeds: Any, message: ControlMessage, *others: Any) -> bool:
+        taken = feed_control.take_up(feeds, message, *others)
+        if isinstance(message, Activate) and message.feed_id == "odd":
+            _raise()
+        return taken
+
+    monkeypatch.setattr(processor, "take_up", take_up)
+    careful = CarefulEngine()
+    careful.control(*(feeds[first:] + feeds[:first]))
+    acks = {ack.feed_id: type(ack) for result in careful.driven.results for ack in result.acks}
+    assert acks == {"odd": Failed, "well": Active}
+
+
+def test_a_step_that_a_refused_record_breaks_as_well_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    careful = CarefulEngine(_FEED)
+    monkeypatch.setattr(LogStep, "settle", _raise)
+    with pytest.raises(StepBroke, match=r"a step broke at offset 0 of the log: .*ArithmeticError"):
+        careful.run(_LOG, batch=5)
+
+
+@pytest.mark.parametrize("fault", [StateError("its disk is full"), MemoryError(), OSError("no space left")])
+def test_what_is_of_the_process_s_own_ground_is_no_fault_of_a_record(
+    fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def settle(*_: object) -> None:
+        raise fault
+
+    careful = CarefulEngine(_FEED)
+    monkeypatch.setattr(LogStep, "settle", settle)
+    with pytest.raises(type(fault)) as raised:
+        careful.run(_LOG, batch=5)
+    assert raised.value is fault
+
+
+def test_a_broken_step_is_told_as_it_is() -> None:
+    broke = StepBroke(InputPlace(Input.HAND_OFFS, 3), InputPlace(Input.HAND_OFFS, 9), "it was odd")
+    told = StepBroke.from_bytes(broke.to_bytes())
+    assert (told.first, told.last, told.cause, str(told)) == (
+        broke.first,
+        broke.last,
+        broke.cause,
+        str(broke),
+    )
+
+
+def test_records_have_steps_of_their_own_up_to_where_the_step_broke() -> None:
+    caution = Caution().after(StepBroke(InputPlace(Input.LOG, 3), InputPlace(Input.LOG, 5), "odd"))
+    records = [record for record in _LOG if record.offset in range(4, 9)]
+    steps = [[record.offset for record in some] for some in caution.steps(Input.LOG, records)]
+    assert steps == [[4], [5], [6, 7, 8]]
+    assert [[*some] for some in caution.steps(Input.CONTROL, records)] == [records]

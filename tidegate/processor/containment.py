@@ -1,0 +1,124 @@
+"""What a partition does about an exception that nobody foresaw (docs/security.md#no-input-ends-a-process).
+
+An exception that is not of our error tree tells of a defect, and of data that brings it about. Where data of
+one feed is read or written, and nothing else is changed, the feed fails. Anywhere else nobody knows what the
+exception has left behind: the step broke, and an engine goes on from what is durable, more carefully.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from tidegate.errors import FatalError, FeedError, RetryError, brief
+
+#: Of the process's own ground, and no fault of data: state that cannot be trusted, a full disk, no memory.
+_OWN_GROUND: Final = (FatalError, RetryError, MemoryError, OSError)
+
+
+class Input(enum.Enum):
+    """A sequence of records that a partition takes; the value is what it is called."""
+
+    LOG = "log"
+    CONTROL = "control topic"
+    HAND_OFFS = "hand-off topic"
+
+
+class InputPlace(NamedTuple):
+    """A record of an input."""
+
+    input: Input
+    offset: int
+
+
+class Placed(Protocol):
+    """A record of any input."""
+
+    @property
+    def offset(self) -> int: ...
+
+
+RecordT = TypeVar("RecordT", bound=Placed)
+#: Records that are not applied, and why.
+Refused: TypeAlias = Mapping[InputPlace, str]
+
+
+class StepBroke(FatalError):
+    """A step met an exception that nobody foresaw: its processor, and its result, are of no use.
+
+    The data is one of the records from ``first`` to ``last``. ``cause`` is the exception in a sentence.
+    """
+
+    def __init__(self, first: InputPlace, last: InputPlace, cause: str) -> None:
+        name, offset = first.input.value, first.offset
+        where = f"offset {offset}" if first == last else f"offsets {offset} to {last.offset}"
+        super().__init__(f"a step broke at {where} of the {name}: {cause}")
+        self.first = first
+        self.last = last
+        self.cause = cause
+
+    def to_bytes(self) -> bytes:
+        """To be told by a task of Spark."""
+        (input_, first), (_, last) = self.first, self.last
+        return json.dumps([input_.value, first, last, self.cause]).encode()
+
+    @classmethod
+    def from_bytes(cls, told: bytes) -> StepBroke:
+        """What ``to_bytes`` made."""
+        name, first, last, cause = json.loads(told)
+        return cls(InputPlace(Input(name), first), InputPlace(Input(name), last), cause)
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """How a partition is stepped anew behind a step that broke (U4 and U5).
+
+    ``alone``: up to this offset of an input each record has a step of its own. It travels to Spark's tasks.
+    """
+
+    alone: Mapping[Input, int] = field(default_factory=dict)
+    refused: Mapping[InputPlace, str] = field(default_factory=dict)
+
+    def steps(self, input_: Input, records: Sequence[RecordT]) -> Iterator[Sequence[RecordT]]:
+        """The records in the steps that are to be made of them."""
+        alone_to = self.alone.get(input_, -1)
+        count = sum(record.offset <= alone_to for record in records)
+        yield from (records[at : at + 1] for at in range(count))
+        if count < len(records) or not records:
+            yield records[count:]
+
+    def after(self, broke: StepBroke) -> Caution:
+        """More careful than before. Raises ``broke`` where that cannot help: a refused record broke it."""
+        if broke.first != broke.last:
+            return replace(self, alone={**self.alone, broke.last.input: broke.last.offset})
+        if broke.first in self.refused:
+            raise broke
+        return replace(self, refused={**self.refused, broke.first: broke.cause})
+
+
+def broke(error: Exception, first: InputPlace, last: InputPlace | None = None) -> StepBroke:
+    """What to raise for an exception that left a step at one of these records. Raises ``error`` itself where
+    it is not of the data."""
+    return StepBroke(first, last or first, unforeseen(error))
+
+
+def feed_error(error: Exception) -> FeedError:
+    """What a feed fails with where an exception left the reading or the writing of its rows."""
+    return error if isinstance(error, FeedError) else FeedError(unforeseen(error))
+
+
+def unforeseen(error: Exception) -> str:
+    """A sentence about an exception that nobody foresaw. Raises it where it is not of the data."""
+    if isinstance(error, _OWN_GROUND):
+        raise error
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({PurePath(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return (
+        f"tidegate cannot deal with it, which is a defect: {type(error).__name__}{where}: "
+        f"{brief(str(error))}. Please report it, with the record"
+    )
