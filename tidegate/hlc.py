@@ -16,6 +16,8 @@ MAX_LOGICAL: Final = 2**31 - 1
 NANOS_PER_SECOND: Final = 1_000_000_000
 NANOS_PER_MS: Final = 1_000_000
 _LOGICAL_DIGITS: Final = 10
+_MAX_WALL_DIGITS: Final = 19
+_SHOWN: Final = 40  # characters of what is no timestamp, and may be of any length
 
 
 class Timestamp(NamedTuple):
@@ -74,7 +76,7 @@ def parse_decimal(text: str) -> Timestamp:
     wrote may have anything in its place.
     """
     if not isinstance(text, str):
-        raise ValueError(f"not an HLC timestamp: {text!r} (expected text)")  # noqa: TRY004 - as of other text
+        raise ValueError(f"not an HLC timestamp: {_shown(text)} (expected text)")  # noqa: TRY004 - as of other text
     wall, dot, logical = text.partition(".")
     well_formed = wall.isascii() and wall.isdigit()
     if dot:
@@ -82,8 +84,19 @@ def parse_decimal(text: str) -> Timestamp:
             well_formed and len(logical) == _LOGICAL_DIGITS and logical.isascii() and logical.isdigit()
         )
     if not well_formed:
-        raise ValueError(f"not an HLC timestamp: {text!r} (expected <nanoseconds>.<10-digit logical>)")
-    timestamp = Timestamp(int(wall), int(logical or 0))
+        raise ValueError(f"not an HLC timestamp: {_shown(text)} (expected <nanoseconds>.<10-digit logical>)")
+    # Python turns no text of more than 4,300 digits into a number, and takes n * n for those below.
+    if len(wall.lstrip("0")) > _MAX_WALL_DIGITS:
+        raise ValueError(f"HLC timestamp out of range: {_shown(text)}")
+    timestamp = Timestamp(int(wall.lstrip("0") or "0"), int(logical or 0))
     if timestamp.wall > MAX.wall or timestamp.logical > MAX_LOGICAL:
-        raise ValueError(f"HLC timestamp out of range: {text!r}")
+        raise ValueError(f"HLC timestamp out of range: {_shown(text)}")
     return timestamp
+
+
+def _shown(value: object) -> str:
+    if not isinstance(value, str | int | float | None) or (isinstance(value, int) and abs(value) > MAX.wall):
+        return f"a {type(value).__name__}"
+    if isinstance(value, str) and len(value) > _SHOWN:
+        return f"{value[:_SHOWN]!r}..."
+    return repr(value)

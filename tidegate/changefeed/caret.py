@@ -22,5 +22,5 @@ def with_caret(error: StatementError, statement: str) -> StatementError:
     line = masked(statement)[line_start:].partition("\n")[0].expandtabs(1)
     column = error.position - line_start
     cut = max(0, column - _WINDOW_CHARS // 2) if len(line) > _WINDOW_CHARS else 0
-    shown = line[cut : cut + _WINDOW_CHARS].rstrip()
+    shown = line[cut : cut + _WINDOW_CHARS].rstrip().encode(errors="replace").decode()
     return StatementError(f"{error}\n  {shown}\n  {' ' * (column - cut)}^", error.position)

@@ -26,6 +26,8 @@ from tidegate.hlc import MAX, NANOS_PER_SECOND, Timestamp
 _LOGICAL_DIGITS: Final = 10
 _NANOS_DIGITS: Final = 9
 _SECONDS_PER_MINUTE: Final = 60
+#: No form needs as many; Python makes no number of more than 4,300 digits.
+_MOST_CHARACTERS: Final = 100
 _FORMS: Final = (
     "write an HLC decimal (1536242855577149065.0000000000), nanoseconds since 1970, a timestamp "
     "(2018-09-06 14:07:35.577149+00:00) or a time before now (-1h)"
@@ -43,6 +45,11 @@ def read_cursor(text: str, now_ns: int) -> Timestamp:
 
     Raises ``StatementError`` for another text, for what is before 1970, and for what is after now.
     """
+    if len(text.strip()) > _MOST_CHARACTERS:
+        raise StatementError(
+            f"cursor: a value of {len(text.strip())} characters is neither timestamp, decimal, "
+            f"nor interval; {_FORMS}"
+        )
     cursor = _timestamp(text.strip(), now_ns)
     if cursor == Timestamp(0):
         raise StatementError(f"cursor={quoted(text)}: zero timestamp is invalid; {_FORMS}")

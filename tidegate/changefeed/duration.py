@@ -23,6 +23,8 @@ _UNITS_NS: Final = {
 }
 _PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _LIMIT_NS: Final = 2**63 - 1
+#: More than any real duration has; fractions of thousands of digits take n * n.
+_MOST_CHARACTERS: Final = 200
 
 
 def parse_duration(text: str) -> int:
@@ -30,6 +32,8 @@ def parse_duration(text: str) -> int:
 
     Raises ``ValueError`` with a sentence for any other text.
     """
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(f"not a duration: it has {len(text)} characters (write 10s, 500ms or 1m30s)")
     sign = -1 if text.startswith("-") else 1
     magnitude = text[1:] if text.startswith(("-", "+")) else text
     if magnitude == "0":

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from tidegate.changefeed.row_bytes import array_texts
 from tidegate.rows.types import Kind, SqlType
 
 _Text: TypeAlias = Callable[[Any], str]
@@ -35,8 +36,7 @@ def array_text(element: SqlType, text: _Text) -> _Text:
     expression = _expression(element, text)
 
     def array(items: tuple[Any, ...]) -> str:
-        texts = ("NULL" if item is None else expression(item) for item in items)
-        return f"ARRAY[{','.join(texts)}]"
+        return f"ARRAY[{','.join(array_texts(items, expression, 'NULL'))}]"
 
     return array
 

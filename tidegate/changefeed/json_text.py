@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed import datum_text
 from tidegate.changefeed.geojson_text import geojson_text
+from tidegate.changefeed.row_bytes import array_texts
 from tidegate.changefeed.search_text import tsquery_text, tsvector_text
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.rows.types import Json, JsonValue, Kind, SqlType
@@ -165,6 +166,6 @@ def text_encoder(sql_type: SqlType) -> TextEncoder:
 
 def _array_encoder(element: TextEncoder) -> TextEncoder:
     def encode(datum: tuple[Any, ...]) -> str:
-        return f"[{', '.join(['null' if item is None else element(item) for item in datum])}]"
+        return f"[{', '.join(array_texts(datum, element, 'null'))}]"
 
     return encode

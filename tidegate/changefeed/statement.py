@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from tidegate.changefeed.caret import with_caret
+from tidegate.changefeed.definition_size import FEED_RECORD_BYTES
 from tidegate.changefeed.feed import TableName
 from tidegate.changefeed.grammar import GRAMMAR, TERMINAL_TEXTS
 from tidegate.changefeed.option_clauses import OptionClause
@@ -34,6 +36,11 @@ _REFUSED: Final = {
     "resume": "RESUME",
     "show": "SHOW CHANGEFEED JOBS",
 }
+#: A definition has the statement's parts, and its standard form beside them.
+_MOST_CHARACTERS: Final = FEED_RECORD_BYTES // 2
+#: Of tables, options and brokers; 1,583 tables are the most that a definition can have.
+_MOST_COMMAS: Final = 10_000
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PARSER: Final = Lark(GRAMMAR, parser="lalr", propagate_positions=True, maybe_placeholders=False)
 
 
@@ -61,9 +68,35 @@ def parse_statement(text: str) -> CreateChangefeed:
     statement, and for statements that this version knows but does not support.
     """
     try:
+        _require_bounds(text)
+        _require_text(text)
         return _create(_parse(text))
     except StatementError as error:
         raise with_caret(error, text) from None
+
+
+def _require_bounds(text: str) -> None:
+    """Refuse what could not be stored anyway before it is parsed: parsing takes 20 us a word."""
+    if len(text) > _MOST_CHARACTERS:
+        raise StatementError(
+            f"the statement is too large: it has {len(text)} characters, and {_MOST_CHARACTERS} are possible"
+        )
+    if text.count(",") > _MOST_COMMAS:
+        raise StatementError(
+            f"the statement is too large: it has {text.count(',')} commas, and {_MOST_COMMAS} are possible. "
+            "Divide the tables among several feeds"
+        )
+
+
+def _require_text(text: str) -> None:
+    """Refuse what is no text: half of a surrogate pair, which no bytes of a stored definition stand for."""
+    half = _SURROGATE.search(text)
+    if half is not None:
+        raise StatementError(
+            f"the statement has half of a surrogate pair, {half[0]!a}, which is no character: write the "
+            "statement as UTF-8",
+            half.start(),
+        )
 
 
 def _parse(text: str) -> Tree[Token]:

@@ -20,6 +20,11 @@ from tidegate.errors import StateError
 
 STORED_VERSION: Final = 5
 
+#: What a reader may raise for JSON of another form than it expects.
+_UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+_SURROGATE_ESCAPES: Final = (b"\\ud", b"\\uD")
+_SHOWN: Final = 200  # characters of what somebody else may have written
+
 _T = TypeVar("_T")
 
 
@@ -36,8 +41,9 @@ def load(data: bytes, readers: Mapping[str, Callable[[dict[str, Any]], _T]], wha
     """
     try:
         record = json.loads(data)
+        _require_text(data, record)
         version = int(record["v"])
-    except (ValueError, KeyError, TypeError) as error:
+    except _UNREADABLE as error:
         raise _unreadable(what, error) from None
     if version > STORED_VERSION:
         raise StateError(
@@ -46,12 +52,28 @@ def load(data: bytes, readers: Mapping[str, Callable[[dict[str, Any]], _T]], wha
         )
     try:
         return readers[record["kind"]](record)
-    except (ValueError, KeyError, TypeError) as error:
+    except _UNREADABLE as error:
         raise _unreadable(what, error) from None
+
+
+def _require_text(data: bytes, record: object) -> None:
+    """Raise ``ValueError`` for strings that are no text: half of a surrogate pair, which no bytes stand for.
+
+    JSON can name one by an escape, and what holds it could not be stored again. We write no such escapes.
+    """
+    if any(escape in data for escape in _SURROGATE_ESCAPES):
+        json.dumps(record, ensure_ascii=False).encode()
 
 
 def _unreadable(what: str, error: Exception) -> StateError:
     return StateError(
-        f"{what} cannot be read ({error!r}): the topic holds something that tidegate did not write; "
-        "check the topic's name, or restore the topic"
+        f"{what[:_SHOWN]} cannot be read ({_brief(error)}): the topic holds something that tidegate did not "
+        "write; check the topic's name, or restore the topic"
     )
+
+
+def _brief(error: Exception) -> str:
+    """The error without what it quotes beyond some characters, and without what is no text."""
+    if isinstance(error, UnicodeEncodeError | UnicodeDecodeError):
+        return f"{type(error).__name__}: {error.reason}"
+    return repr(error)[:_SHOWN].encode(errors="backslashreplace").decode()

@@ -12,6 +12,7 @@ from tidegate.changefeed.encoder import compile_encoder
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.partition import partition_of
 from tidegate.changefeed.record_encoder import RecordEncoder
+from tidegate.changefeed.row_bytes import ROW_BYTES_MAX, too_large
 from tidegate.errors import FeedError, RowError, UnsupportedTable
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic, UnframedRecord
@@ -114,6 +115,8 @@ class _TableEmitter:
             headers += own
         elif self._headers is not None:
             headers += self._headers(row)
+        if value is not None and len(value) > ROW_BYTES_MAX:
+            raise too_large("its value")
         return key, value, headers
 
 

@@ -93,10 +93,7 @@ class PartitionRows:
 
     def is_new(self, update: DescriptorUpdate) -> bool:
         """Whether the update is not known yet: rows before it must be read without it."""
-        return all(
-            (known.id, known.version) != (update.table_id, update.version)
-            for known in self.catalog.descriptors()
-        )
+        return not self.catalog.has(update.table_id, update.version)
 
     def learn(self, update: DescriptorUpdate, place: str = "") -> None:
         """Take a descriptor version that stands at ``place``, which is told of one that cannot be taken.
@@ -151,10 +148,7 @@ class PartitionRows:
         """Whether rows that the version governs were read by an older one; without one they failed."""
         if update.modified > self._highs.get(update.table_id, ZERO):
             return False
-        return any(
-            known.id == update.table_id and known.modified <= update.modified
-            for known in self.catalog.descriptors()
-        )
+        return self.catalog.has_before(update.table_id, update.modified)
 
     def _set_unfit(self, table_id: int, unfit: _Unfit | None) -> None:
         if unfit is None:

@@ -43,6 +43,7 @@ from tidegate.spans import Span
 
 _KEY_BYTES: Final = 8
 _TXN_ID_BYTES: Final = 16
+_SHOWN_BYTES: Final = 40
 _new: Final = tuple.__new__
 
 
@@ -68,7 +69,7 @@ def decode_entry(key: bytes | None, value: bytes | None) -> Entry:
         raise MalformedEntry(f"the value is not a log entry: {error}") from None
     if decode_key(key) != message.range_id:
         raise MalformedEntry(
-            f"the record's key is {'absent' if key is None else key.hex()}, but its entry names "
+            f"the record's key is {'absent' if key is None else _shown(key)}, but its entry names "
             f"range {message.range_id}"
         )
     kind = message.WhichOneof("entry")
@@ -86,6 +87,11 @@ def _decode_or_error(key: bytes | None, value: bytes | None) -> Entry | Malforme
         return error
 
 
+def _shown(data: bytes) -> str:
+    """The hex of bytes that may be any number of them, cut."""
+    return data.hex() if len(data) <= _SHOWN_BYTES else f"{data[:_SHOWN_BYTES].hex()}..."
+
+
 def _timestamp(message: pb.Timestamp) -> Timestamp:
     wall, logical = message.wall_time, message.logical
     if wall < 0 or logical < 0:
@@ -95,7 +101,7 @@ def _timestamp(message: pb.Timestamp) -> Timestamp:
 
 def _txn_id(raw: bytes) -> TxnId:
     if len(raw) != _TXN_ID_BYTES:
-        raise MalformedEntry(f"a transaction id has 16 bytes, not {len(raw)}: {raw.hex()}")
+        raise MalformedEntry(f"a transaction id has 16 bytes, not {len(raw)}: {_shown(raw)}")
     return TxnId(raw)
 
 
@@ -155,7 +161,7 @@ def _abort_txn(op: pb.MVCCAbortTxnOp) -> Op:
 def _delete_range(op: pb.MVCCDeleteRangeOp) -> Op:
     span = Span(op.start_key, op.end_key)
     if not span.start < span.end:
-        raise MalformedEntry(f"a range tombstone needs start < end: {span.start.hex()}, {span.end.hex()}")
+        raise MalformedEntry(f"a range tombstone needs start < end: {_shown(span.start)}, {_shown(span.end)}")
     return DeleteRange(span.start, span.end, _timestamp(op.timestamp))
 
 
@@ -280,15 +286,18 @@ def _snapshot(message: pb.LogEntry) -> Entry:
             for i in snapshot.intents
         ),
         tuple(map(_descriptor, snapshot.descriptors)),
-        tuple(
-            Parent(RangeId(p.range_id), Generation(p.generation), RaftIndex(p.last_index))
-            for p in snapshot.parents
-        ),
+        tuple(map(_parent, snapshot.parents)),
         SnapshotReason(snapshot.reason) if int(snapshot.reason) in _REASONS else SnapshotReason.UNKNOWN,
         snapshot.chunk,
         chunks,
         _last_mutation(snapshot.last_mutation) if snapshot.HasField("last_mutation") else None,
     )
+
+
+def _parent(message: pb.Parent) -> Parent:
+    if message.range_id <= 0:
+        raise MalformedEntry(f"a snapshot's parent is range {message.range_id}: range ids are above 0")
+    return Parent(RangeId(message.range_id), Generation(message.generation), RaftIndex(message.last_index))
 
 
 def _last_mutation(message: pb.HistoryMutation) -> HistoryMutation:

@@ -18,8 +18,9 @@ cockroachkvs/cockroachkvs.go; cockroachdb/cockroach pkg/kv/kvserver/replica_rang
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
+from heapq import heappop, heappush
 from typing import Final, NamedTuple, TypeAlias
 
 from google.protobuf.message import DecodeError
@@ -66,12 +67,22 @@ _FORGETTING: Final = frozenset({Kind.DELETE, Kind.SINGLE_DELETE, Kind.DELETE_SIZ
 
 #: Key and timestamp.
 _Version: TypeAlias = tuple[bytes, Timestamp]
+#: A place among versions, in the order of the store.
+_Place: TypeAlias = tuple[bytes, int, int, int]
 
 
 class _Record(NamedTuple):
     kind: int
     key: bytes
     value: bytes
+
+
+class _DeletedRange(NamedTuple):
+    """What a record numbered ``number`` deletes: versions that earlier records wrote."""
+
+    start: _Place
+    end: _Place
+    number: int
 
 
 def with_values(ops: tuple[Op, ...], batch: bytes) -> tuple[Op, ...]:
@@ -126,13 +137,19 @@ def _without_header(stored: bytes) -> tuple[bytes, bool, int]:
 def _stored_versions(batch: bytes) -> dict[_Version, bytes]:
     """The versions that are in the store because of the batch, with their values as stored."""
     versions: dict[_Version, bytes] = {}
-    for record in _records(batch):
+    written: dict[_Version, int] = {}  # which record of the batch wrote it
+    deleted: list[_DeletedRange] = []
+    for number, record in enumerate(_records(batch)):
         if record.kind == Kind.RANGE_DELETE:
-            _forget_range(versions, record)
+            deleted.append(_DeletedRange(_bound(record.key), _bound(record.value), number))
         elif record.kind == Kind.SET and (version := _version(record.key)) is not None:
             versions[version] = record.value
+            written[version] = number
         elif record.kind in _FORGETTING and (version := _version(record.key)) is not None:
             versions.pop(version, None)
+    if deleted:
+        for version in _overwritten(versions, written, deleted):
+            del versions[version]
     return versions
 
 
@@ -169,10 +186,28 @@ def _varstring(batch: bytes, position: int) -> tuple[bytes, int]:
     raise MalformedEntry(f"the write batch of {len(batch)} bytes is cut off or damaged at byte {position}")
 
 
-def _forget_range(versions: dict[_Version, bytes], record: _Record) -> None:
-    start, end = _bound(record.key), _bound(record.value)
-    for version in [version for version in versions if start <= _order(version) < end]:
-        del versions[version]
+def _overwritten(
+    versions: Iterable[_Version], written: Mapping[_Version, int], deleted: list[_DeletedRange]
+) -> list[_Version]:
+    """The versions that a later record deletes with a range.
+
+    Versions and ranges are gone through once, in the order of the store; on top of the heap is the latest of
+    the ranges that have begun. To look at all versions for each range takes n * n: 92 KB took 1.8 s.
+    """
+    ranges = iter(sorted(deleted))
+    following = next(ranges, None)
+    begun: list[tuple[int, _Place]] = []
+    found: list[_Version] = []
+    for version in sorted(versions, key=_order):
+        place = _order(version)
+        while following is not None and following.start <= place:
+            heappush(begun, (-following.number, following.end))
+            following = next(ranges, None)
+        while begun and begun[0][1] <= place:
+            heappop(begun)
+        if begun and -begun[0][0] > written[version]:
+            found.append(version)
+    return found
 
 
 # ---- engine keys ----
@@ -189,13 +224,13 @@ def _version(engine_key: bytes) -> _Version | None:
     return engine_key[: start - 1], Timestamp(wall, logical)
 
 
-def _order(version: _Version) -> tuple[bytes, int, int, int]:
+def _order(version: _Version) -> _Place:
     """Orders versions as the store does: by key, the newest of a key first."""
     key, timestamp = version
     return key, 1, -timestamp.wall, -timestamp.logical
 
 
-def _bound(engine_key: bytes) -> tuple[bytes, int, int, int]:
+def _bound(engine_key: bytes) -> _Place:
     """The place of an end of a deleted range among versions; a bare key stands before its versions."""
     version = _version(engine_key)
     return (engine_key[:-1], 0, 0, 0) if version is None else _order(version)

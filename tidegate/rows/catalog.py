@@ -40,12 +40,22 @@ class Catalog:
         if at and versions[at - 1].version == descriptor.version:
             _require_identical(versions[at - 1], descriptor)
             return False
-        versions = [*versions[:at], descriptor, *versions[at:]]
-        _require_rising(versions)
-        self._versions[descriptor.id] = versions
-        self._modified[descriptor.id] = [version.modified for version in versions]
+        _require_rising([*versions[max(at - 1, 0) : at], descriptor, *versions[at : at + 1]])
+        self._versions.setdefault(descriptor.id, versions).insert(at, descriptor)
+        self._modified.setdefault(descriptor.id, []).insert(at, descriptor.modified)
         self._single.pop(descriptor.id, None)
         return True
+
+    def has(self, table_id: int, version: int) -> bool:
+        """Whether that version is known."""
+        versions = self._versions.get(table_id, [])
+        at = bisect_right(versions, version, key=lambda known: known.version)
+        return at > 0 and versions[at - 1].version == version
+
+    def has_before(self, table_id: int, timestamp: Timestamp) -> bool:
+        """Whether a version of the table is known that was valid at ``timestamp``, or before it."""
+        modified = self._modified.get(table_id)
+        return modified is not None and modified[0] <= timestamp
 
     def at(self, table_id: int, timestamp: Timestamp) -> TableCodec:
         """The codec of the version that governs rows written at ``timestamp``.

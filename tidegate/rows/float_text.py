@@ -12,6 +12,9 @@ from typing import Final
 
 _FLOAT32: Final = struct.Struct("<f")
 _FLOAT32_DIGITS: Final = 9  # enough to tell any two of them apart
+_SURE_DIGITS: Final = 6  # any decimal of so many can be told from the others
+_LEAST_NORMAL32: Final = 2.0**-126
+_POWER_OF_TWO: Final = 0.5  # its mantissa: the numbers below it are closer than those above
 
 
 def general_text(value: float) -> str:
@@ -48,6 +51,22 @@ def _general(shortest: Decimal, value: float) -> str:
 
 
 def _shortest32(value: float) -> Decimal:
+    """The shortest decimal that reads back as ``value``; of several, the nearest to it.
+
+    Six digits tell every decimal of six digits apart, so that shorter ones are among them. Where the numbers
+    around ``value`` are evenly spaced, the nearest of so many digits is the only one to try.
+    """
+    if abs(value) < _LEAST_NORMAL32 or abs(math.frexp(value)[0]) == _POWER_OF_TWO:
+        return _shortest_of_two(value)
+    for digits in range(_SURE_DIGITS, _FLOAT32_DIGITS):
+        near = Decimal(f"{value:.{digits - 1}e}")
+        if _as_float32(near) == value:
+            is_between = Decimal(f"{value:.{digits}e}") == value != near  # maybe as near to another one
+            return _shortest_of_two(value) if is_between else near
+    return Decimal(f"{value:.{_FLOAT32_DIGITS - 1}e}")
+
+
+def _shortest_of_two(value: float) -> Decimal:
     exact = Decimal(value)
     for digits in range(1, _FLOAT32_DIGITS):
         # The nearest decimal may lie outside of what reads back, and its neighbour inside: both are tried.

@@ -34,6 +34,14 @@ _TYPE_MASK: Final = 0x7000_0000
 _IS_OFFSET: Final = 0x8000_0000
 _LENGTH_MASK: Final = 0x0FFF_FFFF
 
+#: Containers in containers. Each level is read from a copy of its bytes, and by calls on the stack.
+MAX_NESTING: Final = 256
+#: Decimal places that one zero is printed with at most, and all zeros of a document.
+MOST_ZERO_PLACES: Final = 2_000
+MAX_ZERO_PLACES: Final = 64 << 20
+#: Documents of no more bytes cannot have as many.
+_UNCOUNTED_BYTES: Final = 256 << 10
+
 _WORD: Final = 4
 _OFFSET_STRIDE: Final = 32
 
@@ -46,20 +54,24 @@ class _Entry(NamedTuple):
 def encode_jsonb(value: JsonValue) -> bytes:
     """The payload of a JSON document; object keys are sorted."""
     if isinstance(value, list | dict):
-        return _encode_container(value)
-    entry = _entry_of(value)
+        return _encode_container(value, 0)
+    entry = _entry_of(value, 0)
     return _word(_SCALAR) + _word(entry.kind | len(entry.data)) + entry.data
 
 
 def decode_jsonb(payload: bytes) -> JsonValue:
-    """Inverse of `encode_jsonb`, for older payloads too; `EncodingError` when malformed."""
-    try:
-        return _decode_container(payload)
-    except RecursionError:
-        raise EncodingError("a JSON document is nested too deeply to be read") from None
+    """Inverse of `encode_jsonb`, for older payloads too.
+
+    `EncodingError` when it is malformed, nested beyond `MAX_NESTING`, or has numbers of more than
+    `MAX_ZERO_PLACES` places altogether.
+    """
+    value = _decode_container(payload, 0)
+    if len(payload) > _UNCOUNTED_BYTES:
+        _require_room(value)
+    return value
 
 
-def _entry_of(value: JsonValue) -> _Entry:
+def _entry_of(value: JsonValue, depth: int) -> _Entry:
     if value is None:
         return _Entry(_NULL, b"")
     if value is True or value is False:
@@ -69,17 +81,18 @@ def _entry_of(value: JsonValue) -> _Entry:
     if isinstance(value, Decimal):
         return _Entry(_NUMBER, encode_decimal(value))
     if isinstance(value, list | dict):
-        return _Entry(_CONTAINER, _encode_container(value))
+        return _Entry(_CONTAINER, _encode_container(value, depth + 1))
     raise EncodingError(f"{value!r} is no JSON value (numbers are Decimal)")
 
 
-def _encode_container(value: list[JsonValue] | dict[str, JsonValue]) -> bytes:
+def _encode_container(value: list[JsonValue] | dict[str, JsonValue], depth: int) -> bytes:
+    _require_depth(depth)
     if isinstance(value, list):
-        tag, runs = _ARRAY, [[_entry_of(element) for element in value]]
+        tag, runs = _ARRAY, [[_entry_of(element, depth) for element in value]]
     else:
         names = sorted(value)
         tag = _OBJECT
-        runs = [[_entry_of(name) for name in names], [_entry_of(value[name]) for name in names]]
+        runs = [[_entry_of(name, depth) for name in names], [_entry_of(value[name], depth) for name in names]]
     data = b"".join(entry.data for run in runs for entry in run)
     if len(data) > _LENGTH_MASK:
         raise EncodingError(f"a JSON container of {len(data)} bytes is too large")
@@ -101,19 +114,43 @@ def _word(value: int) -> bytes:
     return value.to_bytes(_WORD, "big")
 
 
-def _decode_container(payload: bytes) -> JsonValue:
+def _require_depth(depth: int) -> None:
+    if depth > MAX_NESTING:
+        raise EncodingError(f"a JSON document is nested too deeply: more than {MAX_NESTING} levels")
+
+
+def _require_room(value: JsonValue) -> None:
+    """Refuse a document whose zeros print too many places: ``0E-1999`` has nine bytes here, 2,001 there."""
+    places = 0
+    pending = [value]
+    while pending:
+        match pending.pop():
+            case Decimal() as number if not number:
+                places += min(max(-number.adjusted(), 0), MOST_ZERO_PLACES)
+            case list() as elements:
+                pending += elements
+            case dict() as members:
+                pending += members.values()
+    if places > MAX_ZERO_PLACES:
+        raise EncodingError(
+            f"a JSON document has zeros of {places} decimal places, and {MAX_ZERO_PLACES} can be printed"
+        )
+
+
+def _decode_container(payload: bytes, depth: int) -> JsonValue:
+    _require_depth(depth)
     header, start = _read_word(payload, 0)
     tag, count = header & _CONTAINER_MASK, header & _COUNT_MASK
     if tag == _ARRAY:
-        return [_value_of(entry) for entry in _read_entries(payload, start, count)]
+        return [_value_of(entry, depth) for entry in _read_entries(payload, start, count)]
     if tag == _OBJECT:
         entries = _read_entries(payload, start, 2 * count)
         return {
-            _name_of(name): _value_of(value)
+            _name_of(name): _value_of(value, depth)
             for name, value in zip(entries[:count], entries[count:], strict=True)
         }
     if tag == _SCALAR and count == 0:
-        return _value_of(_read_entries(payload, start, 1)[0])
+        return _value_of(_read_entries(payload, start, 1)[0], depth)
     raise EncodingError(f"0x{header:08x} does not begin a JSON document")
 
 
@@ -148,14 +185,14 @@ def _name_of(entry: _Entry) -> str:
     return utf8(entry.data, 0)
 
 
-def _value_of(entry: _Entry) -> JsonValue:
+def _value_of(entry: _Entry, depth: int) -> JsonValue:
     kind, data = entry
     if kind == _STRING:
         return utf8(data, 0)
     if kind == _NUMBER:
         return _number(data)
     if kind == _CONTAINER:
-        return _decode_container(data)
+        return _decode_container(data, depth + 1)
     if data or kind not in _CONSTANTS:
         raise EncodingError(f"a JSON entry has the unknown type 0x{kind:08x} or bytes where it has none")
     return _CONSTANTS[kind]

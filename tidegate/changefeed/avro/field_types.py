@@ -25,8 +25,8 @@ DECIMAL without a precision, OID and VECTOR have none. Source: CockroachDB
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from decimal import Context, Decimal, InvalidOperation, Rounded
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tidegate.changefeed import datum_text
@@ -34,7 +34,9 @@ from tidegate.changefeed.avro.body import NULL, Branch
 from tidegate.changefeed.avro.interval_text import iso_interval
 from tidegate.changefeed.avro.schema_text import AvroType
 from tidegate.changefeed.json_text import json_value, utf8
+from tidegate.changefeed.row_bytes import ROW_BYTES_MAX, too_large
 from tidegate.changefeed.search_text import tsquery_text, tsvector_text
+from tidegate.changefeed.unscaled import DIGITS_MAX, Unscaler
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.rows.sql_type import sql_type_text
 from tidegate.rows.types import Json, Kind, SqlType
@@ -141,18 +143,16 @@ def _decimal(sql_type: SqlType, where: str) -> FieldType:
     precision, scale = sql_type.width, sql_type.scale
     if not precision:
         raise UnsupportedTable(f"{where}: decimal with no precision not yet supported with avro")
-    context = Context(prec=precision, traps=[InvalidOperation, Rounded])
-    unit = Decimal((0, (1,), -scale))
+    # Pads zeros up to the scale. 1.50 for a scale of 1 is refused, as in the source.
+    unscaled = Unscaler(precision, scale, cuts_zeros=False)
 
     def convert(value: Decimal) -> Branch:
         if not value.is_finite():
             return "string", str(value)
-        try:
-            # Pads zeros up to the scale. 1.50 for a scale of 1 is refused, as in the source.
-            padded = context.quantize(value, unit)
-        except (InvalidOperation, Rounded):
-            raise RowError(f"{where}: {_misfit(value, sql_type)}; the feed fails") from None
-        return "bytes", _signed_bytes(int(padded.scaleb(scale, context)))
+        number = unscaled(value)
+        if number is None:
+            raise RowError(f"{where}: {_misfit(value, sql_type)}; the feed fails")
+        return "bytes", _signed_bytes(number)
 
     logical = {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
     return FieldType((logical, "string"), convert)
@@ -163,6 +163,8 @@ def _misfit(value: Decimal, sql_type: SqlType) -> str:
     exponent = value.as_tuple().exponent
     assert isinstance(exponent, int)
     beyond = f"{value} will not roundtrip at scale {sql_type.scale}: " if -exponent > sql_type.scale else ""
+    if not beyond and value.adjusted() < sql_type.width - sql_type.scale:
+        return f"DECIMAL {value} needs more than {DIGITS_MAX} digits, which is as many as are written"
     return f"{beyond}DECIMAL {value} does not fit {sql_type_text(sql_type)}"
 
 
@@ -173,8 +175,22 @@ def _array(sql_type: SqlType, element: SqlType, where: str) -> FieldType:
         raise UnsupportedTable(f"{error} (as the item of {sql_type_text(sql_type)})") from None
     return FieldType(
         ({"type": "array", "items": ["null", *branches]},),
-        lambda datum: ("array", [NULL if item is None else convert(item) for item in datum]),
+        lambda datum: ("array", _items(datum, convert)),
     )
+
+
+def _items(datum: Sequence[Any], convert: Convert) -> list[Branch]:
+    """The items of an array; ``RowError`` as soon as they are too many bytes (`row_bytes`)."""
+    room = ROW_BYTES_MAX
+    items: list[Branch] = []
+    for each in datum:
+        item = NULL if each is None else convert(each)
+        if isinstance(item[1], str | bytes):
+            room -= len(item[1])
+            if room < 0:
+                raise too_large("an array of it")
+        items.append(item)
+    return items
 
 
 def _signed_bytes(number: int) -> bytes:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any, Final
 
 from tidegate.changefeed.datum_text import timestamptz_text, timetz_text
 from tidegate.changefeed.json_text import decimal_text, json_value
+from tidegate.changefeed.row_bytes import ROW_BYTES_MAX, too_large
+from tidegate.changefeed.unscaled import DIGITS_MAX, Unscaler
 from tidegate.errors import RowError
 from tidegate.rows.types import Json, TimeTz
 
@@ -58,21 +60,21 @@ class UnscaledDecimal:
     as hold the number and its sign.
     """
 
-    __slots__ = ("_context", "_precision", "_scale", "_step")
+    __slots__ = ("_precision", "_scale", "_unscaled")
 
     def __init__(self, precision: int, scale: int) -> None:
         self._precision, self._scale = precision, scale
-        self._step = Decimal((0, (1,), -scale))
-        self._context = Context(prec=precision, traps=[Inexact, InvalidOperation])
+        self._unscaled = Unscaler(precision, scale, cuts_zeros=True)
 
     def __call__(self, value: Decimal) -> bytes:
         if not value.is_finite():
             raise RowError(f"{value} has no place in a DECIMAL of Kafka Connect")
-        try:
-            exact = value.quantize(self._step, context=self._context)
-        except (Inexact, InvalidOperation):
-            raise RowError(f"{value} does not fit DECIMAL({self._precision},{self._scale})") from None
-        unscaled = int(exact.scaleb(self._scale, self._context))
+        unscaled = self._unscaled(value)
+        if unscaled is None:
+            raise RowError(
+                f"{value} does not fit DECIMAL({self._precision},{self._scale}), or needs more than "
+                f"{DIGITS_MAX} digits"
+            )
         bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length()
         return unscaled.to_bytes(bits // 8 + 1, "big", signed=True)
 
@@ -157,5 +159,14 @@ class Items:
         self._convert = convert
 
     def __call__(self, value: tuple[Any, ...]) -> list[Any]:
-        convert = self._convert
-        return [None if item is None else convert(item) for item in value]
+        """The items; ``RowError`` as soon as they are too many bytes (`row_bytes`)."""
+        convert, room = self._convert, ROW_BYTES_MAX
+        items: list[Any] = []
+        for each in value:
+            item = None if each is None else convert(each)
+            if isinstance(item, str | bytes):
+                room -= len(item)
+                if room < 0:
+                    raise too_large("an array of it")
+            items.append(item)
+        return items

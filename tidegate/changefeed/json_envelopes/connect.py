@@ -37,6 +37,7 @@ from tidegate.changefeed.key_fault import is_utf8, not_utf8
 from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.record_encoder import RecordEncoder
 from tidegate.changefeed.replaced import operation, require_previous
+from tidegate.changefeed.row_bytes import array_texts
 from tidegate.errors import RowError
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
@@ -191,7 +192,7 @@ def _printer(schema: Schema) -> TextEncoder:
 
 def _array_printer(item: TextEncoder) -> TextEncoder:
     def text(items: Sequence[Any]) -> str:
-        return f"[{', '.join([NULL if each is None else item(each) for each in items])}]"
+        return f"[{', '.join(array_texts(items, item, NULL))}]"
 
     return text
 

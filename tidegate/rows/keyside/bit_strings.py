@@ -19,6 +19,8 @@ from tidegate.rows.take import Decode, Encode, marker_at
 ASC: Final = 0x3A
 DESC: Final = 0x3B
 WORD_BITS: Final = 64
+#: Of a bit string in a key, where a word of zeros is one byte and prints as 64 digits.
+MAX_BITS: Final = 16 << 20
 
 _ASC_END: Final = 0x00
 _DESC_END: Final = 0xFF
@@ -76,6 +78,10 @@ def _decode(buffer: bytes, position: int, marker: int, terminator: int, integer:
     while marker_at(buffer, position) != terminator:
         word, position = integer(buffer, position)
         words.append(word)
+    if len(words) > MAX_BITS // WORD_BITS:
+        raise EncodingError(
+            f"a bit string of {len(words)} words in a key is too long: {MAX_BITS} bits are read"
+        )
     last_bits, end = integer(buffer, position + 1)
     if last_bits > WORD_BITS or bool(words) != bool(last_bits):
         raise EncodingError(f"a bit string of {len(words)} words has {last_bits} bits in the last one")

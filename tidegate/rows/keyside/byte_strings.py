@@ -18,6 +18,9 @@ _ESCAPE: Final = b"\x00"
 _ESCAPED_ZERO: Final = b"\x00\xff"
 _TERMINATOR: Final = b"\x00\x01"
 COMPLEMENT: Final = bytes(range(255, -1, -1))  # a table for bytes.translate
+_DESC_ESCAPE: Final = _ESCAPE.translate(COMPLEMENT)
+_DESC_ESCAPED_ZERO: Final = _ESCAPED_ZERO.translate(COMPLEMENT)
+_DESC_TERMINATOR: Final = _TERMINATOR.translate(COMPLEMENT)
 
 
 def encode_bytes_asc(data: bytes) -> bytes:
@@ -44,8 +47,8 @@ def decode_bytes_asc(buffer: bytes, position: int) -> tuple[bytes, int]:
 def decode_bytes_desc(buffer: bytes, position: int) -> tuple[bytes, int]:
     """Inverse of `encode_bytes_desc`; errors as `decode_bytes_asc`."""
     _expect(DESC, buffer, position)
-    data, length = _unescape(buffer[position + 1 :].translate(COMPLEMENT), 0)
-    return data, position + 1 + length
+    data, end = _split_escapes(buffer, position + 1, _DESC_ESCAPE, _DESC_ESCAPED_ZERO, _DESC_TERMINATOR)
+    return data.translate(COMPLEMENT), end
 
 
 def encode_string_asc(text: str) -> bytes:
@@ -88,16 +91,22 @@ def _expect(marker: int, buffer: bytes, position: int) -> None:
 
 def _unescape(buffer: bytes, start: int) -> tuple[bytes, int]:
     """Bytes up to the terminator, escapes undone, and the position behind it."""
+    return _split_escapes(buffer, start, _ESCAPE, _ESCAPED_ZERO, _TERMINATOR)
+
+
+def _split_escapes(
+    buffer: bytes, start: int, escape: bytes, escaped_zero: bytes, terminator: bytes
+) -> tuple[bytes, int]:
     parts: list[bytes] = []
     while True:
-        zero = buffer.find(_ESCAPE, start)
-        if zero < 0:
+        at = buffer.find(escape, start)
+        if at < 0:
             raise EncodingError("a byte string has no terminator")
-        parts.append(buffer[start:zero])
-        escape = buffer[zero : zero + 2]
-        if escape == _TERMINATOR:
-            return b"".join(parts), zero + 2
-        if escape != _ESCAPED_ZERO:
-            raise EncodingError(f"a byte string holds an unknown or cut escape ({escape.hex()})")
-        parts.append(_ESCAPE)
-        start = zero + 2
+        parts.append(buffer[start:at])
+        found = buffer[at : at + 2]
+        if found == terminator:
+            return b"".join(parts), at + 2
+        if found != escaped_zero:
+            raise EncodingError(f"a byte string holds an unknown or cut escape ({found.hex()})")
+        parts.append(escape)
+        start = at + 2

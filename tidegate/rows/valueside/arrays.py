@@ -5,13 +5,17 @@ Source: CockroachDB pkg/sql/rowenc/valueside/array.go. Only one dimension exists
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice, repeat
 from typing import Any, Final
 
 from tidegate.errors import EncodingError
 from tidegate.rows.take import Decode, Encode, take
 from tidegate.rows.valueside.tags import WireType, decode_tag, encode_tag
 from tidegate.rows.valueside.varints import decode_length, encode_length
+
+#: A NULL is a bit here and several bytes elsewhere: so many take the time that a megabyte may take.
+MAX_ELEMENTS: Final = 2 << 20
 
 _DIMENSIONS: Final = 0x0F
 _HAS_NULLS: Final = 0x10
@@ -43,21 +47,24 @@ def decode_array(payload: bytes, wire_type: WireType, decode: Decode) -> tuple[A
 
 def _null_bitmap(elements: Sequence[Any]) -> bytes:
     """One bit an element, lowest first, set for NULL; empty when none is."""
-    if all(element is not None for element in elements):
-        return b""
-    bits = sum(1 << i for i, element in enumerate(elements) if element is None)
-    return bits.to_bytes(-(-len(elements) // 8), "little")
+    bitmap = bytearray(-(-len(elements) // 8))
+    for i, element in enumerate(elements):
+        if element is None:
+            bitmap[i >> 3] |= 1 << (i & 7)
+    return bytes(bitmap) if any(bitmap) else b""
 
 
 def _decode_elements(
     payload: bytes, position: int, count: int, bitmap: bytes, decode: Decode
 ) -> tuple[Any, ...]:
-    nulls = int.from_bytes(bitmap, "little")
-    if count - nulls.bit_count() > len(payload) - position:
+    if count > MAX_ELEMENTS:
+        raise EncodingError(f"an array announces {count} elements, and {MAX_ELEMENTS} can be read")
+    nulls = int.from_bytes(bitmap, "little").bit_count()
+    if count - nulls > len(payload) - position:
         raise EncodingError(f"an array of {len(payload)} bytes announces {count} elements")
     elements: list[Any] = []
-    for i in range(count):
-        if nulls >> i & 1:
+    for is_null in _null_marks(bitmap, count) if nulls else repeat(False, count):
+        if is_null:
             elements.append(None)
         else:
             element, position = decode(payload, position)
@@ -65,3 +72,12 @@ def _decode_elements(
     if position != len(payload):
         raise EncodingError(f"{len(payload) - position} bytes follow an array's {count} elements")
     return tuple(elements)
+
+
+def _null_marks(bitmap: bytes, count: int) -> Iterable[bool]:
+    """Whether each element is NULL. Byte by byte: to shift the whole bitmap for each one takes n * n."""
+    return islice(chain.from_iterable(map(_MARKS.__getitem__, bitmap)), count)
+
+
+#: The eight elements of each byte of a bitmap, lowest bit first.
+_MARKS: Final = tuple(tuple(bool(byte >> bit & 1) for bit in range(8)) for byte in range(256))

@@ -14,7 +14,7 @@ from tidegate.hlc import NANOS_PER_SECOND
 from tidegate.rows.jsonb import decode_jsonb, encode_jsonb
 from tidegate.rows.keyside.bit_strings import WORD_BITS, bits_of, words_of
 from tidegate.rows.keyside.temporal import second_fraction
-from tidegate.rows.take import take
+from tidegate.rows.take import marker_at, take
 from tidegate.rows.types import Interval, Json, TimeTz
 from tidegate.rows.valueside.tags import WireType
 from tidegate.rows.valueside.varints import decode_length, decode_zigzag, encode_length, encode_zigzag
@@ -22,6 +22,8 @@ from tidegate.rows.valueside.varints import decode_length, decode_zigzag, encode
 _DOUBLE: Final = struct.Struct(">d")
 _TWO_TO_63: Final = 1 << 63
 _TWO_TO_64: Final = 1 << 64
+_TRUE: Final = int(WireType.TRUE)
+_FALSE: Final = int(WireType.FALSE)
 _LONG: Final = 0x80  # lengths below it are a single byte
 
 
@@ -124,6 +126,8 @@ def encode_bits(bits: str) -> bytes:
 def decode_bits(buffer: bytes, position: int) -> tuple[str, int]:
     """Inverse of `encode_bits`; `EncodingError` when malformed."""
     length, start = decode_length(buffer, position)
+    if not length:
+        return "", start
     data, end = take(buffer, start, 8 * -(-length // WORD_BITS))
     words = [int.from_bytes(data[i : i + 8], "big") for i in range(0, len(data), 8)]
     return bits_of(words, length), end
@@ -160,7 +164,9 @@ def encode_bool_element(value: bool) -> bytes:
 
 def decode_bool_element(buffer: bytes, position: int) -> tuple[bool, int]:
     """Inverse of `encode_bool_element`; `EncodingError` when malformed."""
-    (byte,), end = take(buffer, position, 1)
-    if byte not in (WireType.TRUE, WireType.FALSE):
-        raise EncodingError(f"byte 0x{byte:02x} is no element of an array of booleans")
-    return byte == WireType.TRUE, end
+    byte = marker_at(buffer, position)
+    if byte == _TRUE:
+        return True, position + 1
+    if byte == _FALSE:
+        return False, position + 1
+    raise EncodingError(f"byte 0x{byte:02x} is no element of an array of booleans")

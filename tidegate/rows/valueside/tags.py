@@ -113,10 +113,16 @@ def _bit_array(buffer: bytes, position: int) -> int:
 
 
 def _tuple(buffer: bytes, position: int) -> int:
-    count, position = decode_length(buffer, position)
-    for _ in range(count):
+    """Elements follow one another, those of a tuple in a tuple too: one count is enough for any nesting."""
+    left, position = decode_length(buffer, position)
+    while left:
+        left -= 1
         _, wire_type, position = decode_tag(buffer, position)
-        position = skip_datum(buffer, position, wire_type)
+        if wire_type == WireType.TUPLE:
+            more, position = decode_length(buffer, position)
+            left += more
+        else:
+            position = skip_datum(buffer, position, wire_type)
     return position
 
 

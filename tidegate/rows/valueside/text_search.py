@@ -23,6 +23,11 @@ _OPERAND: Final = 1
 _OPERATION: Final = 2
 _ANY_WEIGHTS: Final = PREFIX - 1
 _LEAST_TERM_BYTES: Final = 3
+_PLAIN_OPERATIONS: Final = {
+    operator.value: TsOperation(operator, 0)
+    for operator in TsOperator
+    if operator is not TsOperator.FOLLOWED_BY
+}
 
 
 def encode_tsvector(vector: TsVector) -> bytes:
@@ -101,11 +106,13 @@ def _decode_token(data: bytes, position: int) -> tuple[TsOperand | TsOperation, 
         lexeme, end = decode_sized(data, position)
         return TsOperand(utf8(lexeme, 0), weights | prefix << _PREFIX_SHIFT), end
     (code,), position = take(data, position, 1)
-    if kind != _OPERATION or code not in (operator.value for operator in TsOperator):
+    plain = _PLAIN_OPERATIONS.get(code) if kind == _OPERATION else None
+    if plain is not None:
+        return plain, position
+    if kind != _OPERATION or code != TsOperator.FOLLOWED_BY.value:
         raise EncodingError(f"a TSQUERY has a token of kind {kind}, {code}")
-    operator = TsOperator(code)
-    distance, end = _uint(data, position, 2) if operator is TsOperator.FOLLOWED_BY else (0, position)
-    return TsOperation(operator, distance), end
+    distance, end = _uint(data, position, 2)
+    return TsOperation(TsOperator.FOLLOWED_BY, distance), end
 
 
 def _require_whole(query: TsQuery) -> None:

@@ -12,7 +12,10 @@ from typing import Final
 from tidegate.errors import EncodingError
 
 _LONG: Final = 0x80  # a byte from here on has others behind it
-_MAX_SHIFT: Final = 63
+#: Where the second to the ninth group of an integer stand. The tenth has the 64th bit alone, and is the last.
+_SHIFTS: Final = tuple(range(7, 63, 7))
+_LAST_SHIFT: Final = 63
+_FURTHER_GROUPS: Final = (*_SHIFTS, _LAST_SHIFT)
 _MIN_INT64: Final = -(2**63)
 _MAX_INT64: Final = 2**63 - 1
 
@@ -32,19 +35,25 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def decode_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_uvarint`; `EncodingError` when truncated or beyond 64 bits."""
-    value = shift = 0
+    """Inverse of `encode_uvarint`; `EncodingError` when truncated, or beyond 64 bits or ten bytes."""
     try:
-        while (byte := buffer[position]) > 0x7F:
-            value |= (byte & 0x7F) << shift
-            shift += 7
+        value = buffer[position]
+        position += 1
+        if value < _LONG:
+            return value, position
+        value &= 0x7F
+        for shift in _SHIFTS:
+            byte = buffer[position]
             position += 1
+            if byte < 0x80:
+                return value | byte << shift, position
+            value |= (byte & 0x7F) << shift
+        byte = buffer[position]
     except IndexError:
         raise EncodingError("the bytes end inside an integer") from None
-    value |= byte << shift
-    if shift >= _MAX_SHIFT and value >= 2**64:
+    if byte > 1:
         raise EncodingError("an integer does not fit in 64 bits")
-    return value, position + 1
+    return value | byte << _LAST_SHIFT, position + 1
 
 
 def encode_zigzag(value: int) -> bytes:
@@ -73,15 +82,24 @@ def encode_length(value: int) -> bytes:
 
 
 def decode_length(buffer: bytes, position: int) -> tuple[int, int]:
-    """Inverse of `encode_length`; `EncodingError` when truncated or beyond 64 bits."""
-    value = 0
+    """Inverse of `encode_length`; `EncodingError` when truncated, or beyond 64 bits or ten bytes."""
     try:
-        while (byte := buffer[position]) > 0x7F:
-            value = value << 7 | byte & 0x7F
+        value = buffer[position]
+        position += 1
+        if value < _LONG:
+            return value, position
+        value &= 0x7F
+        for _ in _FURTHER_GROUPS:
+            byte = buffer[position]
             position += 1
+            if byte < 0x80:
+                value = value << 7 | byte
+                break
+            value = value << 7 | byte & 0x7F
+        else:
+            raise EncodingError("a tag or length has more than ten bytes")
     except IndexError:
         raise EncodingError("the bytes end inside a tag or length") from None
-    value = value << 7 | byte
     if value >= 2**64:
         raise EncodingError("a tag or length does not fit in 64 bits")
-    return value, position + 1
+    return value, position
