@@ -39,13 +39,13 @@ class Unscaler:
 
     def _long(self, value: Decimal) -> int | None:
         """The same for many digits: they are multiplied, for the decimal module takes n * n to turn them."""
+        if not value:
+            return 0
         sign, digits, exponent = value.as_tuple()
         assert isinstance(exponent, int)
         shift = exponent + self._scale
         if shift < 0 and not self.cuts_zeros:
             return None
-        if not value:
-            return 0
         if value.adjusted() + self._scale + 1 > self._digits or len(digits) > DIGITS_MAX:
             return None
         coefficient = int("".join(map(str, digits)))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.rows.float_text import general_text, general_text32, plain_text
+from tidegate.rows.float_text import _shortest32, _shortest_of_two, general_text, general_text32, plain_text
 
 FLOATS32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -67,3 +67,8 @@ def test_a_plain_number_has_this_text(value: float, text: str) -> None:
 def test_plain_and_general_texts_read_back(value: float) -> None:
     assert float(plain_text(value)) == float(general_text(value)) == value
     assert "e" not in plain_text(value)
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_the_fast_search_for_a_short_text_finds_what_the_thorough_one_does(value: float) -> None:
+    assert _shortest32(value) == _shortest_of_two(value)
