@@ -24,6 +24,7 @@ from schemas.registries import SchemaRegistries
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.registry_uri import parse_registry_uri
+from tidegate.client.secret_store import Secrets
 from tidegate.errors import RetryError, SchemaRejected, StatementError
 
 _CALLS: Final = 4  # to one registry at a time
@@ -70,11 +71,12 @@ class RegistrySchemaIds:
         self,
         registries: Registries | None = None,
         *,
+        secrets: Secrets | None = None,
         background: Background = REAL.background,
         first_pause_s: float = _FIRST_PAUSE_S,
         longest_pause_s: float = _LONGEST_PAUSE_S,
     ) -> None:
-        self._registries: Registries = SchemaRegistries() if registries is None else registries
+        self._registries: Registries = SchemaRegistries(secrets) if registries is None else registries
         self._background = background
         self._first_pause_s = first_pause_s
         self._longest_pause_s = longest_pause_s

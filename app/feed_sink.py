@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
 
 from app.sink import Barrier, Sink
 from app.sinks import Sinks
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition
 from tidegate.changefeed.jobs import FeedView
+from tidegate.client.header_secrets import HeaderSecrets
 from tidegate.delivery.sink_clusters import stored_cluster
+from tidegate.errors import SecretMissing
 from tidegate.processor.batch import OutputRecord
+
+_TELL_AGAIN_S: Final = 10.0
+
+_log = structlog.get_logger("tidegate.sink")
 
 
 class FeedSink:
@@ -22,6 +32,8 @@ class FeedSink:
 
     def __init__(self, sinks: Sinks, definition: FeedDefinition, view: Callable[[], FeedView]) -> None:
         self._sinks = sinks
+        self._secrets = HeaderSecrets(definition, sinks.secrets)
+        self._tell_at = 0.0
         self._definition = definition
         self._view = view
         self._cluster: str | None = None
@@ -53,9 +65,19 @@ class FeedSink:
         sink = self._find()
         if sink is None:
             return first
+        try:
+            rows = self._secrets.into(rows, first)
+        except SecretMissing as error:  # as a sink that has no room: the secret may come
+            self._tell(error)
+            return first
         if self._cluster:
             return sink.send_to(self._cluster, rows, barrier, first)
         return sink.send(rows, barrier, first)
+
+    def _tell(self, error: SecretMissing) -> None:
+        if time.monotonic() >= self._tell_at:
+            self._tell_at = time.monotonic() + _TELL_AGAIN_S
+            _log.warning("rows wait for a secret", feed=self._definition.id, cause=str(error))
 
     def _find(self) -> Sink | None:
         if self._sink is None:

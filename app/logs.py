@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from app.clients import KAFKA_LOGGER
 from app.repeated_lines import RepeatedLines
 from app.settings import LogFormat, Settings
+from tidegate.redaction import redacted
 
 _LOUD: Final = ("app", "faust", "mode", "aiokafka", "tidegate.kafka", "aiohttp.access")
 _SHARED: Final[list[structlog.types.Processor]] = [
@@ -31,6 +32,7 @@ def configure_logs(settings: Settings) -> None:
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
                 _renderer(settings.log_format),
+                _redacted,
             ],
         )
     )
@@ -59,3 +61,8 @@ def _renderer(log_format: LogFormat) -> structlog.types.Processor:
     if log_format is LogFormat.JSON:
         return structlog.processors.JSONRenderer()
     return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+
+
+def _redacted(_: object, __: str, line: Any) -> Any:
+    """The line as it leaves the process."""
+    return redacted(line)

@@ -21,15 +21,26 @@ from app.settings import Settings, load_settings
 from app.shell import Shell
 from app.worker import BatchWorker
 from tables.store import OpenStore
+from tidegate.client.secret_store import SecretStore
 from tidegate.errors import SettingsError
+from tidegate.redaction import remember_secret
 
 
 def create_app(settings: Settings) -> Application:
     """The application with all its agents."""
+    _remember_secrets(settings)
     configure_logs(settings)
-    app = Application(settings, RegistrySchemaIds())
+    secrets = SecretStore(settings.secrets_dir, settings.secrets_file)
+    app = Application(settings, RegistrySchemaIds(secrets=secrets))
     add_agents(app)
     return app
+
+
+def _remember_secrets(settings: Settings) -> None:
+    """Have nothing that leaves the process show them."""
+    for secret in (settings.sasl_password, settings.ssl_key_password, settings.metrics_token):
+        if secret is not None:
+            remember_secret(secret.get_secret_value())
 
 
 def add_agents(app: Shell, open_store: OpenStore | None = None) -> None:

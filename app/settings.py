@@ -244,6 +244,16 @@ class Settings(BaseSettings):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
         default="SCRAM-SHA-512", description="How to log in."
     )
+    secrets_dir: Path | None = Field(
+        default=None,
+        description="Directory of secrets that feeds name by secret://NAME: a file NAME each, and NAME.for "
+        "with the hosts that it may be given to. Danger: who creates feeds may use all of them, at those "
+        "hosts.",
+    )
+    secrets_file: Path | None = Field(
+        default=None,
+        description="TOML file of the same: a table NAME each, with value and for. Danger: as secrets_dir.",
+    )
     sasl_username: str | None = Field(default=None, description="User to log in as.")
     sasl_password: SecretStr | None = Field(default=None, description="Password of that user.")
 

@@ -17,6 +17,7 @@ from app.settings import Settings
 from app.sink import Sink
 from app.topology import TopicAdmin
 from tidegate.changefeed.sink_cluster import normal_servers
+from tidegate.client.secret_store import SecretStore
 from tidegate.delivery.sink_clusters import sink_address
 
 _PATIENCE_S: Final = 15.0  # topics are prepared while log partitions are held
@@ -96,6 +97,8 @@ class Sinks:
         self, settings: Settings, admin: TopicAdmin, threads: Executor, machine: Machine = REAL
     ) -> None:
         self._settings = settings
+        #: What headers of feeds name.
+        self.secrets = SecretStore(settings.secrets_dir, settings.secrets_file)
         self._machine = machine
         self._lock = threading.Lock()
         self._found: dict[tuple[str, str | None], SinkCluster] = {}

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 from aiohttp import web
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -14,6 +16,7 @@ from app.server_tls import server_tls
 from app.settings import Settings
 from tidegate.client.http_access import CONNECTION_S, HttpAccess, allowed_hosts, url_of
 from tidegate.errors import TopologyError
+from tidegate.redaction import redacted
 from tidegate.spans import Span
 
 
@@ -86,7 +89,7 @@ class StatusServer:
         return web.Response(body=generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _status(self, _: web.BaseRequest) -> web.Response:
-        return web.json_response(self._report().as_json())
+        return web.json_response(text=redacted(json.dumps(self._report().as_json())))
 
     async def _ranges(self, request: web.BaseRequest) -> web.Response:
         """The ranges between the keys ``start`` and ``end``, in hex; 400 when they are none."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Final
+from typing import Any, Final
 
 import structlog
+
+from tidegate.redaction import redacted
 
 _KAFKA: Final = "tidegate.kafka"
 _SHARED: Final[list[structlog.types.Processor]] = [
@@ -34,6 +36,7 @@ def configure_logs(level: str, *, as_json: bool) -> None:
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
                 renderer,
+                _redacted,
             ],
         )
     )
@@ -45,3 +48,8 @@ def configure_logs(level: str, *, as_json: bool) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def _redacted(_: object, __: str, line: Any) -> Any:
+    """The line as it leaves the process."""
+    return redacted(line)

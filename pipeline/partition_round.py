@@ -40,8 +40,10 @@ from tidegate.changefeed.control import read_control
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.header_secrets import HeaderSecrets
 from tidegate.client.reader import PartitionReader
-from tidegate.errors import RowRefused, StateMismatch, TidegateError, TopologyError
+from tidegate.client.secret_store import SecretStore
+from tidegate.errors import RowRefused, SecretMissing, StateMismatch, TidegateError, TopologyError
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
@@ -275,7 +277,12 @@ class PartitionTask:
     def _send(self, feed_id: FeedId, rows: Sequence[OutputRecord]) -> None:
         definition = self._processor.definition_of(feed_id)
         name = told_name(feed_id, definition.accepted_epoch)
-        for stalled in self._sinks.send(feed_id, definition.sink_uri, rows, name):
+        try:
+            rows = HeaderSecrets(definition, SecretStore.of_environment()).into(rows)
+            left = self._sinks.send(feed_id, definition.sink_uri, rows, name)
+        except SecretMissing as missing:
+            left = self._sinks.leave(feed_id, missing)
+        for stalled in left:
             self._leave_behind(stalled)
         self._rows += len(rows)
 

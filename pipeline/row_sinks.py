@@ -63,7 +63,7 @@ class RowSinks:
         """
         stored = self._clusters.get(name or feed_id)
         if stored is None:
-            return self._leave(feed_id, RetryError(f"{unknown(feed_id)}."))
+            return self.leave(feed_id, RetryError(f"{unknown(feed_id)}."))
         servers = OWN if stored == OWN else sink_connection(self._home, uri, stored).bootstrap_servers
         self._fed[servers].add(feed_id)
         try:
@@ -75,7 +75,7 @@ class RowSinks:
                     self._fed[servers].discard(feed_id)
                     say = held_backfill if self._stall_s is None else held
                     sentence = say(feed_id, servers, stored, self._found[servers])
-                    return self._leave(feed_id, SinkHeld(f"{sentence}."))
+                    return self.leave(feed_id, SinkHeld(f"{sentence}."))
             producer.send(feed_id, rows)
         except SinkStalled:
             return self._give_up(servers)
@@ -148,7 +148,8 @@ class RowSinks:
         _log.warning("%s", ended)
         return self._give_up(servers)
 
-    def _leave(self, feed_id: FeedId, why: RetryError) -> Sequence[FeedId]:
+    def leave(self, feed_id: FeedId, why: RetryError) -> Sequence[FeedId]:
+        """Leave a feed behind; raises ``why`` in a backfill, where none is."""
         if self._stall_s is None:
             raise why
         _log.warning("%s", why)

@@ -16,6 +16,7 @@ from tidegate.changefeed.registry_uri import RegistryUri
 from tidegate.client.registry import checked_id
 from tidegate.client.registry_connection import Client, RegistryConnection
 from tidegate.client.registry_faults import Errand
+from tidegate.client.secret_store import Secrets
 from tidegate.client.shared_answers import SharedAnswers
 
 #: A table version has three: its key, its value and its markers. So this is for more than a thousand table
@@ -30,8 +31,8 @@ class SchemaRegistry:
     Raises ``StatementError`` for certificates that cannot be used.
     """
 
-    def __init__(self, uri: RegistryUri) -> None:
-        self._connection = RegistryConnection(uri)
+    def __init__(self, uri: RegistryUri, secrets: Secrets | None = None) -> None:
+        self._connection = RegistryConnection(uri, secrets)
         self._ids = SharedAnswers(self._register, keep=_KEPT_IDS, patience_s=uri.timeout_s)
         self._checked = SharedAnswers(self._check, keep=0, patience_s=uri.timeout_s)
         self._counting = Lock()

@@ -5,6 +5,7 @@
     │   ├── BrokerUnavailable
     │   ├── RegistryAway             the schema registry does not answer, or not as one
     │   ├── RegistryDenied           it answers, and lets us not in
+    │   ├── SecretMissing            a secret that a feed names is not to be had, or not for that place
     │   ├── SinkHeld                 a sink's address means another cluster than the feed's topics are on
     │   └── SpoolLost                rows that waited on disk for a sink: they are scanned for again
     ├── FatalError                   end this process: the next one starts from what is durable
@@ -78,6 +79,10 @@ class RegistryAway(RetryError):
 
 class RegistryDenied(RetryError):
     """The schema registry refuses our login; another one may be given to it at any time."""
+
+
+class SecretMissing(RetryError):
+    """A secret that a feed names is not in the store, or may not be given to the place that asks for it."""
 
 
 class SpoolLost(RetryError):

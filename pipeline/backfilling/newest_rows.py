@@ -25,6 +25,8 @@ from pipeline.row_producer import FeedRefused, RowProducer, SinkStalled
 from pipeline.sinks import sink_connection
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.header_secrets import HeaderSecrets
+from tidegate.client.secret_store import SecretStore
 from tidegate.delivery.sink_identity import held_backfill, uncertain
 from tidegate.errors import (
     BrokerUnavailable,
@@ -196,6 +198,7 @@ class _StoredSink:
     """
 
     def __init__(self, scan: ScanAt, topic: str) -> None:
+        self._secrets = HeaderSecrets(scan.definition, SecretStore.of_environment())
         self._feed_id, self._stored, self._topic = scan.definition.id, scan.cluster, topic
         self._sink = sink_connection(scan.connection, scan.definition.sink_uri, scan.cluster)
         self._producer = self._open()
@@ -208,7 +211,7 @@ class _StoredSink:
     def send(self, records: list[OutputRecord]) -> None:
         """Hand rows over; waits for room."""
         try:
-            self._producer.send(self._feed_id, records)
+            self._producer.send(self._feed_id, self._secrets.into(records))
         except SinkStalled:
             self._end()
 

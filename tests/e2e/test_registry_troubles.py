@@ -73,7 +73,10 @@ def _begun(shop: ShopFeeds, registry: RegistryServer) -> WorkerProcess:
     return worker
 
 
-def test_a_feed_without_its_registry_is_pending_with_a_sentence_and_holds_nobody(shop: ShopFeeds) -> None:
+def test_a_feed_without_its_registry_is_pending_with_a_sentence_and_holds_nobody(
+    shop: ShopFeeds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_LITERAL_SECRETS", "true")  # as older versions stored them
     scenario = shop.scenario
     with ExitStack() as stack, socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]

@@ -20,7 +20,7 @@ SERVICE_TREE: Final = ("app", "agents", "tables", "schemas", "pipeline", "sim", 
 #: Everyone may import these, and they import nothing of ours but each other. The last two are what the span
 #: frontier of ``spans`` is made of.
 FOUNDATION: Final = frozenset(
-    {"tidegate.hlc", "tidegate.spans", "tidegate.errors", "tidegate.lowest_first", "tidegate.sorted_keys"}
+    f"tidegate.{name}" for name in ("hlc", "redaction", "spans", "errors", "lowest_first", "sorted_keys")
 )
 CORE: Final = frozenset(
     f"tidegate.{name}"

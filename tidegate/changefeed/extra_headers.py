@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed.json_text import json_value, utf8
+from tidegate.changefeed.secret_reference import is_reference, is_secret_header, secret_name
 from tidegate.changefeed.uri_parameters import REDACTED
 from tidegate.errors import StatementError
 
@@ -43,8 +44,20 @@ def constant_headers(stored: str) -> list[tuple[str, bytes]]:
 
 
 def redacted_headers(stored: str) -> str:
-    """The standard form with the values hidden: API keys are given in headers, too."""
-    return _standard_form(dict.fromkeys(_named(stored), REDACTED))
+    """The standard form with the values hidden: API keys are given in headers, too. References are shown."""
+    named = _named(stored).items()
+    return _standard_form({name: text if is_reference(text) else REDACTED for name, text in named})
+
+
+def literal_secrets(stored: str) -> list[str]:
+    """The headers whose names say that they carry a secret, and whose values are no references."""
+    named = _named(stored).items()
+    return [name for name, text in named if is_secret_header(name) and not is_reference(text)]
+
+
+def header_references(stored: str) -> list[tuple[str, str]]:
+    """The headers whose values are references, by name."""
+    return [(name, text) for name, text in _named(stored).items() if is_reference(text)]
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -76,6 +89,8 @@ def _checked_name(name: str) -> str:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, str) and is_reference(value):
+        secret_name(value)
     return _valid(value if isinstance(value, str) else json_value(value))
 
 

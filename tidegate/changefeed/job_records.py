@@ -35,9 +35,11 @@ from tidegate.changefeed.feed import (
     FeedState,
     FeedTarget,
 )
+from tidegate.changefeed.literal_secrets import names_secrets
 from tidegate.changefeed.span_progress import SpanProgress
 from tidegate.errors import StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
+from tidegate.redaction import redacted
 from tidegate.spans import Span
 
 
@@ -69,7 +71,11 @@ class DefinitionRecord:
 
     def to_bytes(self) -> bytes:
         """The record's value."""
-        return stored_json.dump(Part.DEFINITION.value, {"definition": self.definition.to_json()})
+        return stored_json.dump(
+            Part.DEFINITION.value,
+            {"definition": self.definition.to_json()},
+            names_secrets=names_secrets(self.definition),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +129,7 @@ class StateRecord:
             "start": None if self.start is None else self.start.decimal(),
             "targets": [target.to_json() for target in self.targets],
             "positions": _positions_json(self.positions),
-            "error": self.error,
+            "error": redacted(self.error),
         }
         if self.sink_cluster:
             body["sink_cluster"] = self.sink_cluster

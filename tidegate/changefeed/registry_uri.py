@@ -7,11 +7,13 @@ PEM in base 64. Secrets are kept out of ``repr``, of error texts and of ``redact
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from tidegate.changefeed.duration import parse_duration
+from tidegate.changefeed.secret_reference import is_reference, secret_name
 from tidegate.changefeed.uri_parameters import (
     REDACTED,
     SECRET_PARAMETERS,
@@ -21,7 +23,8 @@ from tidegate.changefeed.uri_parameters import (
 from tidegate.errors import StatementError
 
 _SCHEMES: Final = ("http", "https")
-_PARAMETERS: Final = ("ca_cert", "client_cert", "client_key", "timeout")
+_PARAMETERS: Final = ("ca_cert", "client_cert", "client_key", "password", "timeout")
+_PORTS: Final = {"http": 80, "https": 443}
 _DEFAULT_TIMEOUT: Final = "30s"
 _NANOS_PER_SECOND: Final = 1_000_000_000
 _LONGEST_TIMEOUT_NS: Final = 600 * _NANOS_PER_SECOND
@@ -32,6 +35,8 @@ class RegistryUri:
     """A schema registry: ``url`` without login and parameters, the login, and how to trust it.
 
     ``timeout_s`` is for one request, at most 10 minutes. Empty text and bytes stand for what was not given.
+    User, password and ``key_reference`` may be references (``secret_reference.py``): ``resolved`` has their
+    secrets.
     """
 
     url: str
@@ -41,7 +46,43 @@ class RegistryUri:
     ca_cert: bytes = b""
     client_cert: bytes = b""
     client_key: bytes = field(default=b"", repr=False)
+    key_reference: str = ""
     parameters: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def place(self) -> str:
+        """Host and port."""
+        parts = urlsplit(self.url)
+        return f"{parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The references to secrets that it holds."""
+        return tuple(filter(is_reference, (self.user, self.password, self.key_reference)))
+
+    @property
+    def has_literal_secret(self) -> bool:
+        """Whether it holds a secret itself. A user without a password may be a token."""
+        login = self.password or self.user
+        return bool(self.client_key) or bool(login and not is_reference(login))
+
+    def resolved(self, secret: Callable[[str], str]) -> RegistryUri:
+        """The same with secrets in place of references; ``secret`` gives that of a name.
+
+        Raises ``StatementError`` for a key that is no PEM, and what ``secret`` raises.
+        """
+
+        def value(text: str) -> str:
+            return secret(secret_name(text)) if is_reference(text) else text
+
+        key = self.client_key
+        if self.key_reference:
+            key = value(self.key_reference).encode()
+            if b"-----BEGIN " not in key:
+                raise StatementError("the secret that client_key names must be PEM text (-----BEGIN ...)")
+        return replace(
+            self, user=value(self.user), password=value(self.password), client_key=key, key_reference=""
+        )
 
     def redacted(self) -> str:
         """The URL as it was given, with ``redacted`` in place of every secret.
@@ -49,12 +90,24 @@ class RegistryUri:
         A user without a password is one: registries take tokens there.
         """
         scheme, _, rest = self.url.partition("://")
-        login = f"{quote(self.user, safe='')}:{REDACTED}" if self.password else REDACTED if self.user else ""
+        login = self._shown_login()
         shown = [
-            f"{name}={REDACTED if name in SECRET_PARAMETERS else quote(value, safe='/:,')}"
+            f"{name}={REDACTED if _hidden(name, value) else quote(value, safe='/:,')}"
             for name, value in self.parameters
         ]
         return f"{scheme}://{login}{'@' if login else ''}{rest}{'?' if shown else ''}{'&'.join(shown)}"
+
+    def _shown_login(self) -> str:
+        user = quote(self.user, safe="")
+        if not self.password:
+            return user if is_reference(self.user) else REDACTED if self.user else ""
+        if "password" in dict(self.parameters):
+            return user
+        return f"{user}:{quote(self.password, safe='') if is_reference(self.password) else REDACTED}"
+
+
+def _hidden(name: str, value: str) -> bool:
+    return name in (*SECRET_PARAMETERS, "password") and not is_reference(value)
 
 
 def parse_registry_uri(text: str) -> RegistryUri:
@@ -84,17 +137,23 @@ def parse_registry_uri(text: str) -> RegistryUri:
     given = dict(pairs)
     _check_names(given, len(pairs))
     shown_host = f"[{host}]" if ":" in host else host
+    password, key = unquote(parts.password or ""), given.get("client_key", "")
+    if password and "password" in given:
+        raise StatementError("confluent_schema_registry has two passwords: give one")
     uri = RegistryUri(
         url=f"{parts.scheme}://{shown_host}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}",
         user=unquote(parts.username or ""),
-        password=unquote(parts.password or ""),
+        password=password or given.get("password", ""),
         timeout_s=_timeout_s(given.get("timeout", _DEFAULT_TIMEOUT)),
         ca_cert=pem_parameter(given, "ca_cert"),
         client_cert=pem_parameter(given, "client_cert"),
-        client_key=pem_parameter(given, "client_key"),
+        client_key=b"" if is_reference(key) else pem_parameter(given, "client_key"),
+        key_reference=key if is_reference(key) else "",
         parameters=pairs,
     )
     _check_certificates(uri)
+    for reference in uri.references:
+        secret_name(reference)
     return uri
 
 
@@ -122,7 +181,7 @@ def _timeout_s(text: str) -> float:
 
 
 def _check_certificates(uri: RegistryUri) -> None:
-    if bool(uri.client_cert) != bool(uri.client_key):
+    if bool(uri.client_cert) != bool(uri.client_key or uri.key_reference):
         raise StatementError("client_cert and client_key belong together: give both or none")
     if (uri.ca_cert or uri.client_cert) and not uri.url.startswith("https://"):
         raise StatementError("ca_cert and client_cert of confluent_schema_registry need an https URL")

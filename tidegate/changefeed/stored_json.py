@@ -7,7 +7,8 @@ Version 2 has more options in a feed's definition: an older worker would write o
 for. A definition of version 1 has none of them, and is read as what it meant: their defaults. Version 3 has
 starts in the past and initial scans, which an older worker would leave out, feeds that have succeeded, and
 sinks that are other clusters than the workers' own. Version 4 has feeds that another engine runs. Version 5
-has feeds that leave out the values of rows that are too large.
+has feeds that leave out the values of rows that are too large. Version 6, of definitions alone, has
+secrets by name.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import Any, Final, TypeVar
 
 from tidegate.errors import StateError
 
-STORED_VERSION: Final = 5
+STORED_VERSION: Final = 6
+#: Of what an older worker can read: only definitions that name secrets are newer.
+_USUAL_VERSION: Final = 5
 
 #: What a reader may raise for JSON of another form than it expects.
 _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
@@ -28,9 +31,12 @@ _SHOWN: Final = 200  # characters of what somebody else may have written
 _T = TypeVar("_T")
 
 
-def dump(kind: str, body: Mapping[str, Any]) -> bytes:
-    """The bytes of one record. ``body`` must not have members named ``v`` or ``kind``."""
-    record = {"v": STORED_VERSION, "kind": kind, **body}
+def dump(kind: str, body: Mapping[str, Any], *, names_secrets: bool = False) -> bytes:
+    """The bytes of one record. ``body`` must not have members named ``v`` or ``kind``.
+
+    ``names_secrets``: an older worker would take names of secrets for the secrets themselves.
+    """
+    record = {"v": STORED_VERSION if names_secrets else _USUAL_VERSION, "kind": kind, **body}
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
 
 

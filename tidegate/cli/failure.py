@@ -8,6 +8,7 @@ import click
 from confluent_kafka import KafkaException
 
 from tidegate.errors import TidegateError
+from tidegate.redaction import redacted
 
 
 class Commands(click.Group):
@@ -27,4 +28,4 @@ class Commands(click.Group):
 
 def show_failure(sentence: str) -> None:
     """Print what went wrong: red where standard error is a terminal."""
-    click.secho(sentence, fg="red", err=True)
+    click.secho(redacted(sentence), fg="red", err=True)

@@ -142,6 +142,12 @@ def list_feeds(connection: KafkaConnection, app_id: str, as_json: bool) -> None:
             [title for title, _ in _COLUMNS],
             ([_cell(_in_list(row)[name]) for _, name in _COLUMNS] for row in rows),
         )
+    if told := [row["job_id"] for row in rows if row["literal_secrets"]]:
+        click.echo(
+            f"Secrets stand in the definitions of {', '.join(told)}, for all who read the jobs topic: create "
+            "these feeds anew with secret://NAME (docs/security.md#secrets).",
+            err=True,
+        )
 
 
 @feed.command()

@@ -10,10 +10,12 @@ from typing import Any
 
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.literal_secrets import literal_secrets
 from tidegate.changefeed.options import FeedOptions, InitialScan
 from tidegate.changefeed.sink import parse_sink_uri
 from tidegate.errors import StatementError
 from tidegate.hlc import NANOS_PER_SECOND, Timestamp
+from tidegate.redaction import redacted
 
 
 def feed_row(feed_id: FeedId, feed: FeedView) -> dict[str, Any]:
@@ -30,10 +32,11 @@ def feed_row(feed_id: FeedId, feed: FeedView) -> dict[str, Any]:
         "start_timestamp": None if start is None else start.decimal(),
         "high_water_timestamp": None if high_water is None else high_water.decimal(),
         "readable_high_water_timestamptz": None if high_water is None else readable(high_water),
-        "error": "" if state is None else state.error,
+        "error": "" if state is None else redacted(state.error),
         "sink_uri": None if definition is None else redacted_sink(definition.sink_uri),
         "full_table_names": [] if definition is None else [str(table) for table in definition.tables],
         "topics": [target.topic for target in feed.targets],
+        "literal_secrets": [] if definition is None else literal_secrets(definition),
         "format": None if definition is None else definition.options.format.value,
         "envelope": None if definition is None else definition.options.envelope.value,
     }

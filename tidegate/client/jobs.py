@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from confluent_kafka import Producer
 from tidegate.changefeed.feed import ENDED, Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, DropRecord
 from tidegate.changefeed.jobs import FeedView, JobsView
+from tidegate.changefeed.literal_secrets import require_references
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import POLL_S, PartitionReader
@@ -94,8 +96,11 @@ class Jobs:
     def create(self, definition: FeedDefinition) -> None:
         """Ask for a feed; returns when that is durable. ``wait`` tells what comes of it.
 
-        Raises ``InputError`` for one whose engine cannot take its rows.
+        Raises ``InputError`` for one whose engine cannot take its rows, and ``StatementError`` for one that
+        holds secrets, unless the environment allows them.
         """
+        if not literal_secrets_allowed():
+            require_references(definition)
         if fault := known_fault(definition.options, definition.engine):
             raise InputError(f"Nothing was created: {fault}.")
         record = DefinitionRecord(definition)
@@ -279,3 +284,8 @@ class FeedWatch:
         """
         self._reading.poll(0)
         return self._reading.view[self._feed_id] if self._reading.complete else None
+
+
+def literal_secrets_allowed() -> bool:
+    """Whether TIDEGATE_LITERAL_SECRETS lets secrets be stored in definitions of feeds."""
+    return os.environ.get("TIDEGATE_LITERAL_SECRETS", "").lower() in ("1", "true", "yes")

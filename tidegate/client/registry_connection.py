@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any, Self, TypeAlias, TypeVar
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -18,7 +19,8 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from tidegate.changefeed.registry_uri import RegistryUri
 from tidegate.client.registry_answers import bound_answers
 from tidegate.client.registry_faults import Errand, RegistryFaults
-from tidegate.errors import StatementError, TidegateError
+from tidegate.client.secret_store import Secrets, SecretStore
+from tidegate.errors import RegistryDenied, SecretMissing, StatementError, TidegateError
 
 #: Its annotations are not complete.
 Client: TypeAlias = Any
@@ -28,12 +30,16 @@ _Answer = TypeVar("_Answer")
 class RegistryConnection:
     """The HTTP connections to one registry, for any number of threads. Close it, or use it in a ``with``.
 
-    Raises ``StatementError`` for certificates that cannot be used.
+    Secrets that its URL names are looked up when it is opened: with the first call, and again after one that
+    was denied. Raises ``StatementError`` for certificates that cannot be used.
     """
 
-    def __init__(self, uri: RegistryUri) -> None:
+    def __init__(self, uri: RegistryUri, secrets: Secrets | None = None) -> None:
         self.faults = RegistryFaults(uri)
-        self._client = _open(uri)
+        self._uri = uri
+        self._secrets = SecretStore.of_environment() if secrets is None else secrets
+        self._opening = Lock()
+        self._client: Client = None if uri.references else _open(uri)
 
     def __repr__(self) -> str:
         return f"RegistryConnection({self.faults.shown})"
@@ -44,19 +50,43 @@ class RegistryConnection:
         Each of connecting, sending, every piece of the answer's headers, and its body may take the registry's
         timeout. Raises ``RegistryAway``, ``RegistryDenied`` and ``SchemaRejected``.
         """
+        client = self._opened(errand)
         try:
-            return ask(self._client)
+            return ask(client)
         except TidegateError:
             raise
         except Exception as error:  # the client lets through whatever an odd answer causes
             fault = self.faults.of(errand, error)
         finally:
-            self._client.clear_caches()
+            client.clear_caches()
+        if isinstance(fault, RegistryDenied):
+            self._forget(client)
         raise fault
 
     def close(self) -> None:
         """Close the connections; later calls raise ``RegistryAway``."""
-        self._client.close()
+        if self._client is not None:
+            self._client.close()
+
+    def _opened(self, errand: Errand) -> Client:
+        """The client; with the secrets of this moment where the URL names some."""
+        with self._opening:
+            if self._client is None:
+                try:
+                    uri = self._uri.resolved(lambda name: self._secrets.get(name, self._uri.place))
+                    self.faults = RegistryFaults(uri, shown=self.faults.shown)
+                    self._client = _open(uri)
+                except (SecretMissing, StatementError) as error:
+                    raise RegistryDenied(f"{error} Meanwhile {errand.meanwhile}.") from None
+            return self._client
+
+    def _forget(self, client: Client) -> None:
+        """Have the next call look the secrets up again: they may have been changed."""
+        if not self._uri.references:
+            return
+        with self._opening:
+            if self._client is client:
+                self._client = None
 
     def __enter__(self) -> Self:
         return self

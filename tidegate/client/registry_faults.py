@@ -9,8 +9,10 @@ import httpx2
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from tidegate.changefeed.registry_uri import RegistryUri
+from tidegate.changefeed.secret_reference import is_reference
 from tidegate.changefeed.uri_parameters import REDACTED
 from tidegate.errors import RegistryAway, RegistryDenied, SchemaRejected, TidegateError
+from tidegate.redaction import remember_secret
 
 _LONGEST_WORDS: Final = 400  # characters; a proxy's error page is longer than anyone reads
 _LOOKED_AT: Final = 10 * _LONGEST_WORDS  # of a text; what it is cleaned of may be a part of this
@@ -30,11 +32,13 @@ class Errand(NamedTuple):
 class RegistryFaults:
     """The errors of one registry. They name its URL, and none of its secrets."""
 
-    def __init__(self, uri: RegistryUri) -> None:
+    def __init__(self, uri: RegistryUri, shown: str = "") -> None:
         self._secrets = _secrets(uri)
+        for secret in self._secrets:
+            remember_secret(secret)
         self._timeout_s = uri.timeout_s
         # Its parameters may be whole certificates, and say nothing about where it is.
-        self.shown = uri.redacted().partition("?")[0]
+        self.shown = shown or uri.redacted().partition("?")[0]
 
     def of(self, errand: Errand, error: Exception) -> TidegateError:
         """The error to raise for what the client raised."""
@@ -114,6 +118,8 @@ def _message(error: Any) -> str:
 
 def _secrets(uri: RegistryUri) -> tuple[str, ...]:
     """The longest first, since one may hold another."""
+    if is_reference(uri.password):
+        return ()
     login = base64.b64encode(f"{uri.user}:{uri.password}".encode()).decode() if uri.password else ""
     named = (login, uri.password, uri.client_key.decode("ascii", "replace"))
     return tuple(sorted(filter(None, named), key=len, reverse=True))

@@ -263,9 +263,9 @@ def without_secrets(definition: FeedDefinition) -> FeedOptions:
 
 
 def registry_of(definition: FeedDefinition) -> RegistryUri | None:
-    """The registry; its URL may be written in several ways."""
+    """The registry, as it is shown; its URL may be written in several ways."""
     url = definition.options.confluent_schema_registry
-    return parse_registry_uri(url) if url else None
+    return parse_registry_uri(parse_registry_uri(url).redacted()) if url else None
 
 
 def test_a_registrys_secrets_stand_in_the_options_and_nowhere_else() -> None:

@@ -1,0 +1,117 @@
+"""The operator's store of secrets that feeds name by ``secret://NAME`` (docs/security.md#secrets).
+
+A secret is looked up each time that a connection is opened, so that a new one is taken without a restart. It
+is given to the places that the operator names, and to no others: who creates a feed chooses names and
+addresses, and must not be able to have one secret sent to another's address.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+
+from tidegate.errors import SecretMissing
+from tidegate.redaction import remember_secret
+
+_VARIABLE: Final = "TIDEGATE_SECRET_"
+_FOR: Final = "_FOR"
+_ANY: Final = "*"
+_MOST_BYTES: Final = 64 << 10
+
+
+class Secrets(Protocol):
+    """Gives the secrets that feeds name."""
+
+    def get(self, name: str, place: str) -> str:
+        """The secret for ``place``, which is ``host:port``. Raises ``SecretMissing``."""
+        ...
+
+
+class _Entry(NamedTuple):
+    value: str
+    places: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SecretStore:
+    """Secrets of a directory, of a TOML file and of the environment, in this order."""
+
+    directory: Path | None = None
+    file: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+
+    @classmethod
+    def of_environment(cls) -> SecretStore:
+        """The store that TIDEGATE_SECRETS_DIR and TIDEGATE_SECRETS_FILE name."""
+        directory, file = (os.environ.get(f"TIDEGATE_SECRETS_{kind}") for kind in ("DIR", "FILE"))
+        return cls(Path(directory) if directory else None, Path(file) if file else None)
+
+    def get(self, name: str, place: str) -> str:
+        """See ``Secrets``."""
+        entry = self._find(name)
+        if entry is None:
+            raise SecretMissing(
+                f"The secret {name}, which a feed names, is not in this process's store: give it as "
+                f"{_variable(name)}, as a file {name} in TIDEGATE_SECRETS_DIR, or in TIDEGATE_SECRETS_FILE. "
+                "It is looked for again."
+            )
+        host = place.rpartition(":")[0]
+        if not entry.places & {place.lower(), host.lower(), _ANY}:
+            raise SecretMissing(
+                f"The secret {name} may not be given to {place}: its operator has not named that place "
+                f"({_variable(name)}{_FOR}, the file {name}.for, or `for` in TIDEGATE_SECRETS_FILE, with "
+                "host or host:port). Nothing was sent."
+            )
+        remember_secret(entry.value)
+        return entry.value
+
+    def _find(self, name: str) -> _Entry | None:
+        return self._in_directory(name) or self._in_file(name) or self._in_environment(name)
+
+    def _in_directory(self, name: str) -> _Entry | None:
+        if self.directory is None:
+            return None
+        value = _read(self.directory / name)
+        return None if value is None else _entry(value, _read(self.directory / f"{name}.for") or "")
+
+    def _in_file(self, name: str) -> _Entry | None:
+        text = None if self.file is None else _read(self.file)
+        if text is None:
+            return None
+        try:
+            entry: Any = tomllib.loads(text).get(name)
+            return None if entry is None else _entry(entry["value"], ",".join(entry.get("for", ())))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise SecretMissing(
+                f"{self.file} cannot be read as secrets: write a table [{name}] with value = '...' and "
+                "for = ['host:port']."
+            ) from None
+
+    def _in_environment(self, name: str) -> _Entry | None:
+        variable = _variable(name)
+        value = self.environment.get(variable)
+        return None if value is None else _entry(value, self.environment.get(f"{variable}{_FOR}", ""))
+
+
+def _variable(name: str) -> str:
+    return _VARIABLE + "".join(char if char.isalnum() else "_" for char in name.upper())
+
+
+def _entry(value: str, places: str) -> _Entry:
+    named = places.replace(",", " ").split()
+    return _Entry(value.removesuffix("\n").removesuffix("\r"), frozenset(map(str.lower, named)))
+
+
+def _read(file: Path) -> str | None:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_MOST_BYTES).decode()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise SecretMissing(f"The file {file} of the secret store cannot be read: {reason}.") from None

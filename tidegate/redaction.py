@@ -1,0 +1,40 @@
+"""Texts that leave the process, once more without secrets (docs/security.md#secrets).
+
+Nothing that makes a text quotes a secret. This is the second lock, at the boundary: lines of the log, what
+commands print, reasons that are stored, answers over HTTP.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_REDACTED: Final = "redacted"
+#: Shorter ones stand in other words by chance; such a secret is none.
+_SHORTEST: Final = 4
+_PARAMETER: Final = re.compile(
+    r"\b(sasl_password|client_key|sasl_client_secret|api_secret|shared_access_key|password)=([^&'\"\s]+)"
+)
+_LOGIN: Final = re.compile(r"(://[^\s/@:'\"]*:)[^\s/@'\"]+(?=@)")
+#: What this process has used as a secret.
+_used: Final[set[str]] = set()
+
+
+def remember_secret(secret: str) -> None:
+    """Have ``redacted`` find this text too, on its own and as it stands in JSON."""
+    if len(secret) >= _SHORTEST:
+        _used.add(secret)
+
+
+def redacted(text: str) -> str:
+    """The text without what this process has used as a secret, and without passwords of URIs."""
+    for secret in sorted(_used, key=len, reverse=True):
+        if secret in text:
+            text = text.replace(secret, _REDACTED)
+    if "=" in text:
+        text = _PARAMETER.sub(_shown, text)
+    return _LOGIN.sub(rf"\g<1>{_REDACTED}", text) if "://" in text else text
+
+
+def _shown(match: re.Match[str]) -> str:
+    return match[0] if match[2].startswith("secret://") else f"{match[1]}={_REDACTED}"
