@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from stack.child import Child
 from stack.errors import PortTaken, ServerFailed, last_lines_of
-from stack.ports import accepts_connections
+from stack.ports import accepts_connections, shown_address
 from stack.server import Plan, Recipe
 
 START_BOUND_S = 120.0  # alone it takes five at most; a loaded test machine may take much longer
@@ -25,7 +25,8 @@ def launch(
     """
     if accepts_connections(plan.address):
         raise PortTaken(
-            f"{plan.name} cannot start: another program listens at {plan.address}; stop that one first."
+            f"{plan.name} cannot start: another program listens at {shown_address(plan.address)}; stop that "
+            "one first."
         )
     child = Child(plan.command, plan.log, leashed=leashed, conduct=plan.conduct)
     try:
@@ -50,6 +51,7 @@ def _await_answer(recipe: Recipe, plan: Plan, child: Child) -> None:
             )
         time.sleep(_POLL_S)
     raise ServerFailed(
-        f"{plan.name} did not answer at {plan.address} within {START_BOUND_S:.0f} s and was stopped. "
+        f"{plan.name} did not answer at {shown_address(plan.address)} within {START_BOUND_S:.0f} s and was "
+        "stopped. "
         f"The end of its log {plan.log}:\n{last_lines_of(plan.log)}"
     )

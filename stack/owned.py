@@ -12,6 +12,7 @@ from typing import Self
 from stack.child import Child
 from stack.errors import ServerFailed
 from stack.launch import launch
+from stack.ports import shown_address
 from stack.server import Recipe, Request
 
 
@@ -108,5 +109,7 @@ class OwnedServer:
 
     def _running(self) -> Child:
         if self._child is None:
-            raise ServerFailed(f"The {self._recipe.name} of {self.address} is not running; start() it first.")
+            raise ServerFailed(
+                f"The {self._recipe.name} of {shown_address(self.address)} is not running; start() it first."
+            )
         return self._child

@@ -99,3 +99,9 @@ def _register() -> int:
     """The file whose bytes stand for ports. It stays open: closing it anywhere would drop our locks."""
     place = Path(tempfile.gettempdir(), f"tidegate-ports-{os.getuid()}")
     return os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+
+def shown_address(address: str) -> str:
+    """The address without a login, for messages."""
+    scheme, separator, rest = address.rpartition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

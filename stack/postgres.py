@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from stack.owned import OwnedServer
 from stack.ports import host_and_port
@@ -14,9 +15,9 @@ class PostgresServer(OwnedServer):
     """A server of this process. `pause` freezes what takes new sessions; sessions that are open go on.
 
     Attributes:
-        dsn: a URL that libpq and its drivers take; no password is asked for.
-        jdbc_url: the same for Java, which wants user and password apart; any password does.
-        host, port, user, database: its parts.
+        dsn: a URL that libpq and its drivers take, with the password.
+        jdbc_url: the same for Java, which wants user and password apart.
+        host, port, user, password, database: its parts.
     """
 
     def __init__(
@@ -31,4 +32,5 @@ class PostgresServer(OwnedServer):
         self.dsn = self.address
         self.host, self.port = host_and_port(self.address)
         self.user, self.database = USER, DATABASE
+        self.password = urlsplit(self.address).password or ""
         self.jdbc_url = f"jdbc:postgresql://{self.host}:{self.port}/{DATABASE}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import socket
-from contextlib import suppress
 from pathlib import Path
 from signal import Signals
 from typing import Final
@@ -13,6 +13,7 @@ from typing import Final
 from stack.errors import StackError
 from stack.ports import LOOPBACK, choose_port, host_and_port
 from stack.postgres_programs import Programs, find_programs
+from stack.private import write_private
 from stack.server import Conduct, Plan, Request
 
 USER: Final = "tidegate"
@@ -29,16 +30,17 @@ SETTINGS = {
     "log_timezone": "UTC",
 }
 
-# The only way in: the one role, which is no superuser, on loopback. Whoever has an account on this machine
-# may then read the development data, but not run programs as the server's user.
-_ACCESS = f"host {DATABASE} {USER} {LOOPBACK}/32 trust\n"
+# The only way in: the one role, which is no superuser, on loopback, with its password. Others who have an
+# account on this machine do not know that.
+_ACCESS = f"host {DATABASE} {USER} {LOOPBACK}/32 scram-sha-256\n"
+_OPEN_ACCESS = f"host {DATABASE} {USER} {LOOPBACK}/32 trust\n"  # of data that earlier versions made
+_PASSWORD = "tidegate.password"  # noqa: S105 - the name of a file
 
 # In single-user mode, one statement a line: no server needs to run for it, and nobody can come in between.
 _FIRST_STATEMENTS = f"CREATE ROLE {USER} LOGIN\nCREATE DATABASE {DATABASE} OWNER {USER}\n"
 
 _ANSWER_TIMEOUT_S = 2.0
 _PROTOCOL_3 = (3 << 16).to_bytes(4, "big")
-_TERMINATE = b"X\0\0\0\4"
 
 
 class Postgres:
@@ -61,12 +63,13 @@ class Postgres:
             request.home.chmod(0o711)  # a temporary directory is closed to the account otherwise
         if not (request.data / "PG_VERSION").exists():
             _initialise(programs, request.data)
+        _close_old_data(programs, request.data)
         settings = {**SETTINGS, "port": str(port), **request.settings}
         options = (word for name, value in settings.items() for word in ("-c", f"{name}={value}"))
         return Plan(
             name=self.name,
             command=(str(programs.bin_dir / "postgres"), "-D", str(request.data), *options),
-            address=f"postgresql://{USER}@{LOOPBACK}:{port}/{DATABASE}",
+            address=f"postgresql://{_login(request.data)}@{LOOPBACK}:{port}/{DATABASE}",
             log=request.home / "server.log",
             data=request.data,
             # SIGTERM would wait until every client has left. After SIGKILL its sessions would live on for a
@@ -75,14 +78,11 @@ class Postgres:
         )
 
     def answers(self, address: str) -> bool:
-        """Whether the server at ``address`` lets the role into its database."""
+        """Whether the server at ``address`` asks the role for its password."""
         try:
             with socket.create_connection(host_and_port(address), timeout=_ANSWER_TIMEOUT_S) as session:
                 session.sendall(startup_message(user=USER, database=DATABASE))
-                granted = session.recv(1) == b"R"  # "E" while it starts: an error, "is starting up"
-                if granted:
-                    _take_leave(session)
-                return granted
+                return session.recv(1) == b"R"  # "E" while it starts: an error, "is starting up"
         except OSError:
             return False
 
@@ -92,14 +92,6 @@ def startup_message(**parameters: str) -> bytes:
     words = [word.encode() for pair in parameters.items() for word in pair]
     body = _PROTOCOL_3 + b"".join(word + b"\0" for word in words) + b"\0"
     return (len(body) + 4).to_bytes(4, "big") + body
-
-
-def _take_leave(session: socket.socket) -> None:
-    """Close in order, or the server would complain in its log."""
-    with suppress(OSError):
-        session.sendall(_TERMINATE)
-        while session.recv(4096):
-            continue
 
 
 def _initialise(programs: Programs, data: Path) -> None:
@@ -114,7 +106,34 @@ def _initialise(programs: Programs, data: Path) -> None:
     programs.make_directory(partial)
     choices = ("--username=postgres", "--auth=reject", "--encoding=UTF8", "--locale=C", "--no-sync")
     programs.run("initdb", "--pgdata", str(partial), *choices)
-    (partial / "pg_hba.conf").write_text(_ACCESS)
-    single = ("--single", "-D", str(partial), "-c", "exit_on_error=on", "postgres")
-    programs.run("postgres", *single, text=_FIRST_STATEMENTS)
+    _run_statements(programs, partial, _FIRST_STATEMENTS)
+    _require_password(programs, partial)
     partial.rename(data)
+
+
+def _close_old_data(programs: Programs, data: Path) -> None:
+    """Ask for a password where an earlier version let everybody in."""
+    access = data / "pg_hba.conf"
+    if access.exists() and access.read_text() == _OPEN_ACCESS:
+        _require_password(programs, data)
+
+
+def _require_password(programs: Programs, data: Path) -> None:
+    """Give the role a new password, kept beside the data for this user, and let nobody in without it."""
+    password = secrets.token_hex(16)
+    _run_statements(programs, data, f"ALTER ROLE {USER} PASSWORD '{password}'\n")
+    write_private(data / _PASSWORD, password)
+    access = data / "pg_hba.conf"
+    access.write_text(_ACCESS)
+    access.chmod(0o644)  # the server's account reads it; the directory is closed to others
+
+
+def _run_statements(programs: Programs, data: Path, statements: str) -> None:
+    settings = ("-c", "exit_on_error=on", "-c", "password_encryption=scram-sha-256")
+    programs.run("postgres", "--single", "-D", str(data), *settings, "postgres", text=statements)
+
+
+def _login(data: Path) -> str:
+    """User and password, as they stand in a URL; the user alone for data that are not ours."""
+    file = data / _PASSWORD
+    return f"{USER}:{file.read_text()}" if file.exists() else USER

@@ -72,7 +72,7 @@ def _run(options: Options, name: str, directory: Path) -> int:
 
         def start_sink(_: FeedView) -> None:
             connect.put("flights", _sink(topic, postgres, registry))
-            click.echo(f"Connect's sink runs: topic {topic} into the table flights of {postgres.dsn}")
+            click.echo(f"Connect's sink runs: topic {topic} into the table flights of {postgres.jdbc_url}")
 
         shown = show(demo, stack, start_sink)
         _wait_for_sink(demo.bootstrap, "connect-flights", topic, connect)
@@ -91,6 +91,7 @@ def _sink(topic: str, postgres: PostgresServer, registry: SchemaRegistry) -> dic
         "collection.name.format": "flights",
         "connection.url": postgres.jdbc_url,
         "connection.username": postgres.user,
+        "connection.password": postgres.password,
     }
     addresses = {name: registry.native_url for name in settings if name.endswith("registry.url")}
     return settings | addresses

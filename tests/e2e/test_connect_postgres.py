@@ -56,6 +56,7 @@ def _configuration(
         "collection.name.format": table,
         "connection.url": postgres.jdbc_url,
         "connection.username": postgres.user,
+        "connection.password": postgres.password,
         "connection.pool.min_size": "1",  # four connectors share a server with few connections
         "connection.pool.max_size": "2",
     }

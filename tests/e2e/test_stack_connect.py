@@ -164,7 +164,7 @@ def jdbc_sink(topic: str, table: str, postgres: PostgresServer, registry: Schema
         "topics": topic,
         "connection.url": postgres.jdbc_url,
         "connection.username": postgres.user,
-        "connection.password": "unused",
+        "connection.password": postgres.password,
         "collection.name.format": table,
         "insert.mode": "upsert",
         "delete.enabled": "true",

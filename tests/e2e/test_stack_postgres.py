@@ -66,7 +66,26 @@ def test_the_role_cannot_run_programs_and_nobody_else_gets_in(server: PostgresSe
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         query(server.dsn, "COPY (SELECT 1) TO PROGRAM 'cat'")
     with pytest.raises(psycopg.OperationalError, match=r"no pg_hba\.conf entry"):
-        query(server.dsn.replace("tidegate@", "postgres@"), "SELECT 1")
+        query(server.dsn.replace("//tidegate:", "//postgres:"), "SELECT 1")
+
+
+def test_whoever_has_an_account_on_the_machine_needs_the_password(server: PostgresServer) -> None:
+    for login in ("tidegate", "tidegate:guess"):
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            query(server.dsn.replace(f"tidegate:{server.password}@", f"{login}@"), "SELECT 1")
+
+
+def test_data_of_an_earlier_version_are_closed(open_directory: Path) -> None:
+    data = open_directory / "data"
+    with PostgresServer(data=data) as first:
+        query(first.dsn, "CREATE TABLE t (a int)")
+    (data / "pg_hba.conf").write_text("host tidegate tidegate 127.0.0.1/32 trust\n")
+    (data / "tidegate.password").unlink()
+    with PostgresServer(data=data) as again:
+        assert query(again.dsn, "SELECT * FROM t") == []
+        assert (data / "tidegate.password").stat().st_mode & 0o077 == 0
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            query(again.dsn.replace(f":{again.password}@", "@"), "SELECT 1")
 
 
 def test_data_outlive_a_stop_and_a_kill_with_a_client_connected(server: PostgresServer) -> None:
