@@ -3,16 +3,26 @@
 #   docker build -t tidegate .
 #   docker run -e TIDEGATE_BOOTSTRAP_SERVERS=kafka:9092 -v tidegate:/var/lib/tidegate tidegate
 #
-FROM python:3.11-slim AS build
+# The base image is named by a tag, which its owner can move. To build on one that nobody can move:
+#
+#   docker build -t tidegate --build-arg PYTHON_IMAGE=python@sha256:... .
+#
+ARG PYTHON_IMAGE=python:3.11-slim
+FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
-RUN python -m venv /opt/tidegate
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+ENV PIP_NO_CACHE_DIR=1 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1
+# Two environments, so that the build backend stays out of the image.
+RUN python -m venv /opt/tidegate && python -m venv /opt/build
+COPY requirements requirements
+RUN /opt/build/bin/pip install --require-hashes --only-binary :all: -r requirements/build.txt && \
+    /opt/tidegate/bin/pip install --require-hashes --only-binary :all: -r requirements/worker.txt
+COPY pyproject.toml README.md LICENSE ./
 COPY tidegate tidegate
-# As variables the constraints hold for the build backend too, in every release of pip.
-RUN PIP_CONSTRAINT=/src/constraints.txt PIP_BUILD_CONSTRAINT=/src/constraints.txt \
-    /opt/tidegate/bin/pip install --no-cache-dir --disable-pip-version-check '.[worker]'
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist . && \
+    /opt/tidegate/bin/pip install --no-deps --no-index /dist/*.whl
 
-FROM python:3.11-slim
+FROM ${PYTHON_IMAGE}
 # A fixed uid, so that the owner of a mounted volume can be set beforehand.
 RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/tidegate tidegate
 COPY --from=build /opt/tidegate /opt/tidegate

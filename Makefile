@@ -9,18 +9,25 @@ PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations 40 --duratio
 # Hundreds of processes import the same modules: compiled once, whatever the environment says. Test processes
 # take 6 s each to collect the tests then, and 16 otherwise.
 unexport PYTHONDONTWRITEBYTECODE
-SOURCES := tidegate app agents tables schemas pipeline sim stack tests bench examples
+SOURCES := tidegate app agents tables schemas pipeline sim stack supply tests bench examples
 
-.PHONY: help setup demo demo-connect demo-chaos demo-spark test unit soak mutants lint format types proto bench stack-up stack-down ci clean
+.PHONY: help setup demo demo-connect demo-chaos demo-spark test unit soak mutants lint format types pins sbom supply proto bench stack-up stack-down ci clean
 
 help: ## list the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## create .venv with the pinned dependencies
 
-$(STAMP): pyproject.toml constraints.txt
+# Nothing is installed whose SHA-256 is not in requirements/, and nothing is built with a backend from elsewhere.
+# PySpark alone is published as source.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+HASHED := --require-hashes --only-binary :all: --no-binary pyspark --no-build-isolation --use-pep517
+
+$(STAMP): pyproject.toml requirements/build.txt requirements/all.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[worker,spark,demo,dev]'
+	$(INSTALL) $(HASHED) -r requirements/build.txt
+	$(INSTALL) $(HASHED) -r requirements/all.txt
+	$(INSTALL) --no-deps --no-build-isolation -e .
 	touch $(STAMP)
 
 demo: setup ## real flights through a real broker, audited (DEMO="--seconds 60 --seed 1 ...")
@@ -60,6 +67,15 @@ format: setup ## ruff: rewrite to the house style
 types: setup ## mypy, strict
 	$(BIN)/mypy
 
+pins: setup ## write constraints.txt, requirements/, stack/pinned.toml (PINS="--upgrade-package NAME")
+	$(BIN)/python -m supply pins -- $(PINS)
+
+sbom: setup ## write the bill of materials, sbom.cdx.json
+	$(BIN)/python -m supply sbom
+
+supply: setup ## is installed what is pinned, does sbom.cdx.json list it, and does pip refuse another hash
+	$(BIN)/python -m supply check
+
 proto: setup ## generate code from the .proto files
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. $$(find tidegate -name '*.proto')
 
@@ -72,7 +88,7 @@ stack-up: setup ## start a Kafka broker for development
 stack-down: setup ## stop it
 	$(BIN)/python -m stack down kafka
 
-ci: lint types test ## what CI runs
+ci: lint types supply test ## what CI runs
 
 clean: ## remove the environment and caches of this checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

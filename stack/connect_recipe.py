@@ -26,7 +26,7 @@ JARS = JarSet(
         Coordinate("org.apache.kafka", "connect-json", "4.1.0"),
         Coordinate("org.apache.kafka", "connect-file", "4.1.0"),
         # Not a dependency of the jars, but in Kafka's own distribution: without it the log stays empty.
-        Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
+        Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.26.1"),
     ),
 )
 # Confluent's own converter is not published on Maven Central. This one reads the same frames.

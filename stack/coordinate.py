@@ -15,6 +15,11 @@ class Coordinate(NamedTuple):
     def __str__(self) -> str:
         return ":".join(self)
 
+    @property
+    def file_name(self) -> str:
+        """What Maven and Ivy call the downloaded jar."""
+        return f"{self.artifact}-{self.version}.jar"
+
 
 class Archive(NamedTuple):
     """A ``.tar.gz`` published beside an artifact's jar, named by a classifier.
@@ -28,6 +33,9 @@ class Archive(NamedTuple):
     of: Coordinate
     classifier: str
     size_mb: int
+
+    def __str__(self) -> str:
+        return f"{self.of}:{ARCHIVE_TYPE}:{self.classifier}"
 
     @property
     def file_name(self) -> str:

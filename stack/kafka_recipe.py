@@ -26,7 +26,7 @@ JARS = JarSet(
     (
         Coordinate("org.apache.kafka", "kafka_2.13", "4.1.0"),
         # Not a dependency of the jar, but in Kafka's own distribution: without it the log stays empty.
-        Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
+        Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.26.1"),
     ),
 )
 _HEAP_MIB = 512

@@ -12,8 +12,16 @@ from stack.jars import JarSet, resolve
 _NEEDED: Final = ("commons-pool2", "kafka-clients", "spark-sql-kafka", "spark-token-provider-kafka")
 
 
-def spark_connector(spark_version: str) -> tuple[Path, ...]:
-    """The jars for this version of Spark, on Scala 2.13. Raises as ``stack.jars.resolve`` does."""
+#: Those that the feeds are tested with.
+VERSIONS: Final = ("4.0.0", "4.2.0")
+
+
+def connector_jars(spark_version: str) -> JarSet:
+    """The jars for this version of Spark, on Scala 2.13."""
     root = Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", spark_version)
-    jars = resolve(JarSet("spark-kafka", (root,)))
-    return tuple(jar for jar in jars if jar.name.startswith(_NEEDED))
+    return JarSet("spark-kafka", (root,), only=_NEEDED)
+
+
+def spark_connector(spark_version: str) -> tuple[Path, ...]:
+    """The paths of the jars for this version of Spark. Raises as ``stack.jars.resolve`` does."""
+    return resolve(connector_jars(spark_version))

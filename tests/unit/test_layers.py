@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-SERVICE_TREE: Final = ("app", "agents", "tables", "schemas", "pipeline", "sim", "stack")
+SERVICE_TREE: Final = ("app", "agents", "tables", "schemas", "pipeline", "sim", "stack", "supply")
 
 #: Everyone may import these, and they import nothing of ours but each other. The last two are what the span
 #: frontier of ``spans`` is made of.
@@ -81,6 +81,7 @@ LAYERS: Final = {
     "sim": layer("library", "confluent_kafka"),
     # Its errors hang in the tree of tidegate/errors.py, which is of the foundation.
     "stack": layer(others="click confluent_kafka"),
+    "supply": layer("stack sim", "click cyclonedx packageurl packaging"),
 }
 #: The only module that puts agents and tables together with the application.
 ASSEMBLY: Final = "app/main.py"

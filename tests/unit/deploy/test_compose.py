@@ -95,4 +95,5 @@ def test_the_broker_is_set_as_the_one_without_docker(name: str) -> None:
 
 
 def test_the_broker_has_the_version_of_the_one_without_docker() -> None:
-    assert services()["kafka"]["image"] == f"apache/kafka:{JARS.roots[0].version}"
+    version = JARS.roots[0].version
+    assert services()["kafka"]["image"] == f"${{TIDEGATE_KAFKA_IMAGE:-apache/kafka:{version}}}"

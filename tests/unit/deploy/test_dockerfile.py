@@ -29,10 +29,17 @@ def test_all_of_the_service_tree_is_copied() -> None:
     assert {name for name in SERVICE_TREE if (CHECKOUT / name).is_dir()} <= set(copied())
 
 
-def test_everything_is_installed_from_the_constraints() -> None:
-    installs = [line for line in LINES if "pip install" in line]
-    assert installs
-    assert all("PIP_CONSTRAINT=/src/constraints.txt" in line for line in installs)
+def test_everything_is_installed_with_hashes() -> None:
+    """But for the project itself, which is built from the tree with a backend that was."""
+    pips = [command.strip() for line in LINES for command in line.split("&&") if "/bin/pip " in command]
+    *hashed, build, project = pips
+    assert [command.split()[-1] for command in hashed] == [
+        "requirements/build.txt",
+        "requirements/worker.txt",
+    ]
+    assert all("--require-hashes --only-binary :all:" in command for command in hashed)
+    assert "--no-deps --no-build-isolation" in build
+    assert "--no-deps --no-index" in project
 
 
 def test_the_worker_does_not_run_as_root() -> None:
@@ -44,6 +51,7 @@ def test_the_worker_is_what_runs() -> None:
 
 
 def test_images_are_named_without_a_registry() -> None:
-    images = [words[0] for words in arguments("FROM")]
-    assert images
+    assert {words[0] for words in arguments("FROM")} == {"${PYTHON_IMAGE}"}
+    images = [words[0].partition("=")[2] for words in arguments("ARG")]
+    assert images == ["python:3.11-slim"]
     assert not [image for image in images if re.match(r"[^/]*[.:][^/]*/", image)]

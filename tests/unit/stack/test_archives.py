@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import tarfile
 from pathlib import Path
@@ -10,13 +11,24 @@ from xml.etree import ElementTree
 import pytest
 
 from stack import ivy, maven
-from stack.archives import unpacked
+from stack.archives import unpacked as unpacked_pinned
 from stack.coordinate import Archive, Coordinate
 from stack.errors import DownloadFailed
+from stack.pinned import Pinned
 from stack.places import cache_dir
 
 PROGRAM = Archive(Coordinate("org.example", "demo", "1.2"), "all", size_mb=7)
 NAME = "demo-1.2-all.tar.gz"
+
+
+def unpacked(archive: Archive, home: Path) -> Path:
+    """The archive, whose SHA-256 is pinned as that of what is published now in ``home``."""
+    return unpacked_pinned(archive, pinned((home / "published").read_bytes()))
+
+
+def pinned(content: bytes) -> Pinned:
+    return Pinned({}, {str(PROGRAM): hashlib.sha256(content).hexdigest()})
+
 
 _MVN = """#!/bin/sh
 echo "$@" >> {home}/runs
@@ -53,25 +65,25 @@ def install_mvn(home: Path, then: str = "") -> None:
 
 
 def test_an_archive_is_downloaded_once_and_announced(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert unpacked(PROGRAM) == unpacked(PROGRAM)
-    assert (unpacked(PROGRAM) / "bin" / "demo.jar").read_bytes() == b"demo"
+    assert unpacked(PROGRAM, runs.parent) == unpacked(PROGRAM, runs.parent)
+    assert (unpacked(PROGRAM, runs.parent) / "bin" / "demo.jar").read_bytes() == b"demo"
     assert len(runs.read_text().splitlines()) == 1
     assert capsys.readouterr().err == f"Maven downloads {NAME} (7 MB) once ...\n"
 
 
 def test_the_archive_alone_is_asked_for(runs: Path) -> None:
-    unpacked(PROGRAM)
+    unpacked(PROGRAM, runs.parent)
     assert "-Dartifact=org.example:demo:1.2:tar.gz:all" in runs.read_text().split()
 
 
 def test_what_was_unpacked_is_not_kept_twice(runs: Path) -> None:
-    unpacked(PROGRAM)
+    unpacked(PROGRAM, runs.parent)
     assert not list(cache_dir().rglob("*.tar.gz"))
 
 
 def test_a_lost_file_is_noticed(runs: Path) -> None:
-    (unpacked(PROGRAM) / "bin" / "demo.jar").unlink()
-    assert (unpacked(PROGRAM) / "bin" / "demo.jar").exists()
+    (unpacked(PROGRAM, runs.parent) / "bin" / "demo.jar").unlink()
+    assert (unpacked(PROGRAM, runs.parent) / "bin" / "demo.jar").exists()
     assert len(runs.read_text().splitlines()) == 2
 
 
@@ -79,25 +91,40 @@ def test_what_is_no_archive_is_refused_and_not_kept(runs: Path) -> None:
     whole = (runs.parent / "published").read_bytes()
     (runs.parent / "published").write_text("<html>Please log in to the proxy</html>")
     with pytest.raises(DownloadFailed, match=rf"What came as {NAME} cannot be unpacked .* try again"):
-        unpacked(PROGRAM)
+        unpacked(PROGRAM, runs.parent)
     (runs.parent / "published").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DownloadFailed, match="cannot be unpacked"):
-        unpacked(PROGRAM)
+        unpacked(PROGRAM, runs.parent)
     (runs.parent / "published").write_bytes(whole)
-    assert (unpacked(PROGRAM) / "bin" / "demo.jar").exists()
+    assert (unpacked(PROGRAM, runs.parent) / "bin" / "demo.jar").exists()
 
 
 def test_an_archive_writes_nothing_outside_its_directory(runs: Path) -> None:
     published(runs.parent, member="../../../escaped")
     with pytest.raises(DownloadFailed, match="cannot be unpacked"):
-        unpacked(PROGRAM)
+        unpacked(PROGRAM, runs.parent)
     assert not list(runs.parent.rglob("escaped"))
+
+
+def test_another_archive_than_the_pinned_one_is_not_unpacked(runs: Path) -> None:
+    wanted = pinned((runs.parent / "published").read_bytes())
+    published(runs.parent, member="bin/tampered.jar")
+    for _ in range(2):
+        with pytest.raises(DownloadFailed, match=rf"{NAME} is not the file that was pinned: its SHA-256 is "):
+            unpacked_pinned(PROGRAM, wanted)
+    assert not list(cache_dir().rglob("*.jar"))
+
+
+def test_an_archive_that_is_not_pinned_is_not_downloaded(runs: Path) -> None:
+    with pytest.raises(DownloadFailed, match=r"no SHA-256 for the archive org.example:demo:1.2:tar.gz:all"):
+        unpacked_pinned(PROGRAM, Pinned({}, {}))
+    assert not runs.exists()
 
 
 def test_a_failed_download_shows_the_end_of_its_output(runs: Path) -> None:
     install_mvn(runs.parent, then="echo 'Could not transfer demo'; exit 3")
     with pytest.raises(DownloadFailed, match=r"Maven ended with status 3.*\n.*Could not transfer demo"):
-        unpacked(PROGRAM)
+        unpacked(PROGRAM, runs.parent)
 
 
 def test_ivy_is_used_where_maven_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +140,7 @@ def test_ivy_is_used_where_maven_is_not(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr(maven, "find", lambda: None)
     monkeypatch.setattr(ivy, "find", lambda: tmp_path / "ivy.jar")
-    assert (unpacked(PROGRAM) / "bin" / "demo.jar").read_bytes() == b"demo"
+    assert (unpacked(PROGRAM, tmp_path) / "bin" / "demo.jar").read_bytes() == b"demo"
 
 
 def test_ivy_is_asked_for_the_archive_alone() -> None:

@@ -1,19 +1,39 @@
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from stack import ivy, maven
 from stack.coordinate import Coordinate
 from stack.errors import DownloadFailed
-from stack.jars import JarSet, resolve
+from stack.jars import JarSet
+from stack.jars import resolve as resolve_pinned
+from stack.pinned import Pinned
 from stack.places import CHECKOUT, cache_dir
 
-SET = JarSet("demo", (Coordinate("org.example", "demo", "1.2"),))
+DEMO = Coordinate("org.example", "demo", "1.2")
+DEPENDENCY = Coordinate("org.example", "dependency", "7")
+SET = JarSet("demo", (DEMO,))
+
+
+def pinned(**contents: str) -> Pinned:
+    """What may come of the set: the jars of these names, with these contents."""
+    jars = {each: hashlib.sha256(contents[each.artifact].encode()).hexdigest() for each in (DEMO, DEPENDENCY)}
+    return Pinned({"demo-1.2": jars}, {})
+
+
+PINNED = pinned(demo="demo\n", dependency="dependency\n")
+
+
+def resolve(jars: JarSet, allowed: Pinned = PINNED) -> tuple[Path, ...]:
+    return resolve_pinned(jars, allowed)
+
 
 # Stands where Maven stands: counts its runs, and writes two jars where it is told to.
 _MVN = """#!/bin/sh
@@ -65,9 +85,54 @@ def test_a_damaged_cache_is_filled_again(
     assert runs.read_text() == "run\n" * 2
 
 
-def test_another_version_is_another_directory() -> None:
-    newer = JarSet("demo", (Coordinate("org.example", "demo", "1.3"),))
-    assert SET.key != newer.key
+def test_another_hash_is_another_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_mvn(tmp_path)
+    with_mvn(tmp_path, monkeypatch)
+    first = resolve(SET)[0]
+    fake_mvn(tmp_path, then='echo newer > "$into/dependency-7.jar"')
+    other = resolve(SET, pinned(demo="demo\n", dependency="newer\n"))
+    assert other[0].parent != first.parent
+    assert [jar.read_text() for jar in other] == ["demo\n", "newer\n"]
+
+
+@pytest.mark.parametrize("jar", ["demo-1.2.jar", "dependency-7.jar"])
+def test_another_file_than_the_pinned_one_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jar: str
+) -> None:
+    runs = fake_mvn(tmp_path, then=f'echo tampered > "$into/{jar}"')
+    with_mvn(tmp_path, monkeypatch)
+    for _ in range(2):
+        with pytest.raises(DownloadFailed, match=rf"{jar} is not the file that was pinned: its SHA-256 is "):
+            resolve(SET)
+    assert runs.read_text() == "run\n" * 2, "nothing of it is kept"
+    fake_mvn(tmp_path)
+    assert len(resolve(SET)) == 2
+
+
+def test_a_jar_that_nobody_asked_for_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_mvn(tmp_path, then='echo more > "$into/more-1.jar"')
+    with_mvn(tmp_path, monkeypatch)
+    with pytest.raises(DownloadFailed, match=r"more-1.jar came along, which nobody asked for"):
+        resolve(SET)
+
+
+@pytest.mark.parametrize(
+    "jars",
+    [
+        JarSet("demo", (Coordinate("org.example", "demo", "1.3"),)),
+        JarSet("demo", (DEMO, Coordinate("org.example", "other", "1"))),
+        JarSet("unknown", (DEMO,)),
+    ],
+    ids=["version", "root", "set"],
+)
+def test_what_is_not_pinned_is_not_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jars: JarSet
+) -> None:
+    runs = fake_mvn(tmp_path)
+    with_mvn(tmp_path, monkeypatch)
+    with pytest.raises(DownloadFailed, match=r"has no SHA-256 for org.example:.* run `make pins`"):
+        resolve(jars)
+    assert not runs.exists()
 
 
 def test_a_failed_download_leaves_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +149,7 @@ def test_a_failed_download_leaves_no_cache(tmp_path: Path, monkeypatch: pytest.M
 def test_a_tool_that_brings_nothing_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_mvn(tmp_path, then='rm "$into"/*.jar')
     with_mvn(tmp_path, monkeypatch)
-    with pytest.raises(DownloadFailed, match=rf"{SET.key} vanished, or never came"):
+    with pytest.raises(DownloadFailed, match=r"demo-1.2.jar never came"):
         resolve(SET)
 
 
@@ -108,20 +173,27 @@ def test_ivy_is_used_where_maven_is_not(tmp_path: Path, monkeypatch: pytest.Monk
     # Answers as Java 17 when asked, and else writes what `-retrieve <pattern>` asks for.
     java.write_text(
         '#!/bin/sh\n[ "$1" = -version ] && { echo \'openjdk version "17"\' >&2; exit; }\n'
-        'while [ "$1" != -retrieve ]; do shift; done\necho ivy > "$(dirname "$2")/demo-1.2.jar"\n'
+        'while [ "$1" != -retrieve ]; do shift; done\ninto="$(dirname "$2")"\n'
+        'echo ivy > "$into/demo-1.2.jar"; echo ivy > "$into/dependency-7.jar"\n'
     )
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr(maven, "find", lambda: None)
     monkeypatch.setattr(ivy, "find", lambda: tmp_path / "ivy.jar")
-    assert [path.read_text() for path in resolve(SET)] == ["ivy\n"]
+    came = resolve(SET, pinned(demo="ivy\n", dependency="ivy\n"))
+    assert [path.read_text() for path in came] == ["ivy\n", "ivy\n"]
 
 
-def test_the_ivy_jar_that_is_named_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    named = tmp_path / "ivy-2.5.jar"
-    named.touch()
-    monkeypatch.setenv("TIDEGATE_IVY_JAR", str(named))
-    assert ivy.find() == named
+def test_a_tool_is_asked_for_the_pinned_jars_and_for_nothing_that_they_depend_on() -> None:
+    both = (DEMO, DEPENDENCY)
+    namespace = {"": "http://maven.apache.org/POM/4.0.0"}
+    dependencies = ElementTree.fromstring(maven.pom(both)).findall(".//dependency", namespace)
+    assert len(dependencies) == len(both)
+    for dependency in dependencies:
+        (exclusion,) = dependency.findall("exclusions/exclusion", namespace)
+        assert [part.text for part in exclusion] == ["*", "*"]
+    modules = ElementTree.fromstring(ivy.module(both)).findall("dependencies/dependency")
+    assert [each.get("transitive") for each in modules] == ["false", "false"]
 
 
 def test_a_tool_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,3 @@
+from supply.cli import main
+
+main()

@@ -1,0 +1,13 @@
+"""What can go wrong with pins and the bill of materials.
+
+TidegateError
+└── SupplyError  a tool failed, or a file of pins cannot be read
+"""
+
+from __future__ import annotations
+
+from tidegate.errors import TidegateError
+
+
+class SupplyError(TidegateError):
+    """A pin cannot be written or read."""

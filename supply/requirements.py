@@ -1,0 +1,96 @@
+"""The pinned Python packages: ``constraints.txt`` has their versions, ``requirements/`` the same with hashes.
+
+pip takes the files of ``requirements/`` with ``--require-hashes``: a file with another SHA-256 is not
+installed. A package has the hashes of all files of its release, for every platform and Python, since a file
+that pip would not choose does no harm in the list.
+
+* ``build.txt``: both build backends and what they need, installed first: nothing is built with others;
+* ``worker.txt``: what the image of the worker holds;
+* ``all.txt``: what ``make setup`` installs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from supply.errors import SupplyError
+
+VERSIONS: Final = "constraints.txt"
+BUILD: Final = "requirements/build.txt"
+WORKER: Final = "requirements/worker.txt"
+ALL: Final = "requirements/all.txt"
+
+#: Nothing of the machine that resolves gets into the files: the oldest Python that we run on, on Linux.
+_TARGET: Final = ("--python-version", "3.11", "--python-platform", "x86_64-unknown-linux-gnu")
+_FORM: Final = ("--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--no-config", "--quiet")
+_BACKENDS: Final = "hatchling\nsetuptools\n"
+_TIMEOUT_S: Final = 600
+_HASH: Final = re.compile(r"--hash=(sha256:[0-9a-f]{64})(?!\S)")
+
+
+class Pin(NamedTuple):
+    """One package of a pinned version; ``hashes`` are those of the files of its release."""
+
+    name: str
+    version: str
+    hashes: frozenset[str] = frozenset()
+
+
+def read(file: Path) -> dict[str, Pin]:
+    """The pins of a file, by the normal form of their names.
+
+    Raises:
+        SupplyError: a line is no pin of one version.
+    """
+    text = file.read_text().replace("\\\n", " ")
+    pins = (_pin(line, file) for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    return {pin.name: pin for pin in pins}
+
+
+def write(checkout: Path, options: Sequence[str] = ()) -> None:
+    """Write all four files. Versions in ``constraints.txt`` stay, but for what ``options`` of uv ask for.
+
+    Raises:
+        SupplyError: uv failed; its message says why.
+    """
+    _compile(checkout, VERSIONS, "pyproject.toml", "--all-extras", *options)
+    hashed = ("--generate-hashes", "--constraints", VERSIONS)
+    _compile(checkout, ALL, "pyproject.toml", "--all-extras", *hashed)
+    _compile(checkout, WORKER, "pyproject.toml", "--extra", "worker", *hashed)
+    _compile(checkout, BUILD, "-", *hashed)
+
+
+def _compile(checkout: Path, into: str, source: str, *options: str) -> None:
+    command = [sys.executable, "-m", "uv", "pip", "compile", source, "--output-file", into]
+    environment = {**os.environ, "UV_CUSTOM_COMPILE_COMMAND": "make pins"}  # else it writes its own arguments
+    done = subprocess.run(  # noqa: S603 - uv of this environment, with arguments of ours
+        [*command, *_TARGET, *_FORM, *options],
+        cwd=checkout,
+        env=environment,
+        input=_BACKENDS,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode:
+        raise SupplyError(f"uv could not resolve {into} (status {done.returncode}):\n{done.stderr.strip()}")
+
+
+def _pin(line: str, file: Path) -> Pin:
+    written, *_ = line.split(" --hash=", 1)
+    requirement = Requirement(written.strip())
+    match list(requirement.specifier):
+        case [only] if only.operator == "==" and not only.version.endswith("*"):
+            return Pin(canonicalize_name(requirement.name), only.version, frozenset(_HASH.findall(line)))
+    raise SupplyError(f"{file} names no single version of {requirement.name}: {written.strip()!r}.")

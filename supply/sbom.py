@@ -1,0 +1,51 @@
+"""The bill of materials, ``sbom.cdx.json``: CycloneDX 1.6 in JSON.
+
+It is made of what is pinned, not of a machine, and has neither a time nor a serial number: made twice it is
+the same file, byte for byte, so that it is kept in the tree and a change of it is seen.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+
+from stack.pinned import pinned
+from stack.places import CHECKOUT
+from supply import components
+from supply.requirements import ALL, read
+
+SBOM_FILE: Final = CHECKOUT / "sbom.cdx.json"
+
+
+def document(checkout: Path = CHECKOUT) -> str:
+    """The text of ``sbom.cdx.json``."""
+    bom = Bom()
+    bom.metadata.component = _project(checkout)
+    bom.components.update(map(components.python_package, read(checkout / ALL).values()))
+    bom.components.update(components.jars(pinned()))
+    bom.components.update(components.archives(pinned()))
+    bom.components.add(components.data())
+    bom.register_dependency(bom.metadata.component, bom.components)
+    tree: dict[str, Any] = json.loads(JsonV1Dot6(bom).output_as_string())
+    del tree["serialNumber"], tree["metadata"]["timestamp"]
+    del tree["dependencies"]  # it says of every part that it needs no other: which needs which is not listed
+    return json.dumps(tree, indent=1, sort_keys=True) + "\n"
+
+
+def _project(checkout: Path) -> Component:
+    project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
+    url = PackageURL("pypi", None, project["name"], project["version"])
+    return Component(
+        name=project["name"],
+        version=project["version"],
+        type=ComponentType.APPLICATION,
+        purl=url,
+        bom_ref=url.to_string(),
+    )
