@@ -12,11 +12,13 @@ FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
 ENV PIP_NO_CACHE_DIR=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1
-# Two environments, so that the build backend stays out of the image.
+# Two environments, so that the build backends stay out of the image. Faust has no wheel for Linux on aarch64.
 RUN python -m venv /opt/tidegate && python -m venv /opt/build
 COPY requirements requirements
-RUN /opt/build/bin/pip install --require-hashes --only-binary :all: -r requirements/build.txt && \
-    /opt/tidegate/bin/pip install --require-hashes --only-binary :all: -r requirements/worker.txt
+RUN /opt/build/bin/pip install --require-hashes --only-binary :all: -r requirements/build.txt
+RUN SOURCES_OF=$(test "$(uname -m)" = aarch64 && echo faust-streaming || echo :none:); \
+    /opt/build/bin/pip wheel --require-hashes --only-binary :all: --no-binary "$SOURCES_OF" \
+        --no-deps --no-build-isolation --wheel-dir /dist -r requirements/worker.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY tidegate tidegate
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist . && \

@@ -19,9 +19,10 @@ help: ## list the tasks
 setup: $(STAMP) ## create .venv with the pinned dependencies
 
 # Nothing is installed whose SHA-256 is not in requirements/, and nothing is built with a backend from elsewhere.
-# PySpark alone is published as source.
+# Wheels are taken but for PySpark, which is published as source alone, and Faust, which has none for Linux on aarch64.
+FROM_SOURCE := --no-binary pyspark $(if $(filter aarch64,$(shell uname -m)),--no-binary faust-streaming)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-HASHED := --require-hashes --only-binary :all: --no-binary pyspark --no-build-isolation --use-pep517
+HASHED := --require-hashes --only-binary :all: $(FROM_SOURCE) --no-build-isolation --use-pep517
 
 $(STAMP): pyproject.toml requirements/build.txt requirements/all.txt
 	$(PYTHON) -m venv $(VENV)

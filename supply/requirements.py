@@ -4,7 +4,7 @@ pip takes the files of ``requirements/`` with ``--require-hashes``: a file with 
 installed. A package has the hashes of all files of its release, for every platform and Python, since a file
 that pip would not choose does no harm in the list.
 
-* ``build.txt``: both build backends and what they need, installed first: nothing is built with others;
+* ``build.txt``: the build backends and what they need, installed first: nothing is built with others;
 * ``worker.txt``: what the image of the worker holds;
 * ``all.txt``: what ``make setup`` installs.
 """
@@ -32,7 +32,7 @@ ALL: Final = "requirements/all.txt"
 #: Nothing of the machine that resolves gets into the files: the oldest Python that we run on, on Linux.
 _TARGET: Final = ("--python-version", "3.11", "--python-platform", "x86_64-unknown-linux-gnu")
 _FORM: Final = ("--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--no-config", "--quiet")
-_BACKENDS: Final = "hatchling\nsetuptools\n"
+_BACKENDS: Final = "cython\nhatchling\nsetuptools\nsetuptools-scm\n"
 _TIMEOUT_S: Final = 600
 _HASH: Final = re.compile(r"--hash=(sha256:[0-9a-f]{64})(?!\S)")
 

@@ -38,6 +38,7 @@ def test_everything_is_installed_with_hashes() -> None:
         "requirements/worker.txt",
     ]
     assert all("--require-hashes --only-binary :all:" in command for command in hashed)
+    assert all("--no-build-isolation" in command for command in hashed[1:])
     assert "--no-deps --no-build-isolation" in build
     assert "--no-deps --no-index" in project
 
