@@ -20,12 +20,13 @@ from app.checkpoint_routes import CheckpointRoutes
 from app.ending import guarded_task
 from app.feed_publisher import FeedPublisher
 from app.fetched import FetchedBatch
+from app.foreign_records import own_records
 from app.intake import Intake
 from app.marker_records import ends_of, marker_records
 from app.report import FeedReport, OverlapReport
 from app.shell import Shell
 from tidegate.changefeed.feed import LIVE, Engine, FeedId, FeedState
-from tidegate.processor.checkpoint import decode_report
+from tidegate.processor.checkpoint import PartitionReport, read_report_record
 from tidegate.processor.range_claims import Overlap
 
 _log = structlog.get_logger("tidegate.frontier")
@@ -114,11 +115,13 @@ class FrontierPartition:
         leaving.add_done_callback(self._leaving.discard)
 
     def _take(self, batch: FetchedBatch) -> None:
-        values = (record.value for record in batch.records if record.value is not None)
-        self._routes.deliver(map(decode_report, values))
+        self._routes.deliver(report for _, report in own_records(batch, self._read_report))
         self._app.batches.completed(self._tp, batch.end)
         if self.overlaps != self._told:
             self._tell_overlaps()
+
+    def _read_report(self, key: bytes | None, value: bytes) -> PartitionReport:
+        return read_report_record(key, value, self._app.runtime.topology.partitions)
 
     @property
     def overlaps(self) -> Sequence[Overlap]:

@@ -25,10 +25,11 @@ from agents.feed_sinks import FeedSinks
 from agents.held_feeds import HeldFeeds
 from app.ending import guarded_task
 from app.fetched import FetchedBatch
+from app.foreign_records import own_records
 from app.intake import Intake
 from app.shell import Shell
 from app.transaction import TransactionalProducer
-from tidegate.changefeed.control import Register, Removed, control_key, read_ack
+from tidegate.changefeed.control import Ack, Register, Removed, control_key, read_ack_record
 from tidegate.changefeed.feed import LIVE, Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
@@ -128,15 +129,16 @@ class JobsOwner:
         return due
 
     def _take(self, batch: FetchedBatch) -> None:
-        for record in batch.records:
-            if record.value is not None:
-                ack = read_ack(record.value)
-                self._acknowledgements(ack.feed_id, ack.epoch).add(ack)
-                self._look_at(ack.feed_id)
-                if isinstance(ack, Removed):
-                    self._look_at_heirs()
+        for _, ack in own_records(batch, self._read_ack):
+            self._acknowledgements(ack.feed_id, ack.epoch).add(ack)
+            self._look_at(ack.feed_id)
+            if isinstance(ack, Removed):
+                self._look_at_heirs()
         self._app.batches.completed(self._tp, batch.end)
         self._news.set()
+
+    def _read_ack(self, key: bytes | None, value: bytes) -> Ack:
+        return read_ack_record(key, value, self._app.runtime.topology.partitions)
 
     def _acknowledgements(self, feed_id: FeedId, epoch: FeedEpoch) -> Acknowledgements:
         return self._acks.setdefault((feed_id, epoch), Acknowledgements(epoch))

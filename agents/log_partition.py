@@ -20,6 +20,7 @@ from agents.standby import Standby
 from app.ending import guarded_task
 from app.feed_sink import FeedSink
 from app.fetched import FetchedBatch
+from app.foreign_records import own_records
 from app.in_flight import InFlight
 from app.intake import Intake
 from app.metrics import BATCHES, INCIDENTS, ROWS
@@ -27,13 +28,16 @@ from app.outlet import OpenSink
 from app.pipeline import Pipeline
 from app.report import PartitionReport, SpanReport
 from app.shell import Shell
-from tidegate.changefeed.control import read_control
+from tidegate.changefeed.control import read_control_record
 from tidegate.changefeed.feed import FeedId
+from tidegate.errors import ForeignRecord
 from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident
 from tidegate.processor.containment import Caution, StepBroke
-from tidegate.processor.exchange_codec import decode_exchange
+from tidegate.processor.exchange_codec import read_exchange_record
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset
+from tidegate.rangefeed.handoff import Exchange, receiver_of
 from tidegate.spans import Span
 
 _NO_CAUTION: Final = Caution()
@@ -179,23 +183,20 @@ class LogPartition:
 
     def _take_control(self, batch: FetchedBatch) -> None:
         assert self.pipeline is not None
-        self.pipeline.control(
-            [
-                ControlRecord(Offset(record.offset), read_control(record.value))
-                for record in batch.records
-                if record.value is not None
-            ]
-        )
+        messages = own_records(batch, read_control_record)
+        self.pipeline.control([ControlRecord(Offset(record.offset), message) for record, message in messages])
 
     def _take_exchanges(self, batch: FetchedBatch) -> None:
         assert self.pipeline is not None
-        self.pipeline.exchange(
-            [
-                ExchangeRecord(Offset(record.offset), decode_exchange(record.value))
-                for record in batch.records
-                if record.value is not None
-            ]
-        )
+        messages = own_records(batch, self._read_exchange)
+        self.pipeline.exchange([ExchangeRecord(Offset(record.offset), each) for record, each in messages])
+
+    def _read_exchange(self, key: bytes | None, value: bytes) -> Exchange:
+        """The claim or hand-off, if it is for a range of this partition."""
+        message = read_exchange_record(key, value)
+        if partition_of(receiver_of(message), self._app.runtime.topology.partitions) != self.partition:
+            raise ForeignRecord("a record of the hand-off topic is for a range of another log partition")
+        return message
 
     def _note_cut(self, log_start: int) -> None:
         assert self.pipeline is not None

@@ -15,6 +15,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from app.ending import end_process
+from app.foreign_records import report_foreign
 from app.machine import REAL, Machine
 from app.own_reader import is_end, is_record, open_reader, trouble
 from app.settings import Settings
@@ -22,6 +23,7 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.jobs import JobsView
 from tidegate.client.topic_admin import insist
 from tidegate.client.topics import Topics
+from tidegate.errors import ForeignRecord
 
 _RECORDS: Final = 1_000
 _WAIT_S: Final = 0.05
@@ -145,7 +147,10 @@ class JobsFollower:
         changed: dict[FeedId, None] = {}
         for message in messages:
             if is_record(message):
-                changed[self.view.apply(message.key(), message.value())] = None
+                try:
+                    changed[self.view.apply(message.key(), message.value())] = None
+                except ForeignRecord as foreign:
+                    report_foreign(message.topic(), message.partition(), message.offset(), foreign)
                 self._end = message.offset() + 1
             elif is_end(message):
                 self._end = max(self._end, message.offset())

@@ -36,7 +36,7 @@ def configure_logs(settings: Settings) -> None:
             ],
         )
     )
-    handler.addFilter(RepeatedLines((KAFKA_LOGGER.name, "aiokafka", "tidegate.schemas")))
+    handler.addFilter(RepeatedLines((KAFKA_LOGGER.name, "aiokafka", "tidegate.schemas", "tidegate.foreign")))
     logging.basicConfig(handlers=[handler], level=settings.log_level, force=True)
     for name in _LOUD:  # their INFO tells of every request and service (ours log as "tidegate...")
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))

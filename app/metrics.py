@@ -27,6 +27,12 @@ STEPS_BROKEN: Final = Counter(
     ["partition"],
     registry=REGISTRY,
 )
+FOREIGN_RECORDS: Final = Counter(
+    "tidegate_foreign_records",
+    "Records of the application's own topics that tidegate did not write, passed over",
+    ["topic"],
+    registry=REGISTRY,
+)
 MARKERS: Final = Counter("tidegate_markers", "Markers, each on all partitions", ["feed"], registry=REGISTRY)
 SCHEMAS: Final = Counter(
     "tidegate_schema_registrations", "Schemas that a registry has given an id", ["feed"], registry=REGISTRY

@@ -16,13 +16,11 @@ from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record
 from tidegate.processor.batch import PartitionCheckpoint, StateChange, StateTable, StepResult
 from tidegate.processor.bounds import RecordBounds
-from tidegate.processor.checkpoint import encode_checkpoint, split_checkpoint
+from tidegate.processor.checkpoint import checkpoint_key, encode_checkpoint, split_checkpoint
 from tidegate.processor.exchange_codec import encode_exchange
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.request import encode_request
 from tidegate.rangefeed.handoff import receiver_of
-
-_PARTITION_BYTES = 4
 
 
 class PartitionWriter:
@@ -112,7 +110,7 @@ class PartitionWriter:
         return Record(self._changelogs[change.table].topic, self._partition, change.key, change.value)
 
     def _checkpoint_records(self, checkpoint: PartitionCheckpoint) -> Iterator[Record]:
-        key = self._partition.to_bytes(_PARTITION_BYTES, "big")
+        key = checkpoint_key(self._partition)
         for piece in split_checkpoint(checkpoint, self._bounds):
             value = encode_checkpoint(piece)
             for number in range(self._checkpoint_partitions):

@@ -425,7 +425,7 @@ class Backfill:
         return definition.id in self._shut_out and self._is_forgotten(definition)
 
     def _is_forgotten(self, definition: FeedDefinition) -> bool:
-        acks = read_acks(self._options.connection, self._topics.control_acks)
+        acks = read_acks(self._options.connection, self._topics.control_acks, self._partitions)
         removed = {
             ack.partition
             for ack in acks

@@ -242,7 +242,7 @@ class QueryFeeds:
         looks at that any more."""
         if (definition.id, definition.epoch) in self._learnt:
             return
-        for ack in read_acks(self._query.connection, self._topics.control_acks):
+        for ack in read_acks(self._query.connection, self._topics.control_acks, self._query.partitions):
             reason = failure_of(ack)
             if reason and ack.feed_id == definition.id and ack.epoch < definition.epoch:
                 self._acknowledgements(ack.feed_id, ack.epoch).add(
@@ -295,7 +295,7 @@ class QueryFeeds:
         """Whether no partition has a feed that has ended, whoever ran it."""
         acks = self._acknowledgements(definition.id, definition.epoch)
         if definition.engine is not Engine.SPARK:
-            for ack in read_acks(self._query.connection, self._topics.control_acks):
+            for ack in read_acks(self._query.connection, self._topics.control_acks, self._query.partitions):
                 if ack.feed_id == definition.id:
                     acks.add(ack)
         known = acks.by_partition()

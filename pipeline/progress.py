@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from pipeline.answers import Answer
 from pipeline.metrics_server import serve_scrapes
 from tidegate.changefeed.feed import FeedId
+from tidegate.client.foreign_records import passed_over
 from tidegate.client.http_access import HttpAccess
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
@@ -72,6 +73,12 @@ class Metrics:
         )
         self.seconds = Counter(
             "tidegate_query_seconds", "Time of batches, by what it went into", ["stage"], registry=registry
+        )
+        self.foreign_records = Gauge(
+            "tidegate_foreign_records",
+            "Records of the application's own topics that tidegate did not write, passed over",
+            ["topic"],
+            registry=registry,
         )
         self.feed_lag = Gauge(
             "tidegate_feed_resolved_lag_ms",
@@ -155,6 +162,8 @@ class Progress:
         lags = {feed: now_ms - high.wall // _MS for feed, high in feeds.items()}
         paused = sorted(self._paused())
         self._metrics.paused.set(len(paused))
+        for topic, count in passed_over().items():
+            self._metrics.foreign_records.labels(topic).set(count)
         self._metrics.feed_lag.clear()
         for feed, lag_ms in lags.items():
             self._metrics.feed_lag.labels(feed).set(lag_ms)

@@ -35,6 +35,7 @@
     │   │   ├── StartBelowGC         a start whose versions may be collected already
     │   │   └── InlineValue          a value without a timestamp, where a feed reads history
     │   ├── MalformedRecord          bytes on an output topic that the feed cannot have written
+    │   ├── ForeignRecord            a record of the application's own topics that tidegate did not write
     │   ├── StatementError           a statement that cannot be parsed or is not supported
     │   └── SettingsError            a setting that cannot be used
     └── StackError                   a development server cannot be had: stack/errors.py draws its branches
@@ -191,6 +192,10 @@ class InlineValue(FeedError):
 
 class MalformedRecord(InputError):
     """A record of an output topic that the feed which owns the topic cannot have written."""
+
+
+class ForeignRecord(InputError):
+    """A record of one of the application's own topics that tidegate did not write; it is passed over."""
 
 
 class StatementError(InputError):

@@ -12,6 +12,17 @@ from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed import stored_json
 from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedTarget, TableName
+from tidegate.changefeed.stored_fields import (
+    MAX_EPOCH,
+    MAX_INT32,
+    id_of_feed,
+    items,
+    plain_text,
+    plain_whole,
+    text,
+    whole,
+)
+from tidegate.errors import ForeignRecord
 from tidegate.hlc import Timestamp, parse_decimal
 
 #: A log partition that registered a feed and is held for its ``Activate`` (docs/delivery.md#held-partitions)
@@ -83,8 +94,16 @@ def control_key(feed_id: FeedId) -> bytes:
 
 
 def read_control(value: bytes) -> ControlMessage:
-    """Read a message of the control topic. Raises ``StateError``."""
+    """Read a message of the control topic. Raises ``ForeignRecord``, ``StateError`` for a newer version."""
     return stored_json.load(value, _MESSAGES, "a message of the control topic")
+
+
+def read_control_record(key: bytes | None, value: bytes) -> ControlMessage:
+    """Read a record of the control topic, whose key must be that of its feed. Raises as `read_control`."""
+    message = read_control(value)
+    if key != control_key(message.feed_id):
+        raise ForeignRecord(f"a message of the control topic about feed {message.feed_id} has another key")
+    return message
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +204,19 @@ def ack_key(ack: Ack) -> bytes:
 
 
 def read_ack(value: bytes) -> Ack:
-    """Read an acknowledgement. Raises ``StateError``."""
+    """Read an acknowledgement. Raises ``ForeignRecord``, ``StateError`` for a newer version."""
     return stored_json.load(value, _ACKS, "an acknowledgement of the control topic")
+
+
+def read_ack_record(key: bytes | None, value: bytes, partitions: int) -> Ack:
+    """Read a record of the topic of acknowledgements, of one of ``partitions`` log partitions.
+
+    Its key must be its own. Raises as `read_ack`.
+    """
+    ack = read_ack(value)
+    if key != ack_key(ack) or ack.partition >= partitions:
+        raise ForeignRecord(f"an acknowledgement about feed {ack.feed_id} has another key, or no partition")
+    return ack
 
 
 def _read_register(stored: dict[str, Any]) -> ControlMessage:
@@ -197,12 +227,12 @@ def _read_activate(stored: dict[str, Any]) -> ControlMessage:
     return Activate(
         definition=FeedDefinition.from_json(stored["definition"]),
         start=parse_decimal(stored["start"]),
-        targets=tuple(FeedTarget.from_json(target) for target in stored["targets"]),
+        targets=tuple(FeedTarget.from_json(target) for target in items(stored, "targets")),
     )
 
 
 def _read_remove(stored: dict[str, Any]) -> ControlMessage:
-    return Remove(FeedId(stored["feed_id"]), FeedEpoch(stored["epoch"]))
+    return Remove(FeedId(id_of_feed(stored, "feed_id")), FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)))
 
 
 def _stored_address(ack: Ack) -> dict[str, Any]:
@@ -210,14 +240,21 @@ def _stored_address(ack: Ack) -> dict[str, Any]:
 
 
 def _address(stored: dict[str, Any]) -> tuple[FeedId, FeedEpoch, int]:
-    return FeedId(stored["feed_id"]), FeedEpoch(stored["epoch"]), stored["partition"]
+    return (
+        FeedId(id_of_feed(stored, "feed_id")),
+        FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)),
+        whole(stored, "partition", NO_PARTITION, MAX_INT32),
+    )
 
 
 def _read_registered(stored: dict[str, Any]) -> Ack:
-    tables = tuple(KnownTable(TableName.from_json(table), number) for table, number in stored["tables"])
+    tables = tuple(
+        KnownTable(TableName.from_json(table), plain_whole(number, "a table's id", 1))
+        for table, number in items(stored, "tables")
+    )
     highest = parse_decimal(stored["highest"])
-    refused = tuple(stored.get("refused", ()))
-    return Registered(*_address(stored), stored["position"], highest, tables, refused)
+    refused = tuple(plain_text(each, "refused") for each in stored.get("refused", ()))
+    return Registered(*_address(stored), whole(stored, "position"), highest, tables, refused)
 
 
 def _read_active(stored: dict[str, Any]) -> Ack:
@@ -225,11 +262,11 @@ def _read_active(stored: dict[str, Any]) -> Ack:
 
 
 def _read_failed(stored: dict[str, Any]) -> Ack:
-    return Failed(*_address(stored), stored["reason"])
+    return Failed(*_address(stored), text(stored, "reason"))
 
 
 def _read_removed(stored: dict[str, Any]) -> Ack:
-    return Removed(*_address(stored), stored.get("reason", ""))
+    return Removed(*_address(stored), plain_text(stored.get("reason", ""), "reason"))
 
 
 _MESSAGES: Final = {"register": _read_register, "activate": _read_activate, "remove": _read_remove}

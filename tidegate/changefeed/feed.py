@@ -10,6 +10,17 @@ from typing import Any, Final, NamedTuple, NewType
 
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.sql_identifier import quoted_identifier, sql_identifier
+from tidegate.changefeed.stored_fields import (
+    MAX_EPOCH,
+    MAX_INT32,
+    flag,
+    id_of_feed,
+    items,
+    members,
+    plain_text,
+    text,
+    whole,
+)
 from tidegate.errors import StatementError
 from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.rows.descriptor import TableDescriptor
@@ -90,7 +101,7 @@ class TableName(NamedTuple):
     @classmethod
     def from_json(cls, stored: list[str]) -> TableName:
         """Read the stored form; ``ValueError`` when it is none."""
-        database, schema, name = stored
+        database, schema, name = (plain_text(each, "a table's name") for each in stored)
         return cls(name, schema, database)
 
 
@@ -123,7 +134,9 @@ class AcceptedCluster:
         """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
         begin = stored["begin"]
         return cls(
-            FeedEpoch(stored["epoch"]), stored["cluster"], None if begin is None else parse_decimal(begin)
+            FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)),
+            text(stored, "cluster"),
+            None if begin is None else parse_decimal(begin),
         )
 
 
@@ -187,16 +200,16 @@ class FeedDefinition:
         """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
         accepted = stored.get("accepted")
         return cls(
-            id=FeedId(stored["id"]),
-            epoch=FeedEpoch(stored["epoch"]),
-            description=stored["description"],
-            sink_uri=stored["sink_uri"],
-            tables=tuple(TableName.from_json(table) for table in stored["tables"]),
-            options=FeedOptions.from_json(stored["options"]),
-            created_ns=stored["created_ns"],
+            id=FeedId(id_of_feed(stored, "id")),
+            epoch=FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)),
+            description=text(stored, "description"),
+            sink_uri=text(stored, "sink_uri"),
+            tables=tuple(TableName.from_json(table) for table in items(stored, "tables")),
+            options=FeedOptions.from_json(members(stored, "options")),
+            created_ns=whole(stored, "created_ns"),
             engine=Engine(stored.get("engine", Engine.WORKERS.value)),
             accepted=None if accepted is None else AcceptedCluster.from_json(accepted),
-            goes_on=bool(stored.get("goes_on", False)),
+            goes_on=flag(stored, "goes_on"),
         )
 
 
@@ -228,8 +241,14 @@ class FeedTarget:
         """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
         return cls(
             table=TableName.from_json(stored["table"]),
-            table_id=stored["table_id"],
-            topic=stored["topic"],
-            partitions=stored["partitions"],
-            spans=tuple(Span(bytes.fromhex(start), bytes.fromhex(end)) for start, end in stored["spans"]),
+            table_id=whole(stored, "table_id", 1),
+            topic=text(stored, "topic"),
+            partitions=whole(stored, "partitions", 1, MAX_INT32),
+            spans=tuple(_span(*span) for span in items(stored, "spans")),
         )
+
+
+def _span(start: str, end: str) -> Span:
+    span = Span(bytes.fromhex(start), bytes.fromhex(end))
+    span.validate()
+    return span

@@ -37,7 +37,18 @@ from tidegate.changefeed.feed import (
 )
 from tidegate.changefeed.literal_secrets import names_secrets
 from tidegate.changefeed.span_progress import SpanProgress
-from tidegate.errors import StateError
+from tidegate.changefeed.stored_fields import (
+    MAX_EPOCH,
+    flag,
+    id_of_feed,
+    items,
+    number_of,
+    plain_text,
+    plain_whole,
+    text,
+    whole,
+)
+from tidegate.errors import ForeignRecord, StateError, brief
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 from tidegate.redaction import redacted
 from tidegate.spans import Span
@@ -55,7 +66,9 @@ class Part(enum.Enum):
 
 
 _PARTS: Final = {part.value: part for part in Part}
-_KEY: Final = re.compile(rf"(?P<feed>[^/]+)/(?P<part>{'|'.join(_PARTS)})(?:/(?P<epoch>[1-9][0-9]*))?")
+_KEY: Final = re.compile(
+    r"(?P<feed>[A-Za-z0-9_-]{1,64})/(?P<part>[a-z_]{1,32})(?:/(?P<epoch>[1-9][0-9]{0,9}))?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,23 +266,35 @@ def record_key(feed_id: FeedId, part: Part, epoch: FeedEpoch = FIRST_EPOCH) -> b
     return f"{feed_id}/{part.value}{suffix}".encode()
 
 
-def parse_key(key: bytes) -> tuple[FeedId, Part, FeedEpoch]:
-    """The feed, the part and the epoch of a key. Raises ``StateError`` for any other text."""
-    parsed = _KEY.fullmatch(key.decode("utf-8", "replace"))
-    if parsed is None:
-        raise StateError(
-            f"a record of the jobs topic has the key {key!r}; this tidegate knows <feed id>/<part> with an "
-            f"epoch behind it or none, and the parts {', '.join(_PARTS)}: upgrade this process, or remove "
-            "the record"
+def parse_key(key: bytes | None) -> tuple[FeedId, Part, FeedEpoch]:
+    """The feed, the part and the epoch of a key. Raises ``ForeignRecord`` for anything else."""
+    parsed = _KEY.fullmatch((key or b"").decode("utf-8", "replace"))
+    epoch = int(parsed["epoch"] or FIRST_EPOCH) if parsed else 0
+    if parsed is None or parsed["part"] not in _PARTS or epoch > MAX_EPOCH:
+        raise ForeignRecord(
+            f"a record of the jobs topic has the key {brief(repr(key))}; keys there are <feed id>/<part> "
+            f"with an epoch behind it or none, and parts are {', '.join(_PARTS)}"
         )
-    epoch = FIRST_EPOCH if parsed["epoch"] is None else FeedEpoch(int(parsed["epoch"]))
-    return FeedId(parsed["feed"]), _PARTS[parsed["part"]], epoch
+    return FeedId(parsed["feed"]), _PARTS[parsed["part"]], FeedEpoch(epoch)
 
 
-def read_job_record(key: bytes, value: bytes) -> JobRecord:
-    """Read one record of the jobs topic. Raises ``StateError``."""
-    part = parse_key(key)[1]
-    return stored_json.load(value, {part.value: _READERS[part]}, f"the job record {key.decode()}")
+def read_job_record(key: bytes | None, value: bytes) -> JobRecord:
+    """Read one record of the jobs topic.
+
+    Raises ``ForeignRecord``, and ``StateError`` for a record of a newer version, also of a part that this one
+    does not know.
+    """
+    try:
+        feed_id, part, _ = parse_key(key)
+    except ForeignRecord as foreign:
+        if _KEY.fullmatch((key or b"").decode("utf-8", "replace")) and stored_json.is_newer(value):
+            raise StateError(f"{foreign}: it was written by a newer tidegate, upgrade this process") from None
+        raise
+    record = stored_json.load(value, {part.value: _READERS[part]}, f"the job record {feed_id}/{part.value}")
+    about = record.definition.id if isinstance(record, DefinitionRecord) else record.feed_id
+    if about != feed_id:
+        raise ForeignRecord(f"the job record {feed_id}/{part.value} is about feed {about}")
+    return record
 
 
 def _positions_json(positions: Mapping[int, int]) -> dict[str, int]:
@@ -277,7 +302,7 @@ def _positions_json(positions: Mapping[int, int]) -> dict[str, int]:
 
 
 def _read_positions(stored: dict[str, int]) -> dict[int, int]:
-    return {int(partition): offset for partition, offset in stored.items()}
+    return {number_of(name): plain_whole(offset, "a position", -1) for name, offset in stored.items()}
 
 
 def _read_definition(stored: dict[str, Any]) -> JobRecord:
@@ -285,27 +310,27 @@ def _read_definition(stored: dict[str, Any]) -> JobRecord:
 
 
 def _read_drop(stored: dict[str, Any]) -> JobRecord:
-    return DropRecord(FeedId(stored["feed_id"]), stored["requested_ns"])
+    return DropRecord(FeedId(id_of_feed(stored, "feed_id")), whole(stored, "requested_ns"))
 
 
 def _read_state(stored: dict[str, Any]) -> JobRecord:
     start = stored["start"]
     return StateRecord(
-        feed_id=FeedId(stored["feed_id"]),
-        epoch=FeedEpoch(stored["epoch"]),
+        feed_id=FeedId(id_of_feed(stored, "feed_id")),
+        epoch=FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)),
         state=FeedState(stored["state"]),
         start=None if start is None else parse_decimal(start),
-        targets=tuple(FeedTarget.from_json(target) for target in stored["targets"]),
+        targets=tuple(FeedTarget.from_json(target) for target in items(stored, "targets")),
         positions=_read_positions(stored["positions"]),
-        error=stored["error"],
-        sink_cluster=stored.get("sink_cluster", ""),
+        error=text(stored, "error"),
+        sink_cluster=plain_text(stored.get("sink_cluster", ""), "sink_cluster"),
     )
 
 
 def _read_progress(stored: dict[str, Any]) -> JobRecord:
     return ProgressRecord(
-        feed_id=FeedId(stored["feed_id"]),
-        epoch=FeedEpoch(stored["epoch"]),
+        feed_id=FeedId(id_of_feed(stored, "feed_id")),
+        epoch=FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)),
         high_water=ResolvedTimestamp(parse_decimal(stored["high_water"])),
         positions=_read_positions(stored["positions"]),
         marked=_read_resolved(stored.get("marked")),
@@ -314,24 +339,24 @@ def _read_progress(stored: dict[str, Any]) -> JobRecord:
 
 def _read_spans(stored: dict[str, Any]) -> JobRecord:
     return SpansRecord(
-        feed_id=FeedId(stored["feed_id"]),
-        epoch=FeedEpoch(stored["epoch"]),
-        spans=tuple(_read_span(*span) for span in stored["spans"]),
+        feed_id=FeedId(id_of_feed(stored, "feed_id")),
+        epoch=FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)),
+        spans=tuple(_read_span(*span) for span in items(stored, "spans")),
     )
 
 
 def _read_takeover(stored: dict[str, Any]) -> JobRecord:
     start = stored["start"]
     return TakeoverRecord(
-        feed_id=FeedId(stored["feed_id"]),
-        epoch=FeedEpoch(stored["epoch"]),
+        feed_id=FeedId(id_of_feed(stored, "feed_id")),
+        epoch=FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)),
         start=None if start is None else parse_decimal(start),
         high_water=_read_resolved(stored["high_water"]),
-        targets=tuple(FeedTarget.from_json(target) for target in stored["targets"]),
-        sink_cluster=stored["sink_cluster"],
+        targets=tuple(FeedTarget.from_json(target) for target in items(stored, "targets")),
+        sink_cluster=text(stored, "sink_cluster"),
         marked=_read_resolved(stored.get("marked")),
         silent_to=_read_resolved(stored.get("silent_to")),
-        unprepared=stored.get("unprepared", False),
+        unprepared=flag(stored, "unprepared"),
     )
 
 

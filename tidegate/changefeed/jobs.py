@@ -116,11 +116,15 @@ class JobsView:
     def __init__(self) -> None:
         self._feeds: dict[FeedId, FeedView] = {}
 
-    def apply(self, key: bytes, value: bytes | None) -> FeedId:
-        """Take in one record and return its feed. Raises ``StateError``; the view then stays as it was."""
+    def apply(self, key: bytes | None, value: bytes | None) -> FeedId:
+        """Take in one record and return its feed.
+
+        Raises ``ForeignRecord``, and ``StateError`` for a newer version; the view then stays as it was.
+        """
+        record = None if value is None else read_job_record(key, value)
         feed_id, part, epoch = parse_key(key)
         view = self[feed_id]
-        view = _without(view, part, epoch) if value is None else _with(view, read_job_record(key, value))
+        view = _without(view, part, epoch) if record is None else _with(view, record)
         if view == _NOTHING:
             self._feeds.pop(feed_id, None)
         else:

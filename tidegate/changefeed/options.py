@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from tidegate.changefeed.stored_fields import flag, text, whole
 from tidegate.hlc import Timestamp, parse_decimal
 
 
@@ -150,7 +151,8 @@ class FeedOptions:
 
         ``KeyError`` or ``ValueError`` when it is none.
         """
-        values = {each.name: stored[each.name] for each in fields(cls) if each.name in stored}
+        plain = (each.name for each in fields(cls) if each.name in stored and each.name not in _NAMED)
+        values = {name: _plain(stored, name) for name in plain}
         named = {
             "format": Format(stored["format"]),
             "envelope": Envelope(stored["envelope"]),
@@ -160,6 +162,23 @@ class FeedOptions:
             "cursor": None if stored.get("cursor") is None else parse_decimal(stored["cursor"]),
         }
         return cls(**{**values, **named})
+
+
+#: Options that are stored otherwise than they are used.
+_NAMED: Final = frozenset({"format", "envelope", "virtual_columns", "initial_scan", "on_oversize", "cursor"})
+
+
+def _plain(stored: Mapping[str, Any], name: str) -> Any:
+    """An option that is a text, a flag or a number, as its default is."""
+    match getattr(DEFAULT_OPTIONS, name):
+        case bool():
+            return flag(stored, name)
+        case str():
+            return text(stored, name)
+        case None if stored[name] is None:
+            return None
+        case _:
+            return whole(stored, name)
 
 
 def _stored(value: Any) -> Any:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.changefeed.control import Ack, read_ack
+from tidegate.changefeed.control import Ack, read_ack_record
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.foreign_records import report_foreign
 from tidegate.client.reader import PartitionReader
+from tidegate.errors import ForeignRecord
 from tidegate.verify import TopicPartition
 
 
-def read_acks(connection: KafkaConnection, topic: str) -> Iterator[Ack]:
-    """All that stand there now. Raises ``BrokerUnavailable``, and ``StateError`` for what is none."""
+def read_acks(connection: KafkaConnection, topic: str, partitions: int) -> Iterator[Ack]:
+    """All that stand there now, of ``partitions`` log partitions; what tidegate did not write is reported.
+
+    Raises ``BrokerUnavailable``, and ``StateError`` for records of a newer version.
+    """
     place = TopicPartition(topic, 0)
     bounds = Cluster(connection).bounds([place])[place]
     if bounds.low == bounds.end:
@@ -20,4 +25,9 @@ def read_acks(connection: KafkaConnection, topic: str) -> Iterator[Ack]:
     with PartitionReader(connection, {place: bounds.low}) as reader:
         for record in reader.read_to({place: bounds.end}):
             if record.value is not None:
-                yield read_ack(record.value)
+                try:
+                    ack = read_ack_record(record.key, record.value, partitions)
+                except ForeignRecord as foreign:
+                    report_foreign(record, foreign)
+                else:
+                    yield ack

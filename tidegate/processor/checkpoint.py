@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from operator import lt
 from typing import Final, TypeVar, cast
 
 from tidegate.changefeed.feed import FeedEpoch, FeedId
+from tidegate.errors import ForeignRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
 from tidegate.processor.bounds import BOUNDS, RecordBounds
-from tidegate.processor.stored import pack, unpack
+from tidegate.processor.stored import pack, unpack_record
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span
 
+_WHAT: Final = "a checkpoint record"
+_KEY_BYTES: Final = 4
 _RANGE_BYTES: Final = 40  # of a range's checkpoint, without its keys
 _FEED_BYTES: Final = 20  # of a feed in it, without its id
 _ENDED_BYTES: Final = 10  # of a range that has ended
@@ -105,8 +109,11 @@ def _filled(
 
 
 def decode_checkpoint(value: bytes) -> PartitionCheckpoint:
-    """The checkpoint of a record value. Raises ``StateError`` for anything else."""
-    message = unpack(pb.Checkpoint, value, "a checkpoint record")
+    """The checkpoint of a record value.
+
+    Raises ``StateError`` for a newer version, ``ForeignRecord`` for anything else.
+    """
+    message = unpack_record(pb.Checkpoint, value, _WHAT)
     return PartitionCheckpoint(
         message.partition,
         Offset(message.offset),
@@ -145,8 +152,8 @@ def report_of(checkpoint: PartitionCheckpoint) -> PartitionReport:
 
 
 def decode_report(value: bytes) -> PartitionReport:
-    """The same as `decode_checkpoint`, for frontiers. Raises ``StateError``."""
-    message = unpack(pb.Checkpoint, value, "a checkpoint record")
+    """The same as `decode_checkpoint`, for frontiers. Raises as that does."""
+    message = unpack_record(pb.Checkpoint, value, _WHAT)
     ranges = list(message.ranges)
     walls = [item.resolved_wall for item in ranges]
     timestamps = {wall: ResolvedTimestamp(Timestamp(wall)) for wall in set(walls)}
@@ -163,6 +170,27 @@ def decode_report(value: bytes) -> PartitionReport:
         tuple(map(RangeId, message.ended)),
         message.elapsed_ms,
     )
+
+
+def checkpoint_key(partition: int) -> bytes:
+    """The key of the records of a log partition."""
+    return partition.to_bytes(_KEY_BYTES, "big")
+
+
+def read_report_record(key: bytes | None, value: bytes, partitions: int) -> PartitionReport:
+    """The report of a record of one of ``partitions`` log partitions, whose key must be its own.
+
+    Raises as `decode_report`, ``ForeignRecord`` also for numbers and keys that no partition can report.
+    """
+    report = decode_report(value)
+    walls = [timestamp.wall for timestamp in report.resolved]
+    if report.partition >= partitions or key != checkpoint_key(report.partition):
+        raise ForeignRecord(f"{_WHAT} of log partition {report.partition} has another key, or no partition")
+    if min((report.offset, report.log_time_ms, report.elapsed_ms, *walls)) < -1 or not all(
+        map(lt, report.starts, report.ends)
+    ):
+        raise ForeignRecord(f"{_WHAT} has a time or keys that cannot be: tidegate did not write it")
+    return report
 
 
 def merged(reports: Iterable[PartitionReport]) -> list[PartitionReport]:

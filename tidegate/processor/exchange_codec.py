@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from tidegate.errors import StateError
+from typing import Final
+
+from tidegate.errors import ForeignRecord
 from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.lag_codec import lags_message, read_lags
-from tidegate.processor.stored import pack, unpack
+from tidegate.processor.stored import pack, unpack_record
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import RaftIndex, RangeId
 from tidegate.rangefeed.handoff import Claim, Exchange, HandOff
 from tidegate.spans import Span
+
+_WHAT: Final = "a record of the hand-off topic"
 
 
 def encode_exchange(message: Exchange, bounds: RecordBounds = BOUNDS) -> tuple[bytes, bytes]:
@@ -23,7 +27,7 @@ def encode_exchange(message: Exchange, bounds: RecordBounds = BOUNDS) -> tuple[b
     value = _exchange(message)
     if len(value) > bounds.piece_bytes and isinstance(message, HandOff):
         value = _exchange(HandOff(claim, ZERO_RESOLVED, complete=False))
-    return encode_key(claim.child) + encode_key(claim.parent), value
+    return _key_of(claim), value
 
 
 def _exchange(message: Exchange) -> bytes:
@@ -36,14 +40,44 @@ def _exchange(message: Exchange) -> bytes:
 
 
 def decode_exchange(value: bytes) -> Exchange:
-    """The message of a record's value. Raises ``StateError`` for anything else."""
-    record = unpack(pb.Exchange, value, "a record of the hand-off topic")
+    """The message of a record's value.
+
+    Raises ``StateError`` for a newer version, ``ForeignRecord`` for what no partition can have written.
+    """
+    record = unpack_record(pb.Exchange, value, _WHAT)
     match record.WhichOneof("message"):
         case "claim":
-            return read_claim(record.claim)
+            return _sound(read_claim(record.claim))
         case "hand_off":
-            return read_hand_off(record.hand_off)
-    raise StateError("a record of the hand-off topic is neither a claim nor a hand-off")
+            return _sound(read_hand_off(record.hand_off))
+    raise ForeignRecord(f"{_WHAT} is neither a claim nor a hand-off")
+
+
+def read_exchange_record(key: bytes | None, value: bytes) -> Exchange:
+    """The message of a record, whose key must be its own. Raises as `decode_exchange`."""
+    message = decode_exchange(value)
+    claim = message if isinstance(message, Claim) else message.claim
+    if key != _key_of(claim):
+        raise ForeignRecord(f"{_WHAT} about ranges {claim.child} and {claim.parent} has another key")
+    return message
+
+
+def _key_of(claim: Claim) -> bytes:
+    return encode_key(claim.child) + encode_key(claim.parent)
+
+
+def _sound(message: Exchange) -> Exchange:
+    """The message, if its numbers and keys can be those of ranges. Raises ``ForeignRecord``."""
+    claim = message if isinstance(message, Claim) else message.claim
+    spans, walls = [claim.span], [claim.told_ms]
+    if isinstance(message, HandOff):
+        gaps = [gap for lag in message.lags or () for gap in lag.gaps]
+        spans += [gap.span for gap in gaps]
+        spans += [message.span] if message.span is not None else []
+        walls += [message.resolved.wall, *(gap.complete_to.wall for gap in gaps if gap.complete_to)]
+    if min(claim.child, claim.parent) < 1 or min(walls) < 0 or any(start >= end for start, end in spans):
+        raise ForeignRecord(f"{_WHAT} has a range, a time or keys that cannot be: tidegate did not write it")
+    return message
 
 
 def claim_message(claim: Claim) -> pb.Claim:

@@ -14,7 +14,7 @@ from tidegate.changefeed.control import (
 )
 from tidegate.changefeed.feed import FeedEpoch, FeedId, FeedTarget
 from tidegate.changefeed.options import InitialScan
-from tidegate.errors import StateError, brief
+from tidegate.errors import ForeignRecord, StateError, StateMismatch, brief
 from tidegate.hlc import MAX, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.emitter import Destination, Emitter
@@ -129,8 +129,13 @@ def feed_row(feed: PartitionFeed) -> bytes:
 def read_feed(value: bytes) -> PartitionFeed:
     """What ``feed_row`` made. Raises ``StateError`` for a row that cannot be read."""
     row = unpack(pb.Feed, value, "a feed of the partition")
-    message = read_control(row.message)
-    registered = read_ack(row.registered) if row.registered else None
+    try:
+        message = read_control(row.message)
+        registered = read_ack(row.registered) if row.registered else None
+    except ForeignRecord as foreign:
+        raise StateMismatch(
+            f"feed {row.feed_id} is stored with a message that is damaged: {foreign}"
+        ) from None
     if isinstance(message, Remove) or not isinstance(registered, Registered | None):
         raise StateError(f"feed {row.feed_id} is stored with a message that cannot be its own")
     feed = PartitionFeed(message, registered)

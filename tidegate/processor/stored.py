@@ -6,7 +6,7 @@ from typing import Final, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from tidegate.errors import StateError, StateMismatch
+from tidegate.errors import ForeignRecord, StateError, StateMismatch
 
 #: What is written, but for forms that are newer.
 WRITTEN_VERSION: Final = 2
@@ -14,6 +14,9 @@ WRITTEN_VERSION: Final = 2
 TOLD_VERSION: Final = 3
 #: The newest version that this worker reads.
 STATE_VERSION: Final = TOLD_VERSION
+#: What a record of a topic begins with that a newer version writes in a form that this one cannot read. The
+#: number of its form follows, a byte. Any other first byte is one of ours, or the record is no one's.
+NEWER_RECORD: Final = b"\x00tidegate"
 _OLDEST_VERSION: Final = 1  # it lacks what ranges wait for, so it has none that waits
 
 
@@ -55,3 +58,22 @@ def unpack(kind: type[MessageT], stored: bytes, what: str) -> MessageT:
         return kind.FromString(stored[1:])
     except DecodeError as error:
         raise StateMismatch(f"{what} is damaged: {error}. Wipe the data directory to restore it") from None
+
+
+def unpack_record(kind: type[MessageT], value: bytes, what: str) -> MessageT:
+    """The message of a topic's record, which has the same frame; ``what`` names it in errors.
+
+    Raises ``StateError`` for a record of a newer version (`NEWER_RECORD`), and ``ForeignRecord`` for one that
+    tidegate did not write: anybody who may write to the topic can have, and no digest covers it.
+    """
+    if value.startswith(NEWER_RECORD):
+        raise StateError(
+            f"{what} is in a form of a newer tidegate ({value[len(NEWER_RECORD) :][:1].hex() or 'none'}): "
+            "upgrade this process; nothing was changed"
+        )
+    if not is_readable(value):
+        raise ForeignRecord(f"{what} begins with {value[:1].hex() or 'nothing'}: tidegate did not write it")
+    try:
+        return kind.FromString(value[1:])
+    except DecodeError as error:
+        raise ForeignRecord(f"{what} cannot be parsed ({error}): tidegate did not write it") from None

@@ -96,7 +96,8 @@ definitions = st.builds(
     created_ns=st.integers(0, 2**62),
     engine=st.sampled_from(Engine),
 )
-spans = st.builds(Span, st.binary(max_size=4), st.binary(max_size=4))
+_keys = st.binary(max_size=4)
+spans = st.builds(lambda start, rest: Span(start, start + rest), _keys, st.binary(min_size=1, max_size=4))
 targets = st.lists(
     st.builds(
         FeedTarget,

@@ -25,7 +25,7 @@ from tidegate.changefeed.control import (
     read_control,
 )
 from tidegate.changefeed.feed import FIRST_EPOCH
-from tidegate.errors import StateError
+from tidegate.errors import ForeignRecord
 from tidegate.hlc import Timestamp
 
 DEFINED = json.dumps(DEFINITION.to_json(), separators=(",", ":")).encode()
@@ -121,5 +121,5 @@ def test_acknowledgements_read_back(ack: Ack) -> None:
 
 
 def test_an_acknowledgement_is_not_a_message() -> None:
-    with pytest.raises(StateError, match="a message of the control topic cannot be read"):
+    with pytest.raises(ForeignRecord, match="a message of the control topic cannot be read"):
         read_control(Active(FEED, FIRST_EPOCH, 2).to_bytes())

@@ -23,7 +23,7 @@ from tidegate.changefeed.job_records import (
 )
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.stored_json import STORED_VERSION
-from tidegate.errors import StateError
+from tidegate.errors import ForeignRecord, StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.spans import Span
 
@@ -182,13 +182,13 @@ def test_a_newer_record_is_refused_with_what_to_do() -> None:
     [b"", b"\xff", b"[]", b"{}", b'{"v":1}', b'{"v":1,"kind":"state"}', b'{"v":"x"}', STATE.to_bytes()],
 )
 def test_a_value_that_is_no_record_of_its_key_is_refused(value: bytes) -> None:
-    with pytest.raises(StateError, match="0001-orders/progress cannot be read"):
+    with pytest.raises(ForeignRecord, match="0001-orders/progress cannot be read"):
         read_job_record(PROGRESS.key, value)
 
 
 @pytest.mark.parametrize("key", [b"", b"/state", b"0001", b"0001/wishes", b"\xff/state/x", b"1/state/0"])
 def test_a_key_without_a_known_part_is_refused(key: bytes) -> None:
-    with pytest.raises(StateError, match="definition, drop, state, progress, spans, takeover"):
+    with pytest.raises(ForeignRecord, match="definition, drop, state, progress, spans, takeover"):
         JobsView().apply(key, b"{}")
 
 
@@ -240,7 +240,7 @@ def test_spans_that_were_lost_leave_the_progress_alone() -> None:
 
 def test_an_inverted_span_is_refused() -> None:
     value = SPANS.to_bytes().replace(b'"f0","f089"', b'"f089","f0"')
-    with pytest.raises(StateError, match=r"spans cannot be read .*inverted"):
+    with pytest.raises(ForeignRecord, match=r"spans cannot be read .*inverted"):
         read_job_record(SPANS.key, value)
 
 
@@ -251,7 +251,7 @@ def test_progress_before_its_definition_shows_nothing_yet() -> None:
 
 def test_an_unreadable_record_leaves_the_view_as_it_was() -> None:
     view = folded(DefinitionRecord(DEFINITION), STATE)
-    with pytest.raises(StateError):
+    with pytest.raises(ForeignRecord):
         view.apply(STATE.key, b"{")
     assert view[FEED].state == STATE
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Producer
 
 from pipeline.answers import Answer
 from pipeline.feeds import QueryFeeds
@@ -16,7 +17,7 @@ from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.control import Ack, Activate, Failed, Removed, ack_key
+from tidegate.changefeed.control import Ack, Activate, Active, Failed, Removed, ack_key
 from tidegate.changefeed.feed import (
     FIRST_EPOCH,
     AcceptedCluster,
@@ -29,6 +30,7 @@ from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, StateRe
 from tidegate.changefeed.registration import Store
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.control_acks import read_acks
+from tidegate.client.foreign_records import passed_over
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record
 from tidegate.hlc import Timestamp
@@ -154,7 +156,28 @@ def test_a_failure_of_a_feed_that_workers_take_over_is_written_for_them(
         feeds._jobs.read_to_end()
         feeds.take([Answer(0, "ack", failed.to_bytes())])
         feeds.publish()
-    assert list(read_acks(KafkaConnection(broker.bootstrap), topics.control_acks)) == [failed]
+    assert list(read_acks(KafkaConnection(broker.bootstrap), topics.control_acks, 2)) == [failed]
+
+
+def test_foreign_records_are_passed_over_and_counted(
+    broker: KafkaBroker, topics: Topics, caplog: pytest.LogCaptureFixture
+) -> None:
+    feed = _feed("healthy")
+    began = _began(feed, 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    _write(broker, topics, [began], [Active(feed.feed_id, FIRST_EPOCH, 0)])
+    for topic in (topics.jobs, topics.control_acks):
+        for value in (b"hello", b"[" * 100_000, b'{"v":5,"kind":7}', began.to_bytes()):
+            producer.produce(topic, value, b"foreign")
+    assert producer.flush(30) == 0
+    with closing(_query_feeds(broker, topics)) as feeds:
+        feeds._jobs.read_to_end()
+        assert [feed_id for feed_id, _ in feeds._jobs.view.feeds()] == [feed.feed_id]
+    acks = list(read_acks(KafkaConnection(broker.bootstrap), topics.control_acks, 2))
+    assert acks == [Active(feed.feed_id, FIRST_EPOCH, 0)]
+    for topic in (topics.jobs, topics.control_acks):
+        assert f"{topic}[0] at offset" in caplog.text
+        assert passed_over()[topic] >= 4
 
 
 def test_a_feed_that_is_to_be_taken_over_keeps_the_state_that_says_where_it_began(

@@ -1,0 +1,50 @@
+"""Records of the application's own topics that tidegate did not write: reported, and passed over.
+
+docs/security.md#foreign-records says what is one, and what is not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
+
+from app.fetched import FetchedBatch
+from app.metrics import FOREIGN_RECORDS
+from tidegate.errors import ForeignRecord
+from tidegate.processor.batch import LogRecord
+
+#: Its lines pass ``app.repeated_lines``: who writes one such record may write a million.
+_log: Final = logging.getLogger("tidegate.foreign")
+_T = TypeVar("_T")
+
+
+def own_records(
+    batch: FetchedBatch, read: Callable[[bytes | None, bytes], _T]
+) -> Iterator[tuple[LogRecord, _T]]:
+    """The records of a batch that have a value, each with what ``read`` makes of key and value.
+
+    Those that are refused by ``ForeignRecord`` are reported and left out.
+    """
+    for record in batch.records:
+        if record.value is not None:
+            try:
+                found = read(record.key, record.value)
+            except ForeignRecord as foreign:
+                report_foreign(batch.topic, batch.partition, record.offset, foreign)
+            else:
+                yield record, found
+
+
+def report_foreign(topic: str, partition: int, offset: int, foreign: ForeignRecord) -> None:
+    """Tell operators of a record that is passed over."""
+    FOREIGN_RECORDS.labels(topic).inc()
+    _log.error("%s[%d] at offset %d is passed over: %s", topic, partition, offset, foreign)
+
+
+def foreign_counts() -> Iterable[tuple[str, int]]:
+    """Topics with the number of records of theirs that this process has passed over."""
+    for metric in FOREIGN_RECORDS.collect():
+        for sample in metric.samples:
+            if sample.name.endswith("_total") and sample.value:
+                yield sample.labels["topic"], int(sample.value)
