@@ -21,7 +21,11 @@ _TARGET_BYTES: Final = 600
 
 def record_bytes(definition: FeedDefinition) -> int:
     """The most bytes that any record of the feed can have: names stand in its definition and its targets."""
-    stored = len(json.dumps(definition.to_json(), ensure_ascii=False, separators=(",", ":")).encode())
+    stored = len(
+        json.dumps(definition.to_json(), ensure_ascii=False, separators=(",", ":")).encode(
+            errors="surrogatepass"
+        )
+    )
     return 2 * stored + _TARGET_BYTES * len(definition.tables)
 
 

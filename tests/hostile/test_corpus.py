@@ -1,0 +1,114 @@
+"""Each input of the corpus has a named outcome in a whole step with live feeds, and leaves others alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from time import process_time
+from typing import Final
+
+import pytest
+
+from tests.feeds import activation
+from tests.hostile.corpus.case import Ends, Hostile
+from tests.hostile.corpus.entries import ENTRIES
+from tests.hostile.corpus.rows import ROWS
+from tests.hostile.corpus.texts import MESSAGES, STATEMENTS, Message, Options
+from tests.unit.processor.driving import Driven
+from tidegate.changefeed.control import Failed, read_control
+from tidegate.changefeed.definition import define_feed
+from tidegate.changefeed.feed import FeedId
+from tidegate.errors import StateError, StatementError
+from tidegate.hlc import ZERO
+from tidegate.processor.batch import Incident
+from tidegate.raftlog.entry import RangeId
+
+_CORPUS: Final = (*ROWS, *ENTRIES)
+_HOSTILE: Final = FeedId("hostile")
+_HEALTHY: Final = FeedId("healthy")
+#: Of the whole step, on a slow or busy machine too. What broke took minutes, or did not end.
+_SECONDS_MAX: Final = 10
+
+
+def _driven(case: Hostile) -> Driven:
+    stage = case.stage()
+    driven = Driven()
+    driven.control(
+        activation([stage.table.descriptor], case.options, start=ZERO, feed_id=_HOSTILE),
+        activation([stage.healthy.descriptor], start=ZERO, feed_id=_HEALTHY),
+    )
+    begin = process_time()
+    driven.run(stage.log.partitions[0])
+    assert process_time() - begin < _SECONDS_MAX
+    return driven
+
+
+def _written(driven: Driven, feed: FeedId) -> int:
+    """How many rows of the feed there are, framed or not."""
+    return sum(
+        len(result.outputs.get(feed, ())) + len(result.unframed.get(feed, ())) for result in driven.results
+    )
+
+
+def _incidents(driven: Driven) -> list[Incident]:
+    return [incident for result in driven.results for incident in result.incidents]
+
+
+@pytest.mark.parametrize("case", _CORPUS, ids=lambda case: case.name)
+def test_an_input_that_broke_something_has_a_named_outcome(case: Hostile) -> None:
+    driven = _driven(case)
+    acks = chain.from_iterable(result.acks for result in driven.results)
+    failed = {ack.feed_id: ack.reason for ack in acks if isinstance(ack, Failed)}
+    quarantined = {each.range_id: each.cause for each in _incidents(driven) if each.range_id is not None}
+    assert "which is a defect" not in str(driven.causes), "nobody has foreseen it"
+    assert all(len(cause) <= 1_100 for cause in driven.causes)
+    match case.ends:
+        case Ends.WRITTEN:
+            assert (_written(driven, _HOSTILE), failed, quarantined) == (1, {}, {})
+        case Ends.FAILED:
+            assert case.says in failed[_HOSTILE]
+            assert (_written(driven, _HOSTILE), quarantined) == (0, {})
+        case Ends.QUARANTINED:
+            assert case.says in quarantined[RangeId(1)]
+            assert (_written(driven, _HOSTILE), failed) == (0, {})
+        case Ends.REPORTED:
+            assert any(case.says in cause for cause in driven.causes)
+            assert (failed, quarantined) == ({}, {})
+    assert _written(driven, _HEALTHY) == 1
+    assert _HEALTHY not in failed
+    assert 2 not in quarantined
+
+
+@pytest.mark.parametrize("case", _CORPUS, ids=lambda case: case.name)
+def test_state_behind_such_an_input_can_be_read_again(case: Hostile) -> None:
+    driven = _driven(case)
+    restored = Driven.restored(driven.state)
+    assert _shown(restored) == _shown(driven)
+    assert all(len(value) <= 1_000_000 for value in driven.state.values())
+
+
+def _shown(driven: Driven) -> object:
+    """What a processor would say of its ranges and feeds; feeds are in order of their names once restored."""
+    checkpoint = driven.processor.full_checkpoint()
+    return replace(checkpoint, feeds=tuple(sorted(checkpoint.feeds)))
+
+
+@pytest.mark.parametrize("case", STATEMENTS, ids=lambda case: case.name)
+def test_a_statement_that_broke_something_is_refused_by_name(case: Options) -> None:
+    statement = f"CREATE CHANGEFEED FOR t INTO 'kafka://h:1' WITH {case.text}"
+    with pytest.raises(StatementError) as refused:
+        define_feed(statement, _HOSTILE, 1_700_000_000_000_000_000)
+    assert len(str(refused.value).encode()) < 2_000
+
+
+@pytest.mark.parametrize("case", MESSAGES, ids=lambda case: case.name)
+def test_a_message_that_broke_something_is_refused_by_name(case: Message) -> None:
+    with pytest.raises(StateError) as refused:
+        read_control(case.value)
+    assert len(str(refused.value).encode()) < 1_000
+
+
+def test_each_input_has_a_name_of_its_own_and_a_sentence() -> None:
+    for chapter in (_CORPUS, STATEMENTS, MESSAGES):
+        assert len({case.name for case in chapter}) == len(chapter)
+        assert all(case.broke.endswith(".") for case in chapter)
