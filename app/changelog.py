@@ -14,13 +14,15 @@ from typing import Any, Final, NamedTuple, Protocol
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
+from app.foreign_records import report_foreign
 from app.machine import REAL, Machine
 from app.own_reader import is_end, is_record, open_reader, trouble
 from app.settings import Settings
 from tidegate.client.topic_admin import insist
 from tidegate.client.topics import TOMBSTONES_KEPT_MS
-from tidegate.errors import StateError
+from tidegate.errors import ForeignRecord, StateError
 from tidegate.processor.batch import StateChange, StateTable
+from tidegate.processor.row_shape import is_shaped
 
 _RECORDS: Final = 10_000
 _WAIT_S: Final = 0.1
@@ -166,7 +168,12 @@ class ChangelogReader:
         for message in messages:
             changelog = by_topic[message.topic()]
             if is_record(message):
-                changes.append(StateChange(changelog.table, message.key(), message.value()))
+                change = StateChange(changelog.table, message.key(), message.value())
+                if is_shaped(*change):
+                    changes.append(change)
+                else:
+                    foreign = ForeignRecord("it has not the form of a row: tidegate did not write it")
+                    report_foreign(message.topic(), message.partition(), message.offset(), foreign)
                 positions[changelog.table] = (changelog.topic_id, message.offset() + 1)
             elif is_end(message):
                 positions[changelog.table] = (changelog.topic_id, message.offset())

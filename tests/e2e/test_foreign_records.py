@@ -10,13 +10,17 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.e2e.scenario import Scenario
+from tests.e2e.log_ends import wait_until_read
+from tests.e2e.scenario import PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tidegate.changefeed.control import Active, Register, Remove, ack_key
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedId, FeedState
 from tidegate.changefeed.stored_json import STORED_VERSION
 from tidegate.client.jobs import Jobs
 from tidegate.client.topics import Topics
+from tidegate.processor.position_hash import POSITION_KEY
+from tidegate.raftlog.encode import encode_key
+from tidegate.raftlog.entry import RangeId
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -76,6 +80,36 @@ def write_foreign(scenario: Scenario) -> None:
             if topic.endswith("-checkpoints"):  # the others are compacted, and take no record without a key
                 producer.produce(topic, b"hello", None, partition)
     assert producer.flush(60) == 0
+
+
+def write_to_changelogs(scenario: Scenario) -> list[str]:
+    """Odd values under odd keys and under keys of rows, in every changelog."""
+    changelogs = list(Topics(scenario.app_id, scenario.prefix).changelogs().values())
+    producer = Producer({"bootstrap.servers": scenario.bootstrap})
+    for topic in changelogs:
+        for partition in range(PARTITIONS):
+            for key in (*_KEYS, encode_key(RangeId(1)), POSITION_KEY, b"d" + b"\0" * 16, b"bank"):
+                producer.produce(topic, b"hello", key, partition)
+                producer.produce(topic, b"", key, partition)
+            producer.produce(topic, b"\x02hello", b"\xff/", partition)
+    assert producer.flush(60) == 0
+    return changelogs
+
+
+def test_foreign_records_in_changelogs_do_not_come_into_the_state(scenario: Scenario) -> None:
+    worker = scenario.start_worker("w0")
+    scenario.create_feed(worker)
+    scenario.append(len(max(scenario.log.partitions, key=len)) // 2)
+    wait_until_read(scenario, worker)
+    changelogs = write_to_changelogs(scenario)
+    assert worker.stop() == 0, worker.text
+    anew = scenario.start_worker("w1")  # it has no copy: all of the changelogs are read
+    anew.wait_until(lambda: anew.text.count("partition restored") == PARTITIONS, "all partitions")
+    for topic in changelogs:
+        assert f"{topic}[" in anew.text
+    scenario.append()
+    scenario.wait_until_covered(anew)
+    assert anew.stop() == 0, anew.text
 
 
 def _metrics(worker: WorkerProcess) -> str:
