@@ -18,7 +18,7 @@ from tests.unit.processor.driving import Driven
 from tidegate.changefeed.control import Failed, read_control
 from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.feed import FeedId
-from tidegate.errors import StateError, StatementError
+from tidegate.errors import ForeignRecord, StatementError
 from tidegate.hlc import ZERO
 from tidegate.processor.batch import Incident
 from tidegate.raftlog.entry import RangeId
@@ -103,7 +103,7 @@ def test_a_statement_that_broke_something_is_refused_by_name(case: Options) -> N
 
 @pytest.mark.parametrize("case", MESSAGES, ids=lambda case: case.name)
 def test_a_message_that_broke_something_is_refused_by_name(case: Message) -> None:
-    with pytest.raises(StateError) as refused:
+    with pytest.raises(ForeignRecord) as refused:
         read_control(case.value)
     assert len(str(refused.value).encode()) < 1_000
 
