@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from tidegate.client.connection import MECHANISMS, PROTOCOLS, KafkaConnection
+from tidegate.redaction import remember_secret
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -91,14 +92,21 @@ def kafka_options(command: _Command) -> Callable[..., Any]:
         settings = {name: arguments.pop(name) for name in _NAMES}
         connection = KafkaConnection(
             **settings,
-            ssl_key_password=os.environ.get("TIDEGATE_SSL_KEY_PASSWORD"),
-            sasl_password=os.environ.get("TIDEGATE_SASL_PASSWORD"),
+            ssl_key_password=_secret("TIDEGATE_SSL_KEY_PASSWORD"),
+            sasl_password=_secret("TIDEGATE_SASL_PASSWORD"),
         )
         return command(connection=connection, **arguments)
 
     for option in reversed(_OPTIONS):
         connected = option(connected)
     return connected
+
+
+def _secret(variable: str) -> str | None:
+    secret = os.environ.get(variable)
+    if secret is not None:
+        remember_secret(secret)
+    return secret
 
 
 _NAMES = (
