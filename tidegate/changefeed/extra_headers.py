@@ -60,6 +60,14 @@ def header_references(stored: str) -> list[tuple[str, str]]:
     return [(name, text) for name, text in _named(stored).items() if is_reference(text)]
 
 
+def standard_headers(stored: str) -> str:
+    """A value in the standard form, as it is stored. ``ValueError`` for any other text."""
+    named = _named(stored)
+    if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
+        raise ValueError("extra_headers is no object of texts")
+    return stored
+
+
 def _parse(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text, parse_int=Decimal, parse_float=Decimal, parse_constant=_refuse_constant)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from tidegate.changefeed.extra_headers import standard_headers
 from tidegate.changefeed.stored_fields import flag, text, whole
 from tidegate.hlc import Timestamp, parse_decimal
 
@@ -161,6 +162,7 @@ class FeedOptions:
             "on_oversize": OnOversize(stored.get("on_oversize", OnOversize.FAIL.value)),
             "cursor": None if stored.get("cursor") is None else parse_decimal(stored["cursor"]),
         }
+        standard_headers(values.get("extra_headers", ""))
         return cls(**{**values, **named})
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import strategies as st
 
 from tidegate.changefeed.control import (
@@ -57,6 +59,12 @@ feed_ids = st.from_regex(r"[A-Za-z0-9_-]{1,12}", fullmatch=True).map(FeedId)
 epochs = st.integers(1, 9).map(FeedEpoch)
 table_names = st.builds(TableName, st.text(min_size=1), st.text(), st.text())
 positions = st.dictionaries(st.integers(0, 15), st.integers(0, 2**60), max_size=4)
+
+
+def _headers(named: dict[str, str]) -> str:
+    return json.dumps(named, ensure_ascii=False) if named else ""
+
+
 options = st.builds(
     FeedOptions,
     format=st.sampled_from(Format),
@@ -78,7 +86,7 @@ options = st.builds(
     confluent_schema_registry=st.text(max_size=5),
     virtual_columns=st.sampled_from(VirtualColumns),
     encode_json_value_null_as_object=st.booleans(),
-    extra_headers=st.text(max_size=5),
+    extra_headers=st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2).map(_headers),
     enriched_properties=st.sampled_from(["", "schema", "source", "schema,source"]),
     initial_scan=st.sampled_from(InitialScan),
     cursor=st.none() | timestamps,

@@ -110,6 +110,14 @@ def test_messages_read_back(message: ControlMessage) -> None:
     assert read_control(message.to_bytes()) == message
 
 
+@pytest.mark.parametrize("headers", ["x", "[]", "{", "7", '{"team":7}', '{"team":["blue"]}'])
+def test_a_definition_with_headers_in_no_standard_form_is_foreign(headers: str) -> None:
+    stored = json.loads(Register(DEFINITION).to_bytes())
+    stored["definition"]["options"]["extra_headers"] = headers
+    with pytest.raises(ForeignRecord, match="cannot be read"):
+        read_control(json.dumps(stored).encode())
+
+
 def test_an_acknowledgement_of_version_1_is_read() -> None:
     old = b'{"v":1,"kind":"active","feed_id":"0001-orders","epoch":1,"partition":2}'
     assert read_ack(old) == Active(FEED, FIRST_EPOCH, 2)
