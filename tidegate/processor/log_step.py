@@ -51,11 +51,12 @@ class LogStep:
     def apply(self, record: LogRecord, entry: Entry | MalformedEntry, result: StepResult) -> None:
         """Apply the next entry of the log, or refuse what cannot be read."""
         offset = Offset(record.offset)
-        if isinstance(entry, MalformedEntry):
-            self._entries.refuse(record, entry, passed=offset <= self._state.position.offset)
+        fault = entry if isinstance(entry, MalformedEntry) else self._entries.horizon.fault(entry, record)
+        if fault is not None:
+            self._entries.refuse(record, fault, passed=offset <= self._state.position.offset)
         elif isinstance(entry, DescriptorUpdate):
             self._learn((entry,), offset, result)
-        else:
+        elif not isinstance(entry, MalformedEntry):
             if isinstance(entry, Snapshot):
                 self._learn(entry.descriptors, offset, result)
                 self._state.raise_high(entry.high)

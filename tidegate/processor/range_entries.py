@@ -19,6 +19,7 @@ from tidegate.processor.committed import CommittedVersions
 from tidegate.processor.containment import Input, InputPlace, broke
 from tidegate.processor.entry_reader import EntryReader
 from tidegate.processor.healing import Healing
+from tidegate.processor.horizon import Horizon
 from tidegate.processor.lags import Lags
 from tidegate.processor.mutations import Mutations, Place
 from tidegate.processor.parking import Parking
@@ -81,6 +82,7 @@ class RangeEntries:
         self._mutations = mutations
         self._key_bytes = bounds.key_bytes
         self.reader = EntryReader()
+        self.horizon = Horizon(table.clock)
 
     def take(self, record: LogRecord, entry: RangeEntry, *, passed: bool) -> None:
         """Take the next entry of the partition, or one that it has ``passed`` and this range has not.
@@ -186,9 +188,14 @@ class RangeEntries:
         if isinstance(entry, Snapshot):
             self._apply_snapshot(state, entry, record)
             return
-        resolved = state.resolved
+        resolved, high = state.resolved, state.high
         try:
-            self._commit(state, apply_entry(state, entry))
+            versions = apply_entry(state, entry)
+            if versions and state.high[0] > self.horizon.believed:
+                state.high, highest = high, state.high  # it was raised by them
+                self.horizon.require(highest, "the time of a version", record)
+                state.high = highest
+            self._commit(state, versions)
         except RangeError as error:
             self._quarantines.begin(state, record, str(error), resolved)
             if isinstance(entry, RangeEnd):
@@ -223,6 +230,7 @@ class RangeEntries:
         """A chunk is for the scan that the range is parked for, or for a feed that catches up."""
         backlog = self._backlogs.get(state.range_id)
         try:
+            self.horizon.require_chunk(chunk, record)
             if backlog is None:
                 self._catch_ups.take_chunk(chunk)
             else:
@@ -265,6 +273,10 @@ class RangeEntries:
             self._quarantines.begin(state, raw, str(error), state.resolved)
             return
         assert not isinstance(entry, DescriptorUpdate)
+        fault = self.horizon.fault(entry, raw)
+        if fault is not None:
+            self._quarantines.begin(state, raw, str(fault), state.resolved)
+            return
         self._apply(state, entry, raw)
 
 

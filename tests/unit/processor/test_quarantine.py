@@ -11,12 +11,24 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, HandRange, at, intent
 from tests.unit.processor.driving import Driven, active, range_of
 from tests.unit.processor.logs import PLAIN
+from tidegate.changefeed.control import Register, Registered
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_entry, encode_key
-from tidegate.raftlog.entry import DeleteRange, Offset, RangeId, Trigger
+from tidegate.raftlog.entry import (
+    DeleteRange,
+    Generation,
+    KeyValue,
+    Offset,
+    RaftIndex,
+    RangeId,
+    ScanChunk,
+    Trigger,
+)
+from tidegate.raftlog.request import Scan
 
 _FEED = activation([PLAIN.descriptor])
 _LOW, _HIGH = PLAIN.split(100)
+_FAR_AHEAD: Final = 86_400 + 30  # seconds
 
 Breakage = Callable[[HandLog, HandRange], None]
 
@@ -78,6 +90,30 @@ def _raft_snapshot(log: HandLog, broken: HandRange) -> None:
     broken.snapshot(close=8, high=7)
 
 
+def _version_far_ahead(log: HandLog, broken: HandRange) -> None:
+    broken.index += 1
+    log.write(broken.command(PLAIN.put(8, 1, "as it is"), PLAIN.put(_FAR_AHEAD, 2, "far ahead")))
+
+
+def _closed_far_ahead(log: HandLog, broken: HandRange) -> None:
+    broken.index += 1
+    log.write(broken.command(close=_FAR_AHEAD))
+
+
+def _heartbeat_far_ahead(log: HandLog, broken: HandRange) -> None:
+    broken.heartbeat(_FAR_AHEAD)
+
+
+def _snapshot_far_ahead(log: HandLog, broken: HandRange) -> None:
+    broken.snapshot(close=8, high=_FAR_AHEAD)
+
+
+def _mutation_far_ahead(log: HandLog, broken: HandRange) -> None:
+    broken.index += 1
+    command = broken.command(trigger=Trigger.HISTORY_MUTATION)
+    log.write(command._replace(write_timestamp=at(_FAR_AHEAD)))
+
+
 BREAKAGES: Final[dict[str, tuple[Breakage, str]]] = {
     "garbage": (_garbage, "not a log entry"),
     "no value": (_no_value, "has no value"),
@@ -92,6 +128,10 @@ BREAKAGES: Final[dict[str, tuple[Breakage, str]]] = {
     "generation without snapshot": (_new_generation, "without its snapshot"),
     "trigger without snapshot": (_missing_snapshot, "a snapshot must follow"),
     "raft snapshot": (_raft_snapshot, "skipped entries"),
+    "version far ahead": (_version_far_ahead, "the time of a version is"),
+    "closed far ahead": (_closed_far_ahead, "what it closes is"),
+    "heartbeat far ahead": (_heartbeat_far_ahead, "what it closes is"),
+    "snapshot far ahead": (_snapshot_far_ahead, "the highest timestamp of a Snapshot is"),
 }
 
 
@@ -251,3 +291,42 @@ def test_a_log_that_still_has_what_is_read_next_is_whole(early: int) -> None:
     assert result.incidents == []
     assert driven.processor.next_offset == next_offset
     assert driven.processor.status().quarantined == ()
+
+
+@pytest.mark.parametrize("what", [each for each in BREAKAGES if "far ahead" in each] + ["mutation far ahead"])
+def test_no_later_feed_starts_at_a_time_that_is_far_ahead(what: str) -> None:
+    breakage = BREAKAGES[what][0] if what in BREAKAGES else _mutation_far_ahead
+    driven = active(_FEED)
+    driven.run(_broken_log(breakage).partitions[0])
+    (answer,) = driven.control(Register(activation([PLAIN.descriptor], feed_id="later").definition)).acks
+    assert isinstance(answer, Registered)
+    assert answer.highest <= at(20)
+
+
+def test_a_day_ahead_is_believed() -> None:
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    only = log.open_range(1, PLAIN.span)
+    only.index += 1
+    log.write(only.command(PLAIN.put(86_400, 1, "a day ahead")))
+    driven = active(_FEED)
+    driven.run(log.partitions[0])
+    assert [record.key for record in driven.rows] == [b"[1]"]
+    assert driven.causes == []
+
+
+def test_a_scan_that_shows_what_is_far_ahead_is_refused() -> None:
+    """It is asked for again: a range that heals, and a feed that catches up, are given none of it."""
+    log = _broken_log(_garbage)
+    driven = active(_FEED)
+    driven.run(log.partitions[0])
+    key, value = PLAIN.pair(1, "far ahead")
+    (scan,) = driven.results[-1].requests
+    assert isinstance(scan, Scan)
+    given = len(driven.rows)
+    rows = (KeyValue(key, at(_FAR_AHEAD), value),)
+    place = RangeId(1), Generation(1), RaftIndex(12)
+    log.write(ScanChunk(*place, scan.request_id, scan.span, scan.after, scan.upto, True, rows, True))
+    driven.step(log.partitions[0])
+    assert len(driven.rows) == given
+    assert "a version of a ScanChunk is" in driven.causes[-1]

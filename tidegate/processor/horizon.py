@@ -1,0 +1,73 @@
+"""Timestamps that are too far ahead to be believed (docs/log-contract.md#record-time).
+
+One that were believed would be where later feeds start. Or it would resolve its range to a time that has not
+come, and nothing that follows could be told from what comes too late.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate.errors import MalformedEntry
+from tidegate.hlc import NANOS_PER_MS, Timestamp
+from tidegate.processor.batch import LogRecord
+from tidegate.processor.log_clock import LogClock
+from tidegate.raftlog.entry import Command, Entry, Heartbeat, ScanChunk, Snapshot, Trigger
+
+#: How far a timestamp may be above its record's time and above log time, whichever is later: a day. Clocks
+#: of a store are apart by half a second; the rest is for record times that are wrong.
+AHEAD_MAX_MS: Final = 86_400_000
+
+
+class Horizon:
+    """Of one log partition, whose ``clock`` it looks at: one record time that is behind does no harm.
+
+    ``believed`` is a wall time, nanoseconds since 1970, up to which nothing has to be looked at.
+    """
+
+    def __init__(self, clock: LogClock) -> None:
+        self._clock = clock
+        self.believed = 0
+
+    def fault(self, entry: Entry, record: LogRecord) -> MalformedEntry | None:
+        """Why an entry is not believed: what it says as a whole is too far ahead, its ops aside."""
+        if type(entry) is Command and entry.trigger is Trigger.NONE:  # most are
+            closed = entry.closed
+            if closed is None or closed[0] <= self.believed:
+                return None
+        try:
+            self._require_entry(entry, record)
+        except MalformedEntry as fault:
+            return fault
+        return None
+
+    def _require_entry(self, entry: Entry, record: LogRecord) -> None:
+        if isinstance(entry, Command | Heartbeat) and entry.closed is not None:
+            self.require(entry.closed, "what it closes", record)
+        if isinstance(entry, Command) and entry.write_timestamp is not None:
+            self.require(entry.write_timestamp, "its write timestamp", record)
+        if isinstance(entry, Snapshot):
+            self._require_snapshot(entry, record)
+
+    def require_chunk(self, chunk: ScanChunk, record: LogRecord) -> None:
+        """Raises ``MalformedEntry`` where a version that a scan has found is too far ahead."""
+        for row in chunk.rows:
+            self.require(row.timestamp, "a version of a ScanChunk", record)
+
+    def require(self, timestamp: Timestamp, what: str, record: LogRecord) -> None:
+        """Raises ``MalformedEntry`` where a timestamp of the record is too far ahead."""
+        self.believed = (self._clock.time_ms + AHEAD_MAX_MS) * NANOS_PER_MS
+        known_ms = max(record.timestamp, self._clock.time_ms)
+        if timestamp.wall > (known_ms + AHEAD_MAX_MS) * NANOS_PER_MS:
+            ahead_s = timestamp.wall // NANOS_PER_MS // 1000 - known_ms // 1000
+            raise MalformedEntry(
+                f"{what} is {timestamp}, {ahead_s} s ahead of its record's time and of the log's: "
+                f"{AHEAD_MAX_MS // 1000} s are believed"
+            )
+
+    def _require_snapshot(self, chunk: Snapshot, record: LogRecord) -> None:
+        self.require(chunk.closed, "what a Snapshot closes", record)
+        self.require(chunk.high, "the highest timestamp of a Snapshot", record)
+        self.require(chunk.gc_threshold, "the GC threshold of a Snapshot", record)
+        if chunk.last_mutation is not None:
+            self.require(chunk.last_mutation.time, "the last mutation of a Snapshot", record)
