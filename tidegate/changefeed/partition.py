@@ -30,16 +30,13 @@ def fnv1a_32(data: bytes) -> int:
 
 def partition_of(key: bytes, partition_count: int) -> int:
     """The partition, from 0, for a record with this encoded key."""
-    return _magnitude(key) % partition_count
+    magnitude = _remembered(key) if len(key) <= _REMEMBERED_BYTES else _magnitude(key)
+    return magnitude % partition_count
 
 
 def _magnitude(key: bytes) -> int:
-    return _remembered(key) if len(key) <= _REMEMBERED_BYTES else _computed(key)
-
-
-def _computed(key: bytes) -> int:
     state = fnv1a_32(key)
     return state if state < _SIGN_BIT else (1 << 32) - state
 
 
-_remembered: Final = lru_cache(maxsize=_REMEMBERED_KEYS)(_computed)
+_remembered: Final = lru_cache(maxsize=_REMEMBERED_KEYS)(_magnitude)
