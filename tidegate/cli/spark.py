@@ -11,6 +11,8 @@ import click
 from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.failure import Commands
 from tidegate.cli.service_tree import service_module
+from tidegate.cli.spark_backfill import backfill
+from tidegate.cli.spark_load import load
 from tidegate.cli.spark_place import directory_uri, jars_option, master_option, placement
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.http_access import HttpAccess, allowed_hosts, require_protected
@@ -200,3 +202,7 @@ def _pair(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | Non
     if certificate is None and key is None:
         return None
     raise SettingsError("--metrics-tls-certificate and --metrics-tls-key belong together: give both or none.")
+
+
+spark.add_command(load)
+spark.add_command(backfill)

@@ -32,3 +32,8 @@ def test_a_connector_that_cannot_be_downloaded_may_be_named(
         _connector()
     assert len(str(refusal.value).splitlines()) == 1
     assert "UnknownHost" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("command", ["backfill", "changefeed", "load"])
+def test_every_job_has_its_command(command: str) -> None:
+    assert run("spark", command, "--help").exit_code == 0
