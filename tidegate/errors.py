@@ -14,6 +14,7 @@
     │   ├── StateError               stored state that cannot be trusted or read
     │   │   └── StateMismatch        its rows are damaged, or not those that were written
     │   ├── TopologyError            topics, partitions or directories that do not fit together
+    │   ├── StepBroke                an exception that nobody foresaw (tidegate/processor/containment.py)
     │   └── QueryEnded               Spark gave a query up, for a reason of its own
     ├── InputError                   reject this input; everything else goes on
     │   ├── RangeError               one range is at fault: it is quarantined

@@ -23,8 +23,8 @@ _SMALL: Final = 10_000
 _LARGE: Final = 4 * _SMALL
 _MEGABYTE: Final = 1_000_000
 _RATIO_MAX: Final = 8
-#: Of a megabyte. A second, and what a slow or busy machine adds to it.
-_SECONDS_MAX: Final = 3.0
+#: Of a megabyte. A second or two, and what a slow or busy machine adds to it.
+_SECONDS_MAX: Final = 10.0
 #: Below it the clock and the processor's caches say more than the input.
 _MEASURABLE_S: Final = 0.003
 _RUNS: Final = 5

@@ -89,9 +89,9 @@ ASSEMBLY: Final = "app/main.py"
 #: What the core may use of the standard library: nothing that reads a clock, draws numbers or does I/O.
 PURE: Final = frozenset(
     """
-    __future__ array base64 binascii bisect codecs collections csv dataclasses datetime decimal difflib enum
-    fractions functools hashlib heapq io.BytesIO ipaddress itertools json math operator re string struct
-    typing unicodedata urllib.parse uuid zlib
+    __future__ array base64 binascii bisect codecs collections contextlib csv dataclasses datetime decimal
+    difflib enum fractions functools hashlib heapq io.BytesIO ipaddress itertools json math operator re string
+    struct typing unicodedata urllib.parse uuid zlib
     """.split()  # noqa: SIM905 - a list of words reads better
 )
 #: Modules of which the core may use some members only: each of them is named in ``PURE``.

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import enum
 import json
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from tidegate.errors import FatalError, FeedError, RetryError, brief
@@ -116,9 +114,17 @@ def unforeseen(error: Exception) -> str:
     """A sentence about an exception that nobody foresaw. Raises it where it is not of the data."""
     if isinstance(error, _OWN_GROUND):
         raise error
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({PurePath(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return (
-        f"tidegate cannot deal with it, which is a defect: {type(error).__name__}{where}: "
+        f"tidegate cannot deal with it, which is a defect: {type(error).__name__}{_where(error)}: "
         f"{brief(str(error))}. Please report it, with the record"
     )
+
+
+def _where(error: Exception) -> str:
+    """Where in the code it came from: file and line."""
+    at = error.__traceback__
+    if at is None:
+        return ""
+    while at.tb_next is not None:
+        at = at.tb_next
+    return f" ({at.tb_frame.f_code.co_filename.rpartition('/')[2]}, line {at.tb_lineno})"
