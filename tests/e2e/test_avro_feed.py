@@ -40,7 +40,10 @@ def test_the_worker_writes_the_reference_engines_bytes_with_one_call_for_each_sc
         assert [has_new_column(text) for text in registry.schemas(f"{subject}-value")] == [False, False, True]
 
 
-def test_workers_that_follow_each_other_and_share_a_log_write_the_same_bytes(shop: ShopFeeds) -> None:
+def test_workers_that_follow_each_other_and_share_a_log_write_the_same_bytes(
+    shop: ShopFeeds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_LITERAL_SECRETS", "true")
     scenario = shop.scenario
     with RegistryServer(login=("tidegate", "hush")) as registry:
         url = registry.url.replace("://", "://tidegate:hush@")

@@ -241,7 +241,7 @@ class FeedTarget:
         """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
         return cls(
             table=TableName.from_json(stored["table"]),
-            table_id=whole(stored, "table_id", 1),
+            table_id=whole(stored, "table_id", 0),  # 0: a survey of a log, which gives nobody rows
             topic=text(stored, "topic"),
             partitions=whole(stored, "partitions", 1, MAX_INT32),
             spans=tuple(_span(*span) for span in items(stored, "spans")),

@@ -155,7 +155,7 @@ def test_of_two_feeds_that_wait_the_earlier_has_the_topic_of_the_markers() -> No
     [
         ("app-jobs", "app-jobs is a topic of tidegate's own; choose another resolved_topic"),
         ("rows", "resolved_topic is rows, and the feed writes rows there"),
-        ("a/b", "resolved_topic is 'a/b', which Kafka does not take"),
+        ("a/b", "this resolved_topic is a text that Kafka does not take as the name of a topic"),
     ],
 )
 def test_a_topic_that_cannot_have_markers_is_refused(topic: str, sentence: str) -> None:

@@ -24,6 +24,12 @@ from tidegate.client.output import OutputTopics
 PASSWORD = LOGIN[1]
 
 
+@pytest.fixture(autouse=True)
+def literal_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Feeds hold passwords, as those do that older versions have stored."""
+    monkeypatch.setenv("TIDEGATE_LITERAL_SECRETS", "true")
+
+
 @pytest.fixture
 def server() -> Iterator[RegistryServer]:
     with RegistryServer(login=LOGIN) as running:
