@@ -1,7 +1,7 @@
 """Timestamps that are too far ahead to be believed (docs/log-contract.md#record-time).
 
-One that were believed would be where later feeds start. Or it would resolve its range to a time that has not
-come, and nothing that follows could be told from what comes too late.
+A feed that begins later starts above the highest timestamp that was applied. A range that closes a time
+resolves everything up to it. So both would wait for a time that has not come.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ class Horizon:
             if closed is None or closed[0] <= self.believed:
                 return None
         try:
-            self._require_entry(entry, record)
+            self.require_entry(entry, record)
         except MalformedEntry as fault:
             return fault
         return None
 
-    def _require_entry(self, entry: Entry, record: LogRecord) -> None:
+    def require_entry(self, entry: Entry, record: LogRecord) -> None:
+        """Raises ``MalformedEntry`` for what `fault` tells of."""
         if isinstance(entry, Command | Heartbeat) and entry.closed is not None:
             self.require(entry.closed, "what it closes", record)
         if isinstance(entry, Command) and entry.write_timestamp is not None:
@@ -52,7 +53,8 @@ class Horizon:
     def require_chunk(self, chunk: ScanChunk, record: LogRecord) -> None:
         """Raises ``MalformedEntry`` where a version that a scan has found is too far ahead."""
         for row in chunk.rows:
-            self.require(row.timestamp, "a version of a ScanChunk", record)
+            if row.timestamp[0] > self.believed:
+                self.require(row.timestamp, "a version of a ScanChunk", record)
 
     def require(self, timestamp: Timestamp, what: str, record: LogRecord) -> None:
         """Raises ``MalformedEntry`` where a timestamp of the record is too far ahead."""

@@ -269,14 +269,11 @@ class RangeEntries:
     def _apply_raw(self, state: RangeState, raw: RawEntry) -> None:
         try:
             entry = self.reader.read_again(raw)
+            self.horizon.require_entry(entry, raw)
         except MalformedEntry as error:
             self._quarantines.begin(state, raw, str(error), state.resolved)
             return
         assert not isinstance(entry, DescriptorUpdate)
-        fault = self.horizon.fault(entry, raw)
-        if fault is not None:
-            self._quarantines.begin(state, raw, str(fault), state.resolved)
-            return
         self._apply(state, entry, raw)
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from threading import Timer
-from typing import Final, Protocol
+from types import SimpleNamespace
+from typing import Any, Final, Protocol
 
 import pytest
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaException
+from confluent_kafka import TopicPartition as ConfluentPlace
+from confluent_kafka.admin import OffsetSpec
 
 from app.settings import Settings
 from app.topology import TopicAdmin as WorkersAdmin
@@ -16,6 +21,7 @@ from tests.moving_address import MovingAddress
 from tests.unit.client.topics import create_topic, write
 from tidegate.client.cluster import Bounds, Cluster
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.listed_offsets import listed_offsets
 from tidegate.client.topic_admin import open_admin
 from tidegate.errors import BrokerUnavailable, RetryError
 from tidegate.verify import TopicPartition, TopicRecord
@@ -73,6 +79,25 @@ def _of_workers(servers: str) -> Ends:
 
 def _of_spark(servers: str) -> Ends:
     return open_admin(KafkaConnection(servers), _PATIENCE_S)
+
+
+class _OneOfTwoAnswers:
+    """A client without a connection to the broker of the second partition, as librdkafka 2.16 tells it."""
+
+    def list_offsets(self, asked: Mapping[Any, Any], **_: Any) -> Mapping[Any, Future[Any]]:
+        answers = {}
+        for place in asked:
+            answers[place] = Future[Any]()
+            offset = OFFSET_INVALID if place.partition == 1 else 7
+            answers[place].set_result(SimpleNamespace(offset=offset))
+        return answers
+
+
+def test_of_a_question_that_one_broker_did_not_answer_no_offset_counts() -> None:
+    asked = {ConfluentPlace("rows", number): OffsetSpec.latest() for number in (0, 1)}
+    client: Any = _OneOfTwoAnswers()
+    with pytest.raises(KafkaException, match=r"the broker of rows\[1\] did not answer"):
+        listed_offsets(client, asked, IsolationLevel.READ_COMMITTED, _SHORT_S)
 
 
 @pytest.mark.parametrize("open_client", [_of_workers, _of_spark], ids=["workers", "spark"])
