@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from typing import Final
 
@@ -118,12 +119,18 @@ def _metrics(worker: WorkerProcess) -> str:
         return str(answer.read().decode())
 
 
+def _wait_for_report(worker: WorkerProcess, topic: str) -> None:
+    """Of lines that are alike one is written: of whichever partition comes first."""
+    report = re.compile(rf"{re.escape(topic)}\[\d\] at offset")
+    worker.wait_until(lambda: report.search(worker.text) is not None, f"a report of {topic}")
+
+
 def test_foreign_records_on_every_topic_end_no_worker_and_no_feed(scenario: Scenario) -> None:
     worker = scenario.start_worker()
     view = scenario.create_feed(worker)
     write_foreign(scenario)
     for topic in _topics(scenario):
-        worker.wait_for(f"{topic}[0] at offset")
+        _wait_for_report(worker, topic)
     scenario.append(len(max(scenario.log.partitions, key=len)) // 2)
     metrics = _metrics(worker)
     for topic in _topics(scenario):

@@ -51,6 +51,7 @@ from tidegate.processor.batch import LogRecord, OutputRecord, StateChange, StepR
 from tidegate.processor.mutations import Mutations
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.rows import PartitionRows
+from tidegate.processor.silence import Silence
 from tidegate.processor.waiting import Waiting
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry
@@ -358,6 +359,13 @@ def claims_only_where_needed() -> Iterator[None]:
 
 
 @contextmanager
+def silent_ranges_waited_for() -> Iterator[None]:
+    """A feed waits for rows of a range that says nothing, however long that lasts."""
+    with _patched(Silence, "lasts", lambda *_: False):
+        yield
+
+
+@contextmanager
 def keys_do_not_count() -> Iterator[None]:
     """Whether a row is too large is told by its value alone."""
     original = RowLimit.applied
@@ -510,5 +518,6 @@ DEFECTS: Final[dict[str, Defect]] = {
     "given-up-batch-passed-over": given_up_batch_passed_over,
     "refused-row-as-delivered": refused_row_as_delivered,
     "ended-producer-forgotten": ended_producer_forgotten,
+    "silent-ranges-waited-for": silent_ranges_waited_for,
     "unblamed-row-forgotten": unblamed_row_forgotten,
 }

@@ -9,7 +9,7 @@ from typing import Final
 from tests.logs import Record
 from tests.simulation.odd_logs import WrongTimes, without_end
 from tidegate.raftlog.decode import decode_entry
-from tidegate.raftlog.entry import RangeEnd, RangeId, Snapshot
+from tidegate.raftlog.entry import Snapshot
 
 #: A pause of the source, seconds: longer than anything is waited for.
 _PAUSE_S: Final = 1_000.0
@@ -60,16 +60,14 @@ def _times(rng: Random, seconds: float, counts: tuple[int, ...]) -> tuple[float,
 class OddLog:
     """Makes the records of a run's log odd on their way, until it is ``calm``.
 
-    Of a range that ends something arrives: its RangeEnd, or the Snapshots that name it as a parent. Where
-    both are lost it stays live (docs/ranges.md, a known limit of hand-offs).
+    Of a range that ends nothing at all may arrive: then it stays live until a feed waits for it in vain
+    (docs/catch-up.md#silent).
     """
 
     def __init__(self, plan: OddPlan, partitions: int, seed: int) -> None:
         self._plan = plan
         self._rng = Random(f"{seed}:odd records")
         self._times = [WrongTimes(self._rng, plan.wrong_time) for _ in range(partitions)]
-        self._lost_ends: set[RangeId] = set()
-        self._unnamed: set[RangeId] = set()  # parents that a lost Snapshot has named
         self.calm = plan == PLAIN
 
     def arriving(self, partition: int, record: Record) -> Record | None:
@@ -78,25 +76,11 @@ class OddLog:
             return record
         plan, rng = self._plan, self._rng
         if plan.lose_end and rng.random() < plan.lose_end:
-            record = self._without_end(record)
+            record = without_end(record)
         if plan.lose_snapshot:
             entry = decode_entry(record.key, record.value)
-            if isinstance(entry, Snapshot) and rng.random() < plan.lose_snapshot and self._may_lose(entry):
+            if isinstance(entry, Snapshot) and rng.random() < plan.lose_snapshot:
                 if rng.random() < 0.5:
                     return None
                 record = record._replace(value=_UNREADABLE)
         return self._times[partition].stamped(record) if plan.wrong_time else record
-
-    def _without_end(self, record: Record) -> Record:
-        entry = decode_entry(record.key, record.value)
-        if not isinstance(entry, RangeEnd) or entry.range_id in self._unnamed:
-            return record
-        self._lost_ends.add(entry.range_id)
-        return without_end(record)
-
-    def _may_lose(self, snapshot: Snapshot) -> bool:
-        parents = {parent.range_id for parent in snapshot.parents}
-        if not parents.isdisjoint(self._lost_ends):
-            return False
-        self._unnamed |= parents
-        return True

@@ -18,16 +18,21 @@ from tidegate.processor.committed import CommittedVersions, scanned_version
 from tidegate.processor.detached import Detached, DetachedFeeds
 from tidegate.processor.lagging import LaggingFeed, LaggingFeeds
 from tidegate.processor.partition_feed import PartitionFeed
+from tidegate.processor.quarantine import Quarantines
 from tidegate.processor.range_table import RangeTable
+from tidegate.processor.silence import SILENT_MS, Silence
 from tidegate.raftlog.entry import Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Gap, joined, outside
 from tidegate.rangefeed.range_state import RangeState
+from tidegate.rangefeed.scan import SCAN_REPEAT_MS
 from tidegate.rangefeed.version import Version
 from tidegate.spans import Span
 
 #: So many of a feed's ranges are looked at in a step for one that can be scanned.
 _LOOKED_AT: Final = 256
+#: A silent range is not left before it was asked for rows, and has had so much elapsed log time to answer.
+_ASKED_MS: Final = 2 * SCAN_REPEAT_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,7 @@ class CatchUps:
         detached: DetachedFeeds,
         table: RangeTable,
         committed: CommittedVersions,
+        quarantines: Quarantines,
         limits: CatchUpLimits,
     ) -> None:
         self._lagging = lagging
@@ -96,7 +102,9 @@ class CatchUps:
         self._touch = table.touch
         self._clock = table.clock
         self._committed = committed
+        self._quarantines = quarantines
         self._limits = limits
+        self._silence = Silence(table.clock)
         self._scans: dict[RangeId, CatchUpScan] = {}
         self._overtaken: list[Overtaken] = []
 
@@ -159,6 +167,7 @@ class CatchUps:
     def due(self, touched: Iterable[RangeState], offset: Offset) -> list[Scan]:
         """The scans to ask for now (C2). Of ranges that were ``touched`` the source may have removed more."""
         self._look_for_removed(touched)
+        self._leave_silent(touched, offset)
         for range_id in list(self._scans):
             self._valid_scan(self._ranges[range_id])
         while len(self._scans) < self._limits.scans and self._begin_one():
@@ -221,6 +230,23 @@ class CatchUps:
     def _is_empty(self, gap: Gap, state: RangeState) -> bool:
         """Whether there is no version that the feed lacks."""
         return gap.complete_to is not None and self._lagging.has_nothing_above(state, gap.complete_to)
+
+    def _leave_silent(self, touched: Iterable[RangeState], offset: Offset) -> None:
+        """Wait no more for ranges of which nothing is read (C7); their next snapshot would heal them."""
+        if not self._lagging.feeds:
+            self._silence.forget()
+            return
+        self._silence.hear(state.range_id for state in touched)
+        now_ms = self._clock.elapsed_ms
+        for range_id, scan in self._scans.items():
+            state = self._ranges[range_id]
+            asked = now_ms - scan.went_on_ms >= _ASKED_MS
+            if asked and scan.is_of(state) and self._silence.lasts(range_id):
+                cause = (
+                    f"a feed lacks rows of it, and for {SILENT_MS // 1000} s of log time nothing of it was "
+                    "read. If other ranges have its keys it is over, and the record that says so is lost"
+                )
+                self._quarantines.begin_at(state, offset, cause)
 
     def take_overtaken(self) -> Sequence[Overtaken]:
         """The feeds since the last call that can never be given what they lack, each once."""

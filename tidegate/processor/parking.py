@@ -17,6 +17,7 @@ from tidegate.processor.healing import Healing
 from tidegate.processor.mutations import Mutations
 from tidegate.processor.quarantine import Quarantines
 from tidegate.processor.range_table import RangeTable
+from tidegate.processor.silence import SILENT_MS
 from tidegate.processor.waiting import Unreachable, Waiting, claims_of, claims_told_by
 from tidegate.raftlog.entry import Offset, Snapshot
 from tidegate.raftlog.request import Scan
@@ -29,8 +30,6 @@ from tidegate.rangefeed.range_state import RangeState, RangeStatus
 #: A range that is claimed, and of which nothing is read for so long behind the claim, has lost what it is
 #: claimed for. A child that waits claims again after so long.
 HAND_OFF_LIMIT_MS: Final = 600_000
-#: A range that waits, and of which nothing was read for so much elapsed log time, is gone.
-SILENT_MS: Final = 900_000
 
 
 class Parking:

@@ -7,6 +7,7 @@
     healing.py            the scans of those that come out of a hole
     mutations.py          changes of their data outside the op log
     backlogs.py           the entries of those that wait, or waited
+    silence.py            how long nothing of one was read
     range_checkpoints.py  how far they are resolved
     lags.py               what feeds lack of them; catch_ups.py has the scans for it
     lagging.py            which feeds lag, and where; detached.py has those whose sinks do not follow
@@ -77,7 +78,12 @@ class PartitionRanges:
         self.detached = DetachedFeeds(table, self.lagging)
         self.lags = Lags(feeds, table, self.lagging, self.detached)
         self.catch_ups = CatchUps(
-            self.lagging, self.detached, table, self.committed, catch_up or CatchUpLimits()
+            self.lagging,
+            self.detached,
+            table,
+            self.committed,
+            self.quarantines,
+            catch_up or CatchUpLimits(),
         )
         self.mutations = Mutations(bounds.key_bytes)
         healing = Healing(table, backlogs, self.lags, self.mutations)

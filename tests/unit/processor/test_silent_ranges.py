@@ -1,0 +1,191 @@
+"""Ranges that are over and never said so (docs/catch-up.md#silent): no feed waits for them for ever."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from tests.feeds import WITH_MARKERS, activation
+from tests.hand_log import HandLog, HandRange, at
+from tests.unit.processor.driving import Driven, rows_of
+from tests.unit.processor.logs import OTHER, PLAIN
+from tidegate.changefeed.control import Register
+from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.options import InitialScan
+from tidegate.hlc import ZERO
+from tidegate.processor.silence import SILENT_MS
+from tidegate.raftlog.entry import KeyValue, RangeId
+from tidegate.raftlog.request import Scan
+
+_LATE: Final = FeedId("late")
+_LOW, _HIGH = PLAIN.split(100)
+_SILENT_S: Final = SILENT_MS // 1000
+_BEAT_S: Final = 5
+
+
+class _Late:
+    """Ranges with the halves of a table and one of another; a feed that begins with a scan at second 3."""
+
+    def __init__(self) -> None:
+        self.log = HandLog(partitions=1)
+        self.log.describe(PLAIN, OTHER)
+        self.low = self.log.open_range(1, _LOW)
+        self.high = self.log.open_range(2, _HIGH)
+        self.other = self.log.open_range(3, OTHER.span)
+        self.low.apply(PLAIN.put(1, 1, "low"), close=2)
+        self.high.apply(PLAIN.put(1, 200, "high"), close=2)
+        self.other.heartbeat(2)
+        self.driven = Driven()
+        self.second = 3
+        self._read = 0
+
+    def begin(self) -> None:
+        """Activate the feed, and let its scans be asked for."""
+        self.run()
+        options = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
+        message = activation([PLAIN.descriptor], options, start=at(3), feed_id=_LATE)
+        self.driven.control(Register(message.definition), message)
+        self.run()
+
+    def run(self) -> None:
+        """Read what was written since."""
+        records = self.log.partitions[0]
+        self.driven.run(records[self._read :], batch=50)
+        self._read = len(records)
+        self.driven.step(())
+
+    def beats(self, seconds: int, *ranges: HandRange) -> None:
+        """For so long, only these ranges say that time passes."""
+        for _ in range(0, seconds, _BEAT_S):
+            self.second += _BEAT_S
+            self.log.wait_for(at(self.second))
+            for range_ in ranges:
+                range_.heartbeat(self.second)
+        self.run()
+
+    def restart(self) -> None:
+        results = self.driven.results
+        self.driven = Driven.restored(self.driven.state)
+        self.driven.results = results
+        self.run()
+
+    def scan_of(self, range_id: int) -> Scan:
+        """The last request for rows of a range."""
+        requests = [request for result in self.driven.results for request in result.requests]
+        return [each for each in requests if isinstance(each, Scan) and each.range_id == range_id][-1]
+
+    @property
+    def rows(self) -> list[bytes]:
+        return [row.key or b"" for result in self.driven.results for row in rows_of(result, _LATE)]
+
+    def waits(self) -> bool:
+        """Whether the feed lacks rows."""
+        return bool(self.driven.processor.status().lagging)
+
+    def left(self) -> list[RangeId]:
+        """The ranges that are quarantined."""
+        return [each.range_id for each in self.driven.processor.status().quarantined]
+
+    def named(self) -> dict[RangeId, float]:
+        """The ranges of the checkpoint that names the feed, and up to where they are complete; none while
+        no checkpoint does."""
+        checkpoint = self.driven.processor.full_checkpoint()
+        if _LATE not in {feed.feed_id for feed in checkpoint.feeds}:
+            return {}
+        return {each.range_id: each.resolved.wall_ms for each in checkpoint.ranges}
+
+
+def _row(number: int, text: str, seconds: float = 1) -> KeyValue:
+    key, value = PLAIN.pair(number, text)
+    return KeyValue(key, at(seconds), value)
+
+
+def _merged_unheard() -> _Late:
+    """The range with the lower half has taken over the upper one, and nothing of that was read."""
+    late = _Late()
+    late.low.index += 2
+    late.low.generation, late.low.span = 2, PLAIN.span
+    late.low.snapshot(close=2, high=1)
+    late.begin()
+    late.low.scanned(late.scan_of(1), _row(1, "low"), _row(200, "high"))
+    return late
+
+
+@pytest.mark.parametrize("step_s", [_BEAT_S, 100, 10_000], ids=lambda step_s: f"{step_s} s a batch")
+def test_a_range_that_is_over_and_never_said_so_keeps_no_later_feed_waiting(step_s: int) -> None:
+    late = _merged_unheard()
+    for _ in range(0, _SILENT_S - 100, step_s):
+        late.beats(min(step_s, _SILENT_S - 100), late.low, late.other)
+    assert late.waits()
+    assert late.named() == {}
+    late.beats(200, late.low, late.other)
+    assert not late.waits()
+    assert late.left() == [2]
+    assert late.named() == {RangeId(1): at(late.second).wall_ms}
+    assert late.rows == [b"[1]", b"[200]"]
+    assert "nothing of it was read" in late.driven.causes[-1]
+
+
+def test_a_range_that_is_heard_is_waited_for_however_long_it_takes_to_answer() -> None:
+    late = _Late()
+    late.begin()
+    late.low.scanned(late.scan_of(1), _row(1, "low"))
+    late.beats(3 * _SILENT_S, late.low, late.high, late.other)
+    assert late.waits()
+    assert late.left() == []
+    late.high.scanned(late.scan_of(2), _row(200, "high"))
+    late.run()
+    assert not late.waits()
+    assert late.rows == [b"[1]", b"[200]"]
+
+
+def test_a_range_that_was_left_and_comes_back_gives_the_feed_everything_before_a_marker() -> None:
+    late = _Late()
+    late.begin()
+    late.low.scanned(late.scan_of(1), _row(1, "low"))
+    late.beats(_SILENT_S + 100, late.low, late.other)
+    assert late.left() == [2]
+    assert set(late.named()) == {1}, "no checkpoint has the keys of the range that was left"
+    late.high.heartbeat(late.second)
+    late.run()
+    assert set(late.named()) == {1}
+    late.high.index += 1
+    late.high.snapshot(close=late.second, high=500)
+    late.run()
+    answered: list[Scan] = []
+    while (scan := late.scan_of(2)) not in answered:
+        answered.append(scan)
+        assert late.named() == {}
+        history = (_row(200, "high"), _row(200, "missed", 500))
+        wanted = [row for row in history if (scan.after or ZERO) < row.timestamp <= scan.upto]
+        late.high.scanned(scan, *(wanted if scan.all_versions else wanted[-1:]))
+        late.run()
+    assert len(answered) > 1, "what the feed lacks is scanned for beside what the range does"
+    late.beats(2 * _BEAT_S, late.low, late.high, late.other)
+    assert not late.waits()
+    assert set(late.named()) == {1, 2}
+    texts = [row.value for result in late.driven.results for row in rows_of(result, _LATE)]
+    assert [b"high" in (text or b"") for text in texts][-2:] == [True, False], "in order"
+
+
+def test_where_nothing_is_read_no_range_is_left() -> None:
+    late = _Late()
+    late.begin()
+    late.log.wait_for(at(10 * _SILENT_S))
+    late.low.scanned(late.scan_of(1), _row(1, "low"))
+    late.run()
+    assert late.waits()
+    assert late.left() == []
+
+
+def test_after_a_restart_the_silence_is_counted_anew() -> None:
+    late = _merged_unheard()
+    late.beats(_SILENT_S - 100, late.low, late.other)
+    late.restart()
+    late.beats(_SILENT_S - 100, late.low, late.other)
+    assert late.left() == []
+    late.beats(200, late.low, late.other)
+    assert late.left() == [2]
+    assert not late.waits()
