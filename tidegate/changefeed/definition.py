@@ -11,6 +11,7 @@ from tidegate.changefeed.definition_size import size_fault
 from tidegate.changefeed.duration import duration_text
 from tidegate.changefeed.extra_headers import redacted_headers
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, TableName
+from tidegate.changefeed.internal_topics import internal_topic_fault
 from tidegate.changefeed.option_clauses import read_options
 from tidegate.changefeed.options import DEFAULT_OPTIONS, FeedOptions, Format
 from tidegate.changefeed.registry_uri import parse_registry_uri
@@ -21,6 +22,7 @@ from tidegate.changefeed.table_topics import table_topic, value_subject
 from tidegate.errors import StatementError
 
 _DEFAULTS: Final = DEFAULT_OPTIONS.to_json()
+_OTHER_NAME: Final = "choose another topic_prefix, or rename the table where its name ends so"
 
 
 class DefinedFeed(NamedTuple):
@@ -92,6 +94,8 @@ def _check_topics(targets: Iterable[TableTarget], options: FeedOptions) -> None:
     subject_owners: dict[str, TableName] = {}
     for table, position in targets:
         topic = table_topic(table, options)
+        if fault := internal_topic_fault(topic, _OTHER_NAME):
+            raise StatementError(fault, position)
         owner = owners.get(topic)
         if owner == table:
             raise StatementError(f"table {table} is named twice", position)
@@ -116,7 +120,8 @@ def _check_resolved_topic(parsed: CreateChangefeed, options: FeedOptions) -> Non
     if not options.resolved_topic:
         return
     row_topics = {table_topic(table, options) for table, _ in parsed.targets}
-    fault = resolved_topic_fault(options.resolved_topic, row_topics)
+    topic = options.resolved_topic
+    fault = resolved_topic_fault(topic, row_topics) or internal_topic_fault(topic, "name another topic")
     if fault:
         raise StatementError(fault, next(o.position for o in parsed.options if o.name == "resolved_topic"))
 

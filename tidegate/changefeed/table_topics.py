@@ -24,6 +24,11 @@ def table_topic(table: TableName, options: FeedOptions) -> str:
     return topic_name(options.topic_prefix, table_label(table, options))
 
 
+def named_by(topic: str, options: FeedOptions) -> str:
+    """The option that the name of one of the feed's topics comes from."""
+    return "resolved_topic" if topic == options.resolved_topic else "topic_prefix"
+
+
 def key_subject(table: TableName, options: FeedOptions) -> str:
     """The subject of the key's schema."""
     return f"{_subject(table, options)}-key"

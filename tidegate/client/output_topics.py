@@ -15,10 +15,11 @@ from tidegate.changefeed.feed import (
     FeedId,
     FeedState,
 )
+from tidegate.changefeed.internal_topics import internal_topic_fault
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.resolved_topic import resolved_topic_fault
 from tidegate.changefeed.sink import parse_sink_uri, require_shared_connection
-from tidegate.changefeed.table_topics import table_topic
+from tidegate.changefeed.table_topics import named_by, table_topic
 from tidegate.errors import FeedError, StatementError
 
 #: Whether the topics of another feed are on the same cluster.
@@ -48,6 +49,8 @@ def check_topics(
 ) -> None:
     """Raises ``FeedError`` when a topic is another feed's, tidegate's own, or asked for twice by this one.
 
+    Topics of any application's own are known by their names (`internal_topics`).
+
     Of two feeds that both wait for their start the lower id has the topic; ids sort by creation.
     ``internal`` are the topics of tidegate's own on the feed's cluster, ``shares`` tells which other feeds
     write to that.
@@ -56,21 +59,21 @@ def check_topics(
     seen: set[str] = set()
     taken = _taken(definition.id, jobs, shares)
     for topic in topics:
+        mend = f"choose another {named_by(topic, definition.options)}"
+        if fault := internal_topic_fault(topic, mend):
+            raise FeedError(fault)
         if topic in taken and jobs[taken[topic]].status in ENDED:
             raise FeedError(
                 f"feed {taken[topic]} wrote to the topic {topic} and was moved between engines or clusters, "
-                "or is of a backfill: one that comes back late may still write rows of it; choose another "
-                f"{_named_by(definition, topic)}"
+                f"or is of a backfill: one that comes back late may still write rows of it; {mend}"
             )
         if topic in taken:
             raise FeedError(
                 f"feed {taken[topic]} writes to the topic {topic} already or will soon, and an output topic "
-                f"belongs to one feed; choose another {_named_by(definition, topic)}, or drop that feed"
+                f"belongs to one feed; {mend}, or drop that feed"
             )
         if topic in internal:
-            raise FeedError(
-                f"{topic} is a topic of tidegate's own; choose another {_named_by(definition, topic)}"
-            )
+            raise FeedError(f"{topic} is a topic of tidegate's own; {mend}")
         if topic in seen:
             raise FeedError(f"two tables of the feed would share the topic {topic}; make two feeds of them")
         seen.add(topic)
@@ -81,11 +84,6 @@ def _check_resolved_topic(definition: FeedDefinition) -> None:
     fault = resolved_topic_fault(topic, _row_topics(definition)) if topic else ""
     if fault:
         raise FeedError(fault)
-
-
-def _named_by(definition: FeedDefinition, topic: str) -> str:
-    """The option that the topic's name comes from."""
-    return "resolved_topic" if topic == definition.options.resolved_topic else "topic_prefix"
 
 
 def former_owner(

@@ -10,16 +10,18 @@ from typing import Final
 
 from tidegate.changefeed.control import KnownTable
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget
+from tidegate.changefeed.internal_topics import internal_topic_fault, log_beside
 from tidegate.changefeed.options import OnOversize
 from tidegate.changefeed.registration import Prepare
 from tidegate.changefeed.resolved_topic import marker_partitions
-from tidegate.changefeed.table_topics import table_topic
+from tidegate.changefeed.table_topics import named_by, table_topic
 from tidegate.client.fitting_topics import (
     require_as_it_was,
     require_marker_topic,
     require_place_for_markers,
     require_room,
 )
+from tidegate.client.output_topics import wanted_topics
 from tidegate.client.record_limit import RecordLimit
 from tidegate.client.topic_admin import TopicAdmin, TopicSpec
 from tidegate.delivery.sink_identity import held
@@ -45,9 +47,9 @@ def prepare_topics(
     that of the engine's producers.
 
     Raises ``RetryError`` for a cluster that does not answer. For a new feed: ``FeedError`` where a topic
-    cannot hold it, and for another cluster at the address, ``TopologyError`` for a topic that cannot be
-    created or looked at. A feed that has begun before waits instead, by ``SinkHeld``: somebody may mend that,
-    or have it go on elsewhere, and nothing is lost meanwhile.
+    cannot hold it or is not for feeds, and for another cluster at the address, ``TopologyError`` for a topic
+    that cannot be created or looked at. A feed that has begun before waits instead, by ``SinkHeld``: somebody
+    may mend that, or have it go on elsewhere, and nothing is lost meanwhile.
     """
     if step.targets:
         _prepare_again(definition, step, admin, cluster, limit)
@@ -56,6 +58,7 @@ def prepare_topics(
         raise FeedError(fault)
     place = _Place(admin, cluster)
     try:
+        _require_for_feeds(definition, place)
         targets = tuple(_prepare(definition, table, place, partitions) for table in step.tables)
         _prepare_marker_topic(definition, targets, place)
         place.require()
@@ -80,6 +83,7 @@ def _prepare_again(
         raise SinkHeld(f"feed {definition.id} waits: {fault}")
     place = _Place(admin, cluster)
     try:
+        _require_for_feeds(definition, place)
         if step.topics_anew:
             for target in step.targets:
                 _prepare_as_it_was(definition, target, place)
@@ -121,10 +125,30 @@ class _Place:
         if self.cluster and (found := self.admin.cluster_id()) != self.cluster:
             raise _OtherCluster(found)
 
+    def partitions(self, topic: str) -> int | None:
+        """As that of ``TopicAdmin``. Raises as ``require`` does."""
+        self.require()
+        return self.admin.partitions(topic)
+
     def create_unless_there(self, topic: str, partitions: int) -> int | None:
         """As that of ``TopicAdmin``. Raises as ``require`` does."""
         self.require()
         return self.admin.create_unless_there(TopicSpec(topic, partitions, _CREATED_WITH))
+
+
+def _require_for_feeds(definition: FeedDefinition, place: _Place) -> None:
+    """Raises ``FeedError`` for a topic that is a source's or an application's own, by its name and by what
+    stands beside it."""
+    for topic in wanted_topics(definition):
+        mend = f"choose another {named_by(topic, definition.options)}"
+        if fault := internal_topic_fault(topic, mend):
+            raise FeedError(fault)
+        log = log_beside(topic)
+        if log and place.partitions(log) is not None:
+            raise FeedError(
+                f"no feed may write to {topic}: the log {log} stands beside it, so that it is the topic of "
+                f"requests to a source; {mend}"
+            )
 
 
 def _prepare(definition: FeedDefinition, known: KnownTable, place: _Place, partitions: int) -> FeedTarget:

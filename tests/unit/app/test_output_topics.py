@@ -114,7 +114,7 @@ def test_a_feed_does_not_stand_in_its_own_way() -> None:
 
 def test_topics_of_tidegate_and_shared_topics_are_refused() -> None:
     with pytest.raises(FeedError, match="tidegate's own"):
-        check_topics(_OTHER.definition, ["app-jobs"], JobsView(), {"app-jobs"})
+        check_topics(_OTHER.definition, ["the-requests"], JobsView(), {"the-requests"})
     with pytest.raises(FeedError, match="two tables"):
         check_topics(_OTHER.definition, ["a", "a"], JobsView(), set())
 
@@ -153,7 +153,8 @@ def test_of_two_feeds_that_wait_the_earlier_has_the_topic_of_the_markers() -> No
 @pytest.mark.parametrize(
     ("topic", "sentence"),
     [
-        ("app-jobs", "app-jobs is a topic of tidegate's own; choose another resolved_topic"),
+        ("our-requests", "our-requests is a topic of tidegate's own; choose another resolved_topic"),
+        ("app-jobs", "no feed may write to app-jobs: it has the name of the jobs topic of an application"),
         ("rows", "resolved_topic is rows, and the feed writes rows there"),
         ("a/b", "this resolved_topic is a text that Kafka does not take as the name of a topic"),
     ],
@@ -161,7 +162,7 @@ def test_of_two_feeds_that_wait_the_earlier_has_the_topic_of_the_markers() -> No
 def test_a_topic_that_cannot_have_markers_is_refused(topic: str, sentence: str) -> None:
     feed = aside("feed", "rows", resolved_topic=topic)
     with pytest.raises(FeedError, match=sentence):
-        check_topics(feed, wanted_topics(feed), JobsView(), {"app-jobs"})
+        check_topics(feed, wanted_topics(feed), JobsView(), {"our-requests"})
 
 
 class Prepared:
