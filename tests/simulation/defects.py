@@ -46,12 +46,11 @@ from tidegate.delivery.marker_records import Place
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.delivery.sink_ends import Ends
 from tidegate.hlc import ResolvedTimestamp, Timestamp
-from tidegate.processor import feed_control, parking
+from tidegate.processor import catch_ups, feed_control, parking
 from tidegate.processor.batch import LogRecord, OutputRecord, StateChange, StepResult
 from tidegate.processor.mutations import Mutations
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.rows import PartitionRows
-from tidegate.processor.silence import Silence
 from tidegate.processor.waiting import Waiting
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry
@@ -361,7 +360,7 @@ def claims_only_where_needed() -> Iterator[None]:
 @contextmanager
 def silent_ranges_waited_for() -> Iterator[None]:
     """A feed waits for rows of a range that says nothing, however long that lasts."""
-    with _patched(Silence, "lasts", lambda *_: False):
+    with _patched(catch_ups, "is_silent", lambda *_: False):
         yield
 
 

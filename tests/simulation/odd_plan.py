@@ -9,7 +9,7 @@ from typing import Final
 from tests.logs import Record
 from tests.simulation.odd_logs import WrongTimes, without_end
 from tidegate.raftlog.decode import decode_entry
-from tidegate.raftlog.entry import Snapshot
+from tidegate.raftlog.entry import RangeEnd, RangeId, Snapshot
 
 #: A pause of the source, seconds: longer than anything is waited for.
 _PAUSE_S: Final = 1_000.0
@@ -20,14 +20,16 @@ _UNREADABLE: Final = b"\xff\xff"
 class OddPlan:
     """What is odd about the log of a run. Shares of records: ``wrong_time`` begins a few that are stamped
     wrongly, ``lose_end`` of RangeEnds that do not arrive, ``lose_snapshot`` of Snapshots that do not, or that
-    nobody can read. At ``mutations`` data changes outside the op log, at ``pauses`` the source sleeps for
-    longer than anything is waited for. ``breaking``: the share of offsets whose commands break their steps by
-    an exception that nobody foresaw.
+    nobody can read. ``hide_end``: the share of the ranges whose end nothing tells, neither a RangeEnd nor
+    another range's Snapshot. At ``mutations`` data changes outside the op log, at ``pauses`` the source
+    sleeps for longer than anything is waited for. ``breaking``: the share of offsets whose commands break
+    their steps by an exception that nobody foresaw.
     """
 
     wrong_time: float = 0.0
     lose_end: float = 0.0
     lose_snapshot: float = 0.0
+    hide_end: float = 0.0
     mutations: tuple[float, ...] = ()
     pauses: tuple[float, ...] = ()
     pause_s: float = _PAUSE_S
@@ -50,6 +52,7 @@ def draw_odd_log(seed: int, share: float, seconds: float) -> OddPlan:
         mutations=_times(rng, seconds, (0, 0, 0, 1, 3)),
         pauses=_times(rng, seconds, (0, 0, 1, 2)),
         breaking=rng.choice((0.0, 0.0, 0.002, 0.01)),
+        hide_end=rng.choice((0.0, 0.0, 0.5)),
     )
 
 
@@ -66,6 +69,7 @@ class OddLog:
 
     def __init__(self, plan: OddPlan, partitions: int, seed: int) -> None:
         self._plan = plan
+        self._seed = seed
         self._rng = Random(f"{seed}:odd records")
         self._times = [WrongTimes(self._rng, plan.wrong_time) for _ in range(partitions)]
         self.calm = plan == PLAIN
@@ -75,6 +79,8 @@ class OddLog:
         if self.calm:
             return record
         plan, rng = self._plan, self._rng
+        if plan.hide_end and self._tells_of_hidden(record):
+            return None
         if plan.lose_end and rng.random() < plan.lose_end:
             record = without_end(record)
         if plan.lose_snapshot:
@@ -84,3 +90,16 @@ class OddLog:
                     return None
                 record = record._replace(value=_UNREADABLE)
         return self._times[partition].stamped(record) if plan.wrong_time else record
+
+    def _tells_of_hidden(self, record: Record) -> bool:
+        """Whether the record would tell of the end of a range that ends without a word."""
+        entry = decode_entry(record.key, record.value)
+        if isinstance(entry, RangeEnd):
+            return self._is_hidden(entry.range_id)
+        if not isinstance(entry, Snapshot):
+            return False
+        others = {parent.range_id for parent in entry.parents} - {entry.range_id}
+        return any(map(self._is_hidden, others))
+
+    def _is_hidden(self, range_id: RangeId) -> bool:
+        return Random(f"{self._seed}:end of {range_id}").random() < self._plan.hide_end

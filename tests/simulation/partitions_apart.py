@@ -11,7 +11,7 @@ came: a range that is asked for and that nobody has would hold its feeds for eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Final
@@ -45,24 +45,26 @@ _FEEDS_MAX: Final = 4
 _CALM_ROUNDS: Final = 150
 _CALM_STEP_S: Final = 29  # less than a clock lets elapse at once
 _BEHIND_S: Final = 2 * _CALM_STEP_S
+_END: Final[Mapping[type[Entry], float]] = {RangeEnd: 1.0}
+_SNAPSHOTS: Final[Mapping[type[Entry], float]] = {Snapshot: 0.2}
 
 
 class _LossyLog(HandLog):
     """A log in which RangeEnds, or Snapshots behind splits and merges, do not arrive, as drawn for the run.
 
-    Where a merge loses both nobody is told that its right side is over, which is a known limit
-    (docs/ranges.md#hand-off): a run loses either the one or the other.
+    Where a merge loses both nobody is told that its right side is over (docs/catch-up.md#silent).
     """
 
     def __init__(self, rng: Random, count: int) -> None:
         super().__init__(count)
         self._rng = rng
-        self.loses: type[RangeEnd | Snapshot] | None = None
-        self.chance = 0.0
+        #: How likely each is lost.
+        self.losses: Mapping[type[Entry], float] = {}
 
     def write(self, entry: Entry, partition: int | None = None) -> None:
         """Write an entry, or lose it."""
-        if self.loses is None or not isinstance(entry, self.loses) or self._rng.random() >= self.chance:
+        chance = self.losses.get(type(entry), 0.0)
+        if not chance or self._rng.random() >= chance:
             super().write(entry, partition)
 
 
@@ -84,8 +86,11 @@ class PartitionsApart:
             self.log.open_range(98, _OTHER.span),
             self.log.open_range(99, Span(b"\xff\x01", b"\xff\x02")),
         ]
-        self.log.loses = rng.choice([None, RangeEnd, Snapshot])
-        self.log.chance = 0.2 if self.log.loses is Snapshot else 1.0
+        self.log.losses = rng.choice([{}, _END, _SNAPSHOTS])
+        #: Whether ranges may end without a word.
+        self.loses_both = Random(f"{seed}:both").random() < 0.2
+        if self.loses_both:
+            self.log.losses = {**_END, **_SNAPSHOTS}
         self._sides = rng.choice([13, 9, 7]) if sides is None else sides
         self.history: list[WriteValue] = []
         self.now_s = 1
@@ -108,7 +113,7 @@ class PartitionsApart:
         for _ in range(self.rng.randrange(20, 80)):
             self._turn()
             self._check()
-        self.log.loses = None
+        self.log.losses = {}
         self._tell_everybody()
         for driven in self.partitions:
             for feed_id in list(driven.processor.detached):

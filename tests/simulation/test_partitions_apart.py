@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.partitions_apart import PartitionsApart
 from tidegate.hlc import NANOS_PER_SECOND
-from tidegate.processor import exchange
+from tidegate.processor import catch_ups, exchange
 from tidegate.processor.backlogs import Backlogs
 from tidegate.raftlog.entry import RangeId
 from tidegate.rangefeed import claim_answer, range_snapshot, range_state
@@ -23,10 +23,14 @@ _KEPT_NS: Final = 60 * NANOS_PER_SECOND
 
 
 def _run(seed: int, monkeypatch: pytest.MonkeyPatch, sides: int | None = None) -> None:
-    """In every second run ranges forget what they promised a minute ago."""
+    """In every second run ranges forget what they promised a minute ago. Where ranges tell that they end,
+    nobody may have to fall silent before a feed goes on."""
     if seed % 2:
         monkeypatch.setattr(range_state, "PROMISE_KEPT_NS", _KEPT_NS)
-    PartitionsApart(seed, sides).run()
+    run = PartitionsApart(seed, sides)
+    if not run.loses_both:
+        monkeypatch.setattr(catch_ups, "is_silent", lambda *_: False)
+    run.run()
 
 
 def _hold(seed: int, monkeypatch: pytest.MonkeyPatch, sides: int | None = None) -> None:
@@ -105,11 +109,11 @@ def _merged_keys_are_not_spoken_of(monkeypatch: pytest.MonkeyPatch) -> None:
     ("defect", "seed", "sides"),
     [
         (_skipped_claims_are_dropped, 5_512, 7),
-        (_forgotten_promises_are_made_up, 85, 13),
+        (_forgotten_promises_are_made_up, 183, 13),
         (_answered_claims_are_forgotten, 88, 13),
         (_new_keys_need_no_parents, 300_344, 9),
         (_merged_keys_are_not_spoken_of, 100_165, None),
-        (_merged_keys_are_not_spoken_of, 500_260, 7),
+        (_merged_keys_are_not_spoken_of, 501_232, 7),
     ],
 )
 def test_partitions_that_are_read_apart_find(

@@ -20,11 +20,11 @@ from tidegate.processor.lagging import LaggingFeed, LaggingFeeds
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.quarantine import Quarantines
 from tidegate.processor.range_table import RangeTable
-from tidegate.processor.silence import SILENT_MS, Silence
+from tidegate.processor.silence import SILENT_MS, is_silent
 from tidegate.raftlog.entry import Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.rangefeed.gap import Gap, joined, outside
-from tidegate.rangefeed.range_state import RangeState
+from tidegate.rangefeed.range_state import RangeState, RangeStatus
 from tidegate.rangefeed.scan import SCAN_REPEAT_MS
 from tidegate.rangefeed.version import Version
 from tidegate.spans import Span
@@ -104,8 +104,9 @@ class CatchUps:
         self._committed = committed
         self._quarantines = quarantines
         self._limits = limits
-        self._silence = Silence(table.clock)
         self._scans: dict[RangeId, CatchUpScan] = {}
+        #: The ranges that could not be scanned when it was their turn.
+        self._passed_by: set[RangeId] = set()
         self._overtaken: list[Overtaken] = []
 
     # ---- versions ----
@@ -167,11 +168,12 @@ class CatchUps:
     def due(self, touched: Iterable[RangeState], offset: Offset) -> list[Scan]:
         """The scans to ask for now (C2). Of ranges that were ``touched`` the source may have removed more."""
         self._look_for_removed(touched)
-        self._leave_silent(touched, offset)
         for range_id in list(self._scans):
             self._valid_scan(self._ranges[range_id])
+        self._passed_by.clear()
         while len(self._scans) < self._limits.scans and self._begin_one():
             pass
+        self._leave_silent(offset)
         now_ms = self._clock.elapsed_ms
         return [
             scan.scan.request(offset, now_ms) for scan in self._scans.values() if scan.scan.is_due(now_ms)
@@ -197,6 +199,7 @@ class CatchUps:
             lagging.ranges[range_id] = None
             if self._can_scan(range_id):
                 return range_id
+            self._passed_by.add(range_id)
         return None
 
     def _can_scan(self, range_id: RangeId) -> bool:
@@ -231,22 +234,30 @@ class CatchUps:
         """Whether there is no version that the feed lacks."""
         return gap.complete_to is not None and self._lagging.has_nothing_above(state, gap.complete_to)
 
-    def _leave_silent(self, touched: Iterable[RangeState], offset: Offset) -> None:
+    def _leave_silent(self, offset: Offset) -> None:
         """Wait no more for ranges of which nothing is read (C7); their next snapshot would heal them."""
-        if not self._lagging.feeds:
-            self._silence.forget()
-            return
-        self._silence.hear(state.range_id for state in touched)
         now_ms = self._clock.elapsed_ms
-        for range_id, scan in self._scans.items():
+        for range_id in {*self._scans, *self._passed_by}:
             state = self._ranges[range_id]
-            asked = now_ms - scan.went_on_ms >= _ASKED_MS
-            if asked and scan.is_of(state) and self._silence.lasts(range_id):
+            if not self._is_waited_for(state, now_ms):
+                continue
+            if state.heard_ms is None:  # an earlier version has stored it without
+                self._touch(range_id).heard_ms = now_ms
+            elif is_silent(state.heard_ms, now_ms):
                 cause = (
                     f"a feed lacks rows of it, and for {SILENT_MS // 1000} s of log time nothing of it was "
                     "read. If other ranges have its keys it is over, and the record that says so is lost"
                 )
                 self._quarantines.begin_at(state, offset, cause)
+
+    def _is_waited_for(self, state: RangeState, now_ms: int) -> bool:
+        """Whether the range does not answer its scan, or cannot be scanned before its next snapshot."""
+        if state.status is not RangeStatus.LIVE or self._lagging.is_behind(state.range_id):
+            return False
+        scan = self._scans.get(state.range_id)
+        if scan is None:
+            return not state.checkpointable
+        return now_ms - scan.went_on_ms >= _ASKED_MS
 
     def take_overtaken(self) -> Sequence[Overtaken]:
         """The feeds since the last call that can never be given what they lack, each once."""

@@ -60,6 +60,8 @@ class LaggingFeeds:
         """The feed lacks this of a range."""
         if gaps:
             state.lags[feed_id] = gaps
+            if state.heard_ms is None:
+                state.heard_ms = self._table.clock.elapsed_ms
         else:
             state.lags.pop(feed_id, None)
         feed = self._feeds.get(feed_id)

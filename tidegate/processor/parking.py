@@ -17,7 +17,7 @@ from tidegate.processor.healing import Healing
 from tidegate.processor.mutations import Mutations
 from tidegate.processor.quarantine import Quarantines
 from tidegate.processor.range_table import RangeTable
-from tidegate.processor.silence import SILENT_MS
+from tidegate.processor.silence import is_silent
 from tidegate.processor.waiting import Unreachable, Waiting, claims_of, claims_told_by
 from tidegate.raftlog.entry import Offset, Snapshot
 from tidegate.raftlog.request import Scan
@@ -144,7 +144,7 @@ class Parking:
         """The scans to ask for now. What is claimed here and does not come is waited for no more."""
         now_ms = self._table.clock.elapsed_ms
         for state, backlog in self._parked():
-            if now_ms - backlog.heard_ms >= SILENT_MS:
+            if is_silent(backlog.heard_ms, now_ms):
                 self._leave(state, offset)
                 continue
             if backlog.missing and now_ms - backlog.asked_ms >= HAND_OFF_LIMIT_MS:

@@ -134,6 +134,8 @@ class RangeEntries:
         state.claimed_since_ms = None
         if backlog is not None:
             backlog.heard_ms = self._table.clock.elapsed_ms
+        elif state.lags:
+            state.heard_ms = self._table.clock.elapsed_ms
 
     def _commit(self, state: RangeState, versions: Sequence[Version]) -> None:
         """Give versions to the feeds."""

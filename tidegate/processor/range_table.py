@@ -107,7 +107,8 @@ class RangeTable:
 
 
 def _note_waiting(state: RangeState, backlog: Backlog | None, offset: Offset, read: Offset) -> None:
-    """Note where a range's backlog begins, and how long it has waited."""
+    """Note where a range's backlog begins, and how long it has waited. When it was heard is kept while feeds
+    lack rows of it."""
     if backlog is not None:
         state.behind = backlog.start
         state.waits_since_ms = backlog.since_ms if backlog.parked else None
@@ -116,4 +117,6 @@ def _note_waiting(state: RangeState, backlog: Backlog | None, offset: Offset, re
         if state.behind is not None:
             state.behind = max(state.behind, Offset(read + 1)) if read < offset else None
         if state.behind is None:
-            state.waits_since_ms = state.heard_ms = None
+            state.waits_since_ms = None
+            if not state.lags:
+                state.heard_ms = None

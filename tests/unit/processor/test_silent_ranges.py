@@ -16,7 +16,7 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.options import InitialScan
 from tidegate.hlc import ZERO
 from tidegate.processor.silence import SILENT_MS
-from tidegate.raftlog.entry import KeyValue, RangeId
+from tidegate.raftlog.entry import KeyValue, RangeId, Trigger
 from tidegate.raftlog.request import Scan
 
 _LATE: Final = FeedId("late")
@@ -128,6 +128,21 @@ def test_a_range_that_is_over_and_never_said_so_keeps_no_later_feed_waiting(step
     assert "nothing of it was read" in late.driven.causes[-1]
 
 
+def test_a_range_whose_last_record_is_a_trigger_keeps_no_later_feed_waiting() -> None:
+    late = _Late()
+    late.high.apply(close=2, trigger=Trigger.MERGE)
+    late.low.index += 2
+    late.low.generation, late.low.span = 2, PLAIN.span
+    late.low.snapshot(close=2, high=1)
+    late.begin()
+    late.low.scanned(late.scan_of(1), _row(1, "low"), _row(200, "high"))
+    late.beats(_SILENT_S - 100, late.low, late.other)
+    assert late.waits()
+    late.beats(200, late.low, late.other)
+    assert late.left() == [2]
+    assert late.named() == {RangeId(1): at(late.second).wall_ms}
+
+
 def test_a_range_that_is_heard_is_waited_for_however_long_it_takes_to_answer() -> None:
     late = _Late()
     late.begin()
@@ -180,12 +195,23 @@ def test_where_nothing_is_read_no_range_is_left() -> None:
     assert late.left() == []
 
 
-def test_after_a_restart_the_silence_is_counted_anew() -> None:
+def test_a_silence_lasts_over_restarts() -> None:
     late = _merged_unheard()
-    late.beats(_SILENT_S - 100, late.low, late.other)
-    late.restart()
-    late.beats(_SILENT_S - 100, late.low, late.other)
+    for _ in range(_SILENT_S // 50 - 2):
+        late.beats(50, late.low, late.other)
+        late.restart()
     assert late.left() == []
     late.beats(200, late.low, late.other)
     assert late.left() == [2]
     assert not late.waits()
+
+
+def test_a_range_that_was_heard_before_a_restart_is_not_left_soon_after_it() -> None:
+    late = _Late()
+    late.begin()
+    late.low.scanned(late.scan_of(1), _row(1, "low"))
+    late.beats(3 * _SILENT_S, late.low, late.high, late.other)
+    late.restart()
+    late.beats(_SILENT_S - 100, late.low, late.other)
+    assert late.left() == []
+    assert late.waits()
