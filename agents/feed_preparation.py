@@ -19,9 +19,11 @@ from app.sinks import SinkCluster
 from tidegate.changefeed.encoder import marker_schemas
 from tidegate.changefeed.feed import FeedDefinition
 from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.registration import Prepare, failed, starting_state, waiting
+from tidegate.client.own_topics import OwnTopics
 from tidegate.client.record_limit import limit_of_workers
-from tidegate.client.topic_preparation import prepare_topics
+from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
 from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError, TopologyError
 
 _MARKERS_S: Final = 5.0  # for the registration of the markers' schemas
@@ -30,35 +32,46 @@ _log = structlog.get_logger("tidegate.jobs")
 
 
 async def prepared(
-    definition: FeedDefinition, step: Prepare, cluster_id: str, runtime: Runtime
+    definition: FeedDefinition,
+    step: Prepare,
+    cluster_id: str,
+    runtime: Runtime,
+    own: OwnTopics,
+    feed: FeedView,
 ) -> StateRecord:
-    """The state in which the feed starts, on the cluster with this id; or in which it has failed."""
+    """The state in which the feed starts, on the cluster with this id; or in which it has failed.
+
+    Where it is about to create topics that no record tells of yet, the state says which: it has to be stored
+    first.
+    """
     sink = runtime.sinks.of(definition.sink_uri, cluster_id)
+    loop, place = asyncio.get_running_loop(), (sink.admin, cluster_id)
     try:
         await _register_markers(definition, runtime.schema_ids)
+        announce = partial(topics_to_announce, definition, step, *place, own)
+        if announced := await loop.run_in_executor(sink.threads, announce):
+            return waiting(definition, "", announced)
+        limit = limit_of_workers(runtime.settings.max_record_bytes)
         prepare = partial(
-            prepare_topics,
-            definition,
-            step,
-            sink.admin,
-            cluster_id,
-            runtime.settings.output_partitions,
-            limit_of_workers(runtime.settings.max_record_bytes),
+            prepare_topics, definition, step, *place, runtime.settings.output_partitions, limit, own
         )
-        targets = await asyncio.get_running_loop().run_in_executor(sink.threads, prepare)
-        return starting_state(definition, step, targets, cluster_id)
+        targets, topics = await loop.run_in_executor(sink.threads, prepare)
+        return starting_state(definition, step, targets, cluster_id, topics)
     except (FeedError, TopologyError, RegistryDenied) as error:
-        return failed(definition, str(error))
+        return failed(definition, str(error), feed.stored_topics)
     except RetryError as error:
-        return waiting(definition, str(error)) if step.targets else gone(definition, sink, error)
+        if step.targets:
+            return waiting(definition, str(error), feed.stored_topics)
+        return gone(definition, sink, error, feed)
 
 
-def gone(definition: FeedDefinition, sink: SinkCluster, error: RetryError) -> StateRecord:
+def gone(definition: FeedDefinition, sink: SinkCluster, error: RetryError, feed: FeedView) -> StateRecord:
     """The end of a feed whose sink answered before, and does no more."""
     return failed(
         definition,
         f"its sink, the Kafka cluster at {sink.servers}, went away while the feed began; create it again "
         f"once it is back: {error}",
+        feed.stored_topics,
     )
 
 

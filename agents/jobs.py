@@ -52,6 +52,7 @@ from tidegate.changefeed.registration import (
 )
 from tidegate.changefeed.takeover import takeover
 from tidegate.client.output_topics import check_sink, check_topics, former_owner, wanted_topics
+from tidegate.client.own_topics import OwnTopics
 from tidegate.client.transaction import Record
 from tidegate.errors import FeedError, RetryError, StateError
 
@@ -173,7 +174,7 @@ class JobsOwner:
             case TakeOver():
                 await self._take_over(definition)
             case Announce(message=Register()) | Prepare() if fault := self._fault(definition):
-                await self._store(failed(definition, fault))
+                await self._store(failed(definition, fault, self._view(definition).stored_topics))
             case Prepare(cluster=None) if self._sinks.cluster_of(definition) is None:
                 await self._learn_sink(definition)
             case Announce(message=Register()) | Prepare() if owner := self._former_owner(definition):
@@ -193,8 +194,9 @@ class JobsOwner:
     async def _prepare(self, definition: FeedDefinition, step: Prepare) -> None:
         """Have the feed start; one that has begun waits for its cluster instead, and holds nobody."""
         cluster = step.cluster if step.cluster is not None else self._sinks.cluster_of(definition) or ""
-        state = await prepared(definition, step, cluster, self._app.runtime)
-        stored = self._app.follower.view[definition.id].current_state
+        feed, own = self._view(definition), self._own_topics(definition)
+        state = await prepared(definition, step, cluster, self._app.runtime, own, feed)
+        stored = feed.current_state
         if state.state is FeedState.PENDING:
             self._look_at(definition.id, _ANSWER_S)
         if state != stored:
@@ -231,6 +233,12 @@ class JobsOwner:
         except FeedError as error:
             return str(error)
         return ""
+
+    def _view(self, definition: FeedDefinition) -> FeedView:
+        return self._app.follower.view[definition.id]
+
+    def _own_topics(self, definition: FeedDefinition) -> OwnTopics:
+        return OwnTopics.of(definition, self._app.follower.view, partial(self._sinks.share, definition))
 
     def _former_owner(self, definition: FeedDefinition) -> FeedId | None:
         """The feed that must be gone before this one may have its topics: from every partition, and as a
@@ -270,10 +278,10 @@ class JobsOwner:
             return False
         verdict = self._verdict(definition)
         if isinstance(verdict, Refused):
-            await self._store(failed(definition, verdict.reason))
+            await self._store(failed(definition, verdict.reason, self._view(definition).stored_topics))
             return True
-        stored = self._app.follower.view[definition.id].current_state
-        state = waiting(definition, verdict.reason)
+        stored = self._view(definition).current_state
+        state = waiting(definition, verdict.reason, () if stored is None else stored.topics)
         if state.error != ("" if stored is None else stored.error):
             await self._store(state)
             return True
@@ -332,7 +340,8 @@ class JobsOwner:
         try:
             await self._sinks.learn(definition)
         except RetryError as error:
-            await self._store(gone(definition, self._app.runtime.sinks.of(definition.sink_uri), error))
+            sink = self._app.runtime.sinks.of(definition.sink_uri)
+            await self._store(gone(definition, sink, error, self._view(definition)))
         else:
             self._look_at(definition.id)
 

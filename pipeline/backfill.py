@@ -304,7 +304,7 @@ class Backfill:
 
     def _fail(self, definition: FeedDefinition, reason: str) -> None:
         state = self._feed.current_state
-        ended = failed(definition, reason)
+        ended = failed(definition, reason, self._feed.stored_topics)
         if state is not None:
             ended = replace(state, state=FeedState.FAILED, error=reason)
         self._jobs.store(ended)

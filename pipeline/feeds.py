@@ -188,7 +188,7 @@ class QueryFeeds:
         Not before it is taken over: the state of the earlier epoch says where it began, and a newer one would
         stand in its place.
         """
-        state = waiting(definition, why)
+        state = waiting(definition, why, feed.stored_topics)
         if feed.current_takeover is not None and state != feed.current_state:
             self._jobs.store(state)
 
@@ -216,7 +216,7 @@ class QueryFeeds:
                 case Store(record):
                     self._jobs.store(record)
                 case Announce(message=Register()) | Prepare() if fault := preparation.fault(feed.definition):
-                    self._jobs.store(failed(feed.definition, fault))
+                    self._jobs.store(failed(feed.definition, fault, feed.stored_topics))
                 case Announce(message=Register()) | Prepare() if self._waits_for_topics(feed.definition):
                     return None
                 case Prepare() as prepare:

@@ -12,15 +12,17 @@ from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.encoder import marker_schemas
 from tidegate.changefeed.feed import FIRST_EPOCH, Engine, FeedDefinition, FeedId
 from tidegate.changefeed.job_records import StateRecord
-from tidegate.changefeed.registration import Prepare, failed, starting_state
+from tidegate.changefeed.registration import Prepare, failed, starting_state, waiting
 from tidegate.client.output_topics import (
     check_sink,
     check_topics,
     former_owner,
     wanted_topics,
 )
+from tidegate.client.own_topics import OwnTopics
 from tidegate.client.record_limit import LIMIT_OF_SPARK
-from tidegate.client.topic_preparation import prepare_topics
+from tidegate.client.topic_admin import TopicAdmin
+from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
 from tidegate.client.topics import Topics
 from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
 
@@ -72,16 +74,23 @@ class Preparation:
             if cluster is None:
                 cluster = self._sinks.cluster_of(definition)
             admin = self._sinks.admin(self._sinks.connection(definition, cluster))
-            targets = prepare_topics(
-                definition, prepare, admin, cluster, self._output_partitions, LIMIT_OF_SPARK
+            self._announce(definition, prepare, admin, cluster)
+            targets, topics = prepare_topics(
+                definition,
+                prepare,
+                admin,
+                cluster,
+                self._output_partitions,
+                LIMIT_OF_SPARK,
+                self._own_topics(definition),
             )
-            return starting_state(definition, prepare, targets, cluster)
+            return starting_state(definition, prepare, targets, cluster, topics)
         except RetryError as error:
             if definition.epoch > FIRST_EPOCH or definition.engine is Engine.BACKFILL:  # nobody is held
                 raise
-            return failed(definition, str(error))
+            return failed(definition, str(error), self._jobs.view[definition.id].stored_topics)
         except (FeedError, TopologyError, StatementError) as error:
-            return failed(definition, str(error))
+            return failed(definition, str(error), self._jobs.view[definition.id].stored_topics)
 
     def schema_id(self, url: str, schema: Schema) -> int:
         """The id of a schema in the registry at ``url``, which is asked once."""
@@ -90,6 +99,17 @@ class Preparation:
     def close(self) -> None:
         """Let go of the registries."""
         self._registries.close()
+
+    def _announce(
+        self, definition: FeedDefinition, prepare: Prepare, admin: TopicAdmin, cluster: str
+    ) -> None:
+        """Store which topics are about to be created."""
+        own = self._own_topics(definition)
+        if announced := topics_to_announce(definition, prepare, admin, cluster, own):
+            self._jobs.store(waiting(definition, "", announced))
+
+    def _own_topics(self, definition: FeedDefinition) -> OwnTopics:
+        return OwnTopics.of(definition, self._jobs.view, partial(self._sinks.share, definition))
 
     def _register_markers(self, definition: FeedDefinition) -> None:
         """What the registry refuses is known before the feed runs."""

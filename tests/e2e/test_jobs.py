@@ -11,7 +11,7 @@ from tests.e2e.scenario import HEAD_RECORDS, Scenario
 from tests.feeds import activation
 from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.options import ExistingTopics, FeedOptions
 from tidegate.client.jobs import Jobs
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -35,6 +35,10 @@ def test_feeds_that_cannot_be_fail_with_a_sentence_and_hold_nobody(scenario: Sce
     admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
     compacted = NewTopic(f"{scenario.prefix}c-accounts", 1, 1, config={"cleanup.policy": "compact"})
     admin.create_topics([compacted])[compacted.topic].result(30)
+    on_compacted = define(scenario, "compacted", prefix=f"{scenario.prefix}c-")
+    on_compacted = replace(
+        on_compacted, options=replace(on_compacted.options, existing_topics=ExistingTopics.USE)
+    )
     unknown = replace(define(scenario, "unknown", prefix=f"{scenario.prefix}u-"), tables=())
     unknown = replace(unknown, tables=(scenario.log_table("nothing"),))
     for definition, reason in {
@@ -42,7 +46,8 @@ def test_feeds_that_cannot_be_fail_with_a_sentence_and_hold_nobody(scenario: Sce
             scenario, "webhook", sink_uri="webhook-https://elsewhere"
         ): "sink webhook-https is not supported",
         define(scenario, "second"): "feed bank writes to the topic",
-        define(scenario, "compacted", prefix=f"{scenario.prefix}c-"): "has cleanup.policy=compact",
+        define(scenario, "existing", prefix=f"{scenario.prefix}c-"): "exists already, and no feed of this",
+        on_compacted: "has cleanup.policy=compact",
         unknown: 'has a descriptor of defaultdb.public."nothing"',
     }.items():
         feed = create(scenario, definition)

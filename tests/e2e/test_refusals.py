@@ -21,7 +21,7 @@ from tests.e2e.scenario import Scenario, bank_log
 from tests.feeds import activation
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.feed import FeedState
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.options import ExistingTopics, FeedOptions
 from tidegate.client.jobs import Jobs
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -76,7 +76,12 @@ def test_a_feed_whose_topic_may_not_be_looked_at_fails_alone(
     topic = f"{strict.prefix}closed-accounts"
     create_topic(strict.bootstrap, topic, 1)
     forbid(strict, topic, forbidden)
-    options = FeedOptions(updated=True, resolved_interval_ns=0, topic_prefix=f"{strict.prefix}closed-")
+    options = FeedOptions(
+        updated=True,
+        resolved_interval_ns=0,
+        topic_prefix=f"{strict.prefix}closed-",
+        existing_topics=ExistingTopics.USE,
+    )
     definition = activation(
         strict.log.tables, options, feed_id="closed", sink_uri=f"kafka://{strict.bootstrap}"
     ).definition

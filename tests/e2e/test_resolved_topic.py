@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.feeds import activation
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.feed import FeedState
 from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.options import Envelope, ExistingTopics, FeedOptions
 from tidegate.changefeed.record import MarkerRecord
 from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder
 from tidegate.client.jobs import Jobs
@@ -47,8 +48,9 @@ class Aside(Scenario):
         """Create a feed on a topic that is there already, and compacted."""
         create_topic(self.bootstrap, self.topic, OUTPUT_PARTITIONS, cleanup_policy="compact")
         self.write_head(worker)
+        options = replace(self.options, existing_topics=ExistingTopics.USE)
         definition = activation(
-            self.log.tables, self.options, feed_id=feed_id, sink_uri=f"kafka://{self.bootstrap}"
+            self.log.tables, options, feed_id=feed_id, sink_uri=f"kafka://{self.bootstrap}"
         ).definition
         jobs = Jobs(self.connection, self.app_id)
         jobs.create(definition)

@@ -24,6 +24,7 @@ from tidegate.changefeed.internal_topics import internal_kind
 from tidegate.changefeed.jobs import JobsView
 from tidegate.changefeed.registration import Prepare
 from tidegate.client.output_topics import check_topics, wanted_topics
+from tidegate.client.own_topics import OwnTopics
 from tidegate.client.record_limit import limit_of_workers
 from tidegate.client.topic_preparation import prepare_topics
 from tidegate.client.topics import Topics
@@ -62,7 +63,7 @@ def prepare(feed: FeedDefinition, kafka: Kafka, *, again: bool) -> None:
     if again:
         targets = activation([HandTable.of(104, feed.tables[0].name).descriptor], feed.options).targets
         step = Prepare(Timestamp(5), (), {}, targets, "c1", topics_anew=True)
-    prepare_topics(feed, step, kafka, "c1", 3, _LIMIT)  # type: ignore[arg-type]
+    prepare_topics(feed, step, kafka, "c1", 3, _LIMIT, OwnTopics())  # type: ignore[arg-type]
 
 
 def assert_nothing_writes_to(topic: str, kafka: Kafka) -> None:

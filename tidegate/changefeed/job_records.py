@@ -36,6 +36,7 @@ from tidegate.changefeed.feed import (
     FeedTarget,
 )
 from tidegate.changefeed.literal_secrets import names_secrets
+from tidegate.changefeed.output_topic import OutputTopics, read_topics, topics_json
 from tidegate.changefeed.span_progress import SpanProgress
 from tidegate.changefeed.stored_fields import (
     MAX_EPOCH,
@@ -117,6 +118,7 @@ class StateRecord:
     tables, and ``positions`` are the log offsets, by log partition, from which on it reads. ``error`` is a
     sentence, empty unless the feed failed, or is pending because it waits for something that may not come.
     ``sink_cluster`` is the id of the Kafka cluster that the topics are on, empty for the workers' own.
+    ``topics`` is what is known of these; of a pending feed, which of them it is about to create.
     """
 
     feed_id: FeedId
@@ -127,6 +129,7 @@ class StateRecord:
     positions: Mapping[int, int] = field(default_factory=dict)
     error: str = ""
     sink_cluster: str = ""
+    topics: OutputTopics = ()
 
     @property
     def key(self) -> bytes:
@@ -146,6 +149,8 @@ class StateRecord:
         }
         if self.sink_cluster:
             body["sink_cluster"] = self.sink_cluster
+        if self.topics:
+            body["topics"] = topics_json(self.topics)
         return stored_json.dump(Part.STATE.value, body)
 
 
@@ -213,7 +218,7 @@ class TakeoverRecord:
     """What an epoch takes over from those before it, which ran on other engines.
 
     Every row at or below ``high_water`` is on the feed's topics, acknowledged; ``None`` where nothing is
-    known to be. ``start`` and ``targets`` are those that the feed began with, on the cluster
+    known to be. ``start``, ``targets`` and ``topics`` are those that the feed began with, on the cluster
     ``sink_cluster``; without a start it has not begun yet. ``marked`` is the last marker that is known to be
     written.
 
@@ -231,6 +236,7 @@ class TakeoverRecord:
     marked: ResolvedTimestamp | None = None
     silent_to: ResolvedTimestamp | None = None
     unprepared: bool = False
+    topics: OutputTopics = ()
 
     @property
     def key(self) -> bytes:
@@ -252,6 +258,8 @@ class TakeoverRecord:
                 body[name] = timestamp.decimal()
         if self.unprepared:
             body["unprepared"] = True
+        if self.topics:
+            body["topics"] = topics_json(self.topics)
         return stored_json.dump(Part.TAKEOVER.value, body)
 
 
@@ -324,6 +332,7 @@ def _read_state(stored: dict[str, Any]) -> JobRecord:
         positions=_read_positions(stored["positions"]),
         error=text(stored, "error"),
         sink_cluster=plain_text(stored.get("sink_cluster", ""), "sink_cluster"),
+        topics=read_topics(stored),
     )
 
 
@@ -357,6 +366,7 @@ def _read_takeover(stored: dict[str, Any]) -> JobRecord:
         marked=_read_resolved(stored.get("marked")),
         silent_to=_read_resolved(stored.get("silent_to")),
         unprepared=flag(stored, "unprepared"),
+        topics=read_topics(stored),
     )
 
 

@@ -19,6 +19,7 @@ from tidegate.changefeed.job_records import (
     parse_key,
     read_job_record,
 )
+from tidegate.changefeed.output_topic import OutputTopics
 from tidegate.changefeed.span_progress import SpanProgress
 from tidegate.changefeed.takeover import resumed
 from tidegate.hlc import ResolvedTimestamp
@@ -97,6 +98,11 @@ class FeedView:
     def targets(self) -> tuple[FeedTarget, ...]:
         """The targets that the feed has since it began; none before."""
         return () if self.beginning is None else self.beginning.targets
+
+    @property
+    def stored_topics(self) -> OutputTopics:
+        """What the state of the definition's epoch tells of its topics."""
+        return () if self.current_state is None else self.current_state.topics
 
     @property
     def ahead(self) -> tuple[SpanProgress, ...]:

@@ -24,6 +24,7 @@ from tidegate.changefeed.option_catalogue import (
 )
 from tidegate.changefeed.options import (
     Envelope,
+    ExistingTopics,
     FeedOptions,
     Format,
     InitialScan,
@@ -125,6 +126,7 @@ def _options(given: Mapping[str, str]) -> FeedOptions:
         cursor=parse_decimal(given["cursor"]) if "cursor" in given else None,
         on_oversize=OnOversize(given.get("on_oversize", OnOversize.FAIL.value)),
         max_row_bytes=_max_row_bytes(given),
+        existing_topics=ExistingTopics(given.get("existing_topics", ExistingTopics.REFUSE.value)),
         **named,
     )
 

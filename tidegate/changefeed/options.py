@@ -61,6 +61,15 @@ class OnOversize(enum.Enum):
     """A row above ``max_row_bytes`` is written without its value (``oversize.py``)."""
 
 
+class ExistingTopics(enum.Enum):
+    """What becomes of a feed whose topics somebody else has created."""
+
+    REFUSE = "refuse"
+    """It fails before it writes anything."""
+    USE = "use"
+    """It writes there."""
+
+
 class InitialScan(enum.Enum):
     """Whether a feed begins with the rows that its tables have at its start."""
 
@@ -121,6 +130,7 @@ class FeedOptions:
     cursor: Timestamp | None = None
     on_oversize: OnOversize = OnOversize.FAIL
     max_row_bytes: int = 0
+    existing_topics: ExistingTopics = ExistingTopics.REFUSE
 
     @property
     def enriched_source(self) -> bool:
@@ -160,6 +170,7 @@ class FeedOptions:
             "virtual_columns": VirtualColumns(stored.get("virtual_columns", VirtualColumns.OMITTED.value)),
             "initial_scan": InitialScan(stored.get("initial_scan", InitialScan.NO.value)),
             "on_oversize": OnOversize(stored.get("on_oversize", OnOversize.FAIL.value)),
+            "existing_topics": ExistingTopics(stored.get("existing_topics", ExistingTopics.REFUSE.value)),
             "cursor": None if stored.get("cursor") is None else parse_decimal(stored["cursor"]),
         }
         standard_headers(values.get("extra_headers", ""))
@@ -167,7 +178,12 @@ class FeedOptions:
 
 
 #: Options that are stored otherwise than they are used.
-_NAMED: Final = frozenset({"format", "envelope", "virtual_columns", "initial_scan", "on_oversize", "cursor"})
+_NAMED: Final = frozenset(
+    {
+        *("format", "envelope", "virtual_columns", "initial_scan", "on_oversize", "cursor"),
+        "existing_topics",
+    }
+)
 
 
 def _plain(stored: Mapping[str, Any], name: str) -> Any:

@@ -58,6 +58,7 @@ from tidegate.changefeed.feed import (
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.output_topic import OutputTopics
 from tidegate.errors import StateError, brief
 from tidegate.hlc import Timestamp
 
@@ -79,7 +80,8 @@ class Prepare:
 
     ``tables`` are the definition's, in its order; ``positions`` are log offsets by log partition. A feed that
     was taken over has ``targets`` already: it keeps them, on the cluster with the id ``cluster``, and
-    ``tables`` are none. ``topics_anew``: it was not on that cluster before, so its topics have to be created.
+    ``tables`` are none; ``topics`` is what is known of theirs. ``topics_anew``: it was not on that cluster
+    before, so its topics have to be created.
     """
 
     start: Timestamp
@@ -88,6 +90,7 @@ class Prepare:
     targets: tuple[FeedTarget, ...] = ()
     cluster: str | None = None
     topics_anew: bool = False
+    topics: OutputTopics = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +236,11 @@ def epoch_before(definition: FeedDefinition) -> FeedEpoch:
 
 
 def starting_state(
-    definition: FeedDefinition, prepared: Prepare, targets: tuple[FeedTarget, ...], sink_cluster: str = ""
+    definition: FeedDefinition,
+    prepared: Prepare,
+    targets: tuple[FeedTarget, ...],
+    sink_cluster: str = "",
+    topics: OutputTopics = (),
 ) -> StateRecord:
     """The record to store once the topics exist: it fixes the start for ever, and the cluster they are on."""
     return StateRecord(
@@ -244,17 +251,21 @@ def starting_state(
         targets=targets,
         positions=prepared.positions,
         sink_cluster=sink_cluster,
+        topics=topics,
     )
 
 
-def failed(definition: FeedDefinition, reason: str) -> StateRecord:
-    """The end of a feed that cannot be."""
-    return StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=brief(reason))
+def failed(definition: FeedDefinition, reason: str, topics: OutputTopics = ()) -> StateRecord:
+    """The end of a feed that cannot be. ``topics`` is what was stored of those that it may have created."""
+    return StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=brief(reason), topics=topics)
 
 
-def waiting(definition: FeedDefinition, reason: str) -> StateRecord:
-    """The state of a feed that cannot go on yet; empty ``reason``: nothing keeps it any more."""
-    return StateRecord(definition.id, definition.epoch, FeedState.PENDING, error=brief(reason))
+def waiting(definition: FeedDefinition, reason: str, topics: OutputTopics = ()) -> StateRecord:
+    """The state of a feed that cannot go on yet; empty ``reason``: nothing keeps it any more.
+
+    ``topics`` is as that of ``failed``.
+    """
+    return StateRecord(definition.id, definition.epoch, FeedState.PENDING, error=brief(reason), topics=topics)
 
 
 def _before_start(
@@ -285,12 +296,13 @@ def _before_start(
             prepare,
             cluster=None if began is None else began.sink_cluster,
             topics_anew=taken is not None and taken.unprepared,
+            topics=() if began is None else began.topics,
         )
     known = _known_ids(registered.values())
     refused = [ack.refused for _, ack in sorted(registered.items()) if ack.refused]
     fault = _table_fault(definition, known, refused[0] if refused else ())
     if fault:
-        return Store(failed(definition, fault))
+        return Store(failed(definition, fault, feed.stored_topics))
     return replace(prepare, tables=tuple(KnownTable(table, min(known[table])) for table in definition.tables))
 
 
@@ -400,7 +412,13 @@ def _ending(
     stored = feed.current_state
     known, began = stored or StateRecord(definition.id, definition.epoch, state), feed.beginning
     if known.start is None and began is not None:
-        known = replace(known, start=began.start, targets=began.targets, sink_cluster=began.sink_cluster)
+        known = replace(
+            known,
+            start=began.start,
+            targets=began.targets,
+            sink_cluster=began.sink_cluster,
+            topics=began.topics,
+        )
     if known.state not in ENDED:
         known = replace(known, error="")  # what it waited for, or was held for, is no reason of its end
     targets = feed.targets or known.targets

@@ -14,6 +14,7 @@ from dataclasses import replace
 from tidegate.changefeed.feed import FIRST_EPOCH, AcceptedCluster, FeedDefinition
 from tidegate.changefeed.job_records import ProgressRecord, StateRecord, TakeoverRecord
 from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.output_topic import OutputTopics
 from tidegate.hlc import ResolvedTimestamp
 
 
@@ -59,6 +60,7 @@ def takeover(
         marked=last_marker(definition, progress, former),
         silent_to=silent_to,
         unprepared=former is not None and former.unprepared and not _has_begun_there(definition, state),
+        topics=_topics(definition, state, former),
     )
 
 
@@ -111,6 +113,15 @@ def _is_of_its_cluster(definition: FeedDefinition, record: ProgressRecord | Stat
 
 def _has_begun_there(definition: FeedDefinition, state: StateRecord | None) -> bool:
     return state is not None and state.start is not None and _is_of_its_cluster(definition, state)
+
+
+def _topics(
+    definition: FeedDefinition, state: StateRecord | None, former: TakeoverRecord | None
+) -> OutputTopics:
+    """What is known of the feed's topics on its cluster; an epoch that has not begun there knows less."""
+    if state is not None and state.topics and _has_begun_there(definition, state):
+        return state.topics
+    return () if former is None else former.topics
 
 
 def _highest(*marks: ResolvedTimestamp | None) -> ResolvedTimestamp | None:

@@ -12,7 +12,9 @@ from tidegate.changefeed.feed import FIRST_EPOCH, FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.literal_secrets import literal_secrets
 from tidegate.changefeed.options import FeedOptions, InitialScan
+from tidegate.changefeed.output_topic import TopicOrigin
 from tidegate.changefeed.sink import parse_sink_uri
+from tidegate.client.own_topics import named_topics
 from tidegate.errors import StatementError
 from tidegate.hlc import NANOS_PER_SECOND, Timestamp
 from tidegate.redaction import redacted
@@ -36,10 +38,20 @@ def feed_row(feed_id: FeedId, feed: FeedView) -> dict[str, Any]:
         "sink_uri": None if definition is None else redacted_sink(definition.sink_uri),
         "full_table_names": [] if definition is None else [str(table) for table in definition.tables],
         "topics": [target.topic for target in feed.targets],
+        "existing_topics": taken_topics(feed),
         "literal_secrets": [] if definition is None else literal_secrets(definition),
         "format": None if definition is None else definition.options.format.value,
         "envelope": None if definition is None else definition.options.envelope.value,
     }
+
+
+def taken_topics(feed: FeedView) -> list[str]:
+    """The topics of the feed that somebody else had created, and that it was told to use."""
+    begun, definition = feed.beginning, feed.definition
+    if begun is None or definition is None:
+        return []
+    known = named_topics(definition, feed.stored_topics or begun.topics)
+    return [name for name, topic in known.items() if topic.origin is TopicOrigin.EXISTING]
 
 
 def running_status(feed: FeedView) -> str:

@@ -194,6 +194,19 @@ class TopicAdmin:
                 f"Kafka does not tell where the topics {topics} end: {cause}. {_MAY_DESCRIBE}"
             ) from None
 
+    def is_empty(self, topic: str, partitions: int) -> bool:
+        """Whether nothing was ever written to the topic.
+
+        Waits for its leaders, which a new topic may not have yet. Raises ``TopologyError``.
+        """
+        latest = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+
+        def ask() -> bool:
+            found = listed_offsets(self._admin, latest, IsolationLevel.READ_UNCOMMITTED, _ENDS_S)
+            return not any(end for _, end in found.items())
+
+        return self._insist(f"ends of the topic {topic}", ask)
+
     def _create(self, spec: TopicSpec) -> bool:
         """Whether this call created the topic; returns once the brokers tell of it."""
         topic = NewTopic(spec.name, spec.partitions, self._replication, config=dict(spec.config))

@@ -4,14 +4,16 @@ their partition counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from tidegate.changefeed.control import KnownTable
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget
 from tidegate.changefeed.internal_topics import internal_topic_fault, log_beside
-from tidegate.changefeed.options import OnOversize
+from tidegate.changefeed.options import ExistingTopics, FeedOptions, OnOversize
+from tidegate.changefeed.output_topic import OutputTopic, OutputTopics, TopicOrigin
 from tidegate.changefeed.registration import Prepare
 from tidegate.changefeed.resolved_topic import marker_partitions
 from tidegate.changefeed.table_topics import named_by, table_topic
@@ -22,6 +24,7 @@ from tidegate.client.fitting_topics import (
     require_room,
 )
 from tidegate.client.output_topics import wanted_topics
+from tidegate.client.own_topics import OwnTopics, named_topics
 from tidegate.client.record_limit import RecordLimit
 from tidegate.client.topic_admin import TopicAdmin, TopicSpec
 from tidegate.delivery.sink_identity import held
@@ -30,6 +33,37 @@ from tidegate.rows.table_key import table_span
 
 #: Record times are commit timestamps, which may lie far back: time must not delete what is just written.
 _CREATED_WITH: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
+#: What the client makes of a topic without an id: sixteen zeros.
+_NO_ID: Final = "A" * 22
+#: The client prints ids with the letters + and /.
+_AS_KAFKA_PRINTS: Final = str.maketrans("+/", "-_")
+
+
+class PreparedTopics(NamedTuple):
+    """What an epoch of a feed begins with."""
+
+    targets: tuple[FeedTarget, ...]
+    topics: OutputTopics
+
+
+def topics_to_announce(
+    definition: FeedDefinition, step: Prepare, admin: TopicAdmin, cluster: str, own: OwnTopics
+) -> OutputTopics:
+    """What to store of a feed before ``prepare_topics`` creates topics for it; empty where nothing is to be.
+
+    Whoever dies between a creation and the record of it leaves a topic that nobody knows: what was announced
+    is taken for created, as long as nothing was ever written there. Blocks, and raises as
+    ``prepare_topics`` does.
+    """
+    if step.targets:
+        return ()
+    place = _Place(admin, cluster)
+    with _beginning(place):
+        _require_for_feeds(definition, place)
+        found = _look(definition, place, own)
+    if all(topic is not None or name in own.announced for name, topic in found.items()):
+        return ()
+    return tuple(topic or OutputTopic("", TopicOrigin.ANNOUNCED) for topic in found.values())
 
 
 def prepare_topics(
@@ -39,40 +73,83 @@ def prepare_topics(
     cluster: str,
     partitions: int,
     limit: RecordLimit,
-) -> tuple[FeedTarget, ...]:
+    own: OwnTopics,
+) -> PreparedTopics:
     """The targets with which an epoch of the feed begins, on topics that take all that it writes. Blocks.
 
     ``cluster`` is the id of the cluster that ``admin`` is for; empty for the engine's own, which is not
     asked. Topics that are missing are created there: those of a new feed with ``partitions``. ``limit`` is
-    that of the engine's producers.
+    that of the engine's producers. Topics that are there have to be the application's ``own``, unless the
+    feed was told to use others.
 
     Raises ``RetryError`` for a cluster that does not answer. For a new feed: ``FeedError`` where a topic
     cannot hold it or is not for feeds, and for another cluster at the address, ``TopologyError`` for a topic
     that cannot be created or looked at. A feed that has begun before waits instead, by ``SinkHeld``: somebody
-    may mend that, or have it go on elsewhere, and nothing is lost meanwhile.
+    may mend that, or have it go on elsewhere, and nothing is lost meanwhile. Only one whose topic was made
+    anew has lost rows: ``FeedError``.
     """
     if step.targets:
-        _prepare_again(definition, step, admin, cluster, limit)
-        return step.targets
+        return PreparedTopics(step.targets, _prepare_again(definition, step, admin, cluster, limit, own))
     if fault := limit.fault(definition.options):
         raise FeedError(fault)
     place = _Place(admin, cluster)
-    try:
+    with _beginning(place):
         _require_for_feeds(definition, place)
+        found = _look(definition, place, own)
         targets = tuple(_prepare(definition, table, place, partitions) for table in step.tables)
         _prepare_marker_topic(definition, targets, place)
+        if any(topic is None and name not in place.made for name, topic in found.items()):
+            found = _look(definition, place, own)  # somebody was faster
+        topics = tuple(topic or place.created(name) for name, topic in found.items())
         place.require()
+    return PreparedTopics(targets, topics)
+
+
+@contextmanager
+def _beginning(place: _Place) -> Iterator[None]:
+    """Have a new feed fail where another cluster comes to answer."""
+    try:
+        yield
     except _OtherCluster as other:
         raise FeedError(
-            f"the address of its sink, {admin.servers}, has come to mean another Kafka cluster while the "
-            f"feed began: {cluster} answered first, and {other.found} does now. Create the feed again"
+            f"the address of its sink, {place.admin.servers}, has come to mean another Kafka cluster while "
+            f"the feed began: {place.cluster} answered first, and {other.found} does now. Create the feed "
+            "again"
         ) from None
-    return targets
+
+
+def _look(definition: FeedDefinition, place: _Place, own: OwnTopics) -> dict[str, OutputTopic | None]:
+    """The topics of a new feed; ``None`` for those that are missing. Raises ``FeedError`` for one that is
+    somebody else's."""
+    return {name: _found(name, definition.options, place, own) for name in wanted_topics(definition)}
+
+
+def _found(name: str, options: FeedOptions, place: _Place, own: OwnTopics) -> OutputTopic | None:
+    partitions = place.partitions(name)
+    if partitions is None:
+        return None
+    topic_id = place.id(name)
+    if own.has(name, topic_id) or (name in own.announced and place.is_empty(name, partitions)):
+        return OutputTopic(topic_id, TopicOrigin.CREATED)
+    if options.existing_topics is ExistingTopics.USE:
+        return OutputTopic(topic_id, TopicOrigin.EXISTING)
+    was_ours = any(name == created for created, _ in own.created)
+    who = "somebody else has made it anew" if was_ours else "no feed of this application has created it"
+    raise FeedError(
+        f"the topic {name} exists already, and {who}: choose another {named_by(name, options)}, delete the "
+        "topic where nobody needs it, or create the feed with existing_topics='use', and it writes there "
+        "beside whoever else does"
+    )
 
 
 def _prepare_again(
-    definition: FeedDefinition, step: Prepare, admin: TopicAdmin, cluster: str, limit: RecordLimit
-) -> None:
+    definition: FeedDefinition,
+    step: Prepare,
+    admin: TopicAdmin,
+    cluster: str,
+    limit: RecordLimit,
+    own: OwnTopics,
+) -> OutputTopics:
     """Have the topics of a feed that began in an earlier epoch: on the cluster that it is on, or on one that
     it comes to (step N5 of docs/accept-cluster.md).
 
@@ -81,24 +158,56 @@ def _prepare_again(
     """
     if fault := limit.fault(definition.options):
         raise SinkHeld(f"feed {definition.id} waits: {fault}")
-    place = _Place(admin, cluster)
+    place, wanted = _Place(admin, cluster), wanted_topics(definition)
+    topics: list[OutputTopic | None]
     try:
         _require_for_feeds(definition, place)
         if step.topics_anew:
             for target in step.targets:
                 _prepare_as_it_was(definition, target, place)
             _prepare_marker_topic(definition, step.targets, place)
-        elif definition.options.on_oversize is OnOversize.KEY_ONLY:
-            for target in step.targets:
-                _require_room_again(definition, target, place)
+            topics = [_accepted(name, place, own) for name in wanted]
         else:
-            return
+            topics = [_now(name, place) for name in wanted]
+            if definition.options.on_oversize is OnOversize.KEY_ONLY:
+                for target in step.targets:
+                    _require_room_again(definition, target, place)
         place.require()
     except _OtherCluster as other:
         raise SinkHeld(held(definition.id, admin.servers, cluster, other.found)) from None
     except (FeedError, TopologyError) as error:
         where = f"the cluster {cluster}" if cluster else "the engine's own cluster"
         raise SinkHeld(f"feed {definition.id} waits for its topics on {where}: {error}") from None
+    known = named_topics(definition, step.topics)
+    return tuple(_same(name, known.get(name), topic) for name, topic in zip(wanted, topics, strict=True))
+
+
+def _accepted(name: str, place: _Place, own: OwnTopics) -> OutputTopic:
+    """A topic of a cluster that an operator has accepted, with what stands there."""
+    found = place.created(name)
+    is_own = name in place.made or (name, found.id) in own.created
+    return found if is_own else OutputTopic(found.id, TopicOrigin.EXISTING)
+
+
+def _now(name: str, place: _Place) -> OutputTopic | None:
+    """A topic of a feed that ran before; ``None`` for one that is gone."""
+    return None if place.partitions(name) is None else place.created(name)
+
+
+def _same(name: str, stored: OutputTopic | None, found: OutputTopic | None) -> OutputTopic:
+    """What is known of a topic that the feed goes on with: what was stored, or what was found first.
+
+    Raises ``FeedError`` for another topic of the same name.
+    """
+    if stored is None or found is None or not stored.id:
+        return found or stored or OutputTopic("", TopicOrigin.UNKNOWN)
+    if found.id and found.id != stored.id:
+        raise FeedError(
+            f"the topic {name} was deleted and made anew: its id is {found.id}, and the feed wrote to "
+            f"{stored.id}. The rows that stood there are gone, and this topic is not the feed's. Create the "
+            "feed again, with a scan, on other topics"
+        )
+    return stored
 
 
 class _OtherCluster(Exception):
@@ -112,6 +221,7 @@ class _OtherCluster(Exception):
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Where topics are looked at and created: the cluster with the id ``cluster``, reached by ``admin``.
+    ``made`` are those that were created here.
 
     The address may come to mean another cluster at any moment, so the client that creates a topic asks for
     the id right before. The engine's own cluster, whose id is empty here, is not asked.
@@ -119,6 +229,7 @@ class _Place:
 
     admin: TopicAdmin
     cluster: str
+    made: set[str] = field(default_factory=set)
 
     def require(self) -> None:
         """Raises ``_OtherCluster`` where another one answers, ``RetryError`` where none does."""
@@ -133,7 +244,25 @@ class _Place:
     def create_unless_there(self, topic: str, partitions: int) -> int | None:
         """As that of ``TopicAdmin``. Raises as ``require`` does."""
         self.require()
-        return self.admin.create_unless_there(TopicSpec(topic, partitions, _CREATED_WITH))
+        found = self.admin.create_unless_there(TopicSpec(topic, partitions, _CREATED_WITH))
+        if found is None:
+            self.made.add(topic)
+        return found
+
+    def id(self, topic: str) -> str:
+        """The id of a topic that is there, in the letters of Kafka's tools; empty where brokers give none."""
+        self.require()
+        found = self.admin.ids([topic])[topic].translate(_AS_KAFKA_PRINTS)
+        return "" if found == _NO_ID else found
+
+    def created(self, topic: str) -> OutputTopic:
+        """A topic that is the application's own."""
+        return OutputTopic(self.id(topic), TopicOrigin.CREATED)
+
+    def is_empty(self, topic: str, partitions: int) -> bool:
+        """Whether nothing was ever written to the topic."""
+        self.require()
+        return self.admin.is_empty(topic, partitions)
 
 
 def _require_for_feeds(definition: FeedDefinition, place: _Place) -> None:

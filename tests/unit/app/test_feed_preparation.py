@@ -17,8 +17,10 @@ from tests.unit.processor.schemed import schemed_options
 from tidegate.changefeed.encoder import marker_schemas
 from tidegate.changefeed.feed import FeedEpoch, FeedState
 from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions, OnOversize
 from tidegate.changefeed.registration import Prepare
+from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_admin import TopicSpec
 from tidegate.hlc import Timestamp
 
@@ -59,6 +61,9 @@ class _Cluster:
     def partitions(self, topic: str) -> int | None:
         return self.topics.get(topic)
 
+    def ids(self, names: list[str]) -> dict[str, str]:
+        return {name: f"id-of-{name}" for name in names}
+
     def config(self, topic: str) -> dict[str, str]:
         return {
             "cleanup.policy": "compact" if topic == "compacted" else "delete",
@@ -84,7 +89,7 @@ def _prepared(
         schema_ids=None,
         settings=SimpleNamespace(output_partitions=9, max_record_bytes=1_000_000),
     )
-    return asyncio.run(prepared(definition, step, "c2", runtime))
+    return asyncio.run(prepared(definition, step, "c2", runtime, OwnTopics(), FeedView()))
 
 
 def test_a_feed_that_comes_to_another_cluster_has_its_topics_there_with_the_same_partitions() -> None:

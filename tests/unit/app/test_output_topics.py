@@ -24,10 +24,11 @@ from tidegate.changefeed.feed import (
 )
 from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, StateRecord
 from tidegate.changefeed.jobs import JobsView
-from tidegate.changefeed.options import FeedOptions, OnOversize
+from tidegate.changefeed.options import ExistingTopics, FeedOptions, OnOversize
 from tidegate.changefeed.oversize import DEFAULT_MAX_ROW_BYTES
 from tidegate.changefeed.registration import Prepare
 from tidegate.client.output_topics import check_sink, check_topics, former_owner, wanted_topics
+from tidegate.client.own_topics import OwnTopics
 from tidegate.client.record_limit import limit_of_workers
 from tidegate.client.topic_preparation import prepare_topics
 from tidegate.errors import FeedError
@@ -179,13 +180,19 @@ class Prepared:
 
     def targets(self, **options: object) -> tuple[FeedTarget, ...]:
         chosen = FeedOptions(
-            **{"resolved_interval_ns": 0, "topic_prefix": self.prefix, **options}  # type: ignore[arg-type]
+            **{  # type: ignore[arg-type]
+                "resolved_interval_ns": 0,
+                "topic_prefix": self.prefix,
+                "existing_topics": ExistingTopics.USE,
+                **options,
+            }
         )
         tables = [HandTable.of(104 + number, name).descriptor for number, name in enumerate("ab")]
         known = [KnownTable(TableName.of(table), table.id) for table in tables]
         step = Prepare(Timestamp(1), tuple(known), {})
         definition = activation(tables, chosen).definition
-        return prepare_topics(definition, step, self.admin, "", 2, limit_of_workers(1_000_000))
+        limit = limit_of_workers(1_000_000)
+        return prepare_topics(definition, step, self.admin, "", 2, limit, OwnTopics()).targets
 
 
 @pytest.fixture

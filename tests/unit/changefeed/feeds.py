@@ -37,7 +37,16 @@ from tidegate.changefeed.job_records import (
     StateRecord,
     TakeoverRecord,
 )
-from tidegate.changefeed.options import Envelope, FeedOptions, Format, InitialScan, OnOversize, VirtualColumns
+from tidegate.changefeed.options import (
+    Envelope,
+    ExistingTopics,
+    FeedOptions,
+    Format,
+    InitialScan,
+    OnOversize,
+    VirtualColumns,
+)
+from tidegate.changefeed.output_topic import OutputTopic, TopicOrigin
 from tidegate.hlc import MAX_LOGICAL, ResolvedTimestamp, Timestamp
 from tidegate.spans import Span
 
@@ -92,6 +101,7 @@ options = st.builds(
     cursor=st.none() | timestamps,
     on_oversize=st.sampled_from(OnOversize),
     max_row_bytes=st.integers(0, 2**30),
+    existing_topics=st.sampled_from(ExistingTopics),
 )
 definitions = st.builds(
     FeedDefinition,
@@ -117,6 +127,10 @@ targets = st.lists(
     ),
     max_size=2,
 ).map(tuple)
+topics = st.lists(
+    st.builds(OutputTopic, st.sampled_from(["", "4L6g3nShT-eMCtK--X86sw"]), st.sampled_from(TopicOrigin)),
+    max_size=3,
+).map(tuple)
 job_records: st.SearchStrategy[JobRecord] = st.one_of(
     st.builds(DefinitionRecord, definitions),
     st.builds(DropRecord, feed_ids, st.integers(0, 2**62)),
@@ -129,6 +143,7 @@ job_records: st.SearchStrategy[JobRecord] = st.one_of(
         targets,
         positions,
         st.text(),
+        topics=topics,
     ),
     st.builds(ProgressRecord, feed_ids, epochs, timestamps.map(ResolvedTimestamp), positions),
     st.builds(
@@ -139,6 +154,7 @@ job_records: st.SearchStrategy[JobRecord] = st.one_of(
         st.none() | timestamps.map(ResolvedTimestamp),
         targets,
         st.text(),
+        topics=topics,
     ),
     st.builds(
         SpansRecord,

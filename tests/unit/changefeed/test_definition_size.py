@@ -36,6 +36,7 @@ from tidegate.changefeed.job_records import (
     TakeoverRecord,
 )
 from tidegate.changefeed.names import TOPIC_NAME_LIMIT
+from tidegate.changefeed.output_topic import OutputTopic, TopicOrigin
 from tidegate.changefeed.registration import failed
 from tidegate.changefeed.span_progress import spans_ahead
 from tidegate.client.output_topics import check_sink
@@ -90,13 +91,14 @@ def _records(definition: FeedDefinition) -> Iterator[tuple[object, bytes, bytes]
     pairs = [(b"%032d" % number, b"%032d" % (number + 1)) for number in range(0, 20_000, 2)]
     ahead = spans_ahead([(Span(*pair), Timestamp(2**62)) for pair in pairs], Timestamp(1))
     start = Timestamp(2**62, 7)
+    topics = (OutputTopic("i" * 22, TopicOrigin.ANNOUNCED),) * (len(targets) + 1)
     jobs: list[JobRecord] = [
         DefinitionRecord(definition),
         DropRecord(_ID, 2**62),
-        StateRecord(_ID, epoch, FeedState.FAILED, start, targets, positions, reason, "c" * 100),
+        StateRecord(_ID, epoch, FeedState.FAILED, start, targets, positions, reason, "c" * 100, topics),
         ProgressRecord(_ID, epoch, resolved, positions),
         SpansRecord(_ID, epoch, ahead),
-        TakeoverRecord(_ID, epoch, start, resolved, targets, "c" * 100),
+        TakeoverRecord(_ID, epoch, start, resolved, targets, "c" * 100, topics=topics),
     ]
     control: list[ControlMessage] = [
         Register(definition),

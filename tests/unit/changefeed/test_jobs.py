@@ -22,6 +22,7 @@ from tidegate.changefeed.job_records import (
     read_job_record,
 )
 from tidegate.changefeed.jobs import FeedView, JobsView
+from tidegate.changefeed.output_topic import OutputTopic, TopicOrigin
 from tidegate.changefeed.stored_json import STORED_VERSION
 from tidegate.errors import ForeignRecord, StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
@@ -30,6 +31,10 @@ from tidegate.spans import Span
 STATE = StateRecord(FEED, FIRST_EPOCH, FeedState.RUNNING, Timestamp(7, 1), (TARGET,), {1: 5, 0: 3})
 PROGRESS = ProgressRecord(FEED, FIRST_EPOCH, ResolvedTimestamp(Timestamp(9)), {0: 4, 1: 6})
 SPANS = SpansRecord(FEED, FIRST_EPOCH, ((Span(b"\xf0", b"\xf0\x89"), ResolvedTimestamp(Timestamp(12))),))
+TOPICS = (
+    OutputTopic("4L6g3nShT-eMCtK--X86sw", TopicOrigin.CREATED),
+    OutputTopic("", TopicOrigin.ANNOUNCED),
+)
 
 GOLDEN = [
     (
@@ -45,7 +50,7 @@ GOLDEN = [
         b'"headers_json_column_name":"","connect_schema":false,"resolved_topic":"","avro_schema_prefix":"",'
         b'"confluent_schema_registry":"","virtual_columns":"omitted",'
         b'"encode_json_value_null_as_object":false,"extra_headers":"",'
-        b'"enriched_properties":"","initial_scan":"no","cursor":null,"on_oversize":"fail","max_row_bytes":0},"created_ns":1700000000000000000,"engine":"workers"}}',
+        b'"enriched_properties":"","initial_scan":"no","cursor":null,"on_oversize":"fail","max_row_bytes":0,"existing_topics":"refuse"},"created_ns":1700000000000000000,"engine":"workers"}}',
     ),
     (
         DropRecord(FEED, 12),
@@ -64,6 +69,19 @@ GOLDEN = [
         b'{"v":5,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":"7.0000000001",'
         b'"targets":[{"table":["defaultdb","public","orders"],"table_id":104,"topic":"orders",'
         b'"partitions":3,"spans":[["f0","f1"]]}],"positions":{"0":3,"1":5},"error":""}',
+    ),
+    (
+        replace(STATE, start=None, targets=(), positions={}, topics=TOPICS),
+        b"0001-orders/state",
+        b'{"v":5,"kind":"state","feed_id":"0001-orders","epoch":1,"state":"running","start":null,'
+        b'"targets":[],"positions":{},"error":"",'
+        b'"topics":[["4L6g3nShT-eMCtK--X86sw","created"],["","announced"]]}',
+    ),
+    (
+        TakeoverRecord(FEED, FeedEpoch(3), topics=TOPICS[:1]),
+        b"0001-orders/takeover/3",
+        b'{"v":5,"kind":"takeover","feed_id":"0001-orders","epoch":3,"start":null,"high_water":null,'
+        b'"targets":[],"sink_cluster":"","topics":[["4L6g3nShT-eMCtK--X86sw","created"]]}',
     ),
     (
         PROGRESS,

@@ -19,10 +19,10 @@ REGISTRY = "http://127.0.0.1:8081"
 NOW_NS = 1_700_000_000_000_000_000
 SUPPORTED = (
     "avro_schema_prefix, confluent_schema_registry, connect_schema, cursor, diff, "
-    "encode_json_value_null_as_object, enriched_properties, envelope, extra_headers, format, "
-    "full_table_name, headers_json_column_name, initial_scan, initial_scan_only, key_column, key_in_value, "
-    "max_row_bytes, mvcc_timestamp, no_initial_scan, on_oversize, resolved, resolved_topic, topic_in_value, "
-    "topic_prefix, unordered, updated, virtual_columns"
+    "encode_json_value_null_as_object, enriched_properties, envelope, existing_topics, extra_headers, "
+    "format, full_table_name, headers_json_column_name, initial_scan, initial_scan_only, key_column, "
+    "key_in_value, max_row_bytes, mvcc_timestamp, no_initial_scan, on_oversize, resolved, resolved_topic, "
+    "topic_in_value, topic_prefix, unordered, updated, virtual_columns"
 )
 
 

@@ -37,6 +37,7 @@ from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_topics import row_decoder
 from tidegate.client.jobs import Jobs, jobs_topic
 from tidegate.client.last_markers import last_markers
+from tidegate.client.own_topics import OwnTopics
 from tidegate.client.record_limit import limit_of_workers
 from tidegate.client.topic_admin import TopicAdmin, open_admin
 from tidegate.client.topic_preparation import prepare_topics
@@ -311,7 +312,8 @@ def test_topics_come_to_be_with_the_partitions_that_the_feed_has_or_are_waited_f
 
 def _prepare(held: Held, target: FeedTarget, admin: TopicAdmin, cluster: str) -> tuple[FeedTarget, ...]:
     step = Prepare(Timestamp(5), (), {}, (target,), cluster, topics_anew=True)
-    return prepare_topics(held.definition, step, admin, cluster, 9, limit_of_workers(1_000_000))
+    limit = limit_of_workers(1_000_000)
+    return prepare_topics(held.definition, step, admin, cluster, 9, limit, OwnTopics()).targets
 
 
 def test_a_second_fail_over_goes_on_from_what_the_first_has_brought(held: Held) -> None:

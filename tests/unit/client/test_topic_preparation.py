@@ -12,11 +12,13 @@ from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.control import KnownTable
 from tidegate.changefeed.feed import FeedDefinition, FeedTarget, TableName
-from tidegate.changefeed.options import OnOversize
+from tidegate.changefeed.options import ExistingTopics, OnOversize
+from tidegate.changefeed.output_topic import OutputTopic, OutputTopics, TopicOrigin
 from tidegate.changefeed.registration import Prepare
+from tidegate.client.own_topics import OwnTopics
 from tidegate.client.record_limit import LIMIT_OF_SPARK, RecordLimit, limit_of_workers
 from tidegate.client.topic_admin import TopicSpec
-from tidegate.client.topic_preparation import prepare_topics
+from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
 from tidegate.errors import FeedError, RetryError, SinkHeld
 from tidegate.hlc import Timestamp
 
@@ -26,6 +28,8 @@ _NEW: Final = Prepare(Timestamp(5), tuple(KnownTable(TableName.of(t), t.id) for 
 _MOVED: Final = Prepare(Timestamp(5), (), {}, _FEED.targets, "c1")
 _ACCEPTED: Final = replace(_MOVED, topics_anew=True)
 _WIDE: Final = limit_of_workers(10_000_000)
+#: The application has created both topics before.
+_OWN: Final = OwnTopics(created=frozenset({("a", "id-of-a"), ("b", "id-of-b")}))
 
 
 class Kafka:
@@ -40,6 +44,8 @@ class Kafka:
         self._meant = list(meant)
         self._max_message_bytes = max_message_bytes
         self.topics: dict[str, int] = {}
+        self.written: set[str] = set()
+        self.made_anew: set[str] = set()
         self.created_on: list[str] = []
 
     def cluster_id(self) -> str:
@@ -57,9 +63,22 @@ class Kafka:
         self.created_on.append(self._meant[0] if self._meant else "")
         return None
 
+    def ids(self, names: list[str]) -> dict[str, str]:
+        assert set(names) <= set(self.topics), "a broker would be asked again for half a minute"
+        return {name: id_of(name) + ("-anew" if name in self.made_anew else "") for name in names}
+
+    def is_empty(self, topic: str, partitions: int) -> bool:
+        assert partitions == self.topics[topic]
+        return topic not in self.written
+
     def config(self, topic: str) -> dict[str, str]:
         assert topic in self.topics, "a broker would be asked again for half a minute"
         return {"cleanup.policy": "delete", "max.message.bytes": str(self._max_message_bytes)}
+
+
+def id_of(topic: str) -> str:
+    """The id of a topic of such a cluster, unless it was made anew."""
+    return f"id-of-{topic}"
 
 
 def _defined(max_row_bytes: int = 0) -> FeedDefinition:
@@ -71,9 +90,14 @@ def _defined(max_row_bytes: int = 0) -> FeedDefinition:
 
 
 def _prepare(
-    kafka: Any, step: Prepare, max_row_bytes: int = 0, limit: RecordLimit = _WIDE, cluster: str = "c1"
+    kafka: Any,
+    step: Prepare,
+    max_row_bytes: int = 0,
+    limit: RecordLimit = _WIDE,
+    cluster: str = "c1",
+    own: OwnTopics = _OWN,
 ) -> Sequence[FeedTarget]:
-    return prepare_topics(_defined(max_row_bytes), step, kafka, cluster, 3, limit)
+    return prepare_topics(_defined(max_row_bytes), step, kafka, cluster, 3, limit, own).targets
 
 
 @pytest.mark.parametrize("step", [_NEW, _ACCEPTED])
@@ -127,7 +151,7 @@ def test_what_a_feed_waits_for_on_the_engines_own_cluster_is_said_of_that() -> N
         _prepare(kafka, _MOVED, 5_000_000, cluster="")
 
 
-@pytest.mark.parametrize("turns", range(1, 4))
+@pytest.mark.parametrize("turns", range(1, 6))
 @pytest.mark.parametrize(
     ("step", "kind", "sentence"),
     [
@@ -143,13 +167,15 @@ def test_what_a_feed_waits_for_on_the_engines_own_cluster_is_said_of_that() -> N
 def test_an_address_that_comes_to_mean_another_cluster_has_no_epoch_begin(
     step: Prepare, kind: type[Exception], sentence: str, turns: int
 ) -> None:
-    """The client that creates a topic asks right before, and once more behind the last one."""
+    """The client that looks for a topic, creates it, or asks for its id asks right before, and once more
+    behind the last one. A new feed looks for both topics before it creates one."""
     kafka = Kafka(*["c1"] * (turns - 1), "c2")
     if step is _MOVED:
         kafka.topics = {"a": 3, "b": 3}
     with pytest.raises(kind, match=sentence):
         _prepare(kafka, step, 1_000)
-    assert len(kafka.created_on) == (0 if step is _MOVED else turns - 1)
+    looked = 2 if step is _NEW else 0
+    assert len(kafka.created_on) == (0 if step is _MOVED else min(2, max(0, turns - 1 - looked)))
 
 
 @pytest.mark.parametrize("step", [_NEW, _ACCEPTED])
@@ -159,3 +185,112 @@ def test_nothing_is_created_while_nobody_says_which_cluster_it_is(step: Prepare)
         _prepare(kafka, step)
     assert not kafka.topics
     assert _prepare(kafka, step, cluster="") == _FEED.targets, "the engine's own cluster is not asked"
+
+
+# ---- whose topics they are (docs/security.md#where-a-feed-may-write) ----
+
+_NOBODYS: Final = OwnTopics()
+_USE: Final = replace(_FEED.definition.options, existing_topics=ExistingTopics.USE)
+
+
+def _begin(kafka: Any, own: OwnTopics, step: Prepare = _NEW, *, use: bool = False) -> OutputTopics:
+    definition = replace(_FEED.definition, options=_USE) if use else _FEED.definition
+    return prepare_topics(definition, step, kafka, "c1", 3, _WIDE, own).topics
+
+
+def _topics(*origins: TopicOrigin) -> OutputTopics:
+    """Those named a and b."""
+    return tuple(OutputTopic(id_of(name), origin) for name, origin in zip("ab", origins, strict=True))
+
+
+def test_topics_that_a_feed_creates_are_its_applications() -> None:
+    assert _begin(Kafka("c1"), _NOBODYS) == _topics(TopicOrigin.CREATED, TopicOrigin.CREATED)
+
+
+@pytest.mark.parametrize("there", ["a", "b"])
+def test_a_topic_that_somebody_else_created_is_refused_before_any_is_created(there: str) -> None:
+    kafka = Kafka("c1")
+    kafka.topics = {there: 3}
+    sentence = (
+        f"the topic {there} exists already, and no feed of this application has created it: choose another "
+        "topic_prefix, .* existing_topics='use'"
+    )
+    with pytest.raises(FeedError, match=sentence):
+        topics_to_announce(_FEED.definition, _NEW, kafka, "c1", _NOBODYS)  # type: ignore[arg-type]
+    with pytest.raises(FeedError, match=sentence):
+        _begin(kafka, _NOBODYS)
+    assert kafka.topics == {there: 3}
+
+
+def test_a_topic_that_somebody_else_created_is_taken_by_the_option_and_known_as_such() -> None:
+    kafka = Kafka("c1")
+    kafka.topics = {"a": 3}
+    assert _begin(kafka, _NOBODYS, use=True) == _topics(TopicOrigin.EXISTING, TopicOrigin.CREATED)
+    assert _begin(kafka, _OWN, use=True) == _topics(TopicOrigin.CREATED, TopicOrigin.CREATED)
+
+
+def test_a_topic_that_the_application_created_and_somebody_made_anew_is_refused() -> None:
+    kafka = Kafka("c1")
+    kafka.topics, kafka.made_anew = {"a": 3}, {"a"}
+    with pytest.raises(FeedError, match="the topic a exists already, and somebody else has made it anew"):
+        _begin(kafka, _OWN)
+
+
+def test_missing_topics_are_announced_once_and_taken_for_created_after_a_crash() -> None:
+    kafka = Kafka("c1")
+
+    def announced(own: OwnTopics) -> OutputTopics:
+        return topics_to_announce(_FEED.definition, _NEW, kafka, "c1", own)  # type: ignore[arg-type]
+
+    assert [topic.origin for topic in announced(_NOBODYS)] == [TopicOrigin.ANNOUNCED, TopicOrigin.ANNOUNCED]
+    assert not kafka.topics
+    own = OwnTopics(announced=frozenset("ab"))
+    assert announced(own) == ()
+    kafka.topics = {"a": 3}  # whoever created it died
+    assert announced(own) == ()
+    assert _begin(kafka, own) == _topics(TopicOrigin.CREATED, TopicOrigin.CREATED)
+
+
+def test_an_announced_topic_with_records_is_somebody_elses() -> None:
+    kafka = Kafka("c1")
+    kafka.topics, kafka.written = {"a": 3}, {"a"}
+    with pytest.raises(FeedError, match="no feed of this application has created it"):
+        _begin(kafka, OwnTopics(announced=frozenset("ab")))
+
+
+def test_a_feed_of_a_version_without_ids_has_the_topics_that_it_wrote_to() -> None:
+    kafka = Kafka("c1")
+    kafka.topics = {"a": 3, "b": 3}
+    assert _begin(kafka, _NOBODYS, _MOVED) == _topics(TopicOrigin.CREATED, TopicOrigin.CREATED)
+    assert _begin(kafka, OwnTopics(unidentified=frozenset("ab"))) == _topics(
+        TopicOrigin.CREATED, TopicOrigin.CREATED
+    )
+
+
+def test_a_feed_that_goes_on_keeps_what_is_known_of_its_topics_also_of_one_that_is_gone() -> None:
+    kafka = Kafka("c1")
+    kafka.topics = {"b": 3}
+    stored = _topics(TopicOrigin.EXISTING, TopicOrigin.CREATED)
+    assert _begin(kafka, _NOBODYS, replace(_MOVED, topics=stored)) == stored
+
+
+def test_a_feed_does_not_go_on_on_a_topic_that_was_made_anew() -> None:
+    """Its rows are gone, and nothing brings them back: it fails by name, and does not wait."""
+    kafka = Kafka("c1")
+    kafka.topics, kafka.made_anew = {"a": 3, "b": 3}, {"b"}
+    stored = _topics(TopicOrigin.EXISTING, TopicOrigin.CREATED)
+    with pytest.raises(FeedError, match="the topic b was deleted and made anew: its id is id-of-b-anew"):
+        _begin(kafka, _NOBODYS, replace(_MOVED, topics=stored))
+
+
+def test_what_stands_on_an_accepted_cluster_is_taken_by_the_acceptance() -> None:
+    kafka = Kafka("c1")
+    kafka.topics = {"a": 3}
+    assert _begin(kafka, _NOBODYS, _ACCEPTED) == _topics(TopicOrigin.EXISTING, TopicOrigin.CREATED)
+
+
+def test_brokers_without_ids_have_topics_known_by_name() -> None:
+    kafka = Kafka("c1")
+    kafka.ids = lambda names: dict.fromkeys(names, "A" * 22)  # type: ignore[method-assign]
+    assert {topic.id for topic in _begin(kafka, _NOBODYS)} == {""}
+    assert _begin(kafka, OwnTopics(created=frozenset({("a", ""), ("b", "")})))

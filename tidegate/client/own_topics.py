@@ -1,0 +1,69 @@
+"""Which topics an application may take for its own, as its jobs topic tells it
+(docs/security.md#where-a-feed-may-write).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from tidegate.changefeed.feed import FeedDefinition
+from tidegate.changefeed.job_records import StateRecord, TakeoverRecord
+from tidegate.changefeed.jobs import FeedView, JobsView
+from tidegate.changefeed.output_topic import OutputTopic, OutputTopics, TopicOrigin
+from tidegate.client.output_topics import Shares, wanted_topics
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTopics:
+    """Topics that feeds of one application have, or had, on the cluster of one of them.
+
+    ``created`` are names and ids. ``announced`` were about to be created. ``unidentified`` are topics of
+    feeds that ran before ids were stored: they are known by their names alone.
+    """
+
+    created: frozenset[tuple[str, str]] = frozenset()
+    announced: frozenset[str] = frozenset()
+    unidentified: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, definition: FeedDefinition, jobs: JobsView, shares: Shares) -> OwnTopics:
+        """Those that the feed may take. ``shares`` tells which other feeds write to the same cluster."""
+        known = list(_known(definition, jobs, shares))
+        return cls(
+            created=frozenset((name, each.id) for name, each in known if each.origin is TopicOrigin.CREATED),
+            announced=frozenset(name for name, each in known if each.origin is TopicOrigin.ANNOUNCED),
+            unidentified=frozenset(
+                name
+                for feed in _feeds(definition, jobs, shares)
+                if feed.definition is not None and feed.targets and not _stored(feed)
+                for name in wanted_topics(feed.definition)
+            ),
+        )
+
+    def has(self, name: str, topic_id: str) -> bool:
+        """Whether the application created this very topic."""
+        return name in self.unidentified or (name, topic_id) in self.created
+
+
+def named_topics(definition: FeedDefinition, topics: OutputTopics) -> dict[str, OutputTopic]:
+    """What is stored of a feed's topics, by their names."""
+    return dict(zip(wanted_topics(definition), topics, strict=False))
+
+
+def _known(definition: FeedDefinition, jobs: JobsView, shares: Shares) -> Iterator[tuple[str, OutputTopic]]:
+    for feed in _feeds(definition, jobs, shares):
+        if feed.definition is not None:
+            for topics in _stored(feed):
+                yield from named_topics(feed.definition, topics).items()
+
+
+def _feeds(definition: FeedDefinition, jobs: JobsView, shares: Shares) -> Iterator[FeedView]:
+    """Itself, and those that write to its cluster."""
+    return (feed for feed_id, feed in jobs.feeds() if feed_id == definition.id or shares(feed))
+
+
+def _stored(feed: FeedView) -> list[OutputTopics]:
+    """Whatever its records tell of its topics, on the cluster that it is on."""
+    records: Iterable[StateRecord | TakeoverRecord | None] = (feed.state, feed.takeover)
+    return [record.topics for record in records if record is not None and record.topics]
