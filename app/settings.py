@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from app.settings_faults import fault_text
 from tidegate.client.http_access import require_protected
+from tidegate.client.output_namespace import OutputNamespace
 from tidegate.errors import SettingsError
 
 PositiveInt = Annotated[int, Field(ge=1)]
@@ -141,6 +142,12 @@ class Settings(BaseSettings):
     output_partitions: PositiveInt = Field(
         default=4,
         description="Partitions of an output topic that tidegate creates; fixed for the feed's epoch.",
+    )
+    output_topics: str = Field(
+        default="",
+        description="Group. Topics that feeds may write to: patterns with * for any letters, commas between "
+        "them. Empty: all but those that applications keep for themselves. Danger: a feed that is outside of "
+        "it fails when it begins, and when it is moved.",
     )
     checkpoint_partitions: PositiveInt = Field(
         default=1,
@@ -272,6 +279,14 @@ class Settings(BaseSettings):
         tls = self.metrics_tls_certificate is not None
         try:
             require_protected(self.metrics_host, tls=tls, plaintext=self.metrics_plaintext)
+        except SettingsError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    @model_validator(mode="after")
+    def _output_topics_are_patterns(self) -> Self:
+        try:
+            OutputNamespace.of(self.output_topics)
         except SettingsError as error:
             raise ValueError(str(error)) from None
         return self

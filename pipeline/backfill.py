@@ -43,6 +43,7 @@ from tidegate.client.cluster import Bounds, Cluster
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.control_acks import read_acks
 from tidegate.client.jobs import Jobs
+from tidegate.client.output_namespace import OutputNamespace
 from tidegate.client.private_files import keep_files_private
 from tidegate.client.topics import Topics
 from tidegate.delivery.sink_clusters import OWN
@@ -86,7 +87,7 @@ class BackfillOptions:
 
     ``work`` is the URI of a directory that Spark and every executor reach; nothing of it is needed
     afterwards. ``then`` is the engine that goes on with the feed. Topics that are created have
-    ``output_partitions``.
+    ``output_partitions``; ``output_topics`` are patterns of those that feeds may write to.
     """
 
     connection: KafkaConnection
@@ -95,6 +96,7 @@ class BackfillOptions:
     work: str
     then: Engine = Engine.WORKERS
     output_partitions: int = 1
+    output_topics: str = ""
 
 
 class _Log(NamedTuple):
@@ -117,7 +119,8 @@ def define_backfill(options: BackfillOptions, statement: str) -> FeedId:
     sinks = Sinks(options.connection, options.connection.timeout_s)
     sinks.admin(options.connection).ensure(topics.shared_specs(partitions))
     jobs = Jobs(options.connection, options.app_id)
-    return create_feed(jobs, statement, Engine.BACKFILL, _require_past)
+    namespace = OutputNamespace.of(options.output_topics)
+    return create_feed(jobs, statement, Engine.BACKFILL, _require_past, namespace)
 
 
 def run_backfill(options: BackfillOptions, feed_id: FeedId, placement: Placement, say: Say) -> None:
@@ -151,7 +154,12 @@ class Backfill:
         self._partitions = Cluster(connection).partition_counts([self._topics.log])[self._topics.log]
         self._shut_out: set[FeedId] = set()  # feeds that have ended, whose topics this one wants
         self._preparation = Preparation(
-            self._topics, self._jobs, self._sinks, options.output_partitions, self._is_gone
+            self._topics,
+            self._jobs,
+            self._sinks,
+            options.output_partitions,
+            self._is_gone,
+            OutputNamespace.of(options.output_topics),
         )
         self._markers = QueryMarkers(
             connection,

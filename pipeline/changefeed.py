@@ -21,6 +21,7 @@ from tidegate.changefeed.feed import ENDED, LASTING, Engine, FeedDefinition, Fee
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.jobs import Jobs
+from tidegate.client.output_namespace import EVERYWHERE, OutputNamespace
 from tidegate.client.output_topics import check_topics, wanted_topics
 from tidegate.client.private_files import keep_files_private
 from tidegate.errors import FeedError, StatementError
@@ -33,11 +34,12 @@ def create_feed(
     statement: str,
     engine: Engine = Engine.SPARK,
     require: Callable[[FeedDefinition], object] = lambda _: None,
+    namespace: OutputNamespace = EVERYWHERE,
 ) -> FeedId:
     """Define a feed, which the engine takes up; or find the one that this statement has defined before.
 
     So a command may be run again as it is. Raises ``StatementError``, for a changed definition as well, and
-    what ``require`` raises.
+    what ``require`` raises. ``namespace`` is the operator's bound of topics.
     """
     now_ns = time.time_ns()
     definition = replace(define_feed(statement, new_feed_id(now_ns), now_ns).definition, engine=engine)
@@ -49,7 +51,7 @@ def create_feed(
                 return feed_id
             raise StatementError(_elsewhere(feed_id, feed, engine))
     try:
-        check_topics(definition, wanted_topics(definition), view, set())
+        check_topics(definition, wanted_topics(definition), view, set(), namespace=namespace)
     except FeedError as error:
         raise StatementError(
             f"Nothing was created: {error}. The definition of a feed does not change: leave the statement "

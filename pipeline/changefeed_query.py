@@ -24,6 +24,7 @@ from pipeline.partition_round import Query
 from pipeline.progress import Metrics, Progress
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.output_namespace import OutputNamespace
 from tidegate.client.topic_admin import TopicAdmin, open_admin
 from tidegate.client.topics import Topics
 from tidegate.errors import QueryEnded
@@ -55,7 +56,8 @@ class QueryOptions:
     checkpoint and tidegate's state, which belong together. ``batch_records`` bounds a micro-batch (0: all
     there is); ``available_now`` ends with the last record that is there at the beginning, else a batch begins
     every ``interval_s``. ``sink_stall_s`` is how long another cluster may acknowledge nothing before the
-    feeds that write there are left behind.
+    feeds that write there are left behind. ``output_topics`` are patterns of the topics that feeds may write
+    to.
     """
 
     connection: KafkaConnection
@@ -67,6 +69,7 @@ class QueryOptions:
     interval_s: float = 1.0
     available_now: bool = False
     sink_stall_s: float = 15.0
+    output_topics: str = ""
     config: ProcessorConfig = field(
         default_factory=lambda: ProcessorConfig(catch_up=_CATCH_UP, detachable=True)
     )
@@ -84,10 +87,12 @@ class ReadyQuery(NamedTuple):
 def ready_query(options: QueryOptions) -> ReadyQuery:
     """Look at what can refuse the query before Spark starts, and create the topics that are missing.
 
-    Raises ``TopologyError`` for topics that do not fit, ``InputError`` where there is no log, and as
-    ``Checkpoint.require`` does for a checkpoint directory that is not this query's or not whole.
+    Raises ``SettingsError`` for patterns that are none, ``TopologyError`` for topics that do not fit,
+    ``InputError`` where there is no log, and as ``Checkpoint.require`` does for a checkpoint directory that
+    is not this query's or not whole.
     """
     topics, connection = Topics.of(options), options.connection
+    OutputNamespace.of(options.output_topics)
     checkpoint = checkpoint_at(options.checkpoint)
     partitions = Cluster(connection).partition_counts([topics.log])[topics.log]
     admin = open_admin(connection, connection.timeout_s)
@@ -120,7 +125,8 @@ def changefeed_query(
         config,
         sink_stall_s=options.sink_stall_s,
     )
-    feeds = QueryFeeds(query, topics, options.output_partitions)
+    namespace = OutputNamespace.of(options.output_topics)
+    feeds = QueryFeeds(query, topics, options.output_partitions, namespace)
     admin = open_admin(options.connection, options.connection.timeout_s)
     look = LogWatch(admin, topics.log, log).look
     ends = partial(_ends, admin, topics.log, log)

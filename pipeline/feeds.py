@@ -54,6 +54,7 @@ from tidegate.changefeed.registration import (
 from tidegate.changefeed.takeover import awaited, takeover
 from tidegate.client.cluster import Cluster
 from tidegate.client.control_acks import read_acks
+from tidegate.client.output_namespace import EVERYWHERE, OutputNamespace
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record
 from tidegate.delivery.sink_clusters import begun_on
@@ -81,12 +82,20 @@ class QueryFeeds:
     Close it. It is used by the thread that runs the query's batches.
     """
 
-    def __init__(self, query: Query, topics: Topics, output_partitions: int) -> None:
+    def __init__(
+        self,
+        query: Query,
+        topics: Topics,
+        output_partitions: int,
+        namespace: OutputNamespace = EVERYWHERE,
+    ) -> None:
         self._query = query
         self._topics = topics
         sinks = Sinks(query.connection, _PATIENCE_S)
         self._jobs = JobsTopic(query.connection, topics, sinks.admin(query.connection))
-        self._preparation = Preparation(topics, self._jobs, sinks, output_partitions, self._is_gone)
+        self._preparation = Preparation(
+            topics, self._jobs, sinks, output_partitions, self._is_gone, namespace
+        )
         self._markers = QueryMarkers(
             query.connection, topics.app_id, self._jobs, sinks, self._preparation.schema_id
         )

@@ -13,6 +13,7 @@ from tidegate.changefeed.encoder import marker_schemas
 from tidegate.changefeed.feed import FIRST_EPOCH, Engine, FeedDefinition, FeedId
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.registration import Prepare, failed, starting_state, waiting
+from tidegate.client.output_namespace import EVERYWHERE, OutputNamespace
 from tidegate.client.output_topics import (
     check_sink,
     check_topics,
@@ -29,7 +30,8 @@ from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
 
 class Preparation:
     """Of the feeds in ``jobs``. Topics that are created have ``output_partitions``; ``is_gone`` tells
-    whether a feed that has ended is gone: no log partition has it, nobody writes its markers. Close it.
+    whether a feed that has ended is gone: no log partition has it, nobody writes its markers. ``namespace``
+    is the operator's bound of topics. Close it.
     """
 
     def __init__(
@@ -39,12 +41,14 @@ class Preparation:
         sinks: Sinks,
         output_partitions: int,
         is_gone: Callable[[FeedDefinition], bool],
+        namespace: OutputNamespace = EVERYWHERE,
     ) -> None:
         self._topics = topics
         self._jobs = jobs
         self._sinks = sinks
         self._output_partitions = output_partitions
         self._is_gone = is_gone
+        self._namespace = namespace
         self._registries = SchemaRegistries()
 
     def fault(self, definition: FeedDefinition) -> str:
@@ -55,7 +59,7 @@ class Preparation:
             self._sinks.require_begun(definition, self._jobs.view[definition.id])
             wanted, shares = wanted_topics(definition), partial(self._sinks.share, definition)
             internal = set() if cluster else self._topics.internal
-            check_topics(definition, wanted, self._jobs.view, internal, shares)
+            check_topics(definition, wanted, self._jobs.view, internal, shares, self._namespace)
         except FeedError as error:
             return str(error)
         return ""

@@ -33,6 +33,7 @@ from tidegate.changefeed.registration import Prepare, waiting
 from tidegate.changefeed.takeover import takeover
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_rows import feed_row
+from tidegate.client.output_namespace import OutputNamespace
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_admin import TopicAdmin, open_admin
 from tidegate.client.topics import Topics
@@ -137,6 +138,13 @@ class Spark(Preparing):
 
     def prepare(self, definition: FeedDefinition, step: Prepare) -> StateRecord:
         return self._preparation.prepared(definition, step)
+
+    def fault(self, definition: FeedDefinition, bound: str) -> str:
+        """Why the feed cannot be, where an operator has set a bound."""
+        namespace, sinks = OutputNamespace.of(bound), Sinks(KafkaConnection(self.bootstrap), 10)
+        topics = Topics(f"{self.prefix}app", self.prefix)
+        with closing(Preparation(topics, self._jobs, sinks, 2, lambda _: True, namespace)) as bounded:
+            return bounded.fault(definition)
 
     def close(self) -> None:
         self._preparation.close()
@@ -243,6 +251,17 @@ def test_a_feed_that_is_moved_keeps_its_topics_and_fails_on_one_that_was_made_an
     ended = move(4, Engine.SPARK)
     assert ended.state is FeedState.FAILED
     assert f"the topic {topic} was deleted and made anew" in ended.error
+
+
+def test_a_query_knows_the_operators_bound(broker: KafkaBroker, topic_prefix: str) -> None:
+    """Of a worker tells ``tests/e2e/test_jobs.py``."""
+    with closing(Spark(broker, topic_prefix)) as spark:
+        feed = spark.define("1")
+        assert spark.fault(feed, f"{topic_prefix}*") == ""
+        refused = spark.fault(feed, "cdc.*")
+        assert (
+            f"no feed may write to {topic_prefix}rows: the operator allows only topics like cdc.*" in refused
+        )
 
 
 def test_the_topic_of_requests_of_another_source_is_known_by_its_log(engine: Preparing) -> None:

@@ -30,7 +30,7 @@ def create(scenario: Scenario, definition: FeedDefinition) -> FeedView:
 
 
 def test_feeds_that_cannot_be_fail_with_a_sentence_and_hold_nobody(scenario: Scenario) -> None:
-    worker = scenario.start_worker()
+    worker = scenario.start_worker(output_topics=f"{scenario.prefix}*")
     scenario.create_feed(worker)
     admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
     compacted = NewTopic(f"{scenario.prefix}c-accounts", 1, 1, config={"cleanup.policy": "compact"})
@@ -47,6 +47,7 @@ def test_feeds_that_cannot_be_fail_with_a_sentence_and_hold_nobody(scenario: Sce
         ): "sink webhook-https is not supported",
         define(scenario, "second"): "feed bank writes to the topic",
         define(scenario, "existing", prefix=f"{scenario.prefix}c-"): "exists already, and no feed of this",
+        define(scenario, "outside", prefix=f"not-{scenario.prefix}"): "the operator allows only topics like",
         on_compacted: "has cleanup.policy=compact",
         unknown: 'has a descriptor of defaultdb.public."nothing"',
     }.items():

@@ -719,8 +719,16 @@ class SimAdmin:
 
     def describe_topics(self, topics: Any, request_timeout: float) -> dict[str, Future[Any]]:
         self._machine.wait()
+        self._hear()
         known = self._machine.broker.topics
-        return {name: _known(SimpleNamespace(topic_id=known[name].id)) for name in topics.topic_names}
+        answers: dict[str, Future[Any]] = {}
+        for name in topics.topic_names:
+            if name in known:
+                answers[name] = _known(SimpleNamespace(topic_id=known[name].id))
+            else:
+                answers[name] = Future()
+                answers[name].set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        return answers
 
     def list_offsets(
         self, places: Mapping[Any, Any], isolation_level: Any, request_timeout: float

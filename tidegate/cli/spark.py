@@ -13,10 +13,17 @@ from tidegate.cli.failure import Commands
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_backfill import backfill
 from tidegate.cli.spark_load import load
-from tidegate.cli.spark_place import directory_uri, jars_option, master_option, placement
+from tidegate.cli.spark_place import (
+    directory_uri,
+    jars_option,
+    master_option,
+    output_topics_option,
+    placement,
+)
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.http_access import HttpAccess, allowed_hosts, require_protected
 from tidegate.client.jobs import Jobs
+from tidegate.client.output_namespace import OutputNamespace
 from tidegate.errors import SettingsError
 
 _PEM_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -36,6 +43,7 @@ def spark() -> None:
     help="Where Spark and all executors keep what is durable: a path, or the URI of a file system.",
 )
 @topic_prefix_option
+@output_topics_option
 @click.option("--output-partitions", default=1, show_default=True, help="Of output topics that are created.")
 @click.option("--batch-records", default=0, help="At most so many records in a micro-batch; 0 for no limit.")
 @click.option("--interval", "interval_s", default=1.0, show_default=True, help="Seconds between batches.")
@@ -117,6 +125,7 @@ def changefeed(
     statement: str | None,
     checkpoint: str,
     topic_prefix: str,
+    output_topics: str,
     output_partitions: int,
     batch_records: int,
     interval_s: float,
@@ -149,6 +158,7 @@ def changefeed(
         topic_prefix,
         directory_uri(checkpoint),
         output_partitions=output_partitions,
+        output_topics=output_topics,
         batch_records=batch_records,
         interval_s=interval_s,
         available_now=available_now,
@@ -167,7 +177,8 @@ def changefeed(
     service_module("pipeline.logs").configure_logs(log_level, as_json=log_format == "json")
     ready = query.ready_query(options)
     if statement is not None:
-        click.echo(job.create_feed(Jobs(connection, app_id), statement))
+        namespace = OutputNamespace.of(output_topics)
+        click.echo(job.create_feed(Jobs(connection, app_id), statement, namespace=namespace))
     job.run_changefeeds(ready, placement(master, jars), metrics=metrics.begin())
 
 

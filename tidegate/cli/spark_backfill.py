@@ -9,7 +9,13 @@ import click
 from tidegate.changefeed.feed import LASTING, Engine
 from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.service_tree import service_module
-from tidegate.cli.spark_place import directory_uri, jars_option, master_option, placement
+from tidegate.cli.spark_place import (
+    directory_uri,
+    jars_option,
+    master_option,
+    output_topics_option,
+    placement,
+)
 from tidegate.client.connection import KafkaConnection
 
 
@@ -29,6 +35,7 @@ from tidegate.client.connection import KafkaConnection
     show_default=True,
     help="Who goes on with the feed.",
 )
+@output_topics_option
 @click.option("--output-partitions", default=1, show_default=True, help="Of output topics that are created.")
 @master_option
 @jars_option
@@ -42,6 +49,7 @@ def backfill(
     statement: str,
     work: str,
     then: str,
+    output_topics: str,
     output_partitions: int,
     master: str | None,
     jars: tuple[Path, ...],
@@ -59,7 +67,7 @@ def backfill(
     job = service_module("pipeline.backfill")
     service_module("pipeline.logs").configure_logs("WARNING", as_json=False)
     options = job.BackfillOptions(
-        connection, app_id, topic_prefix, directory_uri(work), Engine(then), output_partitions
+        connection, app_id, topic_prefix, directory_uri(work), Engine(then), output_partitions, output_topics
     )
     feed_id = job.define_backfill(options, statement)
     click.echo(feed_id)

@@ -19,6 +19,14 @@ jars_option = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A jar of Spark's Kafka connector; without any it is downloaded once, or spark-submit's to name.",
 )
+output_topics_option = click.option(
+    "--output-topics",
+    envvar="TIDEGATE_OUTPUT_TOPICS",
+    default="",
+    show_envvar=True,
+    help="Topics that feeds may write to: patterns with * for any letters, comma-separated. The same as that "
+    "of the application's workers.",
+)
 
 
 def spark_master(master: str | None) -> str | None:

@@ -20,6 +20,7 @@ from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.resolved_topic import resolved_topic_fault
 from tidegate.changefeed.sink import parse_sink_uri, require_shared_connection
 from tidegate.changefeed.table_topics import named_by, table_topic
+from tidegate.client.output_namespace import EVERYWHERE, OutputNamespace
 from tidegate.errors import FeedError, StatementError
 
 #: Whether the topics of another feed are on the same cluster.
@@ -46,6 +47,7 @@ def check_topics(
     jobs: JobsView,
     internal: set[str],
     shares: Shares = _on_one_cluster,
+    namespace: OutputNamespace = EVERYWHERE,
 ) -> None:
     """Raises ``FeedError`` when a topic is another feed's, tidegate's own, or asked for twice by this one.
 
@@ -53,14 +55,14 @@ def check_topics(
 
     Of two feeds that both wait for their start the lower id has the topic; ids sort by creation.
     ``internal`` are the topics of tidegate's own on the feed's cluster, ``shares`` tells which other feeds
-    write to that.
+    write to that. ``namespace`` is the operator's bound.
     """
     _check_resolved_topic(definition)
     seen: set[str] = set()
     taken = _taken(definition.id, jobs, shares)
     for topic in topics:
         mend = f"choose another {named_by(topic, definition.options)}"
-        if fault := internal_topic_fault(topic, mend):
+        if fault := internal_topic_fault(topic, mend) or namespace.fault(topic, mend):
             raise FeedError(fault)
         if topic in taken and jobs[taken[topic]].status in ENDED:
             raise FeedError(

@@ -217,3 +217,9 @@ def test_an_address_that_others_reach_needs_tls_or_somebodys_word(given: dict[st
 
 def test_a_token_is_shown_nowhere() -> None:
     assert "hush" not in repr(load_settings(metrics_token="hush"))
+
+
+def test_patterns_of_output_topics_are_read_at_the_start() -> None:
+    assert load_settings(output_topics="cdc.*, board").output_topics == "cdc.*, board"
+    with pytest.raises(SettingsError, match="output_topics has the pattern 'a b', but patterns"):
+        load_settings(output_topics="a b")

@@ -1,0 +1,68 @@
+"""The operator's bound of where feeds write (docs/security.md#where-a-feed-may-write)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from tidegate.errors import SettingsError
+
+_PATTERN: Final = re.compile(r"[A-Za-z0-9._*-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputNamespace:
+    """Patterns of topic names, in which ``*`` stands for any letters; without a pattern every name is in it.
+
+    >>> OutputNamespace.of("cdc.*, board_flights").has("cdc.orders")
+    True
+    """
+
+    patterns: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> OutputNamespace:
+        """Read patterns with commas between them. Raises ``SettingsError``."""
+        patterns = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+        for pattern in patterns:
+            if _PATTERN.fullmatch(pattern) is None:
+                raise SettingsError(
+                    f"output_topics has the pattern {pattern[:100]!r}, but patterns of topics are letters, "
+                    "digits, '.', '_', '-' and '*', with commas between them"
+                )
+        return cls(patterns)
+
+    def has(self, topic: str) -> bool:
+        """Whether feeds may write to a topic of this name."""
+        return not self.patterns or any(_matches(pattern, topic) for pattern in self.patterns)
+
+    def fault(self, topic: str, mend: str) -> str:
+        """Why no feed may write there, with ``mend``, what to do; empty where one may."""
+        if self.has(topic):
+            return ""
+        return (
+            f"no feed may write to {topic}: the operator allows only topics like {', '.join(self.patterns)} "
+            f"(output_topics); {mend}"
+        )
+
+
+#: Where no operator has set a bound.
+EVERYWHERE: Final = OutputNamespace()
+
+
+def _matches(pattern: str, topic: str) -> bool:
+    """Whether the parts between the stars stand in the topic one behind the other."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return topic == first
+    *between, last = rest
+    if not (topic.startswith(first) and topic.endswith(last) and len(topic) >= len(first) + len(last)):
+        return False
+    at, end = len(first), len(topic) - len(last)
+    for part in between:
+        found = topic.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
