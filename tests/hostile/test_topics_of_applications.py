@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.client.test_topic_preparation import Kafka
-from tidegate.changefeed.control import KnownTable
+from tidegate.changefeed.control import Active, KnownTable
 from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedDefinition, FeedId, TableName
+from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState, TableName
 from tidegate.changefeed.internal_topics import internal_kind
+from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
 from tidegate.changefeed.jobs import JobsView
-from tidegate.changefeed.registration import Prepare
+from tidegate.changefeed.registration import Prepare, Settled, Store, next_step
 from tidegate.client.output_topics import check_topics, wanted_topics
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.record_limit import limit_of_workers
@@ -127,3 +128,26 @@ def test_a_table_of_requests_has_its_topic_where_no_log_stands_beside_it() -> No
 def test_other_names_are_for_feeds(topic: str) -> None:
     feed = replace(_feed_of("a"), tables=(TableName(topic),))
     check_topics(feed, wanted_topics(feed), JobsView(), set())
+
+
+@pytest.mark.parametrize("topic", sorted({*all_topics(_OTHER), "__consumer_offsets"} - {"shop.requests"}))
+@pytest.mark.parametrize("aside", [False, True])
+def test_a_stored_state_that_names_one_is_not_acted_on(topic: str, *, aside: bool) -> None:
+    """Whoever may write to the jobs topic can store that a feed has begun there."""
+    feed = _feed_of("rows")
+    targets = activation([HandTable.of(104, "rows").descriptor]).targets
+    if aside:
+        feed = replace(feed, options=replace(feed.options, resolved_interval_ns=0, resolved_topic=topic))
+    else:
+        targets = (replace(targets[0], topic=topic),)
+    jobs = JobsView()
+    for status in (FeedState.STARTING, FeedState.RUNNING):
+        state = StateRecord(feed.id, feed.epoch, status, Timestamp(5), targets, {0: 0})
+        for record in (DefinitionRecord(feed), state):
+            jobs.apply(record.key, record.to_bytes())
+        step = next_step(jobs[feed.id], {}, 1)
+        assert isinstance(step, Store)
+        assert step.record.state is FeedState.FAILED
+        assert f"no feed may write to {topic}" in step.record.error
+    emits = Active(feed.id, feed.epoch, 0)
+    assert next_step(jobs[feed.id], {0: emits}, 1) == Settled(), "a feed of an older version goes on"

@@ -55,6 +55,7 @@ from tidegate.changefeed.feed import (
     FeedTarget,
     TableName,
 )
+from tidegate.changefeed.internal_topics import internal_topic_fault
 from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import InitialScan
@@ -201,7 +202,7 @@ def next_step(feed: FeedView, acks: Answers, partition_count: int, former: Answe
         return _ending(feed, definition, FeedState.FAILED, acks, partition_count, reason)
     if stored is None or stored.state is FeedState.PENDING:
         return _before_start(feed, definition, acks, partition_count, former)
-    return _after_start(definition, stored, acks, partition_count)
+    return _after_start(feed, definition, stored, acks, partition_count)
 
 
 def leave(feed: FeedView, acks: Answers, partition_count: int) -> Announce | Settled:
@@ -372,7 +373,7 @@ def missing_tables(names: Iterable[str], refused: Sequence[str]) -> str:
 
 
 def _after_start(
-    definition: FeedDefinition, stored: StateRecord, acks: Answers, partition_count: int
+    feed: FeedView, definition: FeedDefinition, stored: StateRecord, acks: Answers, partition_count: int
 ) -> Step:
     if stored.start is None:
         raise StateError(
@@ -381,10 +382,20 @@ def _after_start(
         )
     inactive = tuple(number for number in range(partition_count) if not isinstance(acks.get(number), Active))
     if inactive:
+        if fault := _internal_topic(definition, stored):
+            return _ending(feed, definition, FeedState.FAILED, acks, partition_count, fault)
         return Announce(Activate(definition, stored.start, stored.targets), inactive)
     if stored.state is not FeedState.RUNNING:
         return Store(replace(stored, state=FeedState.RUNNING))
     return Settled()
+
+
+def _internal_topic(definition: FeedDefinition, stored: StateRecord) -> str:
+    """Why a stored state may not be acted on, or nothing: whoever writes to the jobs topic can store one that
+    names any topic, and no engine has looked at it."""
+    topics = [*(target.topic for target in stored.targets), definition.options.resolved_topic]
+    faults = (internal_topic_fault(topic, "drop the feed") for topic in topics if topic)
+    return next(filter(None, faults), "")
 
 
 def _scan_was_all(feed: FeedView, definition: FeedDefinition) -> bool:
