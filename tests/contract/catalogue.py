@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 from tests.contract.case import BuiltCase, Case, build
-from tests.contract.cases import markers, ranges, rows, simulated, transactions, vectors
+from tests.contract.cases import hostile, markers, ranges, rows, simulated, transactions, vectors
 
 CASES: Final[tuple[Case, ...]] = (
     *rows.CASES,
@@ -15,6 +15,7 @@ CASES: Final[tuple[Case, ...]] = (
     *markers.CASES,
     *simulated.CASES,
     *vectors.CASES,
+    *hostile.CASES,
 )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from typing import Final
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -27,6 +28,9 @@ from tidegate.client.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 from tidegate.processor.reference import Emitted, TopicPartition
 from tidegate.verify import TopicRecord
+
+#: What a broker takes by default, and more than a producer does.
+_RECORD_BYTES_MAX: Final = 1_048_588
 
 
 class KafkaRun:
@@ -102,7 +106,8 @@ class KafkaRun:
         assert producer.flush(60) == 0
 
     def _producer(self) -> Producer:
-        return Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
+        config = {"bootstrap.servers": self.bootstrap, "enable.idempotence": True}
+        return Producer({**config, "message.max.bytes": _RECORD_BYTES_MAX})
 
     # ---- after
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.hand_log import HandLog, HandTable, at
+from tests.hand_log import HandLog, HandRange, HandTable, at
 from tidegate.changefeed.options import Envelope, FeedOptions, Format
 from tidegate.raftlog.entry import WriteValue
 from tidegate.rows.table_key import FAMILY_ZERO
@@ -31,13 +31,21 @@ class Ends(enum.Enum):
 class Stage:
     """A log with two tables in a range each; the second one is healthy, whatever happens to the first."""
 
-    def __init__(self, columns: str, key: str) -> None:
-        self.log = HandLog(partitions=1)
-        self.table = HandTable.of(104, "hostile", columns, key)
-        self.healthy = HandTable.of(105, "healthy")
-        self.log.describe(self.table, self.healthy)
-        self.range = self.log.open_range(1, self.table.span)
-        self.other = self.log.open_range(2, self.healthy.span)
+    def __init__(
+        self, log: HandLog, tables: tuple[HandTable, HandTable], ranges: tuple[HandRange, HandRange]
+    ) -> None:
+        self.log = log
+        self.table, self.healthy = tables
+        self.range, self.other = ranges
+
+    @classmethod
+    def alone(cls, columns: str, key: str) -> Stage:
+        """Nothing else stands on the log. The hostile table has range 1."""
+        log = HandLog(partitions=1)
+        tables = HandTable.of(104, "hostile", columns, key), HandTable.of(105, "healthy")
+        log.describe(*tables)
+        first, second = (log.open_range(number, table.span) for number, table in enumerate(tables, 1))
+        return cls(log, tables, (first, second))
 
     def body(self, body: bytes) -> None:
         """Write a row whose columns behind the key are these bytes."""
@@ -68,8 +76,12 @@ class Hostile:
     options: FeedOptions = field(default=JSON)
 
     def stage(self) -> Stage:
-        """A log with the input, and with a row of the healthy table behind it."""
-        stage = Stage(self.columns, self.key)
-        self.write(stage)
-        stage.other.apply(stage.healthy.put(6, 1, "well"))
+        """A log of its own with the input, and with a row of the healthy table behind it."""
+        stage = Stage.alone(self.columns, self.key)
+        self.write_to(stage)
         return stage
+
+    def write_to(self, stage: Stage) -> None:
+        """Write the input, and a row of the healthy table behind it."""
+        self.write(stage)
+        stage.other.apply(stage.healthy.put(6, 1, "well"), close=6)

@@ -7,7 +7,7 @@ from typing import Final
 from tests.hand_log import at
 from tests.hostile.corpus.case import Ends, Hostile, Stage
 from tests.hostile.write_batches import batch, delete_range, set_version
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ClosedTimestamp, Timestamp
 from tidegate.raftlog import raftlog_pb2 as pb
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import (
@@ -24,6 +24,7 @@ from tidegate.raftlog.entry import (
 from tidegate.rows import Column, Family, KeyPart, Kind, SqlType, TableDescriptor, encode_descriptor
 
 _TXN: Final = TxnId(b"x" * 16)
+_LAST: Final = Timestamp(2**63 - 1, 2**31 - 1)
 
 
 def _parents(*range_ids: int) -> tuple[Parent, ...]:
@@ -35,10 +36,24 @@ def _merged(stage: Stage, *range_ids: int) -> None:
     stage.range.snapshot(reason=SnapshotReason.MERGE, parents=_parents(*range_ids))
 
 
+def _far_ahead(stage: Stage) -> None:
+    row = stage.table.put(5, 1, "far")._replace(timestamp=_LAST)
+    stage.range.index += 1
+    stage.log.write(stage.range.command(row))
+
+
+def _closed_far_ahead(stage: Stage) -> None:
+    stage.range.index += 1
+    command = stage.range.command()
+    stage.log.write(command._replace(closed=ClosedTimestamp(_LAST)))
+
+
 def _long_transaction_id(stage: Stage) -> None:
-    message = pb.LogEntry(range_id=1, generation=1, raft_index=stage.range.index + 1)
+    range_id = stage.range.id
+    message = pb.LogEntry(range_id=range_id, generation=1, raft_index=stage.range.index + 1)
     message.command.logical_op_log.ops.add().abort_txn.txn_id = b"x" * 600_000
-    stage.log.write_bytes(0, encode_key(RangeId(1)), message.SerializeToString())
+    partition = stage.log.partition_of(range_id)
+    stage.log.write_bytes(partition, encode_key(range_id), message.SerializeToString())
 
 
 def _deleted_ranges(stage: Stage) -> None:
@@ -62,7 +77,7 @@ def _many_descriptors(stage: Stage) -> None:
         for version in range(2, 10_002)
     ]
     updates = [
-        DescriptorUpdate(1_000 + table.version, table.version, table.modified, b"")
+        DescriptorUpdate(204_000 + table.version, table.version, table.modified, b"")
         if table.version % 2
         else DescriptorUpdate(104_000 + table.version, 1, table.modified, _stored(table))
         for table in tables
@@ -134,6 +149,20 @@ ENTRIES: Final = (
         lambda stage: stage.range.apply(WriteIntent(_TXN, b"a" * 1_020_000, at(5), at(5))),
         Ends.QUARANTINED,
         "the anchor key of transaction",
+    ),
+    Hostile(
+        "a version at the end of time",
+        "Every feed that was created later began there, and was given nothing.",
+        _far_ahead,
+        Ends.QUARANTINED,
+        "ahead of its record's time",
+    ),
+    Hostile(
+        "a closed timestamp at the end of time",
+        "The range was complete for ever, and a marker said so.",
+        _closed_far_ahead,
+        Ends.QUARANTINED,
+        "ahead of its record's time",
     ),
     Hostile(
         "2,000 deleted ranges in a write batch",

@@ -1,0 +1,35 @@
+"""The corpus of hostile inputs, each beside a healthy range, whose feed every engine gives everything.
+
+Rows that a broker would not take are left out: what refuses them differs from engine to engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from tests.contract.case import Case, World
+from tests.hostile.corpus.case import Hostile, Stage
+from tests.hostile.corpus.entries import ENTRIES
+from tests.hostile.corpus.rows import ROWS
+from tidegate.changefeed.options import OnOversize
+from tidegate.changefeed.oversize import DEFAULT_MAX_ROW_BYTES
+
+_LEFT_OUT: Final[dict[str, Any]] = {
+    "on_oversize": OnOversize.KEY_ONLY,
+    "max_row_bytes": DEFAULT_MAX_ROW_BYTES,
+}
+
+
+def _case(hostile: Hostile) -> Case:
+    def build(world: World) -> None:
+        tables = world.table(hostile.columns, hostile.key), world.table()
+        first, second = (world.range(table.span) for table in tables)
+        hostile.write_to(Stage(world, tables, (first, second)))
+        world.feed(tables[0], options=replace(hostile.options, **_LEFT_OUT))
+        world.feed(tables[1])
+
+    return Case(f"hostile: {hostile.name}", build)
+
+
+CASES: Final = tuple(map(_case, (*ENTRIES, *ROWS)))
