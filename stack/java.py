@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,6 +48,7 @@ def find_java(minimum: int) -> Java:
     )
 
 
+@cache  # each question starts a Java, and each server asks
 def java_major(executable: Path) -> int | None:
     """The feature version that ``executable -version`` reports; None if it does not run or say so."""
     try:

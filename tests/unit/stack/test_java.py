@@ -51,6 +51,15 @@ def test_a_launcher_that_does_not_exist_is_no_java(tmp_path: Path) -> None:
     assert java_major(tmp_path / "java") is None
 
 
+def test_a_java_is_asked_for_its_version_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = fake_java(tmp_path, 'openjdk version "17.0.1"')
+    asked = tmp_path / "asked"
+    launcher.write_text(launcher.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\necho >> '{asked}'\n"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert [find_java(17).major, find_java(17).major] == [17, 17]
+    assert len(asked.read_text()) == 1
+
+
 def test_java_home_comes_before_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_home = fake_java(tmp_path / "home", 'openjdk version "17.0.1"')
     on_path = fake_java(tmp_path / "path", 'openjdk version "21.0.1"')
