@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.e2e.scenario import PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 
-_ANSWER_S = 20.0
+_ANSWER_S = 60.0
 
 
 def log_ends(scenario: Scenario) -> dict[int, int]:

@@ -16,7 +16,7 @@ from stack.owned import OwnedServer
 from stack.places import CHECKOUT
 from stack.ports import host_and_port, is_free
 
-_ANSWER_S = 20
+_ANSWER_S = 60
 
 
 def children_of(pid: int) -> set[ProcessIdentity]:

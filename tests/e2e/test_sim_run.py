@@ -34,7 +34,7 @@ pytestmark = pytest.mark.broker
 
 _PARTITIONS: Final = 3
 _STORE: Final = StoreOptions(partitions=_PARTITIONS, write_rate=500, closed_lag_ms=200, heartbeat_ms=200)
-_READ_S: Final = 20.0
+_READ_S: Final = 60.0
 
 
 def _options(broker: KafkaBroker, prefix: str, history: Path, seconds: float | None) -> SimOptions:

@@ -56,14 +56,14 @@ def test_waiting_ends_when_the_feed_runs(broker: KafkaBroker, app_id: str, jobs:
     jobs.create(definition())
     worker = threading.Timer(0.5, tell, [broker.bootstrap, app_id, running()])
     worker.start()
-    assert jobs.wait(ID, 20).status is FeedState.RUNNING
+    assert jobs.wait(ID, 60).status is FeedState.RUNNING
     worker.join()
 
 
 def test_waiting_ends_when_the_feed_fails(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:
     jobs.create(definition())
     tell(broker.bootstrap, app_id, running(), failed("log partition 3: no such table"))
-    state = jobs.wait(ID, 20).current_state
+    state = jobs.wait(ID, 60).current_state
     assert state is not None
     assert state.error == "log partition 3: no such table"
 
@@ -71,7 +71,7 @@ def test_waiting_ends_when_the_feed_fails(broker: KafkaBroker, app_id: str, jobs
 def test_waiting_ends_when_the_feed_has_succeeded(broker: KafkaBroker, app_id: str, jobs: Jobs) -> None:
     jobs.create(definition(initial_scan="only"))
     tell(broker.bootstrap, app_id, succeeded())
-    assert jobs.wait(ID, 20).status is FeedState.SUCCEEDED
+    assert jobs.wait(ID, 60).status is FeedState.SUCCEEDED
 
 
 def test_waiting_for_no_worker_ends_in_a_sentence(jobs: Jobs) -> None:

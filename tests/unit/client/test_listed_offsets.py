@@ -28,7 +28,7 @@ from tidegate.verify import TopicPartition, TopicRecord
 
 pytestmark = pytest.mark.broker
 
-_PATIENCE_S: Final = 20.0
+_PATIENCE_S: Final = 60.0
 _SHORT_S: Final = 0.5
 _AWAY_S: Final = 1.0
 

@@ -117,5 +117,5 @@ def test_a_call_ends_though_its_answer_comes_byte_by_byte_without_an_end(server:
         registry.id_of(SCHEMA)
     calls = [thread for thread in set(threading.enumerate()) - before if thread.name == "registry-call"]
     for thread in calls:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()

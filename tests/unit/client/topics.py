@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from tidegate.client.listed_offsets import listed_offsets
 from tidegate.verify import TopicRecord
 
-_KNOWN_S: Final = 20.0
+_KNOWN_S: Final = 60.0
 _LOOK_AGAIN_S: Final = 0.02
 
 

@@ -183,9 +183,9 @@ def test_a_driver_that_is_asked_to_end_waits_no_more(tmp_path: Path, monkeypatch
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert waits.wait(10)
-    driver.end(10)
-    thread.join(10)
+    assert waits.wait(60)
+    driver.end(60)
+    thread.join(60)
     assert ended
     with pytest.raises(StateError, match="is missing"):
         driver.ledger.account(0)

@@ -18,7 +18,7 @@ from tidegate.changefeed.feed import FeedId
 from tidegate.errors import BrokerUnavailable
 from tidegate.processor.batch import OutputRecord
 
-_WAIT_S = 20.0
+_WAIT_S = 60.0
 _FEED = FeedId("feed")
 
 

@@ -158,7 +158,7 @@ def test_nobody_waits_longer_than_the_timeout_for_an_answer_that_never_ends(serv
         registry.id_of(ROW)
     with pytest.raises(RegistryAway):
         registry.check()
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 60
 
 
 def test_one_call_is_one_request(server: RegistryServer) -> None:
