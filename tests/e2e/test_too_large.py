@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from app.settings import Settings
 from app.sink import Barrier, Sink
 from pipeline.row_producer import FeedRefused, RowProducer
 from stack.kafka import KafkaBroker
-from tests.e2e.scenario import Scenario
+from tests.e2e.scenario import Scenario, bank_log
 from tests.e2e.worker_process import WorkerProcess
 from tests.feeds import activation
 from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
@@ -88,6 +89,12 @@ class TwoFeeds:
     def delete_topic(self) -> None:
         self._admin.delete_topics([self.topic])[self.topic].result(30)
 
+    def lose_topic_between_workers(self, worker: WorkerProcess) -> WorkerProcess:
+        """Kill the worker, delete the topic, and start the next worker."""
+        worker.kill()
+        self.delete_topic()
+        return self.scenario.start_worker(instance_id="w0")
+
     def fails(self, worker: WorkerProcess, why: str) -> FeedView:
         """Wait until the feed has failed for this reason, and the other one is complete."""
         worker.wait_until(lambda: self._feed.status is FeedState.FAILED, "the feed to fail", _GONE_S)
@@ -98,6 +105,15 @@ class TwoFeeds:
     @property
     def _feed(self) -> FeedView:
         return self.jobs.feed(FeedId("refused"))
+
+
+@pytest.fixture
+def another(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> Iterator[Scenario]:
+    """The scenario of another application."""
+    log = bank_log(seed=7, transactions=200)
+    made = Scenario(broker.bootstrap, f"{topic_prefix}another-", tmp_path / "another", log)
+    yield made
+    made.close()
 
 
 def test_a_row_that_the_broker_refuses_fails_its_feed_and_no_other(scenario: Scenario) -> None:
@@ -154,36 +170,24 @@ def test_a_topic_that_is_deleted_fails_its_feed_and_no_other(scenario: Scenario)
 
 
 @pytest.mark.timeout(400)
-def test_a_topic_that_is_deleted_while_no_worker_runs_fails_its_feed_at_the_next_start(
-    scenario: Scenario,
+def test_topics_that_are_deleted_while_no_worker_runs_fail_their_feeds_with_the_next_row_or_marker(
+    scenario: Scenario, another: Scenario
 ) -> None:
-    feeds = TwoFeeds(scenario)
-    worker = scenario.start_worker(instance_id="w0")
-    feeds.create(worker)
+    """Two applications wait side by side until their producers give the topics up."""
+    with_rows, without = TwoFeeds(scenario), TwoFeeds(another)
+    first, second = scenario.start_worker(instance_id="w0"), another.start_worker(instance_id="w0")
+    with_rows.create(first)
+    without.create(second)
     scenario.append(40)
-    worker.kill()
-    feeds.delete_topic()
-    successor = scenario.start_worker(instance_id="w0")
+    another.append()
+    another.wait_until_covered(second)
+    second.wait_until(lambda: without.has_progress, "the feed's progress")
+    first = with_rows.lose_topic_between_workers(first)
+    second = without.lose_topic_between_workers(second)  # it repeats the last marker before anything else
     scenario.append()
-    feeds.fails(successor, f"the topic {feeds.topic} has had no partition")
-    assert successor.stop() == 0, successor.text
-
-
-@pytest.mark.timeout(400)
-def test_a_deleted_topic_to_which_no_row_comes_fails_its_feed_with_the_next_marker(
-    scenario: Scenario,
-) -> None:
-    feeds = TwoFeeds(scenario)
-    worker = scenario.start_worker(instance_id="w0")
-    feeds.create(worker)
-    scenario.append()
-    scenario.wait_until_covered(worker)
-    worker.wait_until(lambda: feeds.has_progress, "the feed's progress")
-    worker.kill()
-    feeds.delete_topic()  # the successor repeats the last marker before anything else
-    successor = scenario.start_worker(instance_id="w0")
-    feeds.fails(successor, f"the topic {feeds.topic} has had no partition")
-    assert successor.stop() == 0, successor.text
+    for feeds, worker in ((with_rows, first), (without, second)):
+        feeds.fails(worker, f"the topic {feeds.topic} has had no partition")
+        assert worker.stop() == 0, worker.text
 
 
 def test_a_row_above_the_limit_is_not_even_sent(broker: KafkaBroker, topic_prefix: str) -> None:
