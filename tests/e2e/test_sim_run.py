@@ -155,7 +155,8 @@ def test_topics_with_another_number_of_partitions_are_refused(broker: KafkaBroke
         prepare_topics(broker.bootstrap, topic_prefix, 5)
 
 
-def test_a_broker_that_is_not_there_is_named(topic_prefix: str) -> None:
+def test_a_broker_that_is_not_there_is_named(topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim.topics._TIMEOUT_S", 1.0)
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:9"):
         prepare_topics("127.0.0.1:9", topic_prefix, 1)
 
