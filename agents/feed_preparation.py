@@ -44,7 +44,7 @@ async def prepared(
     Where it is about to create topics that no record tells of yet, the state says which: it has to be stored
     first.
     """
-    sink = runtime.sinks.of(definition.sink_uri, cluster_id)
+    sink = runtime.sinks.of(definition, cluster_id)
     loop, place = asyncio.get_running_loop(), (sink.admin, cluster_id)
     try:
         await _register_markers(definition, runtime.schema_ids)

@@ -48,7 +48,7 @@ class FeedSinks:
 
     async def learn(self, definition: FeedDefinition) -> None:
         """Ask its sink's cluster for its id. Raises ``RetryError``."""
-        cluster_id = await _id_of(self._sinks.of(definition.sink_uri))
+        cluster_id = await _id_of(self._sinks.of(definition))
         self._own_id = self._own_id or await _id_of(self._sinks.own)
         self._clusters.learn(definition.sink_uri, cluster_id, self._own_id)
 
@@ -65,9 +65,7 @@ class FeedSinks:
         self._questions.close()
 
     async def _ask(self, definition: FeedDefinition, stored: str | None, tell: Tell) -> Verdict:
-        waits_for = (
-            f"waiting for its sink, the Kafka cluster at {self._sinks.of(definition.sink_uri).servers}."
-        )
+        waits_for = f"waiting for its sink, the Kafka cluster at {self._sinks.of(definition).servers}."
         tell(waits_for)
         try:
             await self.learn(definition)
@@ -75,10 +73,11 @@ class FeedSinks:
             return Waiting(f"{waits_for} {error}.")
         found = self.cluster_of(definition)
         if stored is not None and found != stored:
-            servers = self._sinks.of(definition.sink_uri).servers
+            servers = self._sinks.of(definition).servers
             return Waiting(held(definition.id, servers, stored or self._own_id, found or self._own_id))
         return Admitted()
 
 
 async def _id_of(cluster: SinkCluster) -> str:
-    return await asyncio.get_running_loop().run_in_executor(cluster.threads, cluster.admin.cluster_id)
+    admin = cluster.admin
+    return await asyncio.get_running_loop().run_in_executor(cluster.threads, admin.cluster_id)

@@ -94,7 +94,7 @@ class FrontierPartition:
         assert feed.definition is not None
         assert feed.current_state is not None
         runtime, definition, state = self._app.runtime, feed.definition, feed.current_state
-        sink = runtime.sinks.of(definition.sink_uri, state.sink_cluster)
+        sink = runtime.sinks.of(definition, state.sink_cluster)
         ends = ends_of(sink, state)
         markers = marker_records(definition, state.targets, runtime.schema_ids, ends, sink.threads)
         publisher = FeedPublisher(

@@ -1,4 +1,4 @@
-"""Which feeds are held, for their sinks' addresses have come to mean other clusters: what the state says.
+"""Which feeds are held: their sinks' addresses have come to mean other clusters, or are not allowed to them.
 
 Row producers and marker writers compare for themselves, before anything counts. Here the clusters of live
 feeds are asked at intervals, so that ``tidegate feed show`` and ``why`` have the sentence.
@@ -15,9 +15,10 @@ from agents.admission import LookAt
 from app.ending import guarded_task
 from app.sinks import Sinks
 from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.job_records import StateRecord
 from tidegate.changefeed.jobs import FeedView
 from tidegate.delivery.sink_identity import held
-from tidegate.errors import RetryError
+from tidegate.errors import RetryError, SinkNotAllowed
 
 _EVERY_S: Final = 10.0
 _PATIENCE_S: Final = 10.0
@@ -52,12 +53,22 @@ class HeldFeeds:
         definition, state = feed.definition, feed.current_state
         if definition is None or state is None or not state.sink_cluster:
             return
-        sink = self._sinks.of(definition.sink_uri, state.sink_cluster)
+        sink = self._sinks.of(definition, state.sink_cluster)
+        try:
+            admin = sink.admin
+        except SinkNotAllowed as error:
+            self._note(definition.id, state, str(error))
+            return
+        except RetryError:  # a secret of its login is missing
+            return
         with suppress(RetryError, TimeoutError):
-            ask = asyncio.get_running_loop().run_in_executor(sink.threads, sink.admin.cluster_id)
+            ask = asyncio.get_running_loop().run_in_executor(sink.threads, admin.cluster_id)
             found = await asyncio.wait_for(ask, _PATIENCE_S)
             stored = state.sink_cluster
             sentence = "" if found == stored else held(definition.id, sink.servers, stored, found)
-            self._sentences[definition.id] = stored, sentence
-            if sentence != state.error:
-                self._look_at(definition.id, 0.0)
+            self._note(definition.id, state, sentence)
+
+    def _note(self, feed_id: FeedId, state: StateRecord, sentence: str) -> None:
+        self._sentences[feed_id] = state.sink_cluster, sentence
+        if sentence != state.error:
+            self._look_at(feed_id, 0.0)

@@ -260,7 +260,7 @@ class JobsOwner:
             self._heirs.add(definition.id)
             return
         cluster = self._sinks.cluster_of(definition)
-        sink = self._app.runtime.sinks.of(definition.sink_uri, cluster)
+        sink = self._app.runtime.sinks.of(definition, cluster)
         try:
             await self._fences.shut_out(owner, sink, wanted_topics(former)[0], cluster or "")
         except RetryError as error:
@@ -342,7 +342,7 @@ class JobsOwner:
         try:
             await self._sinks.learn(definition)
         except RetryError as error:
-            sink = self._app.runtime.sinks.of(definition.sink_uri)
+            sink = self._app.runtime.sinks.of(definition)
             await self._store(gone(definition, sink, error, self._view(definition)))
         else:
             self._look_at(definition.id)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Mapping
 from typing import Any, Final
 
 import aiokafka.client
 from aiokafka.protocol.metadata import MetadataRequest
 from faust import SASLCredentials, SSLCredentials
+from pydantic import SecretStr
 from yarl import URL
 
-from app.settings import Settings
+from app.settings import SecurityProtocol, Settings
 from tidegate.errors import SettingsError
 
 #: Both clients and librdkafka's own lines end up in this logger.
@@ -57,6 +59,17 @@ def librdkafka_config(settings: Settings) -> dict[str, Any]:
             "sasl.password": settings.sasl_password.get_secret_value(),
         }
     return config
+
+
+def with_login(settings: Settings, servers: str, login: Mapping[str, str | None]) -> Settings:
+    """The worker's settings for another cluster: its servers, and the login that its entry has."""
+    values: dict[str, Any] = {**login, "bootstrap_servers": servers}
+    if "security_protocol" in values:
+        values["security_protocol"] = SecurityProtocol(values["security_protocol"])
+    for name in ("sasl_password", "ssl_key_password"):
+        if values.get(name) is not None:
+            values[name] = SecretStr(values[name])
+    return settings.model_copy(update=values)
 
 
 def _tls(settings: Settings) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.header_secrets import HeaderSecrets
 from tidegate.delivery.sink_clusters import stored_cluster
-from tidegate.errors import SecretMissing
+from tidegate.errors import RetryError, SecretMissing, SinkNotAllowed
 from tidegate.processor.batch import OutputRecord
 
 _TELL_AGAIN_S: Final = 10.0
@@ -38,6 +38,7 @@ class FeedSink:
         self._view = view
         self._cluster: str | None = None
         self._sink: Sink | None = None
+        self._is_refused = False
 
     @property
     def is_over(self) -> bool:
@@ -48,16 +49,18 @@ class FeedSink:
     def is_held(self) -> bool:
         """Whether rows of this epoch have no place to be written to.
 
-        Another cluster than the feed's answers at the sink's address. Or the feed began a later epoch before
-        the cluster of this one was stored: nobody stores it any more.
+        Another cluster than the feed's answers at the sink's address, or no entry allows it to the feed. Or
+        the feed began a later epoch before the cluster of this one was stored: nobody stores it any more.
         """
         sink = self._find()
         if sink is None:
-            return (self._view().epoch or FIRST_EPOCH) > self._definition.epoch
+            return self._is_refused or (self._view().epoch or FIRST_EPOCH) > self._definition.epoch
         if not self._cluster:
             return False
         if sink.is_over:  # it asks nobody any more
-            sink = self._sinks.of(self._definition.sink_uri, self._cluster).rows
+            sink = self._rows(self._cluster)
+            if sink is None:
+                return self._is_refused
         return sink.cluster_id not in ("", self._cluster)
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
@@ -74,14 +77,24 @@ class FeedSink:
             return sink.send_to(self._cluster, rows, barrier, first)
         return sink.send(rows, barrier, first)
 
-    def _tell(self, error: SecretMissing) -> None:
+    def _tell(self, error: RetryError) -> None:
         if time.monotonic() >= self._tell_at:
             self._tell_at = time.monotonic() + _TELL_AGAIN_S
-            _log.warning("rows wait for a secret", feed=self._definition.id, cause=str(error))
+            _log.warning("rows cannot be given to their sink", feed=self._definition.id, cause=str(error))
 
     def _find(self) -> Sink | None:
         if self._sink is None:
             self._cluster = stored_cluster(self._view(), self._definition.epoch)
             if self._cluster is not None:
-                self._sink = self._sinks.of(self._definition.sink_uri, self._cluster).rows
+                self._sink = self._rows(self._cluster)
         return self._sink
+
+    def _rows(self, cluster: str) -> Sink | None:
+        """The producer there; none while the sink is not allowed, or a secret of its login is missing."""
+        self._is_refused = False
+        try:
+            return self._sinks.of(self._definition, cluster).rows
+        except (SinkNotAllowed, SecretMissing) as error:
+            self._is_refused = isinstance(error, SinkNotAllowed)
+            self._tell(error)
+            return None

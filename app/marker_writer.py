@@ -89,7 +89,7 @@ class OtherMarkers:
         self._cluster = cluster
         self._state = state
         self._ids = ids
-        self._new_producer = partial(TransactionalProducer, cluster.settings, machine=machine)
+        self._machine = machine
         self._producer: TransactionalProducer | None = None
         self._is_former_out = False  # whoever wrote markers with the id of before
         self._given_up = False
@@ -110,6 +110,10 @@ class OtherMarkers:
             except SinkHeld:
                 await self._let_go()
                 raise
+
+    def _new_producer(self, transactional_id: str) -> TransactionalProducer:
+        """Raises ``RetryError`` where the operator allows none."""
+        return TransactionalProducer(self._cluster.settings, transactional_id, self._machine)
 
     async def _shut_former_out(self) -> None:
         """Step M2d."""

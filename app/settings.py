@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from app.settings_faults import fault_text
+from tidegate.client.destinations_file import read_destinations
 from tidegate.client.http_access import require_protected
 from tidegate.client.output_namespace import OutputNamespace
 from tidegate.errors import SettingsError
@@ -261,6 +262,11 @@ class Settings(BaseSettings):
         default=None,
         description="TOML file of the same: a table NAME each, with value and for. Danger: as secrets_dir.",
     )
+    destinations_file: Path | None = Field(
+        default=None,
+        description="TOML file of the other Kafka clusters that feeds may write to, with the login for each "
+        "(docs/security.md#other-clusters). Without it feeds write to the own cluster alone.",
+    )
     sasl_username: str | None = Field(default=None, description="User to log in as.")
     sasl_password: SecretStr | None = Field(default=None, description="Password of that user.")
 
@@ -270,6 +276,14 @@ class Settings(BaseSettings):
             self.sasl_username is None or self.sasl_password is None
         ):
             raise ValueError(f"{self.security_protocol.value} needs sasl_username and sasl_password")
+        return self
+
+    @model_validator(mode="after")
+    def _destinations_can_be_read(self) -> Self:
+        try:
+            read_destinations(self.destinations_file)
+        except SettingsError as error:
+            raise ValueError(str(error)) from None
         return self
 
     @model_validator(mode="after")

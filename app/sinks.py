@@ -1,30 +1,37 @@
 """The Kafka clusters that feeds write to: the worker's own, and others, each opened when it is first needed.
 
-One producer of rows for each cluster, so that one that is stuck stops only its feeds. The clients of all of
-them have the worker's own security: a feed cannot bring a login of its own (``tidegate.changefeed.sink``).
+One producer of rows for each cluster, so that one that is stuck stops only its feeds. The worker's own login
+is for its own cluster. Clients of another cluster have the login of the operator's entry for it. Where no
+entry allows it, no client is opened (``tidegate.client.destinations``).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Final
+from typing import Final, NoReturn
 
+from app.clients import with_login
 from app.machine import REAL, Machine
 from app.report import SinkReport
 from app.settings import Settings
 from app.sink import Sink
 from app.topology import TopicAdmin
+from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.changefeed.sink_cluster import normal_servers
+from tidegate.client.destinations import ClusterEntry
+from tidegate.client.destinations_file import read_destinations
 from tidegate.client.secret_store import SecretStore
 from tidegate.delivery.sink_clusters import sink_address
+from tidegate.errors import SinkNotAllowed
 
 _PATIENCE_S: Final = 15.0  # topics are prepared while log partitions are held
 
 
 class SinkCluster:
-    """One cluster, by its servers. ``settings`` are the worker's with these servers.
+    """One cluster, by its servers. ``configure`` gives the worker's settings with these servers and the login
+    there, or raises ``RetryError`` where no client may be opened.
 
     ``threads`` do what may wait for the cluster: with those of the worker's own cluster, one that is away
     would hold back the state of all partitions.
@@ -32,15 +39,18 @@ class SinkCluster:
 
     def __init__(
         self,
-        settings: Settings,
+        servers: str,
+        configure: Callable[[], Settings],
         machine: Machine,
         admin: Callable[[], TopicAdmin],
         threads: Callable[[], Executor],
         *,
         own: bool,
     ) -> None:
-        self.settings = settings
+        #: Its name in metrics and sentences: ``host:port``, comma-separated.
+        self.servers = servers
         self.own = own
+        self._configure = configure
         self._machine = machine
         self._open_admin, self._open_threads = admin, threads
         self._lock = threading.RLock()
@@ -49,9 +59,9 @@ class SinkCluster:
         self._threads: Executor | None = None
 
     @property
-    def servers(self) -> str:
-        """Its name in metrics and sentences: ``host:port``, comma-separated."""
-        return self.settings.bootstrap_servers
+    def settings(self) -> Settings:
+        """What a new client needs. Raises ``SinkNotAllowed`` and ``SecretMissing``, as all that opens one."""
+        return self._configure()
 
     @property
     def rows(self) -> Sink:
@@ -101,22 +111,28 @@ class Sinks:
         self.secrets = SecretStore(settings.secrets_dir, settings.secrets_file)
         self._machine = machine
         self._lock = threading.Lock()
-        self._found: dict[tuple[str, str | None], SinkCluster] = {}
+        self._destinations = read_destinations(settings.destinations_file)
+        self._found: dict[tuple[str, str | None, FeedId], SinkCluster] = {}
         self._others: dict[tuple[str, ...], SinkCluster] = {}
         own = settings.model_copy(
             update={"bootstrap_servers": ",".join(normal_servers(settings.bootstrap_servers.split(",")))}
         )
-        self.own = SinkCluster(own, machine, lambda: admin, lambda: threads, own=True)
+        self.own = SinkCluster(
+            own.bootstrap_servers, lambda: own, machine, lambda: admin, lambda: threads, own=True
+        )
 
-    def of(self, sink_uri: str, cluster: str | None = None) -> SinkCluster:
-        """The cluster of a sink, of which ``cluster`` is the stored id; without one the addresses decide.
+    def of(self, definition: FeedDefinition, cluster: str | None = None) -> SinkCluster:
+        """The cluster of a feed's sink, of which ``cluster`` is the stored id; without one the addresses
+        decide.
 
-        Raises ``StatementError`` for what is no sink URI.
+        Where no entry allows it to the feed it opens no client. Raises ``StatementError`` for what is no sink
+        URI.
         """
+        key = definition.sink_uri, cluster, definition.id
         with self._lock:
-            found = self._found.get((sink_uri, cluster))
+            found = self._found.get(key)
             if found is None:
-                found = self._found[sink_uri, cluster] = self._find(sink_uri, cluster)
+                found = self._found[key] = self._find(*key)
             return found
 
     def report(self) -> tuple[SinkReport, ...]:
@@ -130,20 +146,36 @@ class Sinks:
             for cluster in (self.own, *self._others.values()):
                 cluster.close()
 
-    def _find(self, sink_uri: str, cluster: str | None) -> SinkCluster:
+    def _find(self, sink_uri: str, cluster: str | None, feed_id: FeedId) -> SinkCluster:
         servers = sink_address(sink_uri, cluster, self._settings.bootstrap_servers)
         if not servers:
             return self.own
+        try:
+            entry = self._destinations.entry(servers, feed_id, self._settings.bootstrap_servers)
+        except SinkNotAllowed as error:
+            return self._refused(servers, error)
         if servers not in self._others:
-            self._others[servers] = self._other(",".join(servers))
+            self._others[servers] = self._other(",".join(servers), entry)
         return self._others[servers]
 
-    def _other(self, servers: str) -> SinkCluster:
-        settings, machine = self._settings.model_copy(update={"bootstrap_servers": servers}), self._machine
+    def _other(self, servers: str, entry: ClusterEntry) -> SinkCluster:
+        machine, threads = self._machine, self._settings.commit_threads
+
+        def configure() -> Settings:
+            return with_login(self._settings, servers, entry.login(self.secrets))
+
         return SinkCluster(
-            settings,
+            servers,
+            configure,
             machine,
-            lambda: TopicAdmin(settings, machine, patience_s=_PATIENCE_S),
-            lambda: machine.executor(settings.commit_threads, f"sink {servers}"),
+            lambda: TopicAdmin(configure(), machine, patience_s=_PATIENCE_S),
+            lambda: machine.executor(threads, f"sink {servers}"),
             own=False,
         )
+
+    def _refused(self, servers: Sequence[str], why: SinkNotAllowed) -> SinkCluster:
+        def refuse() -> NoReturn:
+            raise SinkNotAllowed(str(why))
+
+        own_threads = self.own.threads  # nothing waits there, for nobody is asked
+        return SinkCluster(",".join(servers), refuse, self._machine, refuse, lambda: own_threads, own=False)

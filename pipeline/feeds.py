@@ -192,13 +192,14 @@ class QueryFeeds:
             return None
 
     def _tell_waiting(self, feed: FeedView, definition: FeedDefinition, why: str) -> None:
-        """The state of a feed that began in an earlier epoch says what it waits for.
+        """The state of a feed says what it waits for.
 
-        Not before it is taken over: the state of the earlier epoch says where it began, and a newer one would
-        stand in its place.
+        Of one that began in an earlier epoch not before it is taken over: the state of the earlier epoch says
+        where it began, and a newer one would stand in its place.
         """
         state = waiting(definition, why, feed.stored_topics)
-        if feed.current_takeover is not None and state != feed.current_state:
+        may_store = feed.beginning is None or feed.current_takeover is not None
+        if may_store and state != feed.current_state:
             self._jobs.store(state)
 
     def _pause(self, feed_id: FeedId) -> None:

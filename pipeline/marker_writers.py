@@ -122,9 +122,14 @@ class OtherMarkers:
             return False
         if self._producer is None and time.monotonic() >= self._open_at:
             self.is_proved = False
-            if not self._is_former_out:
-                self._former = self._new_producer(self._ids.former)
-            self._producer = self._new_producer(self._ids.present)
+            try:
+                if not self._is_former_out:
+                    self._former = self._new_producer(self._ids.former)
+                self._producer = self._new_producer(self._ids.present)
+            except RetryError as error:  # no entry allows the cluster, or a secret of its login is missing
+                self.held = str(error)
+                self._fail(error)
+                return False
             self._begin(partial(self._open, self._producer, self._former))
         return self._has_finished() and self._producer is not None
 

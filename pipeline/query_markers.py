@@ -154,9 +154,12 @@ class QueryMarkers:
         state = feed.current_state
         if state is None or not state.sink_cluster:
             return FeedProducers(home, OwnMarkers(home))
-        sink = self._sinks.connection(definition, state.sink_cluster)
         ids = MarkerIds.of(self._app_id, definition.id, state.sink_cluster)
-        there, check = partial(new_producer, sink), partial(self._check, definition, state)
+        check = partial(self._check, definition, state)
+
+        def there(transactional_id: str) -> TransactionalProducer:
+            return new_producer(self._sinks.connection(definition, state.sink_cluster), transactional_id)
+
         return FeedProducers(home, OtherMarkers(definition.id, there, ids, check))
 
     def _check(self, definition: FeedDefinition, state: StateRecord, producer: TransactionalProducer) -> None:
@@ -175,9 +178,7 @@ class QueryMarkers:
     def _held(self, definition: FeedDefinition, stored: str) -> Callable[[str], str]:
         """What is said of another cluster that is found."""
         say = held_backfill if definition.engine is Engine.BACKFILL else held
-        return partial(
-            say, definition.id, self._sinks.connection(definition, stored).bootstrap_servers, stored
-        )
+        return partial(say, definition.id, self._sinks.servers(definition, stored), stored)
 
     def _admin(self, definition: FeedDefinition, cluster: str | None) -> TopicAdmin:
         return self._sinks.admin(self._sinks.connection(definition, cluster))

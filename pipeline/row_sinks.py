@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.pauses import FIRST_PAUSE_S
 from pipeline.row_producer import RowProducer, SinkStalled
-from pipeline.sinks import sink_connection
+from pipeline.sinks import sink_connection, sink_servers
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.connection import KafkaConnection
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.delivery.sink_identity import held, held_backfill, uncertain, unknown
-from tidegate.errors import BrokerUnavailable, RetryError, SinkHeld
+from tidegate.errors import BrokerUnavailable, RetryError, SecretMissing, SinkHeld, SinkNotAllowed
 from tidegate.processor.batch import OutputRecord
 
 #: Producers that have nothing on its way, by brokers, patience, and whether they are watched. A Python worker
@@ -43,6 +43,7 @@ class RowSinks:
         self._clusters = clusters
         self._stall_s = stall_s
         self._producers: dict[str, RowProducer] = {}
+        self._connections: dict[tuple[FeedId, str], KafkaConnection] = {}
         self._fed: defaultdict[str, set[FeedId]] = defaultdict(set)
         self._given_up: set[str] = set()
         self._found: dict[str, str] = {}  # the ids that clusters other than ``home`` have told
@@ -64,10 +65,14 @@ class RowSinks:
         stored = self._clusters.get(name or feed_id)
         if stored is None:
             return self.leave(feed_id, RetryError(f"{unknown(feed_id)}."))
-        servers = OWN if stored == OWN else sink_connection(self._home, uri, stored).bootstrap_servers
+        servers = OWN if stored == OWN else sink_servers(self._home, uri, stored)
+        try:
+            connection = self._connection(feed_id, uri, stored)
+        except (SinkNotAllowed, SecretMissing) as error:
+            return self.leave(feed_id, error)
         self._fed[servers].add(feed_id)
         try:
-            producer = self._producer(servers)
+            producer = self._producer(servers, connection)
             if stored != OWN:
                 if servers not in self._found:
                     self._found[servers] = producer.cluster_id(rows[0].topic)
@@ -111,18 +116,22 @@ class RowSinks:
             producer.abandon()
         self._producers.clear()
 
-    def _producer(self, servers: str) -> RowProducer:
+    def _connection(self, feed_id: FeedId, uri: str, stored: str) -> KafkaConnection:
+        key = feed_id, stored
+        if key not in self._connections:
+            self._connections[key] = sink_connection(self._home, uri, stored, feed_id)
+        return self._connections[key]
+
+    def _producer(self, servers: str, connection: KafkaConnection) -> RowProducer:
         """Raises ``SinkStalled`` for a cluster that has stalled in this task, or just now in another."""
         patience = self._patience(servers)
         producer = self._producers.get(servers)
         if producer is None:
             if servers in self._given_up or self._has_just_stalled(servers, patience):
                 raise SinkStalled
-            kind = self._kind(servers)
-            producer = _idle.pop(kind, None)
+            producer = _idle.pop(self._kind(servers), None)
             if producer is None:
-                config = self._home.to([kind[0]]).config()
-                producer = RowProducer(config, patience, watched=servers != OWN)
+                producer = RowProducer(connection.config(), patience, watched=servers != OWN)
             self._producers[servers] = producer
         return producer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.changefeed.feed import FeedDefinition
+from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.topic_admin import TopicAdmin, open_admin
@@ -22,8 +22,15 @@ class Sinks:
         self._admins: dict[str, TopicAdmin] = {}
 
     def connection(self, definition: FeedDefinition, cluster: str | None = None) -> KafkaConnection:
-        """To the feed's sink, of which ``cluster`` is the stored id; without one the addresses decide."""
-        return sink_connection(self._connection, definition.sink_uri, cluster)
+        """To the feed's sink, of which ``cluster`` is the stored id; without one the addresses decide.
+
+        Raises ``SinkNotAllowed`` and ``SecretMissing``.
+        """
+        return sink_connection(self._connection, definition.sink_uri, cluster, definition.id)
+
+    def servers(self, definition: FeedDefinition, cluster: str | None = None) -> str:
+        """The servers of that connection, which may not be allowed."""
+        return sink_servers(self._connection, definition.sink_uri, cluster)
 
     def admin(self, connection: KafkaConnection) -> TopicAdmin:
         """A client for the topics of a cluster, one for all feeds that write there; another one when that has
@@ -55,7 +62,7 @@ class Sinks:
         """Raises ``SinkHeld`` where the feed began on another cluster, in an earlier epoch."""
         begun, found = feed.beginning, self.cluster_of(definition)
         if begun is not None and begun.sink_cluster != found:
-            servers = self.connection(definition).bootstrap_servers
+            servers = self.servers(definition)
             stored, there = begun.sink_cluster or self._own_id, found or self._own_id
             raise SinkHeld(held(definition.id, servers, stored, there))
 
@@ -64,7 +71,16 @@ class Sinks:
         return self._clusters.share(definition, other)
 
 
-def sink_connection(own: KafkaConnection, sink_uri: str, cluster: str | None) -> KafkaConnection:
-    """To a sink, of which ``cluster`` is the stored id: ``own``, or to its servers with the same security."""
+def sink_connection(
+    own: KafkaConnection, sink_uri: str, cluster: str | None, feed_id: FeedId
+) -> KafkaConnection:
+    """To the sink of a feed, of which ``cluster`` is the stored id: ``own``, or to its servers with the login
+    that the operator's entry has. Raises ``SinkNotAllowed`` and ``SecretMissing``."""
     servers = () if cluster == OWN else sink_address(sink_uri, cluster, own.bootstrap_servers)
-    return own.to(servers) if servers else own
+    return own.to(servers, feed_id) if servers else own
+
+
+def sink_servers(own: KafkaConnection, sink_uri: str, cluster: str | None) -> str:
+    """The servers of a sink, of which ``cluster`` is the stored id."""
+    servers = () if cluster == OWN else sink_address(sink_uri, cluster, own.bootstrap_servers)
+    return ",".join(servers) or own.bootstrap_servers

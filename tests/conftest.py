@@ -21,6 +21,7 @@ from hypothesis import settings
 
 from stack.kafka import KafkaBroker
 from tests.dealing import dealt
+from tests.destinations import others_allowed as others_allowed
 from tests.examples import USUAL
 from tests.shared_broker import BrokerHost, shared_broker
 

@@ -7,6 +7,7 @@
     │   ├── RegistryDenied           it answers, and lets us not in
     │   ├── SecretMissing            a secret that a feed names is not to be had, or not for that place
     │   ├── SinkHeld                 a sink's address means another cluster than the feed's topics are on
+    │   ├── SinkNotAllowed           no entry of the operator's allows a feed to write to that cluster
     │   └── SpoolLost                rows that waited on disk for a sink: they are scanned for again
     ├── FatalError                   end this process: the next one starts from what is durable
     │   ├── DeliveryError            a record was refused or lost its acknowledgement
@@ -73,6 +74,10 @@ class BrokerUnavailable(RetryError):
 
 class SinkHeld(RetryError):
     """A sink's address means another Kafka cluster than the one that the feed's topics are on."""
+
+
+class SinkNotAllowed(RetryError):
+    """A sink is another Kafka cluster than the own, and no entry of the operator's allows it to the feed."""
 
 
 class RegistryAway(RetryError):

@@ -20,6 +20,7 @@ from app.sinks import Sinks
 from app.topology import TopicAdmin
 from pipeline.query_markers import QueryMarkers
 from pipeline.sinks import Sinks as QuerySinks
+from tests.destinations import DESTINATIONS, DESTINATIONS_FILE
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.feed import FeedState
@@ -102,10 +103,10 @@ class Client:
 
 @contextmanager
 def _workers(world: World, _: pytest.MonkeyPatch) -> Iterator[Ends]:
-    settings, machine = Settings(), _as_machine(world)
+    settings, machine = Settings(destinations_file=DESTINATIONS_FILE), _as_machine(world)
     with ThreadPoolExecutor(1) as threads:
         sinks = Sinks(settings, TopicAdmin(settings, machine), threads, machine)
-        yield ends_of(sinks.of(_FEED.definition.sink_uri, _STATE.sink_cluster), _STATE)
+        yield ends_of(sinks.of(_FEED.definition, _STATE.sink_cluster), _STATE)
 
 
 def _as_machine(world: World) -> Any:
@@ -115,7 +116,7 @@ def _as_machine(world: World) -> Any:
 @contextmanager
 def _spark(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ends]:
     monkeypatch.setattr(tidegate.client.topic_admin, "AdminClient", world.admin)
-    connection, nobody = KafkaConnection(), SimpleNamespace()
+    connection, nobody = KafkaConnection(destinations=DESTINATIONS), SimpleNamespace()
     jobs: Any = nobody
     registry: Any = nobody
     markers = QueryMarkers(connection, "app", jobs, QuerySinks(connection, 1.0), registry)

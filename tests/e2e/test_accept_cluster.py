@@ -22,7 +22,7 @@ from tidegate.client.topic_admin import open_admin
 from tidegate.hlc import Timestamp
 from tidegate.verify import TopicRecord, Verdict, ViolationKind
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
 
 _MOVES = {"split_every_ms": 1_500, "merge_every_ms": 1_500}
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from stack.kafka import KafkaBroker
+from tests.destinations import DESTINATIONS
 from tests.e2e.two_clusters import TwoClusters, two_clusters
 from tests.unit.client.feeds import ID, SECOND, TARGET, definition, progress, running, tell
 from tests.unit.client.topics import create_topic, write
@@ -22,7 +23,7 @@ from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.verify import TopicRecord
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
 
 
 def put(sites: TwoClusters, cluster: KafkaBroker, topic: str, *last: Sequence[int]) -> None:
@@ -57,7 +58,7 @@ class Held:
     def __init__(self, sites: TwoClusters, home: KafkaBroker, prefix: str) -> None:
         create_topic(home.bootstrap, jobs_topic(prefix), cleanup_policy="compact")
         self.app_id = prefix
-        self.connection = KafkaConnection(home.bootstrap)
+        self.connection = KafkaConnection(home.bootstrap, destinations=DESTINATIONS)
         self.jobs = Jobs(self.connection, prefix)
         topic = f"{prefix}accounts"
         put(sites, sites.home, topic, [2_100, 2_900], [2_100, 2_900])

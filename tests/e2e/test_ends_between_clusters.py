@@ -18,7 +18,7 @@ from tidegate.delivery.sink_ends import ends_on
 from tidegate.errors import RetryError, SinkHeld
 from tidegate.verify import TopicRecord
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
 
 _PATIENCE_S = 60.0
 

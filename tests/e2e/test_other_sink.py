@@ -38,7 +38,7 @@ from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError, RetryError
 from tidegate.verify import Verdict
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
 
 
 @pytest.fixture
@@ -230,8 +230,8 @@ class MarkersThere:
     def __init__(self, sink: str, topic: str, app_id: str, threads: ThreadPoolExecutor) -> None:
         self.topic = topic
         settings = Settings(app_id=app_id)
-        cluster = Sinks(settings, WorkersAdmin(settings), threads).of(f"kafka://{sink}")
-        feed = activation([HandTable.of(104, "plain").descriptor])
+        feed = activation([HandTable.of(104, "plain").descriptor], sink_uri=f"kafka://{sink}")
+        cluster = Sinks(settings, WorkersAdmin(settings), threads).of(feed.definition)
         target = replace(feed.targets[0], topic=topic)
         state = StateRecord(
             feed.feed_id,

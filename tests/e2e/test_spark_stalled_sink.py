@@ -17,7 +17,12 @@ from tidegate.changefeed.feed import Engine
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.verify import AuditReport, Verdict
 
-pytestmark = [pytest.mark.soak, pytest.mark.broker, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.broker,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("others_allowed"),
+]
 
 _SEED: Final = 47
 _PATIENCE: Final = ("--sink-stall", "2")

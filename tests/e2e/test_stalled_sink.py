@@ -16,7 +16,7 @@ from tests.e2e.live_load import MANY_ROWS_PER_S, PARTITIONS, LiveLoad, live_load
 from tests.e2e.worker_process import WorkerProcess
 from tidegate.verify import Verdict
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
 
 _STALL_MS: Final = 1_000
 _GOES_ON_S: Final = 5.0  # of markers, while the other sink stands still

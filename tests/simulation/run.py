@@ -22,6 +22,7 @@ from app.assignment import Assignment
 from app.ending import leaving_by
 from app.settings import Settings
 from tests.breaking_steps import SomeOffsets, broken_by_commands
+from tests.destinations import DESTINATIONS_FILE
 from tests.simulation.clients import Network, SimMachine, cluster_name, stranger_name
 from tests.simulation.disk import Disk
 from tests.simulation.fail_overs import Accepted, accept
@@ -176,6 +177,7 @@ class Run:
             feed_memory_bytes=plan.sinks.memory_bytes,
             feed_spool_bytes=plan.sinks.spool_bytes,
             drain_timeout_ms=int(_DRAIN_S * 1000),
+            destinations_file=DESTINATIONS_FILE,
         )
         self.group = Group(self.scheduler, self.broker, plan.seed, _SESSION_S, _DRAIN_S * 1.5)
         self.hosts = [_Host(f"w{number}") for number in range(plan.workers)]

@@ -65,7 +65,7 @@ LAYERS: Final = {
     "tidegate.delivery": layer("changefeed"),
     "tidegate.subscribe": layer("changefeed"),
     "tidegate.verify": layer("changefeed"),
-    "tidegate.client": layer("library", "confluent_kafka httpx2 tenacity"),
+    "tidegate.client": layer("library", "confluent_kafka httpx2 pydantic tenacity"),
     "tidegate.cli": layer("library", "confluent_kafka click rich"),
     "app": layer(
         "library",

@@ -114,15 +114,15 @@ class SinkUri:
 def require_shared_connection(sink: SinkUri) -> None:
     """Raises ``StatementError`` for a sink with a security of its own.
 
-    The worker talks to every sink with its own security: accepting such a parameter would ignore it, and
+    The operator's entry for a cluster has its login: accepting such a parameter would ignore it, and
     store a secret for nothing.
     """
     own = [name for name, _ in sink.parameters if name != "topic_prefix"]
     if own:
         raise StatementError(
-            f"sink parameters not supported yet: {', '.join(own)}. The worker talks to every sink with "
-            "its own TLS and login (TIDEGATE_SECURITY_PROTOCOL and the settings beside it); "
-            "leave the parameters out"
+            f"sink parameters not supported yet: {', '.join(own)}. The TLS and login for another cluster "
+            "stand in its entry of TIDEGATE_DESTINATIONS_FILE, those for the own cluster in "
+            "TIDEGATE_SECURITY_PROTOCOL and the settings beside it; leave the parameters out"
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from tidegate.client.connection import MECHANISMS, PROTOCOLS, KafkaConnection
+from tidegate.client.destinations_file import destinations_of_environment
 from tidegate.redaction import remember_secret
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -84,6 +85,7 @@ _OPTIONS = (
 def kafka_options(command: _Command) -> Callable[..., Any]:
     """Give a command the options of a connection; it gets a ``KafkaConnection`` named ``connection``.
 
+    Other clusters are reached as TIDEGATE_DESTINATIONS_FILE says.
     Passwords come from the environment alone: arguments can be read by every user of the machine.
     """
 
@@ -92,6 +94,7 @@ def kafka_options(command: _Command) -> Callable[..., Any]:
         settings = {name: arguments.pop(name) for name in _NAMES}
         connection = KafkaConnection(
             **settings,
+            destinations=destinations_of_environment(),
             ssl_key_password=_secret("TIDEGATE_SSL_KEY_PASSWORD"),
             sasl_password=_secret("TIDEGATE_SASL_PASSWORD"),
         )

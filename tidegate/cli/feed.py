@@ -26,7 +26,7 @@ from tidegate.client.cluster_acceptance import (
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_rows import beginning, feed_row
-from tidegate.client.feed_topics import check_registry
+from tidegate.client.feed_topics import check_destination, check_registry
 from tidegate.client.jobs import Jobs, jobs_topic
 from tidegate.errors import InputError
 
@@ -101,6 +101,7 @@ def create(
         statement = click.get_text_stream("stdin").read()
     defined = define_feed(statement, new_feed_id(now_ns), now_ns)
     check_registry(defined.definition.options)
+    check_destination(connection, defined.definition)
     click.echo(beginning(defined.definition.options), err=True)
     if not wait and Jobs.create_topic(connection, app_id):
         _say_created(app_id)

@@ -91,14 +91,14 @@ def find_cluster(
     """The cluster at the sink's address of a feed that is held; for a ``with`` (step N1a).
 
     ``connection`` is to the workers' own cluster. Raises ``InputError`` for a feed that is not held, or that
-    cannot go on there, ``RetryError`` for a cluster that does not answer.
+    cannot go on there, ``RetryError`` for a cluster that does not answer, or that no entry allows.
     """
     feed = jobs[feed_id]
     definition = _that_has_begun(feed_id, feed)
     servers = other_cluster(definition.sink_uri, connection.bootstrap_servers)
+    reached = connection.to(servers, feed_id) if servers else connection
     own_id = open_admin(connection, connection.timeout_s).cluster_id()
     left = _left(feed)
-    reached = connection.to(servers) if servers else connection
     with closing(WatchedCluster(reached, left.targets[0].topic)) as there:
         cluster = OWN if there.id == own_id else there.id
         found = FoundCluster(feed_id, definition, left, left.sink_cluster or own_id, cluster, there)

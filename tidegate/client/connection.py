@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from tidegate.client.destinations import NOWHERE_ELSE, Destinations
+from tidegate.client.secret_store import SecretStore
 from tidegate.errors import BrokerUnavailable, InputError, SettingsError, TidegateError
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -40,6 +42,8 @@ class KafkaConnection:
     sasl_username: str | None = None
     sasl_password: str | None = field(default=None, repr=False)
     timeout_s: float = 10.0
+    destinations: Destinations = NOWHERE_ELSE
+    """The other clusters that feeds may write to."""
 
     def __post_init__(self) -> None:
         if self.security_protocol not in PROTOCOLS:
@@ -89,9 +93,14 @@ class KafkaConnection:
             }
         return config
 
-    def to(self, servers: Iterable[str]) -> KafkaConnection:
-        """The same for another cluster: its brokers, our security."""
-        return replace(self, bootstrap_servers=",".join(servers))
+    def to(self, servers: Sequence[str], feed_id: str) -> KafkaConnection:
+        """To the other cluster that is the sink of a feed: its brokers, and the login that its entry has.
+
+        Raises ``SinkNotAllowed`` where none allows it, and ``SecretMissing``.
+        """
+        entry = self.destinations.entry(servers, feed_id, self.bootstrap_servers)
+        login: Any = entry.login(SecretStore.of_environment())
+        return replace(self, bootstrap_servers=",".join(servers), **login)
 
     def away(self, doing: str, cause: str = "") -> BrokerUnavailable:
         """The error for a broker that gave no answer while we were ``doing`` something."""

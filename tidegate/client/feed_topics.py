@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.feed import ENDED, FeedId, FeedState, FeedTarget
+from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedId, FeedState, FeedTarget
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions, Format
 from tidegate.changefeed.record import RecordDecoder
 from tidegate.changefeed.registry_uri import parse_registry_uri
-from tidegate.changefeed.sink_cluster import sink_servers
+from tidegate.changefeed.sink_cluster import other_cluster, sink_servers
 from tidegate.client.connection import KafkaConnection
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
@@ -34,6 +34,7 @@ class FeedTopics:
     succeeded: bool = False
     sink: tuple[str, ...] = ()
     """The servers of the cluster that its topics are on; none for that of the workers."""
+    feed_id: str = ""
 
     @classmethod
     def of(cls, feed_id: FeedId, feed: FeedView) -> FeedTopics:
@@ -43,11 +44,14 @@ class FeedTopics:
             raise InputError(f"Feed {feed_id} is {feed.status.value} and {_why_no_topics(feed)}")
         succeeded = feed.status is FeedState.SUCCEEDED
         sink = sink_servers(feed.defined.sink_uri) if began.sink_cluster else ()
-        return cls(feed.defined.options, began.start, began.targets, succeeded, sink)
+        return cls(feed.defined.options, began.start, began.targets, succeeded, sink, feed_id)
 
     def connection(self, workers: KafkaConnection) -> KafkaConnection:
-        """How to reach its topics, with the security of the connection to the workers' cluster."""
-        return workers.to(self.sink) if self.sink else workers
+        """How to reach its topics: by ``workers``, the connection to their cluster, or as an entry says.
+
+        Raises ``SinkNotAllowed`` and ``SecretMissing``.
+        """
+        return workers.to(self.sink, self.feed_id) if self.sink else workers
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -103,6 +107,17 @@ def row_decoder(options: FeedOptions, *, whole: bool = True) -> RecordDecoder:
 
 def _no_schemas(schema: Schema) -> int:
     raise InputError(f"The feed's format has no schemas, so there is none for {schema.subject}.")
+
+
+def check_destination(connection: KafkaConnection, definition: FeedDefinition) -> None:
+    """Whether an entry names the feed's sink, as far as this process has entries; the engine's count.
+
+    Which feeds an entry admits is not looked at: it may be told to admit this one. Raises ``SinkNotAllowed``,
+    and ``StatementError`` for what is no sink.
+    """
+    servers = other_cluster(definition.sink_uri, connection.bootstrap_servers)
+    if servers and connection.destinations.clusters:
+        connection.destinations.require_named(servers, definition.id)
 
 
 def check_registry(options: FeedOptions) -> None:

@@ -52,13 +52,7 @@ class SecretStore:
 
     def get(self, name: str, place: str) -> str:
         """See ``Secrets``."""
-        entry = self._find(name)
-        if entry is None:
-            raise SecretMissing(
-                f"The secret {name}, which a feed names, is not in this process's store: give it as "
-                f"{_variable(name)}, as a file {name} in TIDEGATE_SECRETS_DIR, or in TIDEGATE_SECRETS_FILE. "
-                "It is looked for again."
-            )
+        entry = self._required(name, "a feed")
         host = place.rpartition(":")[0]
         if not entry.places & {place.lower(), host.lower(), _ANY}:
             raise SecretMissing(
@@ -68,6 +62,25 @@ class SecretStore:
             )
         remember_secret(entry.value)
         return entry.value
+
+    def named_by_operator(self, name: str) -> str:
+        """The secret for a place that TIDEGATE_DESTINATIONS_FILE names. Raises ``SecretMissing``.
+
+        The operator wrote both name and place there, so it need not be given to any other place.
+        """
+        value = self._required(name, "TIDEGATE_DESTINATIONS_FILE").value
+        remember_secret(value)
+        return value
+
+    def _required(self, name: str, namer: str) -> _Entry:
+        entry = self._find(name)
+        if entry is None:
+            raise SecretMissing(
+                f"The secret {name}, which {namer} names, is not in this process's store: give it as "
+                f"{_variable(name)}, as a file {name} in TIDEGATE_SECRETS_DIR, or in TIDEGATE_SECRETS_FILE. "
+                "It is looked for again."
+            )
+        return entry
 
     def _find(self, name: str) -> _Entry | None:
         return self._in_directory(name) or self._in_file(name) or self._in_environment(name)

@@ -22,6 +22,8 @@ from app.sinks import SinkCluster, Sinks
 from app.topology import TopicAdmin
 from app.transaction import TransactionalProducer
 from stack.kafka import KafkaBroker
+from tests.feeds import activation
+from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic
 from tidegate.changefeed.feed import FeedId
 from tidegate.client import transaction
@@ -29,7 +31,7 @@ from tidegate.client.transaction import Record
 from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError, RetryError, SinkHeld
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("others_allowed")]
 
 _FEED = FeedId("feed")
 
@@ -41,7 +43,9 @@ class Ending:
         self.settings = Settings(bootstrap_servers=home.bootstrap, app_id=f"{prefix}app", topic_prefix=prefix)
         self.topic = f"{prefix}out"
         self.sinks = Sinks(self.settings, TopicAdmin(self.settings), threads)
-        self.sink = self.sinks.of(f"kafka://{other}")
+        self.sink = self.sinks.of(
+            activation([HandTable.of(104, "plain").descriptor], sink_uri=f"kafka://{other}").definition
+        )
         runtime = SimpleNamespace(sinks=self.sinks, threads=SimpleNamespace(commits=threads), machine=REAL)
         shell: Any = SimpleNamespace(settings=self.settings, runtime=runtime)
         self.fences = FeedFences(shell)

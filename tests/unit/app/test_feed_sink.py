@@ -16,6 +16,7 @@ from app.settings import Settings
 from app.sink import Barrier, Sink
 from app.sinks import Sinks
 from app.topology import TopicAdmin
+from tests.destinations import DESTINATIONS_FILE
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch, FeedState
@@ -65,7 +66,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
 
 @pytest.fixture
 def sinks() -> Iterator[Sinks]:
-    settings = Settings(bootstrap_servers="127.0.0.1:9")
+    settings = Settings(bootstrap_servers="127.0.0.1:9", destinations_file=DESTINATIONS_FILE)
     with ThreadPoolExecutor(1) as threads:
         found = Sinks(settings, TopicAdmin(settings), threads, RealMachine())
         with closing(found):

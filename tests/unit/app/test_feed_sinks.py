@@ -18,6 +18,7 @@ from app.machine import RealMachine
 from app.settings import Settings
 from app.sinks import Sinks
 from app.topology import TopicAdmin
+from tests.destinations import DESTINATIONS_FILE
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
@@ -62,7 +63,7 @@ class _Bench:
         self.asked: list[str] = []
         self.looks: list[tuple[FeedId, float]] = []
         self.now = 100.0
-        settings = Settings(bootstrap_servers=_OWN)
+        settings = Settings(bootstrap_servers=_OWN, destinations_file=DESTINATIONS_FILE)
         monkeypatch.setattr(TopicAdmin, "cluster_id", lambda admin: self._answer(admin._servers))
         self.clusters = Sinks(settings, TopicAdmin(settings), threads, RealMachine())
         self.sinks = FeedSinks(

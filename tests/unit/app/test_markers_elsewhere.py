@@ -32,7 +32,7 @@ from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError
 from tidegate.hlc import Timestamp
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("others_allowed")]
 
 
 class Ended(Exception):
@@ -49,7 +49,7 @@ class Elsewhere(Publishing):
         self._other = other.bootstrap
         create_topic(other.bootstrap, self.topic)
         sinks = Sinks(self.settings, TopicAdmin(self.settings), threads)
-        self.sink: SinkCluster = sinks.of(f"kafka://{other.bootstrap}")
+        self.sink: SinkCluster = sinks.of(replace(_FEED.definition, sink_uri=f"kafka://{other.bootstrap}"))
         self.state = replace(self.state, sink_cluster=self.sink.admin.cluster_id())
         self.ids = MarkerIds.of(self.settings.app_id, _FEED.feed_id, self.state.sink_cluster)
         self.close = sinks.close

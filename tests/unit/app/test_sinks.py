@@ -19,6 +19,10 @@ from app.settings import SecurityProtocol, Settings
 from app.sink import Barrier
 from app.sinks import Sinks
 from app.topology import TopicAdmin
+from tests.destinations import DESTINATIONS_FILE
+from tests.feeds import activation
+from tests.hand_log import HandTable
+from tidegate.changefeed.feed import FeedDefinition
 from tidegate.errors import StatementError
 from tidegate.processor.batch import OutputRecord
 
@@ -28,7 +32,12 @@ _SETTINGS = Settings(
     security_protocol=SecurityProtocol.SASL_PLAINTEXT,
     sasl_username="ann",
     sasl_password=SecretStr("hush"),
+    destinations_file=DESTINATIONS_FILE,
 )
+
+
+def _feed(uri: str) -> FeedDefinition:
+    return activation([HandTable.of(104, "plain").descriptor], sink_uri=uri).definition
 
 
 class Machine(RealMachine):
@@ -52,12 +61,12 @@ def opened(machine: Machine) -> Iterator[Sinks]:
 
 def test_feeds_of_one_cluster_share_a_producer_and_those_of_others_do_not() -> None:
     with opened(Machine()) as sinks:
-        own = [sinks.of(uri).rows for uri in (f"kafka://{_OWN}", "kafka://localhost:8?topic_prefix=x")]
+        own = [sinks.of(_feed(uri)).rows for uri in (f"kafka://{_OWN}", "kafka://localhost:8?topic_prefix=x")]
         other = [
-            sinks.of(uri).rows
+            sinks.of(_feed(uri)).rows
             for uri in ("kafka://127.0.0.2:9,127.0.0.2:8", "kafka://127.0.0.2:8,127.0.0.2:9")
         ]
-        third = sinks.of("kafka://127.0.0.3:9").rows
+        third = sinks.of(_feed("kafka://127.0.0.3:9")).rows
         assert own == [sinks.own.rows] * 2
         assert other[0] is other[1]
         assert len({id(sink) for sink in (own[0], other[0], third)}) == 3
@@ -65,35 +74,32 @@ def test_feeds_of_one_cluster_share_a_producer_and_those_of_others_do_not() -> N
 
 def test_a_feed_that_is_stored_on_the_workers_own_cluster_is_there_whatever_its_address() -> None:
     with opened(Machine()) as sinks:
-        assert sinks.of("kafka://127.0.0.2:9", "") is sinks.own
-        assert sinks.of("kafka://127.0.0.2:9", "an-id") is sinks.of("kafka://127.0.0.2:9")
-        assert not sinks.of(f"kafka://{_OWN}", "an-id").own
+        assert sinks.of(_feed("kafka://127.0.0.2:9"), "") is sinks.own
+        assert sinks.of(_feed("kafka://127.0.0.2:9"), "an-id") is sinks.of(_feed("kafka://127.0.0.2:9"))
+        assert not sinks.of(_feed(f"kafka://{_OWN}"), "an-id").own
 
 
 def test_a_producer_is_opened_when_its_rows_are_first_asked_for() -> None:
     machine = Machine()
     with opened(machine) as sinks:
-        cluster = sinks.of("kafka://127.0.0.2:9")
+        cluster = sinks.of(_feed("kafka://127.0.0.2:9"))
         assert machine.configs == []
         assert cluster.rows is cluster.rows
         assert [config["bootstrap.servers"] for config in machine.configs] == ["127.0.0.2:9"]
 
 
-def test_another_cluster_is_talked_to_with_the_workers_own_security() -> None:
+def test_another_cluster_is_given_the_login_of_its_entry_and_not_the_workers() -> None:
     machine = Machine()
     with opened(machine) as sinks:
-        assert sinks.of("kafka://127.0.0.2:9").rows is not None
+        assert sinks.of(_feed("kafka://127.0.0.2:9")).rows is not None
     (config,) = machine.configs
-    assert (config["security.protocol"], config["sasl.username"], config["sasl.password"]) == (
-        "SASL_PLAINTEXT",
-        "ann",
-        "hush",
-    )
+    assert config["security.protocol"] == "PLAINTEXT"
+    assert "hush" not in str(config)
 
 
 def test_what_waits_for_another_cluster_has_threads_of_its_own() -> None:
     with opened(Machine()) as sinks:
-        assert sinks.of("kafka://127.0.0.2:9").threads is not sinks.own.threads
+        assert sinks.of(_feed("kafka://127.0.0.2:9")).threads is not sinks.own.threads
 
 
 def test_rows_that_a_closed_sink_gives_up_neither_end_the_process_nor_count(
@@ -105,14 +111,14 @@ def test_rows_that_a_closed_sink_gives_up_neither_end_the_process_nor_count(
     with closing(loop), opened(Machine()) as sinks:
         barrier = Barrier(1, loop)
         row = OutputRecord("topic", 0, b"key", b"value", 1, [])
-        assert sinks.of("kafka://127.0.0.3:9").rows.send([row], barrier) == 1
+        assert sinks.of(_feed("kafka://127.0.0.3:9")).rows.send([row], barrier) == 1
         sinks.close()
         assert (ended, barrier.acknowledged.done()) == ([], False)
 
 
 def test_each_sink_has_its_metrics() -> None:
     with opened(Machine()) as sinks:
-        sinks.of("kafka://127.0.0.2:9")
+        sinks.of(_feed("kafka://127.0.0.2:9"))
         reports = sinks.report()
     assert reports == (SinkReport("127.0.0.1:8,127.0.0.1:9", 0), SinkReport("127.0.0.2:9", 0))
     report = WorkerReport("app", None, "raftlog", 1, stall_alarm_ms=1, sinks=reports)
@@ -124,4 +130,4 @@ def test_each_sink_has_its_metrics() -> None:
 
 def test_what_is_no_sink_is_refused() -> None:
     with opened(Machine()) as sinks, pytest.raises(StatementError, match="unsupported sink"):
-        sinks.of("ftp://127.0.0.2:9")
+        sinks.of(_feed("ftp://127.0.0.2:9"))

@@ -51,7 +51,7 @@ def test_a_sink_with_a_security_of_its_own_is_refused_and_its_secret_goes_nowher
         definition_of(
             "CREATE CHANGEFEED FOR a INTO 'kafka://h?sasl_enabled=true&sasl_user=me&sasl_password=hush'"
         )
-    assert "sasl_enabled, sasl_user, sasl_password. The worker talks to every sink" in str(caught.value)
+    assert "sasl_enabled, sasl_user, sasl_password. The TLS and login" in str(caught.value)
     assert "hush" not in str(caught.value)
 
 

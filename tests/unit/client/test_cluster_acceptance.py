@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from stack.kafka import KafkaBroker
+from tests.destinations import DESTINATIONS
 from tests.unit.cli.running import run
 from tests.unit.client.feeds import ID, SECOND, TARGET, definition, failed, progress, running, tell
 from tests.unit.client.topics import create_topic, write
@@ -60,7 +61,7 @@ class Held:
         self._opened = opened
         self.bootstrap = broker.bootstrap
         create_topic(broker.bootstrap, jobs_topic(prefix), cleanup_policy="compact")
-        self.connection = KafkaConnection(broker.bootstrap)
+        self.connection = KafkaConnection(broker.bootstrap, destinations=DESTINATIONS)
         self.jobs = Jobs(self.connection, prefix)
         self.topic = f"{prefix}accounts"
         self.target = replace(TARGET, topic=self.topic)

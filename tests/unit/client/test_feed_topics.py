@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.destinations import DESTINATIONS
 from tests.unit.client.feeds import ID, definition, running
 from tidegate.changefeed.job_records import DefinitionRecord
 from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.destinations import ClusterEntry, Destinations
 from tidegate.client.feed_topics import FeedTopics
 
 _WORKERS = KafkaConnection(
@@ -30,6 +32,10 @@ def test_topics_on_the_workers_cluster_are_read_as_the_jobs_are_whatever_its_nam
     assert topics.connection(_WORKERS) is _WORKERS
 
 
-def test_topics_of_another_cluster_are_read_there_with_the_same_security() -> None:
+def test_topics_of_another_cluster_are_read_there_with_the_login_of_its_entry() -> None:
     topics = FeedTopics.of(ID, _feed("kafka://b:1,a", "an-id"))
-    assert topics.connection(_WORKERS) == replace(_WORKERS, bootstrap_servers="a:9092,b:1")
+    found = topics.connection(replace(_WORKERS, destinations=DESTINATIONS))
+    assert found == KafkaConnection("a:9092,b:1", timeout_s=3, destinations=DESTINATIONS, sasl_username=None)
+    entry = ClusterEntry(("a:9092", "b:1"), own_login=True)
+    own = replace(_WORKERS, destinations=Destinations((("own", entry),)))
+    assert topics.connection(own) == replace(own, bootstrap_servers="a:9092,b:1")

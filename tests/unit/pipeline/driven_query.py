@@ -28,6 +28,7 @@ from pipeline.rounds import Round, RoundId
 from sim.history import History, Mutated
 from sim.options import StoreOptions
 from sim.workloads.bank import Bank, BankOptions
+from tests.destinations import DESTINATIONS
 from tests.driven_sim import DrivenSim
 from tests.feeds import WITH_MARKERS, activation
 from tests.logs import EVENTFUL_MIX, Record
@@ -51,7 +52,7 @@ from tidegate.rangefeed.handoff import HandOff
 from tidegate.rows import TableDescriptor
 
 _PARTITIONS: Final = 3
-_HOME: Final = KafkaConnection("127.0.0.1:9")
+_HOME: Final = KafkaConnection("127.0.0.1:9", destinations=DESTINATIONS)
 _AWAY: Final = "127.0.0.1:8"
 _OLD_NAME: Final = "127.0.0.1:7"  # of the query's own cluster, when the feed there was created
 _KEY_BYTES: Final = 8  # of a range id, before the request

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pipeline.backfilling.newest_rows import ScanAt, ScannedRows, find_versions, rows_by
 from pipeline.backfilling.one_feed import watching
+from tests.destinations import DESTINATIONS
 from tests.feeds import WITH_MARKERS, activation
 from tests.logs import Record
 from tidegate.changefeed.control import KnownTable
@@ -54,7 +55,8 @@ def complete_to(log: AnyLog, partitions: Any, base: Timestamp = ZERO) -> Timesta
 def scan_of(log: AnyLog, options: FeedOptions, start: Timestamp) -> ScanAt:
     feed = activation(log.tables, options, start=start)
     descriptors = tuple(descriptors_of(log))
-    return ScanAt(KafkaConnection(), feed.definition, feed.targets, start, descriptors, len(log.partitions))
+    connection = KafkaConnection(destinations=DESTINATIONS)
+    return ScanAt(connection, feed.definition, feed.targets, start, descriptors, len(log.partitions))
 
 
 def descriptors_of(log: AnyLog) -> set[DescriptorUpdate]:

@@ -14,6 +14,7 @@ from pipeline.feeds import QueryFeeds
 from pipeline.jobs_topic import open_producer
 from pipeline.partition_round import Query
 from stack.kafka import KafkaBroker
+from tests.destinations import DESTINATIONS
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic
@@ -38,7 +39,7 @@ class _Accepted:
 
     def __init__(self, broker: KafkaBroker, prefix: str, cluster: str, **more: Any) -> None:
         """``more`` are options of the feed."""
-        self.connection = KafkaConnection(broker.bootstrap)
+        self.connection = KafkaConnection(broker.bootstrap, destinations=DESTINATIONS)
         self.topics = topics = Topics(f"{prefix}app", prefix)
         for topic in (topics.log, topics.jobs, topics.control_acks):
             create_topic(broker.bootstrap, topic)

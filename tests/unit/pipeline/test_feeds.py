@@ -14,6 +14,7 @@ from pipeline.feeds import QueryFeeds
 from pipeline.jobs_topic import open_producer
 from pipeline.partition_round import Query
 from stack.kafka import KafkaBroker
+from tests.destinations import DESTINATIONS
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic
@@ -96,7 +97,7 @@ def test_what_partitions_have_of_a_feed_from_before_it_came_to_another_cluster_h
 
 
 def _clusters(broker: KafkaBroker, topics: Topics, records: Sequence[JobRecord]) -> dict[str, str]:
-    connection = KafkaConnection(broker.bootstrap)
+    connection = KafkaConnection(broker.bootstrap, destinations=DESTINATIONS)
     with closing(open_producer(connection, f"{topics.app_id}-jobs")) as writer:
         writer.commit([Record(topics.jobs, 0, record.key, record.to_bytes()) for record in records])
     query = Query("query", connection, topics.log, 1, "", ProcessorConfig())

@@ -24,6 +24,7 @@ from pipeline.state_files import StateFiles
 from pipeline.task_clock import STAGES
 from sim.workloads.bank import Bank, BankOptions
 from stack.kafka import KafkaBroker
+from tests.destinations import DESTINATIONS
 from tests.e2e.topics import cut
 from tests.logs import Record, eventful_store, simulate
 from tests.unit.client.topics import create_topic
@@ -105,7 +106,9 @@ class Tasks:
 
 
 def _tasks(bootstrap: str, log: str, root: Path) -> Tasks:
-    connection = KafkaConnection(bootstrap, timeout_s=1 if bootstrap == _NOBODY else 30)
+    connection = KafkaConnection(
+        bootstrap, timeout_s=1 if bootstrap == _NOBODY else 30, destinations=DESTINATIONS
+    )
     return Tasks(Query(str(root), connection, log, 1, root.as_uri(), ProcessorConfig()))
 
 

@@ -10,11 +10,13 @@ import pytest
 import pipeline.row_sinks
 from pipeline.row_producer import SinkStalled
 from pipeline.row_sinks import RowSinks
+from tests.destinations import DESTINATIONS
 from tidegate.changefeed.feed import FeedId
 from tidegate.client.connection import KafkaConnection
 from tidegate.errors import BrokerUnavailable, RetryError, SinkHeld
 from tidegate.processor.batch import OutputRecord
 
+_CONNECTION = KafkaConnection("127.0.0.1:9", destinations=DESTINATIONS)
 _HOME, _AWAY = "kafka://127.0.0.1:9", "kafka://127.0.0.1:8"
 _ONE, _TWO, _AT_HOME = FeedId("one"), FeedId("two"), FeedId("home")
 _STORED: Mapping[str, str] = {_ONE: "an-id", _TWO: "an-id", _AT_HOME: ""}
@@ -75,7 +77,7 @@ def producers(monkeypatch: pytest.MonkeyPatch) -> Producers:
 
 
 def _sinks(stall_s: float | None = 60.0) -> RowSinks:
-    return RowSinks(KafkaConnection("127.0.0.1:9"), stall_s, _STORED)
+    return RowSinks(_CONNECTION, stall_s, _STORED)
 
 
 def test_the_querys_own_cluster_is_waited_for_without_limit(producers: Producers) -> None:
@@ -90,7 +92,7 @@ def test_the_querys_own_cluster_is_waited_for_without_limit(producers: Producers
 def test_a_feed_that_is_stored_on_the_querys_own_cluster_is_there_whatever_its_address(
     producers: Producers,
 ) -> None:
-    sinks = RowSinks(KafkaConnection("127.0.0.1:9"), 60.0, {_ONE: "", _TWO: "an-id"})
+    sinks = RowSinks(_CONNECTION, 60.0, {_ONE: "", _TWO: "an-id"})
     for feed_id in (_ONE, _TWO):
         sinks.send(feed_id, "kafka://localhost:8", _ROWS)
     assert producers.patience == {"127.0.0.1:9": None, "127.0.0.1:8": 60.0}
@@ -99,7 +101,7 @@ def test_a_feed_that_is_stored_on_the_querys_own_cluster_is_there_whatever_its_a
 def test_a_feed_of_which_no_cluster_is_stored_is_left_behind_whatever_its_address(
     producers: Producers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sinks = RowSinks(KafkaConnection("127.0.0.1:9"), 60.0, {_AT_HOME: ""})
+    sinks = RowSinks(_CONNECTION, 60.0, {_AT_HOME: ""})
     for uri in (_HOME, _AWAY):
         assert sinks.send(_ONE, uri, _ROWS) == [_ONE]
     assert not list(sinks.acknowledge())
@@ -111,7 +113,7 @@ def test_rows_of_a_feed_from_before_it_came_to_another_cluster_go_to_neither(
     producers: Producers,
 ) -> None:
     """Partitions may have its epoch before for a while; on the other cluster they would come too early."""
-    sinks = RowSinks(KafkaConnection("127.0.0.1:9"), 60.0, {f"{_ONE}/2": "an-id"})
+    sinks = RowSinks(_CONNECTION, 60.0, {f"{_ONE}/2": "an-id"})
     assert sinks.send(_ONE, _AWAY, _ROWS, _ONE) == [_ONE]
     assert not producers.patience
     assert not sinks.send(_ONE, _AWAY, _ROWS, f"{_ONE}/2")
@@ -127,7 +129,7 @@ def test_another_cluster_at_the_querys_own_address_is_not_mixed_with_its_own(pro
 
 
 def test_who_waits_without_limit_leaves_no_feed_behind_but_ends_the_task(producers: Producers) -> None:
-    connection = KafkaConnection("127.0.0.1:9")
+    connection = _CONNECTION
     with pytest.raises(RetryError, match="does not say on which Kafka cluster"):
         RowSinks(connection, None, {}).send(_ONE, _AWAY, _ROWS)
     with pytest.raises(
@@ -163,11 +165,11 @@ def test_the_next_tasks_of_a_python_worker_do_not_wait_for_it_as_well(producers:
 
 def test_a_feed_is_given_nothing_while_its_address_means_another_cluster(producers: Producers) -> None:
     stored: dict[str, str] = {_ONE: "an-id", _TWO: "another-id"}
-    sinks = RowSinks(KafkaConnection("127.0.0.1:9"), 60.0, stored)
+    sinks = RowSinks(_CONNECTION, 60.0, stored)
     assert [list(sinks.send(feed_id, _AWAY, _ROWS)) for feed_id in (_ONE, _TWO)] == [[], [_TWO]]
     assert not list(sinks.acknowledge())
     producers.ids["127.0.0.1:8"] = "another-id"
-    sinks = RowSinks(KafkaConnection("127.0.0.1:9"), 60.0, stored)
+    sinks = RowSinks(_CONNECTION, 60.0, stored)
     assert [list(sinks.send(feed_id, _AWAY, _ROWS)) for feed_id in (_ONE, _TWO)] == [[_ONE], []]
     assert not list(sinks.acknowledge())
 

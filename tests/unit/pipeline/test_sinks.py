@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pipeline.sinks import Sinks
+from tests.destinations import DESTINATIONS
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.client.connection import KafkaConnection
@@ -30,7 +31,10 @@ def ids(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def test_an_address_that_meant_the_querys_own_cluster_is_asked_for_each_new_feed(ids: dict[str, str]) -> None:
-    sinks, feed = Sinks(KafkaConnection(_HOME), 1.0), replace(_FEED, sink_uri="kafka://alias:1")
+    sinks, feed = (
+        Sinks(KafkaConnection(_HOME, destinations=DESTINATIONS), 1.0),
+        replace(_FEED, sink_uri="kafka://alias:1"),
+    )
     ids["alias:1"] = "ours"
     assert (sinks.learn(feed), sinks.cluster_of(feed)) == ("", "")
     ids["alias:1"] = "theirs"

@@ -21,6 +21,7 @@ from pipeline.faults import read_fault
 from pipeline.partition_round import Query
 from pipeline.row_producer import RowProducer
 from sim.workloads.random import RandomOptions, RandomTransactions
+from tests.destinations import DESTINATIONS
 from tests.feeds import WITH_MARKERS, activation
 from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
 from tests.simulation.feed_judge import BrokenPromise, FeedJudge
@@ -79,7 +80,7 @@ class FromCursor:
         config = ProcessorConfig(push=PushPolicy(enabled=False))
         query = Query(
             self._root,
-            KafkaConnection(),
+            KafkaConnection(destinations=DESTINATIONS),
             "raftlog",
             _PARTITIONS,
             self._root,

@@ -1,0 +1,21 @@
+"""Entries of an operator who lets feeds write to every cluster of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tidegate.client.destinations_file import read_destinations
+
+#: What ``Settings.destinations_file`` and TIDEGATE_DESTINATIONS_FILE are given.
+DESTINATIONS_FILE: Final = Path(__file__).with_name("destinations.toml")
+#: The same for a ``KafkaConnection``.
+DESTINATIONS: Final = read_destinations(DESTINATIONS_FILE)
+
+
+@pytest.fixture
+def others_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers, queries and commands of the test have these entries."""
+    monkeypatch.setenv("TIDEGATE_DESTINATIONS_FILE", str(DESTINATIONS_FILE))
