@@ -15,7 +15,7 @@ from sim.sink import ListSink, LogRecord
 from sim.workloads.flights import Flights, FlightsOptions
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedTarget, TableName
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.options import ExistingTopics, FeedOptions
 from tidegate.hlc import ZERO
 from tidegate.rows import TableDescriptor, decode_descriptor
 from tidegate.rows.table_key import index_span
@@ -111,8 +111,8 @@ def bench_feed(
     bootstrap: str = "127.0.0.1:9092",
     options: FeedOptions = BENCH_OPTIONS,
 ) -> Activate:
-    """A feed on all of ``tables``, to four partitions each."""
-    options = replace(options, topic_prefix=topic_prefix)
+    """A feed on all of ``tables``, to four partitions each; on topics that were made for it before."""
+    options = replace(options, topic_prefix=topic_prefix, existing_topics=ExistingTopics.USE)
     if options.resolved_topic:
         options = replace(options, resolved_topic=topic_prefix + options.resolved_topic)
     definition = FeedDefinition(
