@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Final
 
 from tidegate.errors import SettingsError
 
+#: Of what `fnmatchcase` knows only the star.
 _PATTERN: Final = re.compile(r"[A-Za-z0-9._*-]+")
 
 
@@ -35,7 +37,7 @@ class OutputNamespace:
 
     def has(self, topic: str) -> bool:
         """Whether feeds may write to a topic of this name."""
-        return not self.patterns or any(_matches(pattern, topic) for pattern in self.patterns)
+        return not self.patterns or any(fnmatchcase(topic, pattern) for pattern in self.patterns)
 
     def fault(self, topic: str, mend: str) -> str:
         """Why no feed may write there, with ``mend``, what to do; empty where one may."""
@@ -49,20 +51,3 @@ class OutputNamespace:
 
 #: Where no operator has set a bound.
 EVERYWHERE: Final = OutputNamespace()
-
-
-def _matches(pattern: str, topic: str) -> bool:
-    """Whether the parts between the stars stand in the topic one behind the other."""
-    first, *rest = pattern.split("*")
-    if not rest:
-        return topic == first
-    *between, last = rest
-    if not (topic.startswith(first) and topic.endswith(last) and len(topic) >= len(first) + len(last)):
-        return False
-    at, end = len(first), len(topic) - len(last)
-    for part in between:
-        found = topic.find(part, at, end)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return True
