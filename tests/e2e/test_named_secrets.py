@@ -51,7 +51,9 @@ def test_a_named_secret_stands_on_the_feeds_topic_and_nowhere_else(shop: ShopFee
     scenario.write_head(worker)
     feed = shop.created("named", JSON + f""", extra_headers='{{"{_HEADER}": "secret://shop"}}'""")
     scenario.append()
-    worker.wait_until(lambda: "rows wait for a secret" in worker.text, "the line about the secret")
+    worker.wait_until(
+        lambda: "rows cannot be given to their sink" in worker.text, "the line about the secret"
+    )
     (store / "shop.for").write_text("127.0.0.1\nlocalhost\n")
     (store / "shop").write_bytes(SECRET)
     options = replace(feed.definition.options, extra_headers=f'{{"{_HEADER}": "{SECRET.decode()}"}}')

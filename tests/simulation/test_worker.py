@@ -56,7 +56,7 @@ _SEEDS = {
     "addresses-decide-the-cluster": 13,
     "changes-between-epochs-forgotten": 45,
     "child-before-hand-off": 211,
-    "claims-only-where-needed": 41,
+    "claims-only-where-needed": 1,
     "ended-producer-forgotten": 46,
     "ends-without-comparison": 37,
     "given-up-batch-passed-over": 36,

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.unit.changefeed.feeds import FEED
@@ -248,7 +248,11 @@ def test_a_description_is_a_statement_that_defines_the_same_feed(
     quoted = ['"{}"'.format(name.replace('"', '""')) for name in tables]
     clauses = ", ".join(clause(name, value) for name, value in chosen.items())
     tail = f" WITH {clauses}" if clauses else ""
-    definition = definition_of(f"CREATE CHANGEFEED FOR {', '.join(quoted)} INTO 'kafka://h'{tail}")
+    try:
+        definition = definition_of(f"CREATE CHANGEFEED FOR {', '.join(quoted)} INTO 'kafka://h'{tail}")
+    except StatementError as refused:
+        assume("no feed may write to" not in str(refused))  # some names are Kafka's, or an application's
+        raise
     again = definition_of(definition.description)
     assert (again.tables, without_secrets(again)) == (definition.tables, without_secrets(definition))
     assert registry_of(again) == registry_of(definition)

@@ -56,10 +56,12 @@ GOLDEN_V3: Final = GOLDEN.with_name("stored_v3.tsv")
 GOLDEN_V4: Final = GOLDEN.with_name("stored_v4.tsv")
 #: The same records before a definition said what becomes of rows that are too large.
 GOLDEN_V5: Final = GOLDEN.with_name("stored_v5.tsv")
+#: The same records before a definition said whether a feed takes topics that stand there.
+GOLDEN_V6: Final = GOLDEN.with_name("stored_v6.tsv")
 _OLDER: Final = pytest.mark.parametrize(
     "file",
-    [GOLDEN_V1, GOLDEN_V2, GOLDEN_V3, GOLDEN_V4, GOLDEN_V5],
-    ids=["version 1", "version 2", "version 3", "version 4", "version 5"],
+    [GOLDEN_V1, GOLDEN_V2, GOLDEN_V3, GOLDEN_V4, GOLDEN_V5, GOLDEN_V6],
+    ids=["version 1", "version 2", "version 3", "version 4", "version 5", "version 6"],
 )
 
 
