@@ -51,7 +51,6 @@ from tidegate.changefeed.registration import (
     waiting,
 )
 from tidegate.changefeed.takeover import takeover
-from tidegate.client.output_namespace import OutputNamespace
 from tidegate.client.output_topics import check_sink, check_topics, former_owner, wanted_topics
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.transaction import Record
@@ -80,7 +79,6 @@ class JobsOwner:
         self._sinks = FeedSinks(app.runtime.sinks, self._look_at, self._now)
         self._registries = FeedRegistries(app.runtime.schema_ids, self._look_at, self._now)
         self._held = HeldFeeds(app.runtime.sinks, self._live_views, self._look_at)
-        self._namespace = OutputNamespace.of(app.settings.output_topics)
         self._heirs: set[FeedId] = set()  # they wait until nobody else can write to their topics
         self._fences = FeedFences(app)
         self._news = asyncio.Event()
@@ -231,7 +229,8 @@ class JobsOwner:
             if cluster is not None:  # else it is asked before the feed is announced, or prepared
                 shares = partial(self._sinks.share, definition)
                 internal = set() if cluster else app.topic_names.internal
-                check_topics(definition, topics, app.follower.view, internal, shares, self._namespace)
+                namespace = app.settings.output_namespace
+                check_topics(definition, topics, app.follower.view, internal, shares, namespace)
         except FeedError as error:
             return str(error)
         return ""

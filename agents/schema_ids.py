@@ -24,6 +24,7 @@ from schemas.registries import SchemaRegistries
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.registry_uri import parse_registry_uri
+from tidegate.client.destinations import NOWHERE_ELSE, Destinations
 from tidegate.client.secret_store import Secrets
 from tidegate.errors import RetryError, SchemaRejected, StatementError
 
@@ -65,18 +66,19 @@ class _Ask:
 
 
 class RegistrySchemaIds:
-    """See ``app.schema_ids.SchemaIds``."""
+    """See ``app.schema_ids.SchemaIds``. ``allowed`` are the registries that feeds may name."""
 
     def __init__(
         self,
         registries: Registries | None = None,
         *,
+        allowed: Destinations = NOWHERE_ELSE,
         secrets: Secrets | None = None,
         background: Background = REAL.background,
         first_pause_s: float = _FIRST_PAUSE_S,
         longest_pause_s: float = _LONGEST_PAUSE_S,
     ) -> None:
-        self._registries: Registries = SchemaRegistries(secrets) if registries is None else registries
+        self._registries: Registries = registries or SchemaRegistries(allowed, secrets)
         self._background = background
         self._first_pause_s = first_pause_s
         self._longest_pause_s = longest_pause_s
@@ -223,6 +225,6 @@ def _look_at(answer: asyncio.Future[ResultT]) -> None:
 def _redacted(url: str) -> str:
     """Where the registry is, without secrets; nothing of a URL that cannot be read."""
     try:
-        return parse_registry_uri(url).redacted().partition("?")[0]
+        return parse_registry_uri(url).shown
     except StatementError:
         return "(unreadable)"

@@ -31,7 +31,7 @@ def create_app(settings: Settings) -> Application:
     _remember_secrets(settings)
     configure_logs(settings)
     secrets = SecretStore(settings.secrets_dir, settings.secrets_file)
-    app = Application(settings, RegistrySchemaIds(secrets=secrets))
+    app = Application(settings, RegistrySchemaIds(allowed=settings.destinations, secrets=secrets))
     add_agents(app)
     return app
 

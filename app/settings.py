@@ -7,6 +7,7 @@ overrides it. Times are milliseconds, sizes bytes, as the names say.
 from __future__ import annotations
 
 import enum
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -14,6 +15,7 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from app.settings_faults import fault_text
+from tidegate.client.destinations import Destinations
 from tidegate.client.destinations_file import read_destinations
 from tidegate.client.http_access import require_protected
 from tidegate.client.output_namespace import OutputNamespace
@@ -264,8 +266,9 @@ class Settings(BaseSettings):
     )
     destinations_file: Path | None = Field(
         default=None,
-        description="TOML file of the other Kafka clusters that feeds may write to, with the login for each "
-        "(docs/security.md#other-clusters). Without it feeds write to the own cluster alone.",
+        description="TOML file of the other Kafka clusters that feeds may write to, with the login for each, "
+        "and of the schema registries that they may use (docs/security.md#other-clusters). Without it feeds "
+        "write to the own cluster alone, and use no registry.",
     )
     sasl_username: str | None = Field(default=None, description="User to log in as.")
     sasl_password: SecretStr | None = Field(default=None, description="Password of that user.")
@@ -281,7 +284,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _destinations_can_be_read(self) -> Self:
         try:
-            read_destinations(self.destinations_file)
+            _ = self.destinations
         except SettingsError as error:
             raise ValueError(str(error)) from None
         return self
@@ -300,7 +303,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _output_topics_are_patterns(self) -> Self:
         try:
-            OutputNamespace.of(self.output_topics)
+            _ = self.output_namespace
         except SettingsError as error:
             raise ValueError(str(error)) from None
         return self
@@ -322,6 +325,16 @@ class Settings(BaseSettings):
     def drain_sinks_ms(self) -> int:
         """How long partitions that are let go of wait for sinks: the other half is for the last commits."""
         return self.drain_timeout_ms // 2
+
+    @cached_property
+    def destinations(self) -> Destinations:
+        """What ``destinations_file`` says."""
+        return read_destinations(self.destinations_file)
+
+    @cached_property
+    def output_namespace(self) -> OutputNamespace:
+        """What ``output_topics`` says."""
+        return OutputNamespace.of(self.output_topics)
 
     @property
     def home(self) -> Path:

@@ -21,7 +21,6 @@ from app.topology import TopicAdmin
 from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.changefeed.sink_cluster import normal_servers
 from tidegate.client.destinations import ClusterEntry
-from tidegate.client.destinations_file import read_destinations
 from tidegate.client.secret_store import SecretStore
 from tidegate.delivery.sink_clusters import sink_address
 from tidegate.errors import SinkNotAllowed
@@ -111,7 +110,6 @@ class Sinks:
         self.secrets = SecretStore(settings.secrets_dir, settings.secrets_file)
         self._machine = machine
         self._lock = threading.Lock()
-        self._destinations = read_destinations(settings.destinations_file)
         self._found: dict[tuple[str, str | None, FeedId], SinkCluster] = {}
         self._others: dict[tuple[str, ...], SinkCluster] = {}
         own = settings.model_copy(
@@ -151,7 +149,7 @@ class Sinks:
         if not servers:
             return self.own
         try:
-            entry = self._destinations.entry(servers, feed_id, self._settings.bootstrap_servers)
+            entry = self._settings.destinations.entry(servers, feed_id, self._settings.bootstrap_servers)
         except SinkNotAllowed as error:
             return self._refused(servers, error)
         if servers not in self._others:

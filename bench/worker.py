@@ -68,10 +68,18 @@ class BenchApplication:
             "app_id": f"{self.prefix}app",
             "topic_prefix": self.prefix,
             "data_dir": self._directory / "data",
+            **self._allowed_registry(),
             **settings,
         }
         environment = {f"TIDEGATE_{name.upper()}": str(value) for name, value in values.items()}
         return MeasuredProcess(_WORKER, environment, self._directory / f"worker-{self._starts}.log")
+
+    def _allowed_registry(self) -> dict[str, Path]:
+        if not self._options.confluent_schema_registry:
+            return {}
+        file = self._directory / "destinations.toml"
+        file.write_text(f'[registries.bench]\nurls = ["{self._options.confluent_schema_registry}"]\n')
+        return {"destinations_file": file}
 
     def metrics(self) -> str:
         """What the running worker says at /metrics."""

@@ -332,7 +332,7 @@ class PartitionTask:
         rows = result.unframed.pop(feed_id)
         url = self._processor.definition_of(feed_id).options.confluent_schema_registry
         try:
-            ids = schema_ids(url, schemas_of(rows))
+            ids = schema_ids(self._query.connection.destinations, url, schemas_of(rows))
         except Exception as refusal:
             self._processor.refuse(feed_id, feed_error(refusal), result)
         else:

@@ -49,7 +49,7 @@ class Preparation:
         self._output_partitions = output_partitions
         self._is_gone = is_gone
         self._namespace = namespace
-        self._registries = SchemaRegistries()
+        self._registries = SchemaRegistries(sinks.destinations)
 
     def fault(self, definition: FeedDefinition) -> str:
         """Why the feed cannot be, or nothing."""
@@ -116,6 +116,8 @@ class Preparation:
         return OwnTopics.of(definition, self._jobs.view, partial(self._sinks.share, definition))
 
     def _register_markers(self, definition: FeedDefinition) -> None:
-        """What the registry refuses is known before the feed runs."""
-        for schema in marker_schemas(definition):
-            self.schema_id(definition.options.confluent_schema_registry, schema)
+        """What the registry refuses is known before the feed runs, also where it has no markers."""
+        if url := definition.options.confluent_schema_registry:
+            self._registries.of(url).check()
+            for schema in marker_schemas(definition):
+                self.schema_id(url, schema)

@@ -9,7 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from tidegate.changefeed.confluent import Schema
-from tidegate.errors import FeedError, RetryError, StatementError
+from tidegate.client.destinations import Destinations
+from tidegate.errors import FeedError, RegistryNotAllowed, RetryError, StatementError
 
 if TYPE_CHECKING:
     from schemas.registries import SchemaRegistries
@@ -21,25 +22,28 @@ _log = logging.getLogger("tidegate.spark")
 
 
 @cache
-def _registries() -> SchemaRegistries:
+def _registries(allowed: Destinations) -> SchemaRegistries:
     # Its HTTP client is half of what a Python worker would import, and few feeds have a registry.
     from schemas.registries import SchemaRegistries
 
-    return SchemaRegistries()
+    return SchemaRegistries(allowed)
 
 
-def schema_ids(url: str, schemas: Iterable[Schema]) -> Mapping[Schema, int]:
-    """The ids, asked for again for a while: rows before them would be written twice by another run.
+def schema_ids(allowed: Destinations, url: str, schemas: Iterable[Schema]) -> Mapping[Schema, int]:
+    """The ids, from a registry that is among the ``allowed``.
 
-    Raises ``FeedError`` for schemas and registries that can never be used, ``RetryError``.
+    One that does not answer is asked for a while: another run of the task would write the rows before them
+    twice. Raises ``FeedError`` for schemas and registries that can never be used, ``RetryError``.
     """
     given_up_at = time.monotonic() + _REGISTRY_S
     while True:
         try:
-            registry = _registries().of(url)
+            registry = _registries(allowed).of(url)
             return {schema: registry.id_of(schema) for schema in schemas}
         except StatementError as error:
             raise FeedError(str(error)) from None
+        except RegistryNotAllowed:
+            raise  # the entries are those that the query was started with
         except RetryError as away:
             if time.monotonic() > given_up_at:
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidegate.changefeed.feed import FeedDefinition, FeedId
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.destinations import Destinations
 from tidegate.client.topic_admin import TopicAdmin, open_admin
 from tidegate.delivery.sink_clusters import OWN, SinkClusters, sink_address
 from tidegate.delivery.sink_identity import held
@@ -20,6 +21,11 @@ class Sinks:
         self._clusters = SinkClusters(connection.bootstrap_servers)
         self._own_id = ""
         self._admins: dict[str, TopicAdmin] = {}
+
+    @property
+    def destinations(self) -> Destinations:
+        """What the operator lets feeds name."""
+        return self._connection.destinations
 
     def connection(self, definition: FeedDefinition, cluster: str | None = None) -> KafkaConnection:
         """To the feed's sink, of which ``cluster`` is the stored id; without one the addresses decide.

@@ -6,6 +6,7 @@ from threading import Lock
 
 from schemas.registry import SchemaRegistry
 from tidegate.changefeed.registry_uri import parse_registry_uri
+from tidegate.client.destinations import Destinations
 from tidegate.client.secret_store import Secrets
 
 
@@ -17,8 +18,10 @@ class SchemaRegistries:
     error would show it.
     """
 
-    def __init__(self, secrets: Secrets | None = None) -> None:
-        """``secrets`` are those that URLs name; without them those of the environment."""
+    def __init__(self, allowed: Destinations, secrets: Secrets | None = None) -> None:
+        """``allowed`` are those that feeds may name. ``secrets`` are those that URLs name; without them those
+        of the environment."""
+        self._allowed = allowed
         self._secrets = secrets
         self._lock = Lock()
         self._opened: dict[str, SchemaRegistry] = {}
@@ -31,7 +34,9 @@ class SchemaRegistries:
         with self._lock:
             registry = self._opened.get(url)
             if registry is None:
-                registry = self._opened[url] = SchemaRegistry(parse_registry_uri(url), self._secrets)
+                registry = self._opened[url] = SchemaRegistry(
+                    parse_registry_uri(url), self._allowed, self._secrets
+                )
             return registry
 
     def close(self) -> None:

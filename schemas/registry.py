@@ -13,6 +13,7 @@ from confluent_kafka.schema_registry import Schema as ClientSchema
 
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.registry_uri import RegistryUri
+from tidegate.client.destinations import Destinations
 from tidegate.client.registry import checked_id
 from tidegate.client.registry_connection import Client, RegistryConnection
 from tidegate.client.registry_faults import Errand
@@ -28,11 +29,12 @@ _KEPT_IDS: Final = 4_096
 class SchemaRegistry:
     """One schema registry, shared by all feeds and threads of this process. Close it.
 
-    Raises ``StatementError`` for certificates that cannot be used.
+    Unless ``allowed`` names it every call raises ``RegistryNotAllowed``, and nothing is sent. Raises
+    ``StatementError`` for certificates that cannot be used.
     """
 
-    def __init__(self, uri: RegistryUri, secrets: Secrets | None = None) -> None:
-        self._connection = RegistryConnection(uri, secrets)
+    def __init__(self, uri: RegistryUri, allowed: Destinations, secrets: Secrets | None = None) -> None:
+        self._connection = RegistryConnection(uri, allowed, secrets)
         self._ids = SharedAnswers(self._register, keep=_KEPT_IDS, patience_s=uri.timeout_s)
         self._checked = SharedAnswers(self._check, keep=0, patience_s=uri.timeout_s)
         self._counting = Lock()

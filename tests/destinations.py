@@ -1,4 +1,4 @@
-"""Entries of an operator who lets feeds write to every cluster of this machine."""
+"""Entries of an operator who lets feeds write to every cluster and registry of this machine."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@
     ├── RetryError                   try again later: nothing was lost, nothing was done
     │   ├── BrokerUnavailable
     │   ├── RegistryAway             the schema registry does not answer, or not as one
-    │   ├── RegistryDenied           it answers, and lets us not in
+    │   ├── RegistryDenied           it answers, and refuses our login
+    │   │   └── RegistryNotAllowed   no entry of the operator's names it: nothing was sent there
     │   ├── SecretMissing            a secret that a feed names is not to be had, or not for that place
     │   ├── SinkHeld                 a sink's address means another cluster than the feed's topics are on
     │   ├── SinkNotAllowed           no entry of the operator's allows a feed to write to that cluster
@@ -86,6 +87,10 @@ class RegistryAway(RetryError):
 
 class RegistryDenied(RetryError):
     """The schema registry refuses our login; another one may be given to it at any time."""
+
+
+class RegistryNotAllowed(RegistryDenied):
+    """No entry of the operator's names the schema registry, so it is not asked."""
 
 
 class SecretMissing(RetryError):

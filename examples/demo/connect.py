@@ -7,6 +7,7 @@ queried and compared, row by row, with what the store committed, and the topics 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -60,6 +61,7 @@ def _run(options: Options, name: str, directory: Path) -> int:
         click.echo("Starting Kafka, a schema registry, PostgreSQL and Kafka Connect ...")
         broker = stack.enter_context(KafkaBroker())
         registry = stack.enter_context(SchemaRegistry())
+        _allow(registry, directory)
         postgres = stack.enter_context(PostgresServer())
         connect = stack.enter_context(ConnectWorker(broker.bootstrap))
         statement = (
@@ -79,6 +81,13 @@ def _run(options: Options, name: str, directory: Path) -> int:
         _print_query(postgres.dsn)
         differences = _differences(postgres.dsn, demo.history, shown.feed)
         return max(audit(demo, shown), min(differences, 1))
+
+
+def _allow(registry: SchemaRegistry, directory: Path) -> None:
+    """Let feeds of this process and its children use the registry, as an operator does."""
+    file = directory / "destinations.toml"
+    file.write_text(f'[registries.demo]\nurls = ["{registry.url}"]\n')
+    os.environ["TIDEGATE_DESTINATIONS_FILE"] = str(file)
 
 
 def _sink(topic: str, postgres: PostgresServer, registry: SchemaRegistry) -> dict[str, str]:

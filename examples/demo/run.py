@@ -24,6 +24,7 @@ from tidegate.changefeed.feed import Engine, FeedId, FeedState
 from tidegate.changefeed.jobs import FeedView
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.destinations_file import destinations_of_environment
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
@@ -183,8 +184,9 @@ def show(
     feed_id, feed = _create_feed(demo, workers)
     created(feed)
     topics = FeedTopics.of(feed_id, feed)
-    records = tail_topics(KafkaConnection(demo.bootstrap), topics.all_topics, TailFrom.BEGINNING, follow=True)
-    in_background(board.follow_topics, records, topics.decoders())
+    connection = KafkaConnection(demo.bootstrap, destinations=destinations_of_environment())
+    records = tail_topics(connection, topics.all_topics, TailFrom.BEGINNING, follow=True)
+    in_background(board.follow_topics, records, topics.decoders(connection.destinations))
     with Screen(board, demo.options.seconds, partial(_range_lag, demo)) as screen:
         _watch(demo, board, screen, store, workers, disturbances)
         marker_lag_s = board.lag_s

@@ -269,7 +269,8 @@ class ScannedRows:
             raise FeedError(str(error))
         if into.unframed:
             url = scan.definition.options.confluent_schema_registry
-            return frame(into.unframed, schema_ids(url, schemas_of(into.unframed)))
+            ids = schema_ids(scan.connection.destinations, url, schemas_of(into.unframed))
+            return frame(into.unframed, ids)
         return into.records
 
 

@@ -33,7 +33,7 @@ class KafkaReading:
 
     def decoder(self) -> RecordDecoder:
         """See ``TopicReading``."""
-        return row_decoder(self.options)
+        return row_decoder(self.options, self.connection.destinations)
 
     def records(self, place: TopicPartition, start: int, end: int) -> Iterator[TopicRecord]:
         """See ``TopicReading``."""

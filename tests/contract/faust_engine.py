@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as Place
 
 from tests.contract.engine import Output, Task
 from tests.contract.kafka_run import KafkaRun
+from tests.destinations import DESTINATIONS_FILE
 from tests.e2e.worker_process import WorkerProcess
 from tests.registry_server import RegistryServer
 from tidegate.changefeed.feed import Engine, FeedState
@@ -66,6 +67,7 @@ class _Working:
             "data_dir": str(self._home / "data"),
             "session_timeout_ms": "6000",
             "batch_records": str(_BATCH),
+            "destinations_file": str(DESTINATIONS_FILE),
         }
         return {f"TIDEGATE_{name.upper()}": value for name, value in settings.items()}
 

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.contract.case import topics_of
 from tests.contract.comparison import markers, records_at
 from tests.contract.engine import Output, Task
+from tests.destinations import DESTINATIONS
 from tidegate.changefeed.control import Activate
 from tidegate.changefeed.feed import Engine
 from tidegate.changefeed.job_records import DefinitionRecord, JobRecord
@@ -43,7 +44,7 @@ class KafkaRun:
         self.task = task
         self.prefix = f"contract-{uuid.uuid4().hex[:8]}-"
         self.app_id = f"{self.prefix}app"
-        self.connection = KafkaConnection(bootstrap, timeout_s=timeout_s)
+        self.connection = KafkaConnection(bootstrap, timeout_s=timeout_s, destinations=DESTINATIONS)
         self._registry_url = registry_url
         self._engine = engine
         #: The task's feeds, with topics of this run.

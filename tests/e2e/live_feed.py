@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sim.history import History
+from tests.destinations import DESTINATIONS
 from tests.e2e.live_load import LiveLoad
 from tests.e2e.worker_process import WorkerProcess
 from tidegate.changefeed.definition import define_feed
@@ -96,4 +97,4 @@ class LiveFeed:
             start=start,
         )
         options = AuditOptions(start=start, initial_scan=feed.options.initial_scan)
-        return audit(topics.records(), topics.counts, options, feed.decoder, expected)
+        return audit(topics.records(), topics.counts, options, feed.decoder(DESTINATIONS), expected)

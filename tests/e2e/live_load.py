@@ -13,6 +13,7 @@ from typing import Any, Final
 from examples.demo.board import Board, in_background
 from examples.demo.children import Child
 from sim.history import History
+from tests.destinations import DESTINATIONS
 from tests.e2e.worker_process import FAUST, WorkerProcess
 from tidegate.changefeed.definition import define_feed
 from tidegate.changefeed.feed import Engine, FeedId, FeedState
@@ -131,7 +132,7 @@ class LiveLoad:
         assert view.status is FeedState.RUNNING, view
         feed = FeedTopics.of(self._known_id, view)
         records = tail_topics(self._connection, feed.topics, TailFrom.BEGINNING, follow=True)
-        in_background(self._board.follow_topics, records, feed.decoders())
+        in_background(self._board.follow_topics, records, feed.decoders(DESTINATIONS))
 
     @property
     def jobs(self) -> Jobs:
@@ -215,7 +216,7 @@ class LiveLoad:
             start=feed.start, initial_scan=feed.options.initial_scan, succeeded=feed.succeeded
         )
         topics = OutputTopics.now(self._connection, feed.topics)
-        return audit(topics.records(), topics.counts, options, feed.decoder, self.expected())
+        return audit(topics.records(), topics.counts, options, feed.decoder(DESTINATIONS), self.expected())
 
     def output(self) -> list[TopicRecord]:
         """All records of the feed's topics."""

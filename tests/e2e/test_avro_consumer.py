@@ -30,7 +30,7 @@ from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.rows import Catalog, Kind, Row, SqlType, parse_sql_type
 from tidegate.verify import TopicRecord
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("others_allowed")]
 
 _SEED: Final = 24  # whose tables have every type that is drawn
 _TABLES: Final = 8

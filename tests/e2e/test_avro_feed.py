@@ -14,7 +14,7 @@ from tests.e2e.downstream import shop_log
 from tests.e2e.scenario import Scenario
 from tests.registry_server import RegistryServer
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
 
 
 @pytest.fixture

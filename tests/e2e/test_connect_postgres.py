@@ -19,7 +19,7 @@ from stack.registry import SchemaRegistry
 from tests.e2e.downstream import create_feed, example, last_marker, rows_at_the_end, shop_log, wait_for_sink
 from tests.e2e.scenario import Scenario
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
 
 _AVRO: Final = "format='avro', confluent_schema_registry='{registry}', "
 _FEEDS: Final = {

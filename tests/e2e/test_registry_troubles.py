@@ -22,7 +22,7 @@ from tidegate.client.output import OutputTopics
 from tidegate.errors import InputError
 from tidegate.processor.reference import content_id
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
 
 #: What a feed says of a registry that answers so.
 _AWAY = {

@@ -10,6 +10,7 @@ import pytest
 
 import stack.registry
 from schemas.registry import SchemaRegistry
+from tests.destinations import DESTINATIONS
 from tests.e2e.stack_end import registry_client
 from tests.unit.changefeed.tables import table
 from tidegate.changefeed.confluent import Schema
@@ -41,7 +42,7 @@ def registry(server: stack.registry.SchemaRegistry) -> Iterator[SchemaRegistry]:
 
 
 def opened(server: stack.registry.SchemaRegistry) -> SchemaRegistry:
-    return SchemaRegistry(parse_registry_uri(server.url))
+    return SchemaRegistry(parse_registry_uri(server.url), DESTINATIONS)
 
 
 def orders(**columns: str) -> TableDescriptor:
@@ -76,7 +77,7 @@ def test_it_is_a_registry(registry: SchemaRegistry) -> None:
 
 
 def test_a_wrong_path_is_no_registry(server: stack.registry.SchemaRegistry) -> None:
-    wrong = SchemaRegistry(parse_registry_uri(server.url.removesuffix("/apis/ccompat/v7")))
+    wrong = SchemaRegistry(parse_registry_uri(server.url.removesuffix("/apis/ccompat/v7")), DESTINATIONS)
     for ask in (wrong.check, lambda: wrong.id_of(Schema("s", '"int"'))):
         with pytest.raises(RegistryAway, match="Check the URL, its path too"):
             ask()
@@ -97,7 +98,7 @@ def test_what_was_registered_is_read_back_by_its_id(
     server: stack.registry.SchemaRegistry, registry: SchemaRegistry
 ) -> None:
     schema = row_schema(options("back_"), **COLUMNS)
-    reader = SchemaReader(parse_registry_uri(server.url))
+    reader = SchemaReader(parse_registry_uri(server.url), DESTINATIONS)
     schema_id = registry.id_of(schema)
     assert json.loads(reader.schema_text(schema_id)) == json.loads(schema.text)
     assert reader.id_of(schema) == schema_id

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from tidegate.changefeed.duration import parse_duration
 from tidegate.changefeed.secret_reference import is_reference, secret_name
@@ -53,7 +53,19 @@ class RegistryUri:
     def place(self) -> str:
         """Host and port."""
         parts = urlsplit(self.url)
-        return f"{parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
+        return f"{parts.hostname}:{_port(parts)}"
+
+    @property
+    def normal_url(self) -> str:
+        """``url`` with its port in any case: ``https://registry.example:443/path``."""
+        parts = urlsplit(self.url)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        return f"{parts.scheme}://{host}:{_port(parts)}{parts.path}"
+
+    @property
+    def shown(self) -> str:
+        """The URL for messages: no secrets, and none of its parameters, which may be whole certificates."""
+        return self.redacted().partition("?")[0]
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -104,6 +116,10 @@ class RegistryUri:
         if "password" in dict(self.parameters):
             return user
         return f"{user}:{quote(self.password, safe='') if is_reference(self.password) else REDACTED}"
+
+
+def _port(parts: SplitResult) -> int:
+    return _PORTS[parts.scheme] if parts.port is None else parts.port
 
 
 def _hidden(name: str, value: str) -> bool:

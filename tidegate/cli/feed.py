@@ -100,7 +100,7 @@ def create(
     if statement == "-":
         statement = click.get_text_stream("stdin").read()
     defined = define_feed(statement, new_feed_id(now_ns), now_ns)
-    check_registry(defined.definition.options)
+    check_registry(defined.definition.options, connection.destinations)
     check_destination(connection, defined.definition)
     click.echo(beginning(defined.definition.options), err=True)
     if not wait and Jobs.create_topic(connection, app_id):

@@ -11,7 +11,9 @@ import click
 from tidegate.changefeed.feed import feed_id
 from tidegate.changefeed.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.record import RecordDecoder
+from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.destinations import Destinations, RegistryEntry
 from tidegate.client.feed_topics import FeedTopics, row_decoder
 from tidegate.client.jobs import Jobs
 from tidegate.verify.auditor import OFFSET_MARKERS
@@ -111,10 +113,18 @@ def choose_reading(connection: KafkaConnection, app_id: str, asked: Asked) -> Re
     if feed_name is None:
         if not topics:
             raise click.UsageError("Name at least one TOPIC, or a feed by --feed.")
-        return Reading(topics, connection, row_decoder(asked.options, whole=False), None)
+        return Reading(topics, connection, _decoder(asked.options), None)
     id_ = feed_id(feed_name)
     feed = FeedTopics.of(id_, Jobs(connection, app_id).feed(id_))
     unknown = sorted(set(topics) - set(feed.all_topics))
     if unknown:
         raise click.UsageError(f"Feed {id_} does not write {', '.join(unknown)}.")
-    return Reading(topics or feed.all_topics, feed.connection(connection), feed.decoder, feed)
+    decoder = feed.decoder(connection.destinations)
+    return Reading(topics or feed.all_topics, feed.connection(connection), decoder, feed)
+
+
+def _decoder(options: FeedOptions) -> RecordDecoder:
+    """Reads records with these options. Who runs the command has named the registry, so it is allowed."""
+    named = options.confluent_schema_registry
+    urls = (parse_registry_uri(named).normal_url,) if named else ()
+    return row_decoder(options, Destinations(registries=(("--registry", RegistryEntry(urls)),)), whole=False)

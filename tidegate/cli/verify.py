@@ -106,7 +106,8 @@ def _expected(
     versions = service_module("sim.history").History.load(history)
     catalog = read_catalog(connection, f"{topic_prefix}raftlog")
     topics = {target.table_id: target.topic for target in feed.targets if target.topic in chosen.topics}
-    return expected_versions(versions, catalog, feed.options, topics, feed.schema_ids, start=feed.start)
+    schema_ids = feed.schema_ids(connection.destinations)
+    return expected_versions(versions, catalog, feed.options, topics, schema_ids, start=feed.start)
 
 
 def _shown(output: OutputTopics) -> Iterator[TopicRecord]:

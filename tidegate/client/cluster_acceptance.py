@@ -191,7 +191,7 @@ def _marker_there(found: FoundCluster, start: Timestamp, highest: ResolvedTimest
             f"The cluster {found.found} has no topic {', '.join(missing)}, so nothing there tells where feed "
             f"{feed_id} has to go on. Give {_CHOICES}."
         )
-    markers = last_markers(found.there, topics, row_decoder(options))
+    markers = last_markers(found.there, topics, row_decoder(options, found.connection.destinations))
     silent = [str(place) for place, marker in sorted(markers.items()) if marker is None]
     if silent:
         raise InputError(

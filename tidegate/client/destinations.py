@@ -1,9 +1,9 @@
-"""Which Kafka clusters feeds may write to beside the engine's own, and by which login (docs/security.md).
+"""Which Kafka clusters and schema registries feeds may name, and by which login (docs/security.md).
 
 A feed's creator chooses the address of its sink. So a login belongs to addresses that the operator has named:
 the engine's own to ``bootstrap_servers``, any other to an entry of ``destinations_file``. An address that no
 entry names is never connected to. It is not asked which cluster it is either, for the question would come
-behind the login.
+behind the login. A schema registry is bounded by the same file: none is asked that no entry names.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, Protocol
 
+from tidegate.changefeed.registry_uri import RegistryUri
 from tidegate.changefeed.secret_reference import secret_name
 from tidegate.changefeed.sink_cluster import normal_servers
-from tidegate.errors import SinkNotAllowed
+from tidegate.errors import RegistryNotAllowed, SinkNotAllowed
 
-#: The page's chapter about entries.
+#: The page's chapters about entries.
 _PAGE: Final = "docs/security.md#other-clusters"
+_REGISTRIES_PAGE: Final = "docs/security.md#schema-registries"
 _ANY: Final = "*"
 
 
@@ -34,7 +36,7 @@ class OwnSecrets(Protocol):
 class ClusterEntry:
     """Another cluster: the servers that sinks may name, the feeds that may, and the login there.
 
-    In ``servers`` and ``feeds`` a ``*`` stands for any characters of one label: all but dots and colons.
+    In ``servers`` and ``feeds`` a ``*`` stands for any letters, digits, ``-`` and ``_``.
     ``own_login`` is for further addresses of the engine's own cluster. Passwords are references to secrets.
     """
 
@@ -82,10 +84,28 @@ class ClusterEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class RegistryEntry:
+    """Schema registries that every feed may name, by normal URLs: ``https://host:port/path``.
+
+    A ``*`` in host and port stands for any letters, digits, ``-`` and ``_``.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid"}
+
+    urls: tuple[str, ...]
+
+    def names(self, registry: RegistryUri) -> bool:
+        """Whether the registry's URL fits one of its patterns."""
+        return any(fits(pattern, registry.normal_url) for pattern in self.urls)
+
+
+@dataclass(frozen=True, slots=True)
 class Destinations:
-    """The entries, by their names. Without any, feeds write to the engine's own cluster alone."""
+    """The entries, by their names. Without any, feeds write to the engine's own cluster alone, and no
+    registry is asked."""
 
     clusters: tuple[tuple[str, ClusterEntry], ...] = field(default=())
+    registries: tuple[tuple[str, RegistryEntry], ...] = field(default=())
 
     def entry(self, servers: Iterable[str], feed_id: str, bootstrap_servers: str) -> ClusterEntry:
         """The entry for a sink on another cluster: the first that names all of its servers.
@@ -120,12 +140,22 @@ class Destinations:
             f"again ({_PAGE})"
         )
 
+    def require_registry(self, registry: RegistryUri) -> None:
+        """Raise ``RegistryNotAllowed`` where no entry names the registry."""
+        if any(entry.names(registry) for _, entry in self.registries):
+            return
+        raise RegistryNotAllowed(
+            f"no feed may use the schema registry at {registry.shown}, and nothing was sent there: no entry "
+            "of TIDEGATE_DESTINATIONS_FILE names it. To allow it, write [registries.NAME] with urls = "
+            f"['{registry.normal_url}'] into that file, and start the process again ({_REGISTRIES_PAGE})"
+        )
 
-#: No entry: feeds write to the engine's own cluster alone.
+
+#: No entry: feeds write to the engine's own cluster alone, and use no registry.
 NOWHERE_ELSE: Final = Destinations()
 
 
 def fits(pattern: str, text: str) -> bool:
-    """Whether a text fits a pattern, in which ``*`` stands for any characters but dots and colons."""
-    expression = "[^.:]*".join(map(re.escape, pattern.split(_ANY)))
+    """Whether a text fits a pattern, in which ``*`` stands for any letters, digits, ``-`` and ``_``."""
+    expression = "[A-Za-z0-9_-]*".join(map(re.escape, pattern.split(_ANY)))
     return re.fullmatch(expression, text) is not None

@@ -12,12 +12,18 @@ from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed.secret_reference import is_reference, secret_name
 from tidegate.changefeed.sink_cluster import normal_servers
-from tidegate.client.destinations import ClusterEntry, Destinations
+from tidegate.client.destinations import ClusterEntry, Destinations, RegistryEntry
 from tidegate.errors import SettingsError, StatementError
 
 _VARIABLE: Final = "TIDEGATE_DESTINATIONS_FILE"
 _SERVER: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._*-]+):([0-9]{1,5}|\*)")
+#: Scheme, host, port and path.
+_URL: Final = re.compile(
+    r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._*-]+)(?::([0-9]{1,5}|\*))?((?:/[A-Za-z0-9._~-]+)*)/?"
+)
+_PORTS: Final = {"http": "80", "https": "443"}
 _FEEDS: Final = re.compile(r"[A-Za-z0-9_*-]{1,64}")
+_STAR: Final = "* stands for any letters, digits, - and _"
 _LOGIN: Final = ("security_protocol", "ssl_", "sasl_")
 #: By pydantic's error type.
 _DEMANDS: Final = {
@@ -40,9 +46,12 @@ def read_destinations(path: Path | None) -> Destinations:
         return Destinations()
     found = _parsed(path)
     for table in found:
-        if table != "clusters":
-            raise _fault(path, table, "there is no such table: write [clusters.NAME]")
-    return Destinations(_entries(path, "clusters", ClusterEntry, found, _checked_cluster))
+        if table not in ("clusters", "registries"):
+            raise _fault(path, table, "there is no such table: write [clusters.NAME] or [registries.NAME]")
+    return Destinations(
+        _entries(path, "clusters", ClusterEntry, found, _checked_cluster),
+        _entries(path, "registries", RegistryEntry, found, _checked_registry),
+    )
 
 
 def _parsed(path: Path) -> dict[str, Any]:
@@ -77,15 +86,39 @@ def _checked_cluster(entry: ClusterEntry, keys: Collection[str]) -> ClusterEntry
     """The entry with its servers in their normal form. Raises ``ValueError``."""
     servers = normal_servers(entry.servers)
     if not servers or not all(_SERVER.fullmatch(server) for server in servers):
-        raise ValueError("servers must be host:port each, in which * stands for all but dots and colons")
+        raise ValueError(f"servers must be host:port each, in which {_STAR}")
     if not all(_FEEDS.fullmatch(feed) for feed in entry.feeds):
-        raise ValueError("feeds must be ids of feeds, in which * stands for any characters")
+        raise ValueError(f"feeds must be ids of feeds, in which {_STAR}")
     login = [key for key in keys if key.startswith(_LOGIN)]
     if entry.own_login and login:
         raise ValueError(f"own_login and {login[0]} exclude each other: it is one login or the other")
     _check_tls(entry)
     _check_sasl(entry)
     return replace(entry, servers=servers)
+
+
+def _checked_registry(entry: RegistryEntry, _: Collection[str]) -> RegistryEntry:
+    """The entry with its URLs in their normal form. Raises ``ValueError``."""
+    if not entry.urls:
+        raise ValueError("urls must have one URL at least")
+    return replace(entry, urls=tuple(map(_normal_url, entry.urls)))
+
+
+def _normal_url(url: str) -> str:
+    """The pattern as ``RegistryUri.normal_url`` is written. Raises ``ValueError``."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        raise ValueError(
+            "urls must be https://host:port/path or http://host:port/path each, in small letters and without "
+            f"a login, in whose host and port {_STAR}"
+        )
+    scheme, host, port, path = found.groups()
+    if "*" in host.rpartition(".")[2]:
+        raise ValueError(
+            "the last label of a host in urls must be written out: a * there would stand for addresses, and "
+            "for names without a dot, localhost among them"
+        )
+    return f"{scheme}://{host}:{port or _PORTS[scheme]}{path}"
 
 
 def _check_tls(entry: ClusterEntry) -> None:

@@ -15,6 +15,7 @@ from tidegate.changefeed.record import RecordDecoder
 from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.changefeed.sink_cluster import other_cluster, sink_servers
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.destinations import Destinations
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
 from tidegate.verify.auditor import OFFSET_MARKERS
@@ -64,17 +65,17 @@ class FeedTopics:
         """The topic of its markers; empty when they stand among the rows."""
         return self.options.resolved_topic
 
-    @property
-    def decoder(self) -> RecordDecoder:
+    def decoder(self, allowed: Destinations) -> RecordDecoder:
         """Reads its rows, and markers among them, with the registry that its definition names.
 
-        Raises ``StatementError`` for a registry's URL that cannot be used.
+        One that is not ``allowed`` is not asked: what reads with it raises ``RegistryNotAllowed``. Raises
+        ``StatementError`` for a registry's URL that cannot be used.
         """
-        return row_decoder(self.options)
+        return row_decoder(self.options, allowed)
 
-    def decoders(self) -> Callable[[str], RecordDecoder]:
+    def decoders(self, allowed: Destinations) -> Callable[[str], RecordDecoder]:
         """What reads the records of each of its topics, its markers' included. Raises as ``decoder`` does."""
-        rows = self.decoder
+        rows = self.decoder(allowed)
         return lambda topic: OFFSET_MARKERS if topic == self.resolved_topic else rows
 
     @property
@@ -82,10 +83,9 @@ class FeedTopics:
         """The topics of its rows, and that of its markers if it has one."""
         return (*self.topics, self.resolved_topic) if self.resolved_topic else self.topics
 
-    @property
-    def schema_ids(self) -> Callable[[Schema], int]:
+    def schema_ids(self, allowed: Destinations) -> Callable[[Schema], int]:
         """The ids that its schemas were registered with. Raises as ``decoder`` does."""
-        return _registry(self.options).id_of if self.options.format is Format.AVRO else _no_schemas
+        return _registry(self.options, allowed).id_of if self.options.format is Format.AVRO else _no_schemas
 
 
 def _why_no_topics(feed: FeedView) -> str:
@@ -95,13 +95,13 @@ def _why_no_topics(feed: FeedView) -> str:
     return f"never had any topics: {(reason or 'it ended before it had started').rstrip('.')}."
 
 
-def row_decoder(options: FeedOptions, *, whole: bool = True) -> RecordDecoder:
+def row_decoder(options: FeedOptions, allowed: Destinations, *, whole: bool = True) -> RecordDecoder:
     """Reads the records of a feed with these options, or with more if they are not the ``whole`` of them.
 
     Raises as ``FeedTopics.decoder`` does.
     """
     if options.format is Format.AVRO:
-        return decoder_for(options, _registry(options).schema_text, whole=whole)
+        return decoder_for(options, _registry(options, allowed).schema_text, whole=whole)
     return decoder_for(options, whole=whole)
 
 
@@ -120,14 +120,19 @@ def check_destination(connection: KafkaConnection, definition: FeedDefinition) -
         connection.destinations.require_named(servers, definition.id)
 
 
-def check_registry(options: FeedOptions) -> None:
-    """Whether the certificates of a feed's registry can be used; without a call to it, since it may be out
-    of our reach. Raises ``StatementError``."""
+def check_registry(options: FeedOptions, allowed: Destinations) -> None:
+    """Whether a feed's registry can be used, as far as this process can tell without a call to it.
+
+    Its certificates are looked at, and whether an entry names it if there are entries of registries; the
+    engine's count. Raises ``RegistryNotAllowed`` and ``StatementError``.
+    """
     if options.confluent_schema_registry:
-        _registry(options)
+        _registry(options, allowed)
+        if allowed.registries:
+            allowed.require_registry(parse_registry_uri(options.confluent_schema_registry))
 
 
-def _registry(options: FeedOptions) -> SchemaReader:
+def _registry(options: FeedOptions, allowed: Destinations) -> SchemaReader:
     from tidegate.client.registry import SchemaReader  # it takes longer than most that need none
 
-    return SchemaReader(parse_registry_uri(options.confluent_schema_registry))
+    return SchemaReader(parse_registry_uri(options.confluent_schema_registry), allowed)

@@ -9,6 +9,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from tidegate.changefeed.confluent import MAX_SCHEMA_ID, Schema
 from tidegate.changefeed.registry_uri import RegistryUri
+from tidegate.client.destinations import Destinations
 from tidegate.client.registry_connection import Client, RegistryConnection
 from tidegate.client.registry_faults import Errand, RegistryFaults
 from tidegate.client.shared_answers import SharedAnswers
@@ -28,9 +29,10 @@ class SchemaReader:
     method raises ``RegistryAway`` and ``RegistryDenied``, at the latest after the registry's timeout.
     """
 
-    def __init__(self, uri: RegistryUri) -> None:
+    def __init__(self, uri: RegistryUri, allowed: Destinations) -> None:
         """Raises ``StatementError`` for certificates that cannot be used."""
-        RegistryConnection(uri).close()
+        RegistryConnection(uri, allowed).close()
+        self._allowed = allowed
         self._uri = uri
         self._faults = RegistryFaults(uri)
         self._texts = SharedAnswers(self._read, keep=_KEPT_SCHEMAS, patience_s=uri.timeout_s)
@@ -54,7 +56,7 @@ class SchemaReader:
             raise self._faults.late(_finding(schema)) from None
 
     def _read(self, schema_id: int) -> str:
-        with RegistryConnection(self._uri) as connection:
+        with RegistryConnection(self._uri, self._allowed) as connection:
             return connection.call(_reading(schema_id), lambda client: self._text(client, schema_id))
 
     def _text(self, client: Client, schema_id: int) -> str:
@@ -71,7 +73,7 @@ class SchemaReader:
         return text
 
     def _find(self, schema: Schema) -> int:
-        with RegistryConnection(self._uri) as connection:
+        with RegistryConnection(self._uri, self._allowed) as connection:
             return connection.call(_finding(schema), lambda client: self._id(client, schema))
 
     def _id(self, client: Client, schema: Schema) -> int:

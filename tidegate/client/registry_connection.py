@@ -17,10 +17,11 @@ from typing import Any, Self, TypeAlias, TypeVar
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from tidegate.changefeed.registry_uri import RegistryUri
+from tidegate.client.destinations import Destinations
 from tidegate.client.registry_answers import bound_answers
 from tidegate.client.registry_faults import Errand, RegistryFaults
 from tidegate.client.secret_store import Secrets, SecretStore
-from tidegate.errors import RegistryDenied, SecretMissing, StatementError, TidegateError
+from tidegate.errors import RegistryDenied, RegistryNotAllowed, SecretMissing, StatementError, TidegateError
 
 #: Its annotations are not complete.
 Client: TypeAlias = Any
@@ -30,12 +31,14 @@ _Answer = TypeVar("_Answer")
 class RegistryConnection:
     """The HTTP connections to one registry, for any number of threads. Close it, or use it in a ``with``.
 
-    Secrets that its URL names are looked up when it is opened: with the first call, and again after one that
-    was denied. Raises ``StatementError`` for certificates that cannot be used.
+    A registry that is not among the ``allowed`` is asked nothing. Secrets that its URL names are looked up
+    when it is opened: with the first call, and again after one that was denied. Raises ``StatementError``
+    for certificates that cannot be used.
     """
 
-    def __init__(self, uri: RegistryUri, secrets: Secrets | None = None) -> None:
+    def __init__(self, uri: RegistryUri, allowed: Destinations, secrets: Secrets | None = None) -> None:
         self.faults = RegistryFaults(uri)
+        self._allowed = allowed
         self._uri = uri
         self._secrets = SecretStore.of_environment() if secrets is None else secrets
         self._opening = Lock()
@@ -50,6 +53,7 @@ class RegistryConnection:
         Each of connecting, sending, every piece of the answer's headers, and its body may take the registry's
         timeout. Raises ``RegistryAway``, ``RegistryDenied`` and ``SchemaRejected``.
         """
+        self._require_allowed(errand)
         client = self._opened(errand)
         try:
             return ask(client)
@@ -67,6 +71,12 @@ class RegistryConnection:
         """Close the connections; later calls raise ``RegistryAway``."""
         if self._client is not None:
             self._client.close()
+
+    def _require_allowed(self, errand: Errand) -> None:
+        try:
+            self._allowed.require_registry(self._uri)
+        except RegistryNotAllowed as error:
+            raise RegistryNotAllowed(f"{error}. Meanwhile {errand.meanwhile}.") from None
 
     def _opened(self, errand: Errand) -> Client:
         """The client; with the secrets of this moment where the URL names some."""

@@ -37,8 +37,7 @@ class RegistryFaults:
         for secret in self._secrets:
             remember_secret(secret)
         self._timeout_s = uri.timeout_s
-        # Its parameters may be whole certificates, and say nothing about where it is.
-        self.shown = shown or uri.redacted().partition("?")[0]
+        self.shown = shown or uri.shown
 
     def of(self, errand: Errand, error: Exception) -> TidegateError:
         """The error to raise for what the client raised."""

@@ -104,6 +104,7 @@ def test_a_stored_description_has_no_password_and_the_definition_does(
 
 
 @pytest.mark.broker
+@pytest.mark.usefixtures("others_allowed")
 def test_tail_and_verify_read_an_avro_feed_by_its_definition(
     server: RegistryServer, application: Application
 ) -> None:

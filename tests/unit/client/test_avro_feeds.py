@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from schemas.registry import SchemaRegistry
+from tests.destinations import DESTINATIONS
 from tests.registry_server import Mood, RegistryServer
 from tests.unit.client.test_expectations import catalog, feed, log
 from tidegate.changefeed.control import Activate
@@ -56,7 +57,7 @@ def written(server: RegistryServer, envelope: Envelope = Envelope.WRAPPED, topic
         confluent_schema_registry=url,
     )
     wanted = feed(options)
-    registry = SchemaRegistry(parse_registry_uri(url))
+    registry = SchemaRegistry(parse_registry_uri(url), DESTINATIONS)
     engine = ReferenceEngine(len(log().partitions), [wanted], schema_id=registry.id_of)
     for number, records in enumerate(log().partitions):
         engine.step(number, records)
@@ -80,9 +81,8 @@ def _topics(wanted: Activate) -> FeedTopics:
 
 def owed(feed: Written) -> list[ExpectedVersion]:
     names = {target.table_id: target.topic for target in feed.topics.targets}
-    return list(
-        expected_versions(log().history, catalog(), feed.topics.options, names, feed.topics.schema_ids)
-    )
+    ids = feed.topics.schema_ids(DESTINATIONS)
+    return list(expected_versions(log().history, catalog(), feed.topics.options, names, ids))
 
 
 AVRO_ENVELOPES = (Envelope.WRAPPED, Envelope.KEY_ONLY, Envelope.BARE, Envelope.UPSERT, Envelope.DEBEZIUM)
@@ -96,7 +96,7 @@ def test_what_is_expected_is_what_was_written_byte_by_byte(
     expected = {
         (each.topic, each.key, each.value) for each in owed(feed) if each.timestamp > feed.topics.start
     }
-    decoder = feed.topics.decoder
+    decoder = feed.topics.decoder(DESTINATIONS)
     rows = {
         (record.topic, record.key, record.value)
         for record in feed.records
@@ -108,9 +108,8 @@ def test_what_is_expected_is_what_was_written_byte_by_byte(
 def test_an_avro_feed_passes_the_audit_against_its_history(server: RegistryServer) -> None:
     feed = written(server)
     counts = {target.topic: target.partitions for target in feed.topics.targets}
-    report = audit(
-        feed.records, counts, AuditOptions(start=feed.topics.start), feed.topics.decoder, owed(feed)
-    )
+    options, decoder = AuditOptions(start=feed.topics.start), feed.topics.decoder(DESTINATIONS)
+    report = audit(feed.records, counts, options, decoder, owed(feed))
     assert report.verdict is Verdict.PASSED, str(report)
     assert report.counts.expected == report.counts.rows > 0
 
@@ -118,7 +117,7 @@ def test_an_avro_feed_passes_the_audit_against_its_history(server: RegistryServe
 def test_reading_registers_nothing_and_asks_for_each_schema_once(server: RegistryServer) -> None:
     feed = written(server)
     before, registered = len(server.calls), len(server.registrations)
-    decoder = feed.topics.decoder
+    decoder = feed.topics.decoder(DESTINATIONS)
     for record in feed.records:
         decoder.decode(record.key, record.value)
     owed(feed)
@@ -129,7 +128,7 @@ def test_reading_registers_nothing_and_asks_for_each_schema_once(server: Registr
 
 def test_lines_of_avro_records_are_readable(server: RegistryServer) -> None:
     feed = written(server)
-    decoder = feed.topics.decoder
+    decoder = feed.topics.decoder(DESTINATIONS)
     for record in feed.records:
         decoded, line = decoder.decode(record.key, record.value), line_of(record, decoder)
         place = f"{record.topic}[{record.partition}]@{record.offset} "
@@ -148,14 +147,14 @@ def test_records_without_a_value_have_a_line_too(
 ) -> None:
     feed = written(server, envelope)
     record = next(each for each in feed.records if each.key is not None and not each.value)
-    assert line_of(record, feed.topics.decoder).endswith(end)
+    assert line_of(record, feed.topics.decoder(DESTINATIONS)).endswith(end)
 
 
 def test_a_record_of_a_schema_that_the_registry_lost_is_shown_as_its_bytes(server: RegistryServer) -> None:
     feed = written(server)
     record = next(each for each in feed.records if each.key is not None)
     server._texts.clear()
-    decoder = feed.topics.decoder
+    decoder = feed.topics.decoder(DESTINATIONS)
     with pytest.raises(MalformedRecord, match="has no schema"):
         decoder.decode(record.key, record.value)
     assert "unreadable: key b'\\x00" in line_of(record, decoder)
@@ -165,7 +164,7 @@ def test_a_registry_that_is_away_is_told_and_no_record_is_called_wrong(server: R
     feed = written(server)
     server.mood = Mood.FAILS
     with pytest.raises(RegistryAway) as caught:
-        line_of(feed.records[0], feed.topics.decoder)
+        line_of(feed.records[0], feed.topics.decoder(DESTINATIONS))
     assert "hush" not in str(caught.value)
     with pytest.raises(RegistryAway):
         owed(feed)

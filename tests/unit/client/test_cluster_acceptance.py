@@ -362,4 +362,4 @@ def test_a_feed_that_was_begun_again_in_error_goes_on_behind_the_markers_of_a_cl
 
 
 def _decoder(held: Held) -> RecordDecoder:
-    return row_decoder(held.definition.options)
+    return row_decoder(held.definition.options, DESTINATIONS)

@@ -94,6 +94,18 @@ def test_servers_of_the_own_cluster_need_no_entry() -> None:
             '[clusters.there]\nservers = ["a:1"]\nsecurity_protocol = "ssl"',
             "clusters.there.security_protocol: Input should be 'PLAINTEXT'",
         ),
+        ("[registries.there]", "registries.there.urls: is missing"),
+        ("[registries.there]\nurls = []", "registries.there: urls must have one URL"),
+        ('[registries.there]\nurls = ["registry:8081"]', "registries.there: urls must be https://"),
+        (
+            '[registries.there]\nurls = ["https://me:hush-hush@a:81"]',
+            "registries.there: urls must be",
+        ),
+        ('[registries.there]\nurls = ["https://registry/a?b=hush-hush"]', "registries.there: urls must be"),
+        ('[registries.there]\nurls = ["https://registry/*"]', "registries.there: urls must be"),
+        ('[registries.there]\nurls = ["https://*:8081"]', "registries.there: the last label"),
+        ('[registries.there]\nurls = ["https://10.0.0.*:8081"]', "registries.there: the last label"),
+        ('[registries.there]\nurls = ["https://a"]\nfeeds = ["*"]', "registries.there.feeds: there is no"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_key_and_no_secret(tmp_path: Path, text: str, said: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from schemas.registry import SchemaRegistry
+from tests.destinations import DESTINATIONS
 from tests.registry_server import Mood, RegistryServer
 from tests.unit.schemas.certificates import Authority, parameter
 from tidegate.changefeed.confluent import Schema
@@ -25,11 +26,11 @@ def server() -> Iterator[RegistryServer]:
 
 @pytest.fixture
 def schema_id(server: RegistryServer) -> int:
-    return SchemaRegistry(parse_registry_uri(server.url)).id_of(SCHEMA)
+    return SchemaRegistry(parse_registry_uri(server.url), DESTINATIONS).id_of(SCHEMA)
 
 
 def reader(url: str) -> SchemaReader:
-    return SchemaReader(parse_registry_uri(url))
+    return SchemaReader(parse_registry_uri(url), DESTINATIONS)
 
 
 def test_a_schema_is_read_as_it_was_registered_and_asked_for_once(

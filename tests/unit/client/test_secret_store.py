@@ -13,6 +13,7 @@ from threading import Thread
 import pytest
 
 from schemas.registry import SchemaRegistry
+from tests.destinations import DESTINATIONS
 from tests.unit.changefeed.feeds import DEFINITION
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.definition import define_feed
@@ -230,7 +231,7 @@ def test_a_registry_is_given_the_secret_at_the_moment_of_use(
 ) -> None:
     port, handler = asking
     uri = parse_registry_uri(f"http://me@127.0.0.1:{port}?password=secret://shop")
-    registry = SchemaRegistry(uri, SecretStore(tmp_path, environment={}))
+    registry = SchemaRegistry(uri, DESTINATIONS, SecretStore(tmp_path, environment={}))
     schema = Schema("a-value", '{"type": "string"}')
     with pytest.raises(RegistryDenied, match="The secret shop"):
         registry.id_of(schema)

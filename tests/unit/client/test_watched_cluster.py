@@ -12,6 +12,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from tests.destinations import DESTINATIONS
 from tidegate.changefeed.marker import marker_value
 from tidegate.changefeed.options import FeedOptions
 from tidegate.client.connection import KafkaConnection
@@ -169,7 +170,7 @@ def _found(
     monkeypatch.setattr("tidegate.client.last_markers._FIRST_LOOK", 1)
     with closing(WatchedCluster(KafkaConnection(timeout_s=1), _TOPIC)) as cluster:
         with cluster.the_same():
-            markers = last_markers(cluster, [_TOPIC], row_decoder(_OPTIONS))
+            markers = last_markers(cluster, [_TOPIC], row_decoder(_OPTIONS, DESTINATIONS))
         cluster.require_same()
         return cluster.id, markers
 

@@ -220,13 +220,13 @@ def test_a_registry_that_is_away_is_asked_again_for_a_while(
     monkeypatch.setattr(pipeline.registry_ids, "time", _PassingTime())
     schema = Schema("rows-value", '"string"')
     with pytest.raises(RegistryAway):
-        pipeline.registry_ids.schema_ids(f"http://{_NOBODY}", [schema])
+        pipeline.registry_ids.schema_ids(DESTINATIONS, f"http://{_NOBODY}", [schema])
     assert len(caplog.messages) == 11, "every 3 s of 30"
 
 
 def test_a_registry_that_can_never_be_used_fails_the_feed() -> None:
     with pytest.raises(FeedError):
-        pipeline.registry_ids.schema_ids("ftp://registry", [Schema("rows-value", '"string"')])
+        pipeline.registry_ids.schema_ids(DESTINATIONS, "ftp://registry", [Schema("rows-value", '"string"')])
 
 
 def test_the_state_of_the_batch_before_stays_until_the_batch_is_done(

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from schemas.registries import SchemaRegistries
+from tests.destinations import DESTINATIONS
 from tests.registry_server import RegistryServer
 from tidegate.changefeed.confluent import Schema
 from tidegate.errors import RegistryAway, StatementError
@@ -15,7 +16,7 @@ SCHEMA = Schema("a-value", '"string"')
 
 
 def test_feeds_that_name_the_same_url_share_a_registry() -> None:
-    registries = SchemaRegistries()
+    registries = SchemaRegistries(DESTINATIONS)
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(registries.of, ["http://h:1"] * 8))
     assert len(set(map(id, made))) == 1
@@ -25,19 +26,19 @@ def test_feeds_that_name_the_same_url_share_a_registry() -> None:
 
 def test_a_url_that_cannot_be_used_is_refused_and_its_secret_goes_nowhere() -> None:
     with pytest.raises(StatementError) as caught:
-        SchemaRegistries().of("http://me:hush@h?colour=red")
+        SchemaRegistries(DESTINATIONS).of("http://me:hush@h?colour=red")
     assert "hush" not in str(caught.value)
 
 
 def test_secrets_do_not_show() -> None:
-    registries = SchemaRegistries()
+    registries = SchemaRegistries(DESTINATIONS)
     registry = registries.of("http://me:hush@h")
     assert "hush" not in f"{registries!r} {registry!r} {registry}"
 
 
 def test_closing_closes_all_of_them() -> None:
     with RegistryServer() as server:
-        registries = SchemaRegistries()
+        registries = SchemaRegistries(DESTINATIONS)
         registry = registries.of(server.url)
         registry.check()
         registries.close()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from schemas.registry import SchemaRegistry
+from tests.destinations import DESTINATIONS
 from tests.registry_server import Mood, RegistryServer
 from tidegate.changefeed.confluent import MAX_SCHEMA_ID, Schema
 from tidegate.changefeed.registry_uri import parse_registry_uri
@@ -25,7 +26,7 @@ OTHER_SUBJECT = Schema("items-value", ROW.text)
 
 
 def opened(url: str) -> SchemaRegistry:
-    return SchemaRegistry(parse_registry_uri(url))
+    return SchemaRegistry(parse_registry_uri(url), DESTINATIONS)
 
 
 @pytest.fixture

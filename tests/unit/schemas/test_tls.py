@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from schemas.registry import SchemaRegistry
+from tests.destinations import DESTINATIONS
 from tests.registry_server import RegistryServer
 from tests.unit.schemas.certificates import KEY_PASSWORD, Authority, Pair, parameter
 from tidegate.changefeed.registry_uri import parse_registry_uri
@@ -29,7 +30,7 @@ def client(authority: Authority) -> Pair:
 
 def opened(url: str, **pem: bytes) -> SchemaRegistry:
     query = "&".join(f"{name}={parameter(value)}" for name, value in pem.items())
-    return SchemaRegistry(parse_registry_uri(f"{url}?{query}" if query else url))
+    return SchemaRegistry(parse_registry_uri(f"{url}?{query}" if query else url), DESTINATIONS)
 
 
 def test_a_registry_is_trusted_by_the_authority_that_is_given(authority: Authority, tmp_path: Path) -> None:
