@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations 40 --duratio
 unexport PYTHONDONTWRITEBYTECODE
 SOURCES := tidegate app agents tables schemas pipeline sim stack supply tests bench examples
 
-.PHONY: help setup demo demo-connect demo-chaos demo-spark test unit soak mutants lint format types pins sbom supply proto bench stack-up stack-down ci clean
+.PHONY: help setup demo demo-connect demo-chaos demo-spark test unit soak fuzz mutants lint format types pins sbom supply proto bench stack-up stack-down ci clean
 
 help: ## list the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ soak: setup ## the longest tests, more examples, then 20 minutes of simulated wo
 	$(PYTEST) -m soak
 	TIDEGATE_HYPOTHESIS=many $(PYTEST) --timeout 3600 -m 'hypothesis and not soak'
 	$(BIN)/python -m tests.simulation --profile long $(or $(SOAK),--minutes 20)
+
+fuzz: setup ## inputs without an end for whatever reads what others write (FUZZ="--minutes 10 --seed 1 --target steps")
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 mutants: setup ## small slips in the core, and those that no test notices (MUTANTS="--seed 1 --sample 60")
 	$(BIN)/python -m tests.mutants $(MUTANTS)

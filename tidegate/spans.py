@@ -17,6 +17,8 @@ from tidegate.hlc import ZERO, Timestamp
 from tidegate.lowest_first import LowestFirst
 from tidegate.sorted_keys import SortedKeys
 
+_SHOWN_BYTES: Final = 40
+
 
 class Span(NamedTuple):
     """Keys from ``start`` (inclusive) to ``end`` (exclusive), in byte order."""
@@ -40,9 +42,14 @@ class Span(NamedTuple):
     def validate(self) -> None:
         """``ValueError`` when the span is empty or inverted."""
         if self.start == self.end:
-            raise ValueError(f"empty span at key {self.start.hex()}")
+            raise ValueError(f"empty span at key {_shown(self.start)}")
         if self.start > self.end:
-            raise ValueError(f"inverted span: {self.start.hex()} is above {self.end.hex()}")
+            raise ValueError(f"inverted span: {_shown(self.start)} is above {_shown(self.end)}")
+
+
+def _shown(key: bytes) -> str:
+    """The hex of a key that may be of any length, cut."""
+    return key.hex() if len(key) <= _SHOWN_BYTES else f"{key[:_SHOWN_BYTES].hex()}..."
 
 
 EVERYTHING: Final = Span(b"", b"\xff\xff")

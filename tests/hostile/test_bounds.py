@@ -47,6 +47,7 @@ from tidegate.rows.keyside.bit_strings import MAX_BITS, decode_bits_asc
 from tidegate.rows.valueside.arrays import MAX_ELEMENTS, decode_array, encode_array
 from tidegate.rows.valueside.tags import WireType, skip_datum
 from tidegate.rows.valueside.varints import decode_length, decode_uvarint, decode_zigzag, encode_zigzag
+from tidegate.spans import Span
 
 _NOW: Final = 1_700_000_000_000_000_000
 _MANY_DIGITS: Final = "1" * 5_000
@@ -209,6 +210,14 @@ def test_ids_of_parents_are_above_zero(parent: int) -> None:
     entry = snapshot(parents=(Parent(RangeId(parent), Generation(1), RaftIndex(5)),))
     with pytest.raises(MalformedEntry, match=f"parent is range {parent}"):
         decode_entry(encode_key(RangeId(1)), encode_entry(entry))
+
+
+@pytest.mark.parametrize("span", [Span(b"z" * 300_000, b"a" * 300_000), Span(b"k" * 300_000, b"k" * 300_000)])
+def test_a_span_without_keys_is_refused_by_a_short_sentence(span: Span) -> None:
+    entry = snapshot(span=span)
+    with pytest.raises(MalformedEntry, match="span") as refused:
+        decode_entry(encode_key(RangeId(1)), encode_entry(entry))
+    assert len(str(refused.value)) < 300
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
@@ -44,7 +43,7 @@ def pem_parameter(given: Mapping[str, str], name: str) -> bytes:
     text = given.get(name, "").replace(" ", "+")
     try:
         pem = base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:  # of which `binascii.Error` is one; a letter that is not ASCII gives another
         raise StatementError(f"param {name} must be base 64 encoded") from None
     if pem and not (pem.isascii() and b"-----BEGIN " in pem):
         raise StatementError(f"param {name} must be PEM text (-----BEGIN ...) in base 64")

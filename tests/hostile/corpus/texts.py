@@ -54,6 +54,11 @@ STATEMENTS: Final = (
         "A feed with such a one had a row of state of 1.8 MB: every worker ended, again at each start.",
         f"unordered, key_column='{'k' * 900_000}'",
     ),
+    Options(
+        "a certificate with a letter that is not ASCII",
+        "Python's base 64 has another error for such a letter: ValueError without a name.",
+        "format='avro', confluent_schema_registry='https://r?ca_cert=\u00e9'",
+    ),
 )
 
 _NUMBER_BROKE: Final = "OverflowError or ValueError without a name ended the reader."
