@@ -170,6 +170,7 @@ class LogPartition:
             clock=asyncio.get_running_loop().time,
             completed=self._note_completed,
             reported=_note_incident,
+            kept=partial(runtime.refused.keep, self.partition),
         )
 
     async def _in_thread(self, work: Callable[[], ResultT]) -> ResultT:

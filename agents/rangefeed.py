@@ -31,6 +31,7 @@ slow or held partition holds no other one back.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import structlog
@@ -38,7 +39,7 @@ import structlog
 from agents.log_partition import LogPartition
 from agents.partition_state import Stores
 from agents.standby import Standby
-from app.ending import end_process, guarded_task
+from app.ending import guarded_task
 from app.fetched import FetchedBatch
 from app.log_ends import watch_ends
 from app.metrics import STEPS_BROKEN
@@ -81,16 +82,17 @@ class LogPartitions:
         Ends the process where that cannot help.
         """
         STEPS_BROKEN.labels(broken.partition).inc()
-        try:
-            caution = broken.caution.after(broke)
-        except StepBroke as hopeless:
-            end_process(hopeless)
-        _log.error("a step broke; the partition is opened again", partition=broken.partition, exc_info=broke)
-        reopening = guarded_task(self._open_again(broken, caution), f"reopen {broken.partition}")
+        reopening = guarded_task(self._open_again(broken, broke), f"reopen {broken.partition}")
         self._reopening.add(reopening)
         reopening.add_done_callback(self._reopening.discard)
 
-    async def _open_again(self, broken: LogPartition, caution: Caution) -> None:
+    async def _open_again(self, broken: LogPartition, broke: StepBroke) -> None:
+        if broke.record is not None:
+            runtime, loop = self._app.runtime, asyncio.get_running_loop()
+            keep = partial(runtime.refused.keep, broken.partition, broke.record)
+            await loop.run_in_executor(runtime.threads.commits, keep)
+        caution = broken.caution.after(broke)
+        _log.error("a step broke; the partition is opened again", partition=broken.partition, exc_info=broke)
         await broken.release()
         if self.open.get(broken.partition) is broken:  # else it was let go of meanwhile
             self._take_up(broken.partition, caution)

@@ -31,6 +31,7 @@ from tidegate.changefeed.control import HELD_LIMIT_S
 from tidegate.changefeed.feed import FeedId
 from tidegate.processor.batch import ControlRecord, ExchangeRecord, Incident, StepResult
 from tidegate.processor.containment import Caution, Input, StepBroke
+from tidegate.processor.refused import RefusedRecord
 from tidegate.processor.status import PartitionStatus
 
 #: A partition publishes its whole checkpoint this often, for a frontier agent that began anew.
@@ -73,6 +74,7 @@ class Pipeline:
     tables' descriptors known; 0 for all others, since a held partition could not read on. ``held_limit_s``
     is how long the partition is held for new feeds' starts, by ``clock``, which is monotonic. ``broke`` is
     called when a step broke: nothing is stepped any more, and what is in flight is waited for by ``drain``.
+    ``kept`` is given what is to be kept aside, in a thread of the commits.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Pipeline:
         clock: Callable[[], float] = time.monotonic,
         completed: Callable[[InFlight], None] = lambda flight: None,  # noqa: ARG005 - a default that ignores it
         reported: Callable[[Incident], None] = lambda incident: None,  # noqa: ARG005
+        kept: Callable[[RefusedRecord], None] = lambda record: None,  # noqa: ARG005
     ) -> None:
         self.processor = processor
         self._writer = writer
@@ -104,6 +107,7 @@ class Pipeline:
         self._hold = HoldClock(held_limit_s, clock)
         self._completed = completed
         self._reported = reported
+        self._kept = kept
         #: Set when there may be something to do: input, acknowledged rows, or the end.
         self._news = asyncio.Event()
         self._broke = broke
@@ -168,6 +172,8 @@ class Pipeline:
         while (flight := await self._next_step()) is not None:
             for incident in flight.result.incidents:
                 self._reported(incident)
+            for record in flight.result.refused:
+                await asyncio.get_running_loop().run_in_executor(self._threads.commits, self._kept, record)
             await self._produce(flight)
             self.in_flight.add(flight)
             self.outlets.note(flight.result.acks)

@@ -10,7 +10,10 @@ from app.schema_ids import SchemaIds
 from app.settings import Settings
 from app.sinks import Sinks
 from app.topology import TopicAdmin, Topology
+from tidegate.client.local_files import LocalFiles
+from tidegate.client.refused_records import DIRECTORY, RefusedRecords
 from tidegate.client.topics import Topics
+from tidegate.processor.refused import Source
 
 
 class Runtime:
@@ -28,6 +31,7 @@ class Runtime:
         self.admin = TopicAdmin(settings, machine)
         self.topology: Topology = self.admin.discover(settings)
         self.schema_ids = schema_ids
+        self.refused = RefusedRecords(LocalFiles(settings.home / DIRECTORY), _read_topics(self.topics))
         self.threads = Threads(
             steps=machine.executor(1, "steps"),
             commits=machine.executor(settings.commit_threads, "commits"),
@@ -53,3 +57,13 @@ class Runtime:
         self.schema_ids.close()
         self.sinks.close()
         self.directory.close()
+
+
+def _read_topics(topics: Topics) -> dict[Source, str]:
+    """The topics that log partitions read."""
+    return {
+        Source.LOG: topics.log,
+        Source.ROW: topics.log,
+        Source.CONTROL: topics.control,
+        Source.HAND_OFFS: topics.hand_offs,
+    }

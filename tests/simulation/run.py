@@ -65,6 +65,8 @@ from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, JobRec
 from tidegate.changefeed.jobs import FeedView
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.takeover import takeover
+from tidegate.client.local_files import LocalFiles
+from tidegate.client.refused_records import DIRECTORY, kept_names, read_kept
 from tidegate.client.topics import Topics
 from tidegate.errors import DeliveryError, FatalError, RecordRefused
 from tidegate.hlc import ZERO, Timestamp
@@ -99,6 +101,7 @@ class Outcome:
     virtual_s: float = 0.0
     actions: int = 0
     digest: str = ""
+    kept: int = 0
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES))
 
 
@@ -667,6 +670,17 @@ class Run:
         outcome.fenced = sum(broker.fenced for broker in self._brokers)
         outcome.virtual_s, outcome.actions = self.scheduler.now, self.scheduler.actions
         outcome.digest = self._digest()
+        outcome.faults += self._look_at_kept()
+
+    def _look_at_kept(self) -> Iterator[str]:
+        """Records that workers have kept aside, and that the log has otherwise."""
+        files = LocalFiles(self.settings.home / DIRECTORY)
+        for name in kept_names(files):
+            self.outcome.kept += 1
+            kept, topic, partition, *_ = read_kept(files, name)
+            (entry,), _ = self.broker.partition(topic, partition).read(kept.offset, 1)
+            if entry.record is None or (kept.key, kept.value) != (entry.record.key, entry.record.value):
+                yield f"{name} is not what the log has at offset {kept.offset}"
 
     def _late(self, number: int) -> Iterator[str]:
         """Markers on the former cluster of a feed that are above all that was persisted there."""

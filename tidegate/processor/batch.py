@@ -7,6 +7,7 @@ the order of docs/delivery.md. Nothing here knows which engine that is.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -14,6 +15,7 @@ from tidegate.changefeed.confluent import RecordSchemas
 from tidegate.changefeed.control import Ack, ControlMessage
 from tidegate.changefeed.feed import FeedEpoch, FeedId
 from tidegate.hlc import ResolvedTimestamp
+from tidegate.processor.refused import KEPT_OF_A_STEP, RefusedRecord
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.raftlog.request import RangeRequest
 from tidegate.rangefeed.handoff import Exchange
@@ -152,8 +154,9 @@ class StepResult:
     """The outcome of one step. ``changes`` is frozen: bytes of this moment, whatever is applied next.
 
     A feed's rows stand in ``outputs``, or in ``unframed`` where its format has schemas: an engine frames
-    them (``tidegate.processor.framing``) before it makes anything of the result durable. ``serial`` counts
-    the steps of a processor; 0 for a result of no step.
+    them (``tidegate.processor.framing``) before it makes anything of the result durable. ``refused`` is what
+    an engine keeps aside; nothing depends on it. ``serial`` counts the steps of a processor; 0 for a result
+    of no step.
     """
 
     offset: Offset | None
@@ -165,4 +168,9 @@ class StepResult:
     exchanges: list[Exchange] = field(default_factory=list)
     acks: list[Ack] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)
+    refused: list[RefusedRecord] = field(default_factory=list)
     serial: int = 0
+
+    def keep_aside(self, records: Sequence[RefusedRecord]) -> None:
+        """Have an engine keep these, as far as there is room for them."""
+        self.refused += records[: max(0, KEPT_OF_A_STEP - len(self.refused))]

@@ -11,9 +11,10 @@ import enum
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from tidegate.errors import FatalError, FeedError, RetryError, brief
+from tidegate.processor.refused import RefusedRecord
 
 #: Of the process's own ground, and no fault of data: state that cannot be trusted, a full disk, no memory.
 _OWN_GROUND: Final = (FatalError, RetryError, MemoryError, OSError)
@@ -49,27 +50,33 @@ Refused: TypeAlias = Mapping[InputPlace, str]
 class StepBroke(FatalError):
     """A step met an exception that nobody foresaw: its processor, and its result, are of no use.
 
-    The data is one of the records from ``first`` to ``last``. ``cause`` is the exception in a sentence.
+    The data is one of the records from ``first`` to ``last``; where it is one record alone it is ``record``.
+    ``cause`` is the exception in a sentence.
     """
 
-    def __init__(self, first: InputPlace, last: InputPlace, cause: str) -> None:
+    def __init__(
+        self, first: InputPlace, last: InputPlace, cause: str, record: RefusedRecord | None = None
+    ) -> None:
         name, offset = first.input.value, first.offset
         where = f"offset {offset}" if first == last else f"offsets {offset} to {last.offset}"
         super().__init__(f"a step broke at {where} of the {name}: {cause}")
         self.first = first
         self.last = last
         self.cause = cause
+        self.record = record
 
     def to_bytes(self) -> bytes:
         """To be told by a task of Spark."""
         (input_, first), (_, last) = self.first, self.last
-        return json.dumps([input_.value, first, last, self.cause]).encode()
+        record = None if self.record is None else self.record.to_json()
+        return json.dumps([input_.value, first, last, self.cause, record]).encode()
 
     @classmethod
     def from_bytes(cls, told: bytes) -> StepBroke:
         """What ``to_bytes`` made."""
-        name, first, last, cause = json.loads(told)
-        return cls(InputPlace(Input(name), first), InputPlace(Input(name), last), cause)
+        name, first, last, cause, record = json.loads(told)
+        kept = None if record is None else RefusedRecord.from_json(record)
+        return cls(InputPlace(Input(name), first), InputPlace(Input(name), last), cause, kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +106,42 @@ class Caution:
         return replace(self, refused={**self.refused, broke.first: broke.cause})
 
 
-def broke(error: Exception, first: InputPlace, last: InputPlace | None = None) -> StepBroke:
-    """What to raise for an exception that left a step at one of these records. Raises ``error`` itself where
-    it is not of the data."""
-    return StepBroke(first, last or first, unforeseen(error))
-
-
 def feed_error(error: Exception) -> FeedError:
     """What a feed fails with where an exception left the reading or the writing of its rows."""
     return error if isinstance(error, FeedError) else FeedError(unforeseen(error))
 
 
-def unforeseen(error: Exception) -> str:
+class Unforeseen(str):
+    """The sentence about an exception that nobody foresaw.
+
+    ``exception`` is its type and place in the code.
+    """
+
+    __slots__ = ("exception",)
+    exception: str
+
+    def __new__(cls, sentence: str, exception: str = "") -> Self:
+        """See ``str``."""
+        told = super().__new__(cls, sentence)
+        told.exception = exception
+        return told
+
+
+def unforeseen(error: Exception) -> Unforeseen:
     """A sentence about an exception that nobody foresaw. Raises it where it is not of the data."""
     if isinstance(error, _OWN_GROUND):
         raise error
-    return (
-        f"tidegate cannot deal with it, which is a defect: {type(error).__name__}{_where(error)}: "
-        f"{brief(str(error))}. Please report it, with the record"
+    exception = f"{type(error).__name__}{_where(error)}"
+    return Unforeseen(
+        f"tidegate cannot deal with it, which is a defect: {exception}: {brief(str(error))}. Please report "
+        "it, with the record (`tidegate debug refused`)",
+        exception,
     )
+
+
+def unforeseen_in(error: Exception) -> Unforeseen | None:
+    """What stands in an error that was made of an exception which nobody foresaw; ``None`` for others."""
+    return next((each for each in error.args if isinstance(each, Unforeseen)), None)
 
 
 def _where(error: Exception) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Container, Mapping
 
 from tidegate.changefeed.feed import FeedId
 from tidegate.processor.batch import StepResult
+from tidegate.processor.breaking import refused_row
 from tidegate.processor.committed import Delivery
 from tidegate.processor.emitter import Emission
 from tidegate.processor.partition_feed import PartitionFeed
 from tidegate.processor.processor_state import ProcessorState
-from tidegate.processor.rows import Decoded
+from tidegate.processor.rows import Decoded, TableRowError
 from tidegate.rangefeed.version import Version
 
 
@@ -80,4 +81,6 @@ class Deliveries:
         into = Emission(result.outputs.setdefault(feed.id, []), result.unframed.setdefault(feed.id, []))
         error = feed.emitter.emit(versions, rows, into, scanned=scanned)
         if error is not None:
+            if isinstance(error, TableRowError):
+                result.keep_aside(refused_row(error, self._state.position.offset, feed.id, self._rows))
             self._feeds.fail(feed.id, error)

@@ -16,7 +16,7 @@ from tidegate.changefeed.row_bytes import ROW_BYTES_MAX, too_large
 from tidegate.errors import FeedError, RowError, UnsupportedTable
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic, UnframedRecord
-from tidegate.processor.containment import feed_error
+from tidegate.processor.containment import feed_error, unforeseen_in
 from tidegate.processor.rows import Decoded, TableRowError
 from tidegate.rangefeed.version import Version
 from tidegate.rows import Row, TableDescriptor
@@ -81,7 +81,10 @@ class Emitter:
         except UnsupportedTable as error:  # no encoder can be made for it
             return error
         except Exception as error:  # of `encode`: the row holds what cannot be written
-            return TableRowError(table.id, version, _naming(table, feed_error(error)))
+            cause = feed_error(error)
+            failure = TableRowError(table.id, version, _naming(table, cause))
+            failure.unforeseen = unforeseen_in(cause)
+            return failure
         return None
 
 

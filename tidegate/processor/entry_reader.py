@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from tidegate.errors import MalformedEntry
 from tidegate.processor.batch import LogRecord
+from tidegate.processor.breaking import refused_record
 from tidegate.processor.containment import Input, InputPlace, Refused, unforeseen
+from tidegate.processor.refused import KEPT_OF_A_STEP, RefusedRecord
 from tidegate.raftlog.decode import decode_batch, decode_entry
 from tidegate.raftlog.entry import Entry
 from tidegate.rangefeed.backlog import RawEntry
@@ -17,6 +19,7 @@ class EntryReader:
 
     def __init__(self) -> None:
         self.refused: Refused = {}
+        self._broken: list[RefusedRecord] = []
 
     def read(self, records: Sequence[LogRecord]) -> list[Entry | MalformedEntry]:
         """The entry of each record, or why there is none."""
@@ -35,13 +38,21 @@ class EntryReader:
             raise refusal
         return decode_entry(raw.key, raw.value)
 
+    def take_broken(self) -> list[RefusedRecord]:
+        """Records that met an exception nobody foresaw since the last call; some, where there are many."""
+        broken, self._broken = self._broken, []
+        return broken
+
     def _read(self, record: LogRecord) -> Entry | MalformedEntry:
         try:
             return decode_entry(record.key, record.value)
         except MalformedEntry as error:
             return error
         except Exception as error:
-            return MalformedEntry(unforeseen(error))
+            cause = unforeseen(error)
+            if len(self._broken) < KEPT_OF_A_STEP:
+                self._broken.append(refused_record(Input.LOG, record, cause))
+            return MalformedEntry(cause)
 
     def _refusal(self, record: LogRecord) -> MalformedEntry | None:
         cause = self.refused.get(InputPlace(Input.LOG, record.offset))

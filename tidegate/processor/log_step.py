@@ -11,6 +11,8 @@ from typing import Final
 from tidegate.errors import DescriptorConflict, EncodingError, FeedError, MalformedEntry
 from tidegate.hlc import MAX, ZERO_CLOSED, ClosedTimestamp
 from tidegate.processor.batch import Incident, LogRecord, StepResult
+from tidegate.processor.breaking import refused_record
+from tidegate.processor.containment import Input, unforeseen_in
 from tidegate.processor.deliveries import Deliveries
 from tidegate.processor.feed_failures import (
     fail_hidden,
@@ -55,10 +57,10 @@ class LogStep:
         if fault is not None:
             self._entries.refuse(record, fault, passed=offset <= self._state.position.offset)
         elif isinstance(entry, DescriptorUpdate):
-            self._learn((entry,), offset, result)
+            self._learn((entry,), record, result)
         elif not isinstance(entry, MalformedEntry):
             if isinstance(entry, Snapshot):
-                self._learn(entry.descriptors, offset, result)
+                self._learn(entry.descriptors, record, result)
                 self._state.raise_high(entry.high)
                 if entry.last_mutation is not None:
                     self._state.raise_high(entry.last_mutation.time)
@@ -142,8 +144,9 @@ class LogStep:
                 Incident(self._state.partition, untold.offset, untold.range_id, None, cause)
             )
 
-    def _learn(self, updates: Iterable[DescriptorUpdate], offset: Offset, result: StepResult) -> None:
+    def _learn(self, updates: Iterable[DescriptorUpdate], record: LogRecord, result: StepResult) -> None:
         """Take descriptor versions; rows before a new one are read first, as the log has them."""
+        offset = Offset(record.offset)
         place = f"offset {offset} of log partition {self._state.partition}"
         for update in updates:
             if self._rows.is_new(update):
@@ -152,6 +155,8 @@ class LogStep:
                 self._rows.learn(update, place)
             except (DescriptorConflict, EncodingError) as error:
                 self._deliveries.emit(result)
+                if (told := unforeseen_in(error)) is not None:
+                    result.keep_aside([refused_record(Input.LOG, record, told)])
                 cause = f"version {update.version} of table {update.table_id}: {error}"
                 fail_table(self._feeds, update.table_id, FeedError(f"{cause} (it stands at {place})"))
                 result.incidents.append(Incident(self._state.partition, offset, None, None, cause))

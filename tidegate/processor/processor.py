@@ -27,8 +27,9 @@ from tidegate.processor.batch import (
     StateTable,
     StepResult,
 )
+from tidegate.processor.breaking import AnyRecord, broke
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.containment import Input, InputPlace, Refused, broke
+from tidegate.processor.containment import Input, InputPlace, Refused
 from tidegate.processor.feed_control import refuse_message, take_up
 from tidegate.processor.feed_failures import fail_held
 from tidegate.processor.journal import Certainty
@@ -153,7 +154,7 @@ class PartitionProcessor:
                 else:
                     self._step.apply(record, entry, result)
             except Exception as error:
-                raise broke(error, InputPlace(Input.LOG, record.offset)) from error
+                raise broke(error, Input.LOG, (record,)) from error
 
     def _conclude(self, records: Sequence[LogRecord], end: int | None, result: StepResult) -> StepResult:
         """What comes of the records that were applied."""
@@ -374,6 +375,7 @@ class PartitionProcessor:
         ]
         result.acks = self._feeds.take_acks()
         result.incidents += self._ranges.quarantines.take_out() + self._feeds.take_incidents(position.offset)
+        result.keep_aside(self._ranges.entries.reader.take_broken())
         result.offset = None if position.offset == NOWHERE else position.offset
         self._serial += 1
         result.serial = self._serial
@@ -397,15 +399,14 @@ class PartitionProcessor:
 
 
 @contextmanager
-def _breaking(input_: Input, records: Sequence[LogRecord | ControlRecord | ExchangeRecord]) -> Iterator[None]:
+def _breaking(input_: Input, records: Sequence[AnyRecord]) -> Iterator[None]:
     """Raise ``StepBroke`` for an exception that nobody foresaw: one of the records has brought it about."""
     try:
         yield
     except Exception as error:
         if not records:
             raise
-        first, last = (InputPlace(input_, records[end].offset) for end in (0, -1))
-        raise broke(error, first, last) from error
+        raise broke(error, input_, records) from error
 
 
 def _withdraw(feed_id: FeedId, result: StepResult) -> None:

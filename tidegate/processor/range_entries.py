@@ -14,9 +14,10 @@ from tidegate.hlc import ClosedTimestamp
 from tidegate.processor.backlogs import Backlogs, raw_entry
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.bounds import RecordBounds
+from tidegate.processor.breaking import broke
 from tidegate.processor.catch_ups import CatchUps
 from tidegate.processor.committed import CommittedVersions
-from tidegate.processor.containment import Input, InputPlace, broke
+from tidegate.processor.containment import Input
 from tidegate.processor.entry_reader import EntryReader
 from tidegate.processor.healing import Healing
 from tidegate.processor.horizon import Horizon
@@ -258,7 +259,7 @@ class RangeEntries:
             try:
                 self._apply_raw(state, raw)
             except Exception as error:
-                raise broke(error, InputPlace(Input.LOG, raw.offset)) from error
+                raise broke(error, Input.LOG, (raw,)) from error
             taken += 1
             if backlog.parked:
                 return taken  # again, before that entry

@@ -13,7 +13,7 @@ from tidegate.errors import DescriptorConflict, EncodingError, FeedError, RowErr
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateChange, StateTable
-from tidegate.processor.containment import feed_error, unforeseen
+from tidegate.processor.containment import feed_error, unforeseen, unforeseen_in
 from tidegate.processor.stored import pack, unpack
 from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.rangefeed.version import Version
@@ -46,7 +46,10 @@ class _Unfit(NamedTuple):
 
 
 class TableRowError(FeedError):
-    """A row that cannot be decoded, with the table that it belongs to."""
+    """A row that cannot be decoded, with the table that it belongs to.
+
+    ``unforeseen`` is what it met where nobody foresaw that.
+    """
 
     def __init__(self, table_id: int, version: Version, cause: FeedError) -> None:
         super().__init__(
@@ -54,6 +57,8 @@ class TableRowError(FeedError):
             f"at {version.timestamp.decimal()})"
         )
         self.table_id = table_id
+        self.version = version
+        self.unforeseen = unforeseen_in(cause)
 
 
 #: A row; or why there is none; or ``None`` for a version that no feed looks at.

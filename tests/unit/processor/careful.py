@@ -17,13 +17,14 @@ from tidegate.raftlog.entry import Offset
 class CarefulEngine:
     """Runs partition 0 of 1, and opens it again from what is durable when a step broke.
 
-    ``opened`` counts how often that was.
+    ``opened`` counts how often that was, ``broken`` is why.
     """
 
     def __init__(self, *messages: ControlMessage) -> None:
         self.driven = Driven()
         self.caution = Caution()
         self.opened = 1
+        self.broken: list[StepBroke] = []
         self.control(*messages)
 
     def control(self, *messages: ControlMessage) -> None:
@@ -50,6 +51,7 @@ class CarefulEngine:
     def _open_again(self, broke: StepBroke) -> None:
         """Nothing but durable state is left of the processor."""
         self.opened += 1
+        self.broken.append(broke)
         self.caution = self.caution.after(broke)
         rows = ((table, key, value) for (table, key), value in self.driven.state.items())
         self.driven.processor = PartitionProcessor.restore(0, 1, ProcessorConfig(), rows)

@@ -14,14 +14,21 @@ from tests.logs import Record
 from tests.unit.processor.careful import CarefulEngine
 from tests.unit.processor.driving import Driven, active
 from tests.unit.processor.logs import OTHER, PLAIN, eventful_log, opened
-from tidegate.changefeed.control import Activate, Active, ControlMessage, Failed
-from tidegate.errors import StateError
-from tidegate.processor import feed_control, processor
-from tidegate.processor.batch import Incident
+from tidegate.changefeed.control import Activate, Active, ControlMessage, Failed, read_control_record
+from tidegate.errors import EncodingError, StateError
+from tidegate.processor import entry_reader, feed_control, processor, rows
+from tidegate.processor.batch import ExchangeRecord, Incident
 from tidegate.processor.containment import Caution, Input, InputPlace, StepBroke
 from tidegate.processor.emitter import _TableEmitter
+from tidegate.processor.exchange import Exchanges
+from tidegate.processor.exchange_codec import read_exchange_record
 from tidegate.processor.log_step import LogStep
-from tidegate.rows import TableCodec
+from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.refused import KEPT_OF_A_STEP, RefusedRecord, Source
+from tidegate.raftlog.entry import Offset, RaftIndex, RangeId
+from tidegate.rangefeed.handoff import Claim
+from tidegate.rows import TableCodec, decode_descriptor
+from tidegate.spans import Span
 
 _FEED = activation([PLAIN.descriptor, OTHER.descriptor])
 _LOG: Final = eventful_log()
@@ -138,14 +145,20 @@ def test_what_is_of_the_process_s_own_ground_is_no_fault_of_a_record(
 
 
 def test_a_broken_step_is_told_as_it_is() -> None:
-    broke = StepBroke(InputPlace(Input.HAND_OFFS, 3), InputPlace(Input.HAND_OFFS, 9), "it was odd")
-    told = StepBroke.from_bytes(broke.to_bytes())
-    assert (told.first, told.last, told.cause, str(told)) == (
-        broke.first,
-        broke.last,
-        broke.cause,
-        str(broke),
-    )
+    place = InputPlace(Input.HAND_OFFS, 9)
+    record = RefusedRecord(Source.HAND_OFFS, 9, 0, b"key", None, "ArithmeticError", "it was odd")
+    for broke in (
+        StepBroke(InputPlace(Input.HAND_OFFS, 3), place, "it was odd"),
+        StepBroke(place, place, "it was odd", record),
+    ):
+        told = StepBroke.from_bytes(broke.to_bytes())
+        assert (told.first, told.last, told.cause, told.record, str(told)) == (
+            broke.first,
+            broke.last,
+            broke.cause,
+            broke.record,
+            str(broke),
+        )
 
 
 def test_records_have_steps_of_their_own_up_to_where_the_step_broke() -> None:
@@ -154,3 +167,120 @@ def test_records_have_steps_of_their_own_up_to_where_the_step_broke() -> None:
     steps = [[record.offset for record in some] for some in caution.steps(Input.LOG, records)]
     assert steps == [[4], [5], [6, 7, 8]]
     assert [[*some] for some in caution.steps(Input.CONTROL, records)] == [records]
+
+
+@pytest.mark.parametrize("breaking", [broken_by_records, broken_at_the_end])
+@pytest.mark.parametrize("batch", [1, 1_000])
+def test_the_record_that_broke_a_step_is_told_as_it_came(batch: int, breaking: Breaking) -> None:
+    careful = CarefulEngine(_FEED)
+    with breaking({7}):
+        careful.run(_LOG, batch)
+    *_, told = careful.broken
+    record = next(each for each in _LOG if each.offset == 7)
+    assert told.record is not None
+    assert told.record[:5] == (Source.LOG, 7, record.timestamp, record.key, record.value)
+    assert told.record.exception.startswith("ArithmeticError (breaking_steps.py, line ")
+    assert told.record.cause == told.cause
+
+
+def test_of_a_batch_that_broke_no_record_is_told_for_another() -> None:
+    careful = CarefulEngine(_FEED)
+    with broken_at_the_end({7}):
+        careful.run(_LOG, batch=1_000)
+    assert careful.broken[0].record is None
+
+
+def test_a_message_that_broke_its_step_is_told_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "take_up", _raise)
+    careful = CarefulEngine(_FEED)
+    (told,) = careful.broken
+    assert told.record is not None
+    assert (told.record.source, told.record.offset) == (Source.CONTROL, 0)
+    assert read_control_record(told.record.key, told.record.value or b"") == _FEED
+
+
+def test_a_hand_off_that_broke_its_step_is_told_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = PartitionProcessor(0, 1)
+    claim = Claim(RangeId(3), RangeId(5), RaftIndex(2), Span(b"a", b"c"))
+    monkeypatch.setattr(Exchanges, "take", _raise)
+    with pytest.raises(StepBroke) as raised:
+        engine.exchange([ExchangeRecord(Offset(4), claim)])
+    told = raised.value.record
+    assert told is not None
+    assert (told.source, told.offset) == (Source.HAND_OFFS, 4)
+    assert read_exchange_record(told.key, told.value or b"") == claim
+
+
+def test_a_record_whose_reading_nobody_foresaw_is_kept_and_its_range_is_quarantined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driven = active(_FEED)
+    monkeypatch.setattr(entry_reader, "decode_batch", _raise)
+    monkeypatch.setattr(entry_reader, "decode_entry", _raise)
+    result = driven.step(_LOG)
+    assert [each.offset for each in result.refused] == [each.offset for each in _LOG[:KEPT_OF_A_STEP]]
+    first = result.refused[0]
+    assert first[:5] == (Source.LOG, _LOG[0].offset, _LOG[0].timestamp, _LOG[0].key, _LOG[0].value)
+    assert first.exception.startswith("ArithmeticError (test_containment.py, line ")
+
+
+def test_a_descriptor_whose_reading_nobody_foresaw_is_kept_with_its_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driven = active(_FEED)
+    monkeypatch.setattr(rows, "_decoded", _raise)
+    result = driven.step(_LOG)
+    assert {each.source for each in result.refused} == {Source.LOG}
+    assert "ArithmeticError" in result.refused[0].exception
+
+
+@pytest.mark.parametrize(
+    ("part", "method"), [(TableCodec, "decode"), (_TableEmitter, "_encoded")], ids=["read", "written"]
+)
+def test_a_row_that_nobody_can_deal_with_is_kept_with_what_reads_it(
+    part: type, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, plain = opened()
+    driven = active(activation([PLAIN.descriptor]))
+    driven.run(log.partitions[0])
+    version = PLAIN.put(7, 2, "odd")
+    plain.apply(version, close=8)
+    with monkeypatch.context() as patched:
+        patched.setattr(part, method, _raise)
+        result = driven.step(log.partitions[0])
+    (kept,) = result.refused
+    assert kept.source is Source.ROW
+    assert kept.exception.startswith("ArithmeticError (test_containment.py, line ")
+    assert kept.row is not None
+    assert (kept.row.feed_id, kept.row.previous) == ("feed", None)
+    codec = TableCodec(decode_descriptor(kept.row.descriptor))
+    row = codec.decode(kept.key or b"", kept.value or b"")
+    assert row is not None
+    assert row.values is not None
+    assert "odd" in row.values
+
+
+def test_a_row_that_cannot_be_read_for_a_reason_that_is_known_is_not_kept() -> None:
+    log, plain = opened()
+    driven = active(activation([PLAIN.descriptor]))
+    driven.run(log.partitions[0])
+    plain.apply(PLAIN.put(7, 2, "odd"), close=8)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(TableCodec, "decode", _refuse)
+        result = driven.step(log.partitions[0])
+    assert result.refused == []
+    assert driven.causes
+
+
+def _refuse(*_: object) -> Any:
+    raise EncodingError("its bytes are none")
+
+
+def test_a_message_that_cannot_be_written_again_is_told_without_its_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processor, "take_up", _raise)
+    monkeypatch.setattr("tidegate.processor.breaking.control_key", _raise)
+    (told,) = CarefulEngine(_FEED).broken
+    assert told.record is not None
+    assert (told.record.key, told.record.value) == (None, None)

@@ -1,0 +1,50 @@
+"""The files of a directory of this machine that no other user may read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tidegate.client.private_files import make_private
+
+_UNFINISHED: Final = ".unfinished"
+
+
+class LocalFiles:
+    """See ``tidegate.client.refused_records.RefusedFiles``. One process at a time writes."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def sizes(self) -> Mapping[str, int]:
+        """The names of the files, with their bytes; none of a directory that is not there."""
+        try:
+            with os.scandir(self._directory) as entries:
+                return {each.name: each.stat().st_size for each in entries if each.is_file()}
+        except FileNotFoundError:
+            return {}
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        return (self._directory / name).read_bytes()
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file whole; one that a full disk cuts short is not there."""
+        make_private(self._directory)
+        unfinished = self._directory / _UNFINISHED
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+            with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
+                file.write(content)
+            unfinished.replace(self._directory / name)
+        except OSError:
+            with suppress(OSError):
+                unfinished.unlink()
+            raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file, which may have gone before."""
+        (self._directory / name).unlink(missing_ok=True)

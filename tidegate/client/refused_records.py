@@ -1,0 +1,161 @@
+"""Records that met an exception that nobody foresaw, kept aside in files (docs/security.md).
+
+Workers and Spark queries do so alike. No engine reads them again; ``tidegate debug refused`` does.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from hashlib import blake2b
+from importlib import metadata
+from threading import Lock
+from typing import Final, NamedTuple, Protocol
+
+from tidegate.errors import InputError, brief
+from tidegate.processor.refused import RefusedRecord, Source
+
+#: Where an application, or a query, keeps them: in its own directory.
+DIRECTORY: Final = "refused"
+#: What a directory has room for; the oldest go first.
+FILES_MAX: Final = 100
+BYTES_MAX: Final = 64 << 20
+#: A larger record leaves its place and its cause alone.
+RECORD_BYTES_MAX: Final = 8 << 20
+#: What a process keeps in an hour: of one exception at one place in the code, and altogether.
+OF_ONE_PLACE: Final = 10
+OF_ALL: Final = 100
+_HOUR_S: Final = 3_600
+_NAME: Final = re.compile(r"\d{8}T\d{6}\.\d{6}Z-(?:log|control|handoff|row)-\d+-\d+-[0-9a-f]{8}\.json")
+
+_log: Final = logging.getLogger("tidegate.refused")
+
+
+class RefusedFiles(Protocol):
+    """The files of a directory, which need not be there. A file is written whole or not at all.
+
+    What goes wrong is an ``OSError``.
+    """
+
+    def sizes(self) -> Mapping[str, int]: ...
+    def read(self, name: str) -> bytes: ...
+    def write(self, name: str, content: bytes) -> None: ...
+    def remove(self, name: str) -> None: ...
+
+
+class KeptRecord(NamedTuple):
+    """A record with where it was read, and which version of tidegate met it.
+
+    ``left_out`` counts the bytes of a record that was too large to be kept.
+    """
+
+    record: RefusedRecord
+    topic: str
+    partition: int
+    version: str
+    left_out: int
+
+
+class RefusedRecords:
+    """Keeps records in ``files``; ``topics`` are those that they are read from.
+
+    ``clock`` is the wall's, in seconds.
+    """
+
+    def __init__(
+        self, files: RefusedFiles, topics: Mapping[Source, str], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._files = files
+        self._topics = topics
+        self._clock = clock
+        self._lock = Lock()
+        self._hour = 0
+        self._kept = Counter[str]()
+
+    def keep(self, partition: int, record: RefusedRecord) -> None:
+        """Keep a record of a log partition. Does nothing but tell where it cannot: it must break nothing."""
+        with self._lock:
+            if self._is_enough(record.exception):
+                return
+            try:
+                name = self._store(partition, record)
+            except Exception as error:
+                _log.warning(
+                    "the record at offset %d is not kept aside: %s", record.offset, brief(str(error))
+                )
+            else:
+                _log.warning(
+                    "the record at offset %d is kept aside for `tidegate debug refused`: %s",
+                    record.offset,
+                    name,
+                )
+
+    def _is_enough(self, exception: str) -> bool:
+        """Whether enough was kept in this hour; else this one counts."""
+        hour = int(self._clock() // _HOUR_S)
+        if hour != self._hour:
+            self._hour = hour
+            self._kept.clear()
+        if self._kept[exception] >= OF_ONE_PLACE or self._kept.total() >= OF_ALL:
+            return True
+        self._kept[exception] += 1
+        return False
+
+    def _store(self, partition: int, record: RefusedRecord) -> str:
+        """Returns the name of its file, which may be there already."""
+        content = self._content(partition, record)
+        what = (
+            f"{record.source.value}-{partition}-{record.offset}-{blake2b(content, digest_size=4).hexdigest()}"
+        )
+        sizes = _ours(self._files.sizes())
+        known = [name for name in sizes if name.endswith(f"Z-{what}.json")]
+        if known:
+            return known[0]
+        self._make_room(sizes, len(content))
+        name = f"{datetime.fromtimestamp(self._clock(), UTC):%Y%m%dT%H%M%S.%fZ}-{what}.json"
+        self._files.write(name, content)
+        return name
+
+    def _content(self, partition: int, record: RefusedRecord) -> bytes:
+        left_out = record.size if record.size > RECORD_BYTES_MAX else 0
+        if left_out:
+            record = record._replace(key=None, value=None, row=None)
+        place = {
+            "topic": self._topics.get(record.source, ""),
+            "partition": partition,
+            "tidegate": metadata.version("tidegate"),
+            "left_out_bytes": left_out,
+        }
+        return json.dumps({**place, **record.to_json()}, indent=1).encode()
+
+    def _make_room(self, sizes: Mapping[str, int], wanted: int) -> None:
+        """Remove the oldest until a file of ``wanted`` bytes has room."""
+        names, total = sorted(sizes), sum(sizes.values())
+        while names and (len(names) >= FILES_MAX or total + wanted > BYTES_MAX):
+            oldest = names.pop(0)
+            self._files.remove(oldest)
+            total -= sizes[oldest]
+
+
+def kept_names(files: RefusedFiles) -> list[str]:
+    """The names of all that are kept, the oldest first. Raises ``OSError``."""
+    return sorted(_ours(files.sizes()))
+
+
+def read_kept(files: RefusedFiles, name: str) -> KeptRecord:
+    """What a file says. Raises ``InputError`` for one that is damaged, or of a newer version."""
+    try:
+        stored = json.loads(files.read(name))
+        place = str(stored["topic"]), int(stored["partition"]), str(stored["tidegate"])
+        return KeptRecord(RefusedRecord.from_json(stored), *place, int(stored["left_out_bytes"]))
+    except (OSError, ValueError, TypeError, LookupError, RecursionError, InputError) as error:
+        raise InputError(f"{name} cannot be read: {brief(str(error))}") from None
+
+
+def _ours(sizes: Mapping[str, int]) -> dict[str, int]:
+    return {name: size for name, size in sizes.items() if _NAME.fullmatch(name)}
