@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from random import Random
 from typing import Any, Final, TypeAlias
 
@@ -40,7 +41,7 @@ def altered_json(chance: Random, data: bytes) -> bytes:
         return damaged(chance, data)
     try:
         root = [json.loads(data)]
-    except ValueError:
+    except (ValueError, RecursionError):
         return damaged(chance, data)
     for _ in range(chance.choice((1, 1, 2, 4))):
         _alter(chance, root, chance.choice(list(_paths(root))[1:] or [(0,)]))
@@ -71,7 +72,7 @@ def _alter(chance: Random, root: Any, path: _Path) -> None:
     elif draw < 0.4:
         holder[last] = [holder[last]]
     else:
-        holder[last] = chance.choice(_VALUES)
+        holder[last] = deepcopy(chance.choice(_VALUES))
 
 
 def _text(value: Any) -> str:

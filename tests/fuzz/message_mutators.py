@@ -63,7 +63,7 @@ def _alter_list(chance: Random, items: Any, field: FieldDescriptor) -> None:
         at = chance.randrange(count)
         items[at] = _scalar(chance, field, items[at])
     else:
-        items.append(_scalar(chance, field, field.default_value if count == 0 else items[0]) or _zero(field))
+        items.append(_scalar(chance, field, items[0] if count else _zero(field)))
 
 
 def _scalar(chance: Random, field: FieldDescriptor, now: Any) -> Any:
@@ -71,9 +71,9 @@ def _scalar(chance: Random, field: FieldDescriptor, now: Any) -> Any:
 
 
 def _zero(field: FieldDescriptor) -> Any:
-    return {FieldDescriptor.CPPTYPE_STRING: "" if field.type == FieldDescriptor.TYPE_STRING else b""}.get(
-        field.cpp_type, 0
-    )
+    if field.cpp_type != FieldDescriptor.CPPTYPE_STRING:
+        return 0
+    return "" if field.type == FieldDescriptor.TYPE_STRING else b""
 
 
 def _integer(low: int, high: int) -> Callable[[Random, Any], int]:

@@ -16,7 +16,7 @@ from tidegate.rows.row import Row
 from tidegate.rows.row_layout import RowLayout
 from tidegate.rows.sql_type import sql_type_text
 from tidegate.rows.table_key import FAMILY_ZERO, decode_family_suffix, shortened
-from tidegate.rows.types import Datum, Kind
+from tidegate.rows.types import Datum, Kind, SqlType
 from tidegate.rows.value import ValueTag, ordinary, seal, unseal
 from tidegate.rows.valueside.tuples import TupleCodec
 
@@ -36,7 +36,7 @@ class TableCodec:
         _refuse_unsupported(descriptor)
         self.descriptor = descriptor
         self._layout = RowLayout(descriptor)
-        self._collated_key = any(c.type.kind is Kind.COLLATED_STRING for c in self._layout.key_columns)
+        self._collated_key = any(_is_collated(column.type) for column in self._layout.key_columns)
         self._index = _primary_index(descriptor, self._layout)
         self._tuple = TupleCodec(self._layout.columns, {column.id for column in self._layout.key_columns})
 
@@ -95,9 +95,15 @@ class TableCodec:
         self._tuple.read_into(slots, body, 1)
         if layout.composites:
             key_datums = [slots[slot] for slot in layout.key_slots]
-            if self._collated_key and None in key_datums:
-                raise EncodingError("a collated string of the key is missing in the value")
+            if None in key_datums:
+                raise EncodingError(self._null_in_key(key_datums))
         return Row(self.descriptor, tuple(key_datums), tuple(slots[: layout.in_rows]))
+
+    def _null_in_key(self, key_datums: list[Any]) -> str:
+        column = self._layout.key_columns[key_datums.index(None)]
+        if column.type.kind is Kind.COLLATED_STRING:
+            return "a collated string of the key is missing in the value"
+        return f"column {column.name} of the key is NULL in the value"
 
     def _deleted(self, key_datums: list[Any]) -> Row:
         if self._collated_key:
@@ -122,6 +128,13 @@ class TableCodec:
 
     def _located(self, key: bytes, error: RowError) -> str:
         return f"table {self.descriptor.name}, key {shortened(key)}: {error}"
+
+
+def _is_collated(sql_type: SqlType) -> bool:
+    """Whether it is a collated string, or an array of them: keys hold what such strings are sorted by."""
+    if sql_type.element is not None:
+        return _is_collated(sql_type.element)
+    return sql_type.kind is Kind.COLLATED_STRING
 
 
 def _primary_index(descriptor: TableDescriptor, layout: RowLayout) -> IndexKeyCodec:

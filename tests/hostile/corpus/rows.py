@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
-from tests.hostile.corpus.case import AVRO, CONNECT, Ends, Hostile
+from tests.hand_log import at
+from tests.hostile.corpus.case import AVRO, CONNECT, Ends, Hostile, Stage
 from tests.hostile.growing_inputs import nested_tuples
+from tidegate.changefeed.options import Envelope
+from tidegate.raftlog.entry import WriteValue
 from tidegate.rows import Json, TsOperand, TsOperation, TsOperator, TsQuery
+from tidegate.rows.value import seal
 from tidegate.rows.valueside.varints import encode_length
 
 _HUGE: Final = Decimal("1E+999000")
@@ -35,6 +40,11 @@ def _nulls(count: int) -> bytes:
 
 def _ands(count: int) -> TsQuery:
     return TsQuery((TsOperation(TsOperator.AND),) * count + (TsOperand("a"),) * (count + 1))
+
+
+def _null_in_the_key(stage: Stage) -> None:
+    key = stage.table.key(1, Decimal("1.50"))
+    stage.range.apply(WriteValue(key, at(5), seal(key, b"\x0a\x21")))
 
 
 ROWS: Final = (
@@ -164,5 +174,15 @@ ROWS: Final = (
         "is too long",
         "id INT, v VARBIT",
         "id, v",
+    ),
+    Hostile(
+        "a decimal of the key that is NULL in the value",
+        "It was believed there: no row has such a key, and Kafka Connect's Avro has no form for it.",
+        _null_in_the_key,
+        Ends.FAILED,
+        "column v of the key is NULL in the value",
+        "id INT, v DECIMAL",
+        "id, v",
+        replace(AVRO, envelope=Envelope.UPSERT),
     ),
 )

@@ -228,6 +228,21 @@ def test_a_collated_key_is_read_from_the_value_but_neither_written_nor_deleted()
         codec.encode(("Bob",))
 
 
+def test_a_deletion_does_not_tell_the_collated_strings_of_an_array() -> None:
+    codec = TableCodec(table("owners STRING COLLATE en[]"))
+    key = index_prefix(51, 1) + b"\x3f" + encode_bytes_asc(b"\x16\x05") + b"\x00" + b"\x88"
+    with pytest.raises(EncodingError, match="does not name its row"):
+        codec.decode(key, b"")
+
+
+@pytest.mark.parametrize("column", ["price DECIMAL", "price FLOAT", "prices DECIMAL[]"])
+def test_a_column_of_the_key_is_not_null_in_the_value(column: str) -> None:
+    codec = TableCodec(table(column))
+    key, _ = codec.encode(((Decimal("10.50"),),) if column.endswith("[]") else (Decimal("10.50"),))
+    with pytest.raises(EncodingError, match=f"column {column.split()[0]} of the key is NULL in the value"):
+        codec.decode(key, seal(key, b"\x0a\x11"))
+
+
 def test_a_damaged_value_is_refused_with_table_and_key() -> None:
     codec = TableCodec(ACCOUNTS)
     key, value = codec.encode(ALICE)

@@ -1,0 +1,173 @@
+"""Records of an application's own topics: jobs, control, answers, hand-offs, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final, TypeAlias
+
+from google.protobuf.message import DecodeError, Message
+
+from tests.fuzz.json_mutators import altered_json
+from tests.fuzz.message_mutators import altered
+from tests.fuzz.mutators import damaged
+from tests.fuzz.parts import joined, two
+from tests.fuzz.target import Target
+from tests.hostile.corpus.texts import MESSAGES
+from tests.unit.changefeed.feeds import DEFINITION, FEED, ORDERS, TARGET
+from tidegate.changefeed.control import (
+    Ack,
+    Activate,
+    Active,
+    ControlMessage,
+    Failed,
+    KnownTable,
+    Register,
+    Registered,
+    Remove,
+    Removed,
+    ack_key,
+    control_key,
+    read_ack_record,
+    read_control_record,
+)
+from tidegate.changefeed.feed import FIRST_EPOCH, FeedState
+from tidegate.changefeed.job_records import (
+    DefinitionRecord,
+    DropRecord,
+    JobRecord,
+    ProgressRecord,
+    SpansRecord,
+    StateRecord,
+    TakeoverRecord,
+    read_job_record,
+)
+from tidegate.changefeed.output_topic import OutputTopic, TopicOrigin
+from tidegate.errors import ForeignRecord, StateError
+from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.processor import state_pb2 as pb
+from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
+from tidegate.processor.checkpoint import (
+    checkpoint_key,
+    encode_checkpoint,
+    read_report_record,
+)
+from tidegate.processor.exchange_codec import encode_exchange, read_exchange_record
+from tidegate.raftlog.entry import Generation, Offset, RaftIndex, RangeId
+from tidegate.rangefeed.gap import Gap, Lag
+from tidegate.rangefeed.handoff import Claim, HandOff
+from tidegate.spans import Span
+
+_Stored: TypeAlias = tuple[bytes, bytes]
+_AT: Final = Timestamp(1_700_000_000_000_000_000, 3)
+_RESOLVED: Final = ResolvedTimestamp(_AT)
+_SPAN: Final = Span(b"a", b"b")
+_PARTITIONS: Final = 3
+_NAMED: Final = (ForeignRecord, StateError)
+
+_CONTROL: Final[tuple[ControlMessage, ...]] = (
+    Register(DEFINITION),
+    Activate(DEFINITION, _AT, (TARGET,)),
+    Remove(FEED, FIRST_EPOCH),
+)
+_ACKS: Final[tuple[Ack, ...]] = (
+    Registered(FEED, FIRST_EPOCH, 0, 5, _AT, (KnownTable(ORDERS, 104),), ("no",)),
+    Active(FEED, FIRST_EPOCH, 1),
+    Failed(FEED, FIRST_EPOCH, 2, "because"),
+    Removed(FEED, FIRST_EPOCH, 0, "because"),
+)
+_TOPICS: Final = (
+    OutputTopic("4L6g3nShT-eMCtK--X86sw", TopicOrigin.CREATED),
+    OutputTopic("", TopicOrigin.CREATED),
+)
+_JOBS: Final[tuple[JobRecord, ...]] = (
+    DefinitionRecord(DEFINITION),
+    DropRecord(FEED, 7),
+    StateRecord(FEED, FIRST_EPOCH, FeedState.RUNNING, _AT, (TARGET,), {0: 5}, "why", "id", _TOPICS[:1]),
+    ProgressRecord(FEED, FIRST_EPOCH, _RESOLVED, {0: 5, 1: 7}, _RESOLVED),
+    SpansRecord(FEED, FIRST_EPOCH, ((_SPAN, _RESOLVED),)),
+    TakeoverRecord(
+        FEED, FIRST_EPOCH, _AT, _RESOLVED, (TARGET,), "id", _RESOLVED, _RESOLVED, True, _TOPICS[:1]
+    ),
+)
+_CLAIM: Final = Claim(RangeId(3), RangeId(1), RaftIndex(5), _SPAN, 7)
+_LAGS: Final = (Lag("feed", (Gap(_SPAN, _AT), Gap(Span(b"b", b"c"), None))),)
+_EXCHANGES: Final = (
+    encode_exchange(_CLAIM),
+    encode_exchange(HandOff(_CLAIM, _RESOLVED, complete=True, span=Span(b"a", b"z"), lags=_LAGS)),
+)
+_CHECKPOINT: Final = PartitionCheckpoint(
+    2,
+    Offset(7),
+    (ActiveFeed(FEED, FIRST_EPOCH),),
+    (RangeCheckpoint(RangeId(1), Generation(2), _SPAN, _RESOLVED),),
+    5,
+    (RangeId(4),),
+    6,
+)
+_REPORTS: Final = ((checkpoint_key(2), encode_checkpoint(_CHECKPOINT)),)
+
+
+def _json_drawn(seeds: Sequence[_Stored]) -> Callable[[Random], bytes]:
+    return _drawn([*seeds, *((seeds[0][0], case.value) for case in MESSAGES)], altered_json)
+
+
+def _message_drawn(kind: type[Message], seeds: Sequence[_Stored]) -> Callable[[Random], bytes]:
+    """Of messages behind a byte that tells their version."""
+
+    def change(chance: Random, value: bytes) -> bytes:
+        if chance.random() < 0.5:
+            return damaged(chance, value)
+        try:
+            return value[:1] + altered(chance, kind.FromString(value[1:]))
+        except DecodeError:
+            return damaged(chance, value)
+
+    return _drawn(seeds, change)
+
+
+def _drawn(seeds: Sequence[_Stored], change: Callable[[Random, bytes], bytes]) -> Callable[[Random], bytes]:
+    def draw(chance: Random) -> bytes:
+        key, value = chance.choice(seeds)
+        stored_key = damaged(chance, key) if chance.random() < 0.1 else key
+        return joined((stored_key, change(chance, value)))
+
+    return draw
+
+
+def _read_with(read: Callable[[bytes | None, bytes], object]) -> Callable[[bytes], object]:
+    def take(data: bytes) -> object:
+        key, value = two(data)
+        # A record without a value is not given to these: it takes a part of a feed away, or says nothing.
+        return repr(read(key, value or b"")).encode()
+
+    return take
+
+
+TARGETS: Final = (
+    Target(
+        "control",
+        _json_drawn([(control_key(FEED), message.to_bytes()) for message in _CONTROL]),
+        _read_with(read_control_record),
+        _NAMED,
+    ),
+    Target(
+        "acks",
+        _json_drawn([(ack_key(ack), ack.to_bytes()) for ack in _ACKS]),
+        _read_with(lambda key, value: read_ack_record(key, value, _PARTITIONS)),
+        _NAMED,
+    ),
+    Target(
+        "jobs",
+        _json_drawn([(record.key, record.to_bytes()) for record in _JOBS]),
+        _read_with(read_job_record),
+        _NAMED,
+    ),
+    Target("handoff", _message_drawn(pb.Exchange, _EXCHANGES), _read_with(read_exchange_record), _NAMED),
+    Target(
+        "checkpoints",
+        _message_drawn(pb.Checkpoint, _REPORTS),
+        _read_with(lambda key, value: read_report_record(key, value, _PARTITIONS)),
+        _NAMED,
+    ),
+)
