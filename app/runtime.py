@@ -31,7 +31,8 @@ class Runtime:
         self.admin = TopicAdmin(settings, machine)
         self.topology: Topology = self.admin.discover(settings)
         self.schema_ids = schema_ids
-        self.refused = RefusedRecords(LocalFiles(settings.home / DIRECTORY), _read_topics(self.topics))
+        refused = LocalFiles(settings.home / DIRECTORY)
+        self.refused = RefusedRecords(lambda: refused, _read_topics(self.topics))
         self.threads = Threads(
             steps=machine.executor(1, "steps"),
             commits=machine.executor(settings.commit_threads, "commits"),

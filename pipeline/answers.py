@@ -23,7 +23,8 @@ class Answer(NamedTuple):
     ``ack``, ``stalled`` (a feed whose sink does not acknowledge its rows, and that is left behind),
     ``incident`` and ``figures`` (JSON: ``rows`` that were written, ``records`` that were read,
     ``next_offset`` in the log, ``seconds`` and ``cpu_s`` by stage, which another attempt has others of, and
-    every few seconds ``status``: counts, by the names of their metrics). Or it is all that the partition
+    every few seconds ``status``: counts, by the names of their metrics), or ``aside`` (JSON: a record to be
+    kept aside). Or it is all that the partition
     says, and nothing of the round is stored: ``fault`` (`pipeline.faults`), or ``refused`` (JSON: a feed of
     which a row is refused for good, and why).
     """
@@ -80,3 +81,5 @@ class RoundAnswers:
             self.say("ack", ack.to_bytes())
         for incident in step.incidents:
             self.say("incident", json.dumps(incident._asdict()).encode())
+        for record in step.refused:
+            self.say("aside", json.dumps(record.to_json()).encode())

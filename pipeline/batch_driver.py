@@ -30,12 +30,14 @@ from pipeline.answers import ANSWER_SCHEMA, Answer
 from pipeline.faults import read_fault
 from pipeline.ledger import Account, Ledger
 from pipeline.partition_round import Query, run_partition, run_told
+from pipeline.refused_files import refused_records
 from pipeline.rounds import Instructions, Round, RoundId, Told
 from tidegate.changefeed.control import ControlMessage, Remove
 from tidegate.changefeed.feed import FeedId
 from tidegate.errors import RetryError, TidegateError
 from tidegate.processor.containment import Caution, StepBroke
 from tidegate.processor.exchange_codec import decode_exchange
+from tidegate.processor.refused import RefusedRecord
 from tidegate.raftlog.encode import partition_of
 from tidegate.rangefeed.handoff import receiver_of
 
@@ -97,6 +99,7 @@ class BatchDriver:
         self._feeds = feeds
         self._look = look
         self._observer = observer
+        self._aside = refused_records(query)
         #: What ended the query, if it was a batch.
         self.failure: Exception | None = None
         self._unheard = True  # no partition has said how all of its ranges are
@@ -193,6 +196,9 @@ class BatchDriver:
                 for answer in came
                 if answer.kind == "broke"
             }
+            for partition, broke in broken.items():
+                if broke.record is not None:
+                    self._aside.keep(partition, broke.record)
             round_ = _with_cautions(_with_refused(round_, refused), broken)
             faults = {answer.partition: read_fault(answer.body) for answer in came if answer.kind == "fault"}
             due = frozenset(faults).union(broken, (answer.partition for answer in refused))
@@ -295,6 +301,9 @@ class BatchDriver:
         if any(each.everything for each in round_.instructions.values()):
             self._unheard = False
         self._feeds.take(answers)
+        for answer in answers:
+            if answer.kind == "aside":
+                self._aside.keep(answer.partition, RefusedRecord.from_json(json.loads(answer.body)))
         if round_.records or len(round_.instructions) < self._query.partitions:
             self._paused |= round_.paused | self._feeds.paused()
         else:

@@ -10,6 +10,7 @@ import click
 from tidegate.cli.check_log import check_log
 from tidegate.cli.connecting import kafka_options, topic_prefix_option
 from tidegate.cli.debug_lines import FORMATS
+from tidegate.cli.refused import refused
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import read_catalog
 from tidegate.client.log_reader import LogBegin, parse_begin, read_log
@@ -24,10 +25,11 @@ from tidegate.spans import EVERYTHING, Span
 
 @click.group()
 def debug() -> None:
-    """Look into the log."""
+    """Look into the log, and at records that broke something."""
 
 
 debug.add_command(check_log)
+debug.add_command(refused)
 
 
 class _Begin(click.ParamType):

@@ -62,15 +62,18 @@ class KeptRecord(NamedTuple):
 
 
 class RefusedRecords:
-    """Keeps records in ``files``; ``topics`` are those that they are read from.
+    """Keeps records in the files that ``open_files`` opens; ``topics`` are those that they are read from.
 
     ``clock`` is the wall's, in seconds.
     """
 
     def __init__(
-        self, files: RefusedFiles, topics: Mapping[Source, str], clock: Callable[[], float] = time.time
+        self,
+        open_files: Callable[[], RefusedFiles],
+        topics: Mapping[Source, str],
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._files = files
+        self._open_files = open_files
         self._topics = topics
         self._clock = clock
         self._lock = Lock()
@@ -112,13 +115,14 @@ class RefusedRecords:
         what = (
             f"{record.source.value}-{partition}-{record.offset}-{blake2b(content, digest_size=4).hexdigest()}"
         )
-        sizes = _ours(self._files.sizes())
+        files = self._open_files()
+        sizes = _ours(files.sizes())
         known = [name for name in sizes if name.endswith(f"Z-{what}.json")]
         if known:
             return known[0]
-        self._make_room(sizes, len(content))
+        _make_room(files, sizes, len(content))
         name = f"{datetime.fromtimestamp(self._clock(), UTC):%Y%m%dT%H%M%S.%fZ}-{what}.json"
-        self._files.write(name, content)
+        files.write(name, content)
         return name
 
     def _content(self, partition: int, record: RefusedRecord) -> bytes:
@@ -133,13 +137,14 @@ class RefusedRecords:
         }
         return json.dumps({**place, **record.to_json()}, indent=1).encode()
 
-    def _make_room(self, sizes: Mapping[str, int], wanted: int) -> None:
-        """Remove the oldest until a file of ``wanted`` bytes has room."""
-        names, total = sorted(sizes), sum(sizes.values())
-        while names and (len(names) >= FILES_MAX or total + wanted > BYTES_MAX):
-            oldest = names.pop(0)
-            self._files.remove(oldest)
-            total -= sizes[oldest]
+
+def _make_room(files: RefusedFiles, sizes: Mapping[str, int], wanted: int) -> None:
+    """Remove the oldest until a file of ``wanted`` bytes has room."""
+    names, total = sorted(sizes), sum(sizes.values())
+    while names and (len(names) >= FILES_MAX or total + wanted > BYTES_MAX):
+        oldest = names.pop(0)
+        files.remove(oldest)
+        total -= sizes[oldest]
 
 
 def kept_names(files: RefusedFiles) -> list[str]:

@@ -38,7 +38,7 @@ def _record(offset: int = 7, value: bytes | None = b"\xff\x00", place: str = "a.
 
 
 def _records(directory: Path, clock: _Clock | None = None) -> RefusedRecords:
-    return RefusedRecords(LocalFiles(directory), _TOPICS, clock or _Clock())
+    return RefusedRecords(lambda: LocalFiles(directory), _TOPICS, clock or _Clock())
 
 
 def _kept(directory: Path) -> list[KeptRecord]:
@@ -185,7 +185,7 @@ class _Broken(LocalFiles):
 
 
 def test_whatever_happens_it_breaks_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    RefusedRecords(_Broken(tmp_path), _TOPICS).keep(0, _record())
+    RefusedRecords(lambda: _Broken(tmp_path), _TOPICS).keep(0, _record())
     assert "nobody foresaw this either" in caplog.text
 
 

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import fs
 
 import pipeline.batch_driver
-from pipeline.answers import Answer
+from pipeline.answers import Answer, RoundAnswers
 from pipeline.batch_driver import BatchDriver, QueryEnding
 from pipeline.faults import fault_to_bytes
 from pipeline.ledger import Account, Ledger
@@ -21,12 +21,19 @@ from pipeline.rounds import Round, RoundId
 from tidegate.changefeed.control import ControlMessage, Remove, read_control
 from tidegate.changefeed.feed import FeedEpoch, FeedId
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.local_files import LocalFiles
+from tidegate.client.refused_records import KeptRecord, kept_names, read_kept
 from tidegate.errors import BrokerUnavailable, RegistryAway, StateError
+from tidegate.processor.batch import StepResult
 from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.containment import Input, InputPlace, StepBroke
+from tidegate.processor.refused import RefusedRecord, Source
 
 _REMOVAL: Final = Remove(FeedId("bank"), FeedEpoch(1))
 _NO_RECORDS: Final[Any] = None
 _AWAY: Final = RegistryAway("The registry is away.")
+_PLACE: Final = "ArithmeticError (a.py, line 1)"
+_REFUSED: Final = RefusedRecord(Source.LOG, 7, 1_700, b"key", b"\xff", _PLACE, "odd")
 
 
 class Told:
@@ -229,3 +236,66 @@ def test_a_batch_that_is_run_again_is_told_of_the_same_pauses(tmp_path: Path) ->
 
     ByHand(tmp_path, Told(), tasks)(_NO_RECORDS, 0)
     assert rounds[0] == told
+
+
+def _broke(place: InputPlace) -> Answer:
+    return Answer(1, "broke", StepBroke(place, place, "odd", _REFUSED).to_bytes())
+
+
+def _kept(root: Path) -> list[KeptRecord]:
+    files = LocalFiles(root / "refused")
+    return [read_kept(files, name) for name in kept_names(files)]
+
+
+def test_the_record_that_broke_a_task_is_kept_aside_and_the_batch_goes_on(tmp_path: Path) -> None:
+    runs: list[Round] = []
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        runs.append(round_)
+        if len(runs) == 1:
+            return [*_heads(round_, {0}), _broke(InputPlace(Input.LOG, 7))]
+        return _heads(round_, due or {0, 1})
+
+    driver = ByHand(tmp_path, Told(), tasks)
+    driver(_NO_RECORDS, 0)
+    assert runs[1].cautions[1].refused == {InputPlace(Input.LOG, 7): "odd"}
+    (kept,) = _kept(tmp_path)
+    assert (kept.record, kept.topic, kept.partition) == (_REFUSED, "raftlog", 1)
+
+
+def test_it_is_kept_as_well_where_the_query_ends_with_it(tmp_path: Path) -> None:
+    driver = ByHand(tmp_path, Told(), lambda *_: [_broke(InputPlace(Input.LOG, 7))])
+    with pytest.raises(StepBroke):
+        driver(_NO_RECORDS, 0)
+    assert [kept.record for kept in _kept(tmp_path)] == [_REFUSED]
+
+
+def test_what_a_step_keeps_aside_is_told_by_its_task_and_kept_by_the_driver(tmp_path: Path) -> None:
+    answers = RoundAnswers(1, whole_checkpoints_only=False)
+    answers.keep(StepResult(None, refused=[_REFUSED]))
+    answers.let_go()
+    told = [*answers.said]
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        said = [*told, *_heads(round_, due or {0, 1})]
+        told.clear()
+        return said
+
+    ByHand(tmp_path, Told(), tasks)(_NO_RECORDS, 0)
+    assert [kept.record for kept in _kept(tmp_path)] == [_REFUSED]
+
+
+def test_a_directory_that_cannot_be_written_ends_no_query(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs: list[Round] = []
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        runs.append(round_)
+        return [_broke(InputPlace(Input.LOG, 7))] if len(runs) == 1 else _heads(round_, due or {0, 1})
+
+    (tmp_path / "refused").write_text("a file")
+    driver = ByHand(tmp_path, Told(), tasks)
+    driver(_NO_RECORDS, 0)
+    assert driver.failure is None
+    assert "the record at offset 7 is not kept aside" in caplog.text
