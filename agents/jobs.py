@@ -24,6 +24,7 @@ from agents.feed_registries import FeedRegistries
 from agents.feed_sinks import FeedSinks
 from agents.held_feeds import HeldFeeds
 from app.ending import guarded_task
+from app.feed_faults import AGAIN_S, FeedFaults
 from app.fetched import FetchedBatch
 from app.foreign_records import own_records
 from app.intake import Intake
@@ -81,6 +82,7 @@ class JobsOwner:
         self._held = HeldFeeds(app.runtime.sinks, self._live_views, self._look_at)
         self._heirs: set[FeedId] = set()  # they wait until nobody else can write to their topics
         self._fences = FeedFences(app)
+        self._faults = FeedFaults()
         self._news = asyncio.Event()
         self._closing = asyncio.Event()
         self._task = guarded_task(self._work(), "jobs")
@@ -109,7 +111,7 @@ class JobsOwner:
             self._app.follower.listen(self._look_at)
         while not self._closing.is_set():
             for feed_id in self._take_due():
-                await self._advance(feed_id)
+                await self._look_after(feed_id)
             await self._wait(min(self._due.values(), default=None))
 
     async def _wait(self, until: float | None) -> None:
@@ -145,6 +147,19 @@ class JobsOwner:
         return self._acks.setdefault((feed_id, epoch), Acknowledgements(epoch))
 
     # ---- one step for one feed
+
+    async def _look_after(self, feed_id: FeedId) -> None:
+        """Take the next step; an exception that nobody foresaw fails this feed, and no other waits (U7)."""
+        try:
+            await self._advance(feed_id)
+        except Exception as error:
+            definition = self._app.follower.view[feed_id].definition
+            if definition is None:
+                raise
+            failure = self._faults.failure(definition, error)
+            if failure is not None:
+                self._acknowledgements(feed_id, definition.epoch).add(failure)
+            self._look_at(feed_id, 0.0 if failure is not None else AGAIN_S)
 
     async def _advance(self, feed_id: FeedId) -> None:
         feed = self._app.follower.view[feed_id]

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from app.fetched import FetchedBatch
 from app.metrics import FOREIGN_RECORDS
+from tidegate.client.foreign_records import foreign
 from tidegate.errors import ForeignRecord
 from tidegate.processor.batch import LogRecord
 
@@ -24,22 +25,22 @@ def own_records(
 ) -> Iterator[tuple[LogRecord, _T]]:
     """The records of a batch that have a value, each with what ``read`` makes of key and value.
 
-    Those that are refused by ``ForeignRecord`` are reported and left out.
+    Those that are refused by ``ForeignRecord``, or by what nobody foresaw, are reported and left out.
     """
     for record in batch.records:
         if record.value is not None:
             try:
                 found = read(record.key, record.value)
-            except ForeignRecord as foreign:
-                report_foreign(batch.topic, batch.partition, record.offset, foreign)
+            except Exception as error:
+                report_foreign(batch.topic, batch.partition, record.offset, foreign(error))
             else:
                 yield record, found
 
 
-def report_foreign(topic: str, partition: int, offset: int, foreign: ForeignRecord) -> None:
+def report_foreign(topic: str, partition: int, offset: int, found: ForeignRecord) -> None:
     """Tell operators of a record that is passed over."""
     FOREIGN_RECORDS.labels(topic).inc()
-    _log.error("%s[%d] at offset %d is passed over: %s", topic, partition, offset, foreign)
+    _log.error("%s[%d] at offset %d is passed over: %s", topic, partition, offset, found)
 
 
 def foreign_counts() -> Iterable[tuple[str, int]]:

@@ -21,9 +21,9 @@ from app.own_reader import is_end, is_record, open_reader, trouble
 from app.settings import Settings
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.jobs import JobsView
+from tidegate.client.foreign_records import foreign
 from tidegate.client.topic_admin import insist
 from tidegate.client.topics import Topics
-from tidegate.errors import ForeignRecord
 
 _RECORDS: Final = 1_000
 _WAIT_S: Final = 0.05
@@ -149,8 +149,8 @@ class JobsFollower:
             if is_record(message):
                 try:
                     changed[self.view.apply(message.key(), message.value())] = None
-                except ForeignRecord as foreign:
-                    report_foreign(message.topic(), message.partition(), message.offset(), foreign)
+                except Exception as error:
+                    report_foreign(message.topic(), message.partition(), message.offset(), foreign(error))
                 self._end = message.offset() + 1
             elif is_end(message):
                 self._end = max(self._end, message.offset())

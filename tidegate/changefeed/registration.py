@@ -322,7 +322,8 @@ def _failed_before(feed: FeedView, definition: FeedDefinition, former: Answers) 
 
 
 def _where(ack: Ack, reason: str) -> str:
-    place = "markers" if ack.partition == NO_PARTITION else f"log partition {ack.partition}"
+    """Who says so. Without a partition it is the writer of markers, or the jobs agent itself."""
+    place = "the feed as a whole" if ack.partition == NO_PARTITION else f"log partition {ack.partition}"
     return f"{place}: {reason}"
 
 

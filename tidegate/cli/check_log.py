@@ -15,6 +15,7 @@ from tidegate.client.log_in_time import read_in_time
 from tidegate.logcheck.breach import Breach, Place, Rule
 from tidegate.logcheck.log_check import CheckedRecord, LogCheck, LogOptions, Seen
 from tidegate.logcheck.memory import Limits
+from tidegate.processor.containment import unforeseen
 from tidegate.verify import TopicPartition
 
 
@@ -25,12 +26,24 @@ class _Findings:
         self._limit = limit
         self.first: list[Breach] = []
         self.counts: Counter[Rule] = Counter()
+        self.faults: list[str] = []
+        self.fault_count = 0
 
     def add(self, breach: Breach) -> None:
         """Note a breach."""
         self.counts[breach.rule] += 1
         if len(self.first) < self._limit:
             self.first.append(breach)
+
+    def add_fault(self, place: Place, error: Exception) -> None:
+        """Note what the check itself met at a record; what it says of the record's range later may be wrong.
+
+        Raises ``error`` where it is not of the data.
+        """
+        cause = unforeseen(error)
+        self.fault_count += 1
+        if len(self.faults) < self._limit:
+            self.faults.append(f"partition {place.partition}, offset {place.offset}: {cause}")
 
 
 @click.command("check-log")
@@ -70,8 +83,8 @@ def check_log(
     """Check a whole log by the rules of the log contract, for authors of sources.
 
     Names each breach with partition, offset and rule; the rules stand in docs/log-contract.md. The exit
-    status is 1 when there is any. The log is read up to where it ends now. Memory grows with ranges and open
-    transactions, not with the log.
+    status is 1 when there is any, or when the check itself met an exception. The log is read up to where it
+    ends now. Memory grows with ranges and open transactions, not with the log.
     """
     topic = f"{topic_prefix}raftlog"
     findings = _Findings(limit)
@@ -80,7 +93,7 @@ def check_log(
         click.echo(json.dumps(_as_json(topic, partitions, findings, seen), indent=2))
     else:
         _print(topic, partitions, findings, seen)
-    ctx.exit(1 if findings.counts else 0)
+    ctx.exit(1 if findings.counts or findings.fault_count else 0)
 
 
 def _check(
@@ -101,7 +114,10 @@ def _check(
     ends: dict[TopicPartition, int] = {place: each.end for place, each in bounds.items()}
     for record in read_in_time(connection, starts, ends):
         place = Place(record.partition, record.offset)
-        check.take(CheckedRecord(place, record.key, record.value, record.timestamp_ms))
+        try:
+            check.take(CheckedRecord(place, record.key, record.value, record.timestamp_ms))
+        except Exception as error:
+            findings.add_fault(place, error)
     return check.finish(), counts[topic]
 
 
@@ -117,6 +133,8 @@ def _as_json(topic: str, partitions: int, findings: _Findings, seen: Seen) -> di
         "rules": {rule.id: findings.counts[rule] for rule in Rule if findings.counts[rule]},
         "first_breaches": [breach.to_json() for breach in findings.first],
         "undecided": list(seen.undecided),
+        "faults": findings.fault_count,
+        "first_faults": findings.faults,
     }
 
 
@@ -139,5 +157,9 @@ def _print(topic: str, partitions: int, findings: _Findings, seen: Seen) -> None
     for rule in Rule:
         if findings.counts[rule]:
             click.echo(f"  {findings.counts[rule]:>7}  {rule.id}: {rule.value}")
+    for fault in findings.faults:
+        click.echo(f"Not checked: {fault}.")
+    if findings.fault_count > len(findings.faults):
+        click.echo(f"... and {findings.fault_count - len(findings.faults)} more (--limit)")
     for sentence in seen.undecided:
         click.echo(f"Not decided: {sentence}.")

@@ -10,17 +10,20 @@ import click
 from tidegate.cli.check_log import check_log
 from tidegate.cli.connecting import kafka_options, topic_prefix_option
 from tidegate.cli.debug_lines import FORMATS
+from tidegate.cli.failure import show_failure
 from tidegate.cli.refused import refused
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import read_catalog
 from tidegate.client.log_reader import LogBegin, parse_begin, read_log
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO
-from tidegate.rangefeed.log_feeds import LogFeeds
+from tidegate.processor.containment import unforeseen
+from tidegate.rangefeed.log_feeds import LogFeeds, RangeEvent
 from tidegate.rangefeed.registration import FeedRequest
 from tidegate.rows.keyside.integers import encode_uvarint_asc
 from tidegate.rows.table_key import prefix_end, tenant_prefix
 from tidegate.spans import EVERYTHING, Span
+from tidegate.verify import TopicRecord
 
 
 @click.group()
@@ -99,11 +102,7 @@ def rangefeed(
     span = _span(connection, log_topic, span_text, tenant)
     feeds = LogFeeds(FeedRequest(span, begin.above or ZERO, with_diff=diff, with_filtering=filtering))
     records = read_log(connection, log_topic, begin, partitions=partitions, follow=follow)
-    lines = (
-        FORMATS[form](record, found)
-        for record in records
-        for found in feeds.take(record.partition, record.key, record.value)
-    )
+    lines = (FORMATS[form](record, found) for record in records for found in _events(feeds, record))
     try:
         for line in islice(lines, limit):
             click.echo(line)
@@ -111,6 +110,16 @@ def rangefeed(
         pass  # the way to end --follow
     finally:
         records.close()
+
+
+def _events(feeds: LogFeeds, record: TopicRecord) -> list[RangeEvent]:
+    """The events of a record; one that nobody foresaw is told, and ends the feeds that it concerns (U8)."""
+    try:
+        return feeds.take(record.partition, record.key, record.value)
+    except Exception as error:
+        cause = unforeseen(error)
+        show_failure(f"{record.topic}[{record.partition}]@{record.offset}: {cause}")
+        return feeds.end_unreadable(record.partition, record.key, cause)
 
 
 def _span(connection: KafkaConnection, log_topic: str, text: str | None, tenant: int | None) -> Span:

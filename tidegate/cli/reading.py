@@ -13,6 +13,7 @@ from tidegate.changefeed.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.record import RecordDecoder
 from tidegate.changefeed.registry_uri import parse_registry_uri
 from tidegate.client.connection import KafkaConnection
+from tidegate.client.contained_decoder import ContainedDecoder
 from tidegate.client.destinations import Destinations, RegistryEntry
 from tidegate.client.feed_topics import FeedTopics, row_decoder
 from tidegate.client.jobs import Jobs
@@ -119,7 +120,7 @@ def choose_reading(connection: KafkaConnection, app_id: str, asked: Asked) -> Re
     unknown = sorted(set(topics) - set(feed.all_topics))
     if unknown:
         raise click.UsageError(f"Feed {id_} does not write {', '.join(unknown)}.")
-    decoder = feed.decoder(connection.destinations)
+    decoder = ContainedDecoder(feed.decoder(connection.destinations))
     return Reading(topics or feed.all_topics, feed.connection(connection), decoder, feed)
 
 
@@ -127,4 +128,5 @@ def _decoder(options: FeedOptions) -> RecordDecoder:
     """Reads records with these options. Who runs the command has named the registry, so it is allowed."""
     named = options.confluent_schema_registry
     urls = (parse_registry_uri(named).normal_url,) if named else ()
-    return row_decoder(options, Destinations(registries=(("--registry", RegistryEntry(urls)),)), whole=False)
+    allowed = Destinations(registries=(("--registry", RegistryEntry(urls)),))
+    return ContainedDecoder(row_decoder(options, allowed, whole=False))

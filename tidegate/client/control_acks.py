@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from tidegate.changefeed.control import Ack, read_ack_record
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
-from tidegate.client.foreign_records import report_foreign
+from tidegate.client.foreign_records import foreign, report_foreign
 from tidegate.client.reader import PartitionReader
-from tidegate.errors import ForeignRecord
 from tidegate.verify import TopicPartition
 
 
@@ -27,7 +26,7 @@ def read_acks(connection: KafkaConnection, topic: str, partitions: int) -> Itera
             if record.value is not None:
                 try:
                     ack = read_ack_record(record.key, record.value, partitions)
-                except ForeignRecord as foreign:
-                    report_foreign(record, foreign)
+                except Exception as error:
+                    report_foreign(record, foreign(error))
                 else:
                     yield ack

@@ -6,8 +6,9 @@ lost, invented or changed on the way, not what an encoder gets wrong everywhere.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Container, Iterable, Iterator
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from tidegate.changefeed.confluent import RecordSchemas, Schema, frame_prefix
 from tidegate.changefeed.encoder import compile_encoder
@@ -18,6 +19,7 @@ from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
 from tidegate.errors import DescriptorConflict, EncodingError, InputError, MalformedEntry
 from tidegate.hlc import Timestamp
+from tidegate.processor.containment import unforeseen
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate
@@ -38,6 +40,7 @@ class CommittedVersion(Protocol):
     def value(self) -> bytes: ...
 
 
+_log: Final = logging.getLogger("tidegate.catalog")
 SchemaIds: TypeAlias = Callable[[Schema], int]
 
 
@@ -149,7 +152,11 @@ def read_catalog(connection: KafkaConnection, log_topic: str) -> Catalog:
     with PartitionReader(connection, {place: low}) as reader:
         for record in reader.read_to({place: end}):
             if record.key == broadcast:
-                _take_descriptor(catalog, record.key, record.value)
+                try:
+                    _take_descriptor(catalog, record.key, record.value)
+                except Exception as error:
+                    cause = unforeseen(error)
+                    _log.error("%s[0] at offset %d is passed over: %s", log_topic, record.offset, cause)
     return catalog
 
 

@@ -17,14 +17,14 @@ from tidegate.changefeed.jobs import FeedView, JobsView
 from tidegate.changefeed.literal_secrets import require_references
 from tidegate.client.cluster import Cluster
 from tidegate.client.connection import KafkaConnection
-from tidegate.client.foreign_records import report_foreign
+from tidegate.client.foreign_records import foreign, report_foreign
 from tidegate.client.reader import POLL_S, PartitionReader
 from tidegate.client.record_limit import known_fault
 from tidegate.client.topic_admin import open_admin
 from tidegate.client.topics import Topics
 from tidegate.client.transaction import Record, TransactionalProducer, transactional
 from tidegate.client.writer import write_record
-from tidegate.errors import DeliveryError, ForeignRecord, InputError, RetryError
+from tidegate.errors import DeliveryError, InputError, RetryError
 from tidegate.verify import TopicPartition
 
 _APPEARED_EVERY_S: Final = 0.5  # how often a topic that is waited for is looked for
@@ -258,8 +258,8 @@ class JobsReading:
         for record in self._reader.poll(timeout_s):
             try:
                 self.view.apply(record.key, record.value)
-            except ForeignRecord as foreign:
-                report_foreign(record, foreign)
+            except Exception as error:
+                report_foreign(record, foreign(error))
             self.complete |= record.offset + 1 >= self._end
         # The last offset may have no record; but a reader finds an end only where nothing came for a moment.
         self.complete |= self._reader.at_end

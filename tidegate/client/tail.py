@@ -13,6 +13,7 @@ from tidegate.client.cluster import Bounds, Cluster, partitions_of
 from tidegate.client.connection import KafkaConnection
 from tidegate.client.reader import PartitionReader
 from tidegate.errors import InputError, MalformedRecord
+from tidegate.processor.containment import unforeseen_in
 from tidegate.verify import TopicPartition, TopicRecord
 
 #: What a key with a schema begins with, and no JSON text does.
@@ -88,8 +89,10 @@ def line_of(record: TopicRecord, decoder: RecordDecoder) -> str:
     place = f"{record.topic}[{record.partition}]@{record.offset}"
     try:
         decoded = decoder.decode(record.key, record.value, record.headers)
-    except MalformedRecord:
-        return f"{place} unreadable: key {record.key!r} value {record.value!r}"
+    except MalformedRecord as error:
+        told = unforeseen_in(error)
+        cause = "" if told is None else f" ({told})"
+        return f"{place} unreadable{cause}: key {record.key!r} value {record.value!r}"
     if isinstance(decoded, MarkerRecord):
         below = ", ".join(f"{topic} below {offset}" for topic, offset in decoded.offsets.items())
         return f"{place} resolved {decoded.resolved}{below and f': {below}'}"

@@ -72,7 +72,7 @@ class LogFeeds:
         try:
             entry = decode_entry(key, value)
         except MalformedEntry as error:
-            return self._end_unreadable(partition, key, str(error))
+            return self.end_unreadable(partition, key, str(error))
         if isinstance(entry, DescriptorUpdate | ScanChunk):
             return []
         followed = self._range(partition, entry.range_id)
@@ -84,7 +84,8 @@ class LogFeeds:
             ranges[range_id] = _FollowedRange(self._request)
         return ranges[range_id]
 
-    def _end_unreadable(self, partition: int, key: bytes | None, cause: str) -> list[RangeEvent]:
+    def end_unreadable(self, partition: int, key: bytes | None, cause: str) -> list[RangeEvent]:
+        """End the feeds that a record concerns which cannot be read, or followed."""
         ranges = self._ranges.get(partition, {})
         range_id = decode_key(key)
         if range_id == BROADCAST:

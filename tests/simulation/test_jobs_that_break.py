@@ -1,0 +1,75 @@
+"""Steps of the jobs agent that meet an exception nobody foresaw: their feed fails, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final
+
+import pytest
+
+from agents.jobs import JobsOwner
+from tests.simulation.judge import read_jobs
+from tests.simulation.plan import PROFILES, RunPlan, draw
+from tests.simulation.run import Run
+from tidegate.changefeed.control import Activate, Register
+from tidegate.changefeed.feed import LIVE, FeedId, FeedState
+from tidegate.client.topics import Topics
+
+_ODD: Final = FeedId("feed0")
+
+
+def _plan() -> RunPlan:
+    """Two feeds or more, that run side by side."""
+    plans = (draw(seed, PROFILES["still"]) for seed in count())
+    return next(plan for plan in plans if len(plan.feeds) > 1 and not any(feed.move for feed in plan.feeds))
+
+
+def _breaks(patch: pytest.MonkeyPatch, method: str, concerns: Callable[..., bool]) -> list[object]:
+    """Have a method of the agent raise, for the odd feed; returns when it was called so."""
+    original, calls = getattr(JobsOwner, method), []
+
+    def broken(self: Any, subject: Any, *others: Any) -> Any:
+        if concerns(subject, *others):
+            calls.append(subject)
+            raise ArithmeticError("nobody foresaw this feed")
+        return original(self, subject, *others)
+
+    patch.setattr(JobsOwner, method, broken)
+    return calls
+
+
+def _is_odd(message: type) -> Callable[..., bool]:
+    return lambda feed_id, step: feed_id == _ODD and isinstance(step.message, message)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("message", [Register, Activate])
+def test_a_feed_that_breaks_its_step_fails_and_the_others_run(
+    message: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = _breaks(monkeypatch, "_announce", _is_odd(message))
+    run = Run(_plan())
+    outcome = run.run()
+    assert calls
+    view = read_jobs(run.broker, Topics.of(run.settings).jobs)
+    states = {feed_id: feed.current_state for feed_id, feed in view.feeds()}
+    odd = states.pop(_ODD)
+    assert odd is not None
+    assert odd.state is FeedState.FAILED
+    assert "ArithmeticError (test_jobs_that_break.py, line " in odd.error
+    assert states
+    assert {state.state for state in states.values() if state is not None} <= LIVE | {FeedState.SUCCEEDED}
+    assert not [fault for fault in outcome.faults if "ended" in fault]
+
+
+@pytest.mark.slow
+def test_a_feed_that_cannot_even_fail_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = _breaks(monkeypatch, "_next_step", lambda _, definition: definition.id == _ODD)
+    run = Run(_plan())
+    run.run()
+    assert 2 <= len(calls) < 100
+    view = read_jobs(run.broker, Topics.of(run.settings).jobs)
+    others = [feed.current_state for feed_id, feed in view.feeds() if feed_id != _ODD]
+    assert others
+    assert {state.state for state in others if state is not None} <= LIVE | {FeedState.SUCCEEDED}

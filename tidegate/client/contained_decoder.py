@@ -1,0 +1,28 @@
+"""A decoder of output records for commands: none of its exceptions ends one (docs/security.md, step U8)."""
+
+from __future__ import annotations
+
+from tidegate.changefeed.record import Headers, Record, RecordDecoder
+from tidegate.errors import MalformedRecord, TidegateError
+from tidegate.processor.containment import unforeseen
+
+
+class ContainedDecoder:
+    """Reads as ``decoder`` does; a record whose reading nobody foresaw is malformed."""
+
+    def __init__(self, decoder: RecordDecoder) -> None:
+        self._decoder = decoder
+
+    @property
+    def tombstones(self) -> bool:
+        """See ``RecordDecoder``."""
+        return self._decoder.tombstones
+
+    def decode(self, key: bytes | None, value: bytes | None, headers: Headers = ()) -> Record:
+        """See ``RecordDecoder``."""
+        try:
+            return self._decoder.decode(key, value, headers)
+        except TidegateError:
+            raise
+        except Exception as error:
+            raise MalformedRecord(unforeseen(error)) from error
