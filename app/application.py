@@ -16,6 +16,7 @@ from app.assignment import Assignment
 from app.clients import broker_urls, faust_credentials
 from app.ending import EXIT_REFUSED, end_process, leave_process
 from app.fetched import FetchedBatch
+from app.foreign_records import foreign_reports
 from app.gc_alarm import start_gc_alarm
 from app.jobs_follower import JobsFollower
 from app.report import (
@@ -161,6 +162,7 @@ class Application(faust.App):
             self.settings.push_age_ms,
             self.runtime.sinks.report(),
             self.overlaps_report(),
+            foreign_reports(),
         )
 
     def _crash(self, reason: BaseException) -> None:

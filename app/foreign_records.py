@@ -11,12 +11,15 @@ from typing import Final, TypeVar
 
 from app.fetched import FetchedBatch
 from app.metrics import FOREIGN_RECORDS
+from app.report import ForeignReport
 from tidegate.client.foreign_records import foreign
-from tidegate.errors import ForeignRecord
+from tidegate.errors import ForeignRecord, brief
 from tidegate.processor.batch import LogRecord
 
 #: Its lines pass ``app.repeated_lines``: who writes one such record may write a million.
 _log: Final = logging.getLogger("tidegate.foreign")
+#: Of each topic partition, offset and fault of the last one; an application has a dozen topics.
+_last: Final[dict[str, tuple[int, int, str]]] = {}
 _T = TypeVar("_T")
 
 
@@ -40,7 +43,14 @@ def own_records(
 def report_foreign(topic: str, partition: int, offset: int, found: ForeignRecord) -> None:
     """Tell operators of a record that is passed over."""
     FOREIGN_RECORDS.labels(topic).inc()
+    _last[topic] = partition, offset, brief(str(found))
     _log.error("%s[%d] at offset %d is passed over: %s", topic, partition, offset, found)
+
+
+def foreign_reports() -> tuple[ForeignReport, ...]:
+    """How many records of each topic this process has passed over, with the last one of each."""
+    counts = foreign_counts()
+    return tuple(ForeignReport(topic, count, *_last[topic]) for topic, count in counts if topic in _last)
 
 
 def foreign_counts() -> Iterable[tuple[str, int]]:

@@ -208,6 +208,21 @@ class RegistryReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignReport:
+    """Records of one of the application's own topics that tidegate did not write, and that were passed over.
+
+    ``records`` counts them since the process began. The last one stands at ``offset`` of ``partition``, and
+    ``cause`` is what was wrong with it.
+    """
+
+    topic: str
+    records: int
+    partition: int
+    offset: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class SinkReport:
     """A cluster that feeds of this worker write to, by its servers; ``pending_rows`` are not acknowledged."""
 
@@ -231,6 +246,7 @@ class WorkerReport:
     push_age_ms: int = 0
     sinks: tuple[SinkReport, ...] = ()
     overlaps: tuple[OverlapReport, ...] = ()
+    foreign: tuple[ForeignReport, ...] = ()
 
     @property
     def parked(self) -> tuple[ParkedReport, ...]:
@@ -304,6 +320,7 @@ class WorkerReport:
                 {**asdict(each), "ranges": list(each.ranges), "generations": list(each.generations)}
                 for each in self.overlaps
             ],
+            "foreign_records": [asdict(each) for each in self.foreign],
             "sinks": [asdict(sink) for sink in self.sinks],
             "settings": [self._settings],
         }

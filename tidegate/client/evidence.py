@@ -108,6 +108,18 @@ class OverlapEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignEvidence:
+    """Records of a topic that ``worker`` has passed over (``app.report.ForeignReport`` has the meanings)."""
+
+    worker: str
+    topic: str
+    records: int
+    partition: int
+    offset: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class Workers:
     """What the workers that answered say; ``silent`` are sentences about those that did not.
 
@@ -125,6 +137,7 @@ class Workers:
     push_age_ms: int = 0
     silent: tuple[str, ...] = ()
     overlaps: tuple[OverlapEvidence, ...] = ()
+    foreign: tuple[ForeignEvidence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +258,11 @@ def _read(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[str, ...]
         max(each["push_age_ms"] for each in settings),
         silent,
         tuple({_overlap(row): None for status in statuses.values() for row in status.get("overlaps", ())}),
+        tuple(
+            ForeignEvidence(url, row["topic"], row["records"], row["partition"], row["offset"], row["cause"])
+            for url, status in statuses.items()
+            for row in status.get("foreign_records", ())
+        ),
     )
 
 

@@ -16,6 +16,7 @@ from tidegate.changefeed.feed import LIVE, Engine
 from tidegate.client.evidence import Evidence, FrontierEvidence
 from tidegate.client.feed_findings import markers, no_frontier, not_running
 from tidegate.client.finding import SEVERAL, Cause, Finding, Keys
+from tidegate.client.foreign_findings import with_foreign
 from tidegate.client.lag_findings import held_findings, lag_findings
 from tidegate.client.partition_findings import silent_workers, troubles, unseen
 from tidegate.client.range_findings import USUAL_LAG_MS, RangeFindings
@@ -71,7 +72,7 @@ def explain(evidence: Evidence) -> Explanation:
         None if high_water is None else evidence.now_ms - high_water.wall_ms,
         span,
         "" if span is None else keys.span(span),
-        tuple(_findings(evidence, keys)),
+        tuple(with_foreign(evidence, _findings(evidence, keys))),
     )
 
 

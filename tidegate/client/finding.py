@@ -47,6 +47,8 @@ class Cause(enum.Enum):
     CLOSED = "closed_timestamp"
     FRONTIER = "frontier"
     MARKERS = "markers"
+    FOREIGN = "foreign_records"
+    """Records of the application's own topics were passed over, and something may wait for one of ours."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 import app.ending
 import app.jobs_follower
 from app import stall_alarm
-from app.foreign_records import foreign_counts
+from app.foreign_records import foreign_counts, foreign_reports
 from app.jobs_follower import JobsFollower
 from app.report import WorkerReport
 from tests.feeds import activation
@@ -151,3 +151,6 @@ def test_a_foreign_record_is_passed_over_and_reported(
     assert follower._end == 9
     assert "app-jobs[0] at offset 7 is passed over" in caplog.text
     assert dict(foreign_counts())["app-jobs"] == before + 1
+    (told,) = (each for each in foreign_reports() if each.topic == "app-jobs")
+    assert (told.records, told.partition, told.offset) == (before + 1, 0, 7)
+    assert 0 < len(told.cause) <= 1_000

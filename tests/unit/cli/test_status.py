@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.report import (
+    ForeignReport,
     ParkedReport,
     PartitionReport,
     QuarantineReport,
@@ -39,6 +40,7 @@ STATUS = WorkerReport(
             1, "held", quarantined=(QuarantineReport(1, 9, 70, "5.0000000000", "raft index 5 is missing"),)
         ),
     ),
+    foreign=(ForeignReport("tidegate-jobs", 3, 0, 17, "it is no JSON"),),
     registry_waits=(RegistryReport("bank", "http://registry:8081", 1_500, 3, "it does not answer"),),
 ).as_json()
 
@@ -80,6 +82,13 @@ def test_a_feed_that_waits_for_its_schema_registry_is_shown_with_the_cause(url: 
     waits = lines.index(["schema", "registry", "waits"])
     assert lines[waits + 1] == ["FEED", "REGISTRY", "WAITING", "MS", "TRIES", "CAUSE"]
     assert lines[waits + 2] == ["bank", "http://registry:8081", "1500", "3", "it", "does", "not", "answer"]
+
+
+def test_foreign_records_are_shown_with_the_last_one_of_each_topic(url: str) -> None:
+    lines = [line.split() for line in run("status", "--url", url).stdout.splitlines()]
+    foreign = lines.index(["foreign", "records"])
+    assert lines[foreign + 1] == ["TOPIC", "RECORDS", "PARTITION", "OFFSET", "CAUSE"]
+    assert lines[foreign + 2] == ["tidegate-jobs", "3", "0", "17", "it", "is", "no", "JSON"]
 
 
 def test_ranges_are_shown_with_their_states(url: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from app.report import DeliveryReport, LaggingReport, PartitionReport, WorkerReport
+from app.report import DeliveryReport, ForeignReport, LaggingReport, PartitionReport, WorkerReport
 from tests.feeds import activation
 from tests.hand_log import at, txn
 from tests.unit.processor.logs import OTHER, PLAIN
@@ -25,6 +25,7 @@ from tidegate.client.cluster import GroupMember
 from tidegate.client.evidence import (
     DeliveryEvidence,
     Evidence,
+    ForeignEvidence,
     FrontierEvidence,
     LaggingEvidence,
     OverlapEvidence,
@@ -774,6 +775,7 @@ def _world(cause: Cause) -> Evidence:
         Cause.CLOSED: lambda: evidence(live(7, _SPAN, closed=_STUCK)),
         Cause.FRONTIER: lambda: evidence(far),
         Cause.MARKERS: lambda: evidence(far, frontier=fresh(resolved_interval_ms=None)),
+        Cause.FOREIGN: lambda: evidence(far, foreign=(passed_over("app-handoff"),)),
     }
     return worlds[cause]()
 
@@ -789,3 +791,67 @@ def test_the_range_that_a_scanning_feed_waits_for_is_named_without_a_generation(
     lines = [line.split(maxsplit=1) for line in printed.splitlines()]
     assert ["range", "1"] in lines
     assert ["log", "partition 1"] in lines
+
+
+# ---- foreign records
+
+
+def passed_over(topic: str, records: int = 3) -> ForeignEvidence:
+    """Records that a worker has passed over."""
+    return ForeignEvidence(_URL, topic, records, 2, 17, "a record of the topic cannot be read")
+
+
+def foreign_in(explanation: Explanation) -> list[str]:
+    """The topics whose foreign records an explanation names."""
+    found = [each.facts["topic"] for each in explanation.findings if each.cause is Cause.FOREIGN]
+    assert [each.cause for each in explanation.findings[len(explanation.findings) - len(found) :]] == [
+        Cause.FOREIGN
+    ] * len(found)
+    return found
+
+
+def test_foreign_records_are_named_behind_what_holds_the_feed_back() -> None:
+    explanation = explain(evidence(held(), foreign=(passed_over("app-handoff"), passed_over("app-jobs", 1))))
+    assert explanation.answer.cause is Cause.TRANSACTION
+    assert foreign_in(explanation) == ["app-handoff", "app-jobs"]
+    first, second = (each for each in explanation.findings if each.cause is Cause.FOREIGN)
+    assert "3 records of app-handoff were passed over" in first.sentence
+    assert "the last one in partition 2 at offset 17: a record of the topic cannot be read" in first.sentence
+    assert "A record of app-jobs was passed over" in second.sentence
+
+
+def test_a_feed_that_is_pending_may_wait_for_a_record_as_well() -> None:
+    found = evidence(feed=view(FeedState.PENDING), foreign=(passed_over("app-control-acks"),))
+    assert foreign_in(explain(found)) == ["app-control-acks"]
+
+
+@pytest.mark.parametrize("state", [FeedState.FAILED, FeedState.SUCCEEDED])
+def test_a_feed_that_has_ended_waits_for_no_record(state: FeedState) -> None:
+    found = evidence(feed=view(state, "why"), foreign=(passed_over("app-jobs"),))
+    assert foreign_in(explain(found)) == []
+
+
+def test_where_nothing_holds_a_feed_back_foreign_records_are_not_named() -> None:
+    fresh = at(_NOW - 3)
+    frontier = FrontierEvidence(_URL, fresh, _SPAN, fresh, resolved_interval_ms=0)
+    found = evidence(
+        live(7, _SPAN, resolved=fresh), frontier=frontier, foreign=(passed_over("app-checkpoints"),)
+    )
+    assert foreign_in(explain(found)) == []
+
+
+def test_nobody_waits_for_a_record_of_a_changelog_and_a_few_of_many_are_named() -> None:
+    topics = ["app-ranges-changelog", "app-jobs", "app-control", "app-handoff", "app-checkpoints"]
+    explanation = explain(evidence(held(), foreign=tuple(map(passed_over, topics))))
+    assert foreign_in(explanation) == ["app-jobs", "app-control", "app-handoff"]
+
+
+def test_foreign_records_are_read_from_what_workers_say_and_older_ones_say_nothing() -> None:
+    report = WorkerReport(
+        "app", None, "raftlog", 3, 1_000, foreign=(ForeignReport("app-jobs", 3, 0, 17, "no JSON"),)
+    )
+    status = report.as_json()
+    told = read_workers(_FEED.feed_id, {_URL: status}).foreign
+    assert told == (ForeignEvidence(_URL, "app-jobs", 3, 0, 17, "no JSON"),)
+    del status["foreign_records"]
+    assert read_workers(_FEED.feed_id, {_URL: status}).foreign == ()
