@@ -22,7 +22,7 @@ from pipeline.sinks import Sinks
 from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tests.unit.client.topics import create_topic, write
+from tests.unit.client.topics import create_topic, wait_until_forgotten, write
 from tidegate.changefeed.control import KnownTable
 from tidegate.changefeed.feed import Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
@@ -160,6 +160,7 @@ def engine(request: pytest.FixtureRequest, broker: KafkaBroker, topic_prefix: st
 def delete(engine: Preparing, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": engine.bootstrap})
     admin.delete_topics([topic])[topic].result(30)
+    wait_until_forgotten(admin, topic)
 
 
 @pytest.mark.parametrize("existing", ["rows", "markers"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.hand_log import at
+from tests.hand_log import HandRange, at
 from tests.hostile.corpus.case import Ends, Hostile, Stage
 from tests.hostile.write_batches import batch, delete_range, set_version
 from tidegate.hlc import ClosedTimestamp, Timestamp
@@ -22,6 +22,7 @@ from tidegate.raftlog.entry import (
     WriteIntent,
 )
 from tidegate.rows import Column, Family, KeyPart, Kind, SqlType, TableDescriptor, encode_descriptor
+from tidegate.spans import Span
 
 _TXN: Final = TxnId(b"x" * 16)
 _LAST: Final = Timestamp(2**63 - 1, 2**31 - 1)
@@ -34,6 +35,17 @@ def _parents(*range_ids: int) -> tuple[Parent, ...]:
 def _merged(stage: Stage, *range_ids: int) -> None:
     stage.range.generation += 1
     stage.range.snapshot(reason=SnapshotReason.MERGE, parents=_parents(*range_ids))
+
+
+def _many_children(stage: Stage) -> None:
+    """Ranges that claim the keys of range 1, at an index that it never reaches; and a row of its own."""
+    parent = Parent(stage.range.id, Generation(1), RaftIndex(1_000_000))
+    for number in range(10_000):
+        key = stage.table.key(1_000 + number)
+        child = HandRange(stage.log, RangeId(1_000 + number), Span(key, key + b"\x00"))
+        child.generation = Generation(2)
+        child.snapshot(reason=SnapshotReason.SPLIT, parents=(parent,))
+    stage.row("kept")
 
 
 def _far_ahead(stage: Stage) -> None:
@@ -121,6 +133,12 @@ ENTRIES: Final = (
         lambda stage: _merged(stage, *range(10, 10_010)),
         Ends.QUARANTINED,
         "parents",
+    ),
+    Hostile(
+        "10,000 ranges that claim the keys of one",
+        "Each claim was kept in the range's row: no record of state had room for it.",
+        _many_children,
+        Ends.WRITTEN,
     ),
     Hostile(
         "a descriptor of table -5",
