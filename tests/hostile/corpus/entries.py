@@ -42,7 +42,7 @@ def _many_children(stage: Stage) -> None:
     parent = Parent(stage.range.id, Generation(1), RaftIndex(1_000_000))
     for number in range(10_000):
         key = stage.table.key(1_000 + number)
-        child = HandRange(stage.log, RangeId(1_000 + number), Span(key, key + b"\x00"))
+        child = HandRange(stage.log, RangeId(1_000_000_000 + number), Span(key, key + b"\x00"))
         child.generation = Generation(2)
         child.snapshot(reason=SnapshotReason.SPLIT, parents=(parent,))
     stage.row("kept")
