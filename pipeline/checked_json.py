@@ -35,7 +35,7 @@ def load(stored: bytes, where: str, read: Callable[[dict[str, Any]], _T], advice
         body = json.loads(stored.decode())
         _require_whole(body, body.pop("check", None), where)
         return read(body)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise StateError(f"{where} is torn or damaged ({brief(repr(error))}). {advice}") from None
 
 

@@ -23,11 +23,16 @@ from pipeline.loading.buckets import NO_BUCKET, BucketEnd, Buckets, day_of
 from pipeline.loading.columns import Columns, LoadedColumn
 from pipeline.whole_files import read_whole, write_whole
 from tidegate.changefeed.options import Format
-from tidegate.errors import StateError
+from tidegate.errors import SettingsError, StateError, brief
 from tidegate.hlc import ZERO, Timestamp, parse_decimal
 from tidegate.verify import TopicPartition
 
 _VERSION: Final = 1
+
+#: More than Kafka has in a topic. A table has a place for each.
+_PARTITIONS_MAX: Final = 1 << 20
+#: What JSON of another form than was written may raise.
+_UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 _T = TypeVar("_T")
 
@@ -215,9 +220,9 @@ def _loaded(content: bytes, path: str, read: Callable[[dict[str, Any]], _T]) -> 
         if body["version"] > _VERSION:
             raise StateError(f"{path} was written by a newer version of tidegate: go on with that one")
         return read(body)
-    except (ValueError, KeyError, TypeError) as error:
+    except (*_UNREADABLE, SettingsError) as error:
         raise StateError(
-            f"{path} is torn ({error!r}): put it back, or begin a new load in another directory"
+            f"{path} is torn ({brief(repr(error))}): put it back, or begin a new load in another directory"
         ) from None
 
 
@@ -256,7 +261,7 @@ def _head_from(body: dict[str, Any]) -> Head:
         LoadedTable(
             each["topic"],
             each["topic_id"],
-            each["partitions"],
+            _partitions(each["partitions"]),
             each["feed"],
             Format(each["format"]),
             Columns(tuple(each["key"]), tuple(LoadedColumn(*column) for column in each["columns"])),
@@ -280,6 +285,12 @@ def _head_from(body: dict[str, Any]) -> Head:
         positions,
         body["pages"],
     )
+
+
+def _partitions(stored: int) -> int:
+    if not 0 < stored <= _PARTITIONS_MAX:
+        raise ValueError(f"{stored!r} is no number of partitions")
+    return stored
 
 
 def _files_from(body: dict[str, Any]) -> list[DataFile]:

@@ -251,6 +251,15 @@ def test_a_statement_of_many_tables_is_refused_before_it_is_parsed() -> None:
         _define("diff", tables="a," * 20_000 + "a")
 
 
+@pytest.mark.parametrize(
+    "text", [f"t {'x' * 5_000}INTO x'kafka://h:1'", f"t INTO{'x' * 5_000} 'kafka://h:1'"]
+)
+def test_a_word_of_many_letters_is_refused_by_a_short_sentence(text: str) -> None:
+    with pytest.raises(StatementError) as refused:
+        define_feed(f"CREATE CHANGEFEED FOR {text}", FeedId("f1"), _NOW)
+    assert len(str(refused.value)) < 1_000
+
+
 def test_a_timestamp_of_many_digits_is_refused_by_a_short_sentence() -> None:
     for text in (_MANY_DIGITS, "9" * 20, f"{_MANY_DIGITS}.0000000000", f"x{_MANY_DIGITS}"):
         with pytest.raises(ValueError, match="HLC timestamp") as refused:

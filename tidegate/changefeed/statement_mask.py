@@ -13,6 +13,7 @@ from typing import Final
 from tidegate.changefeed.grammar import KEYWORDS
 from tidegate.changefeed.option_catalogue import KNOWN_OPTIONS
 
+_SHOWN: Final = 60  # characters of a word that may be of any length
 _WORDS: Final = frozenset(
     (
         *map(str.lower, KEYWORDS),
@@ -49,7 +50,9 @@ def found_words(statement: str, position: int) -> str:
     text = piece[0]
     if text.startswith(("'", '"')):
         return "text in single quotes" if text[0] == "'" else "text in double quotes"
-    return text if "*" not in text else "another word"
+    if "*" in text:
+        return "another word"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _names_end(statement: str, begin: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from tidegate.changefeed.secret_reference import is_reference, secret_name
 from tidegate.changefeed.sink_cluster import normal_servers
 from tidegate.client.destinations import ClusterEntry, Destinations, RegistryEntry
-from tidegate.errors import SettingsError, StatementError
+from tidegate.errors import SettingsError, StatementError, brief
 
 _VARIABLE: Final = "TIDEGATE_DESTINATIONS_FILE"
 _SERVER: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._*-]+):([0-9]{1,5}|\*)")
@@ -149,4 +149,4 @@ def _check_reference(key: str, value: str | None) -> None:
 
 
 def _fault(path: Path, key: str, fault: str) -> SettingsError:
-    return SettingsError(f"{_VARIABLE}: {path}, {key}: {fault}")
+    return SettingsError(brief(f"{_VARIABLE}: {path}, {key}: {fault}"))

@@ -109,7 +109,7 @@ def _unseen_at(head: Snapshot) -> RaftIndex:
     """
     parents = {parent.range_id for parent in head.parents}
     born = bool(parents) and head.range_id not in parents
-    return RaftIndex(head.raft_index - 1) if born else head.raft_index
+    return RaftIndex(max(head.raft_index - 1, 0)) if born else head.raft_index
 
 
 def _continues(first: Snapshot, chunk: Snapshot) -> bool:

@@ -5,10 +5,25 @@ from __future__ import annotations
 from typing import Final
 
 from tests.fuzz.target import Target
-from tests.fuzz.targets import log_bytes, messages, rows, statements, whole_step
+from tests.fuzz.targets import (
+    files,
+    log_bytes,
+    messages,
+    output_records,
+    rows,
+    statements,
+    stored_rows,
+    whole_step,
+)
 
-TARGETS: Final[dict[str, Target]] = {
-    target.name: target
-    for module in (log_bytes, rows, statements, messages, whole_step)
-    for target in module.TARGETS
-}
+_MODULES: Final = (
+    log_bytes,
+    rows,
+    statements,
+    messages,
+    stored_rows,
+    output_records,
+    files,
+    whole_step,
+)
+TARGETS: Final[dict[str, Target]] = {target.name: target for module in _MODULES for target in module.TARGETS}

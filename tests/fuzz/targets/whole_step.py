@@ -17,7 +17,7 @@ from tests.fuzz.parts import joined, parted
 from tests.fuzz.target import Target, require
 from tests.fuzz.targets.log_entries import RECORDS, TABLE, LogBytes, changed
 from tests.hand_log import HandLog, HandRange, HandTable
-from tests.unit.processor.driving import Driven
+from tests.unit.processor.driving import Driven, StoredState
 from tidegate.changefeed.control import Failed
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.options import Envelope, FeedOptions, Format
@@ -27,7 +27,7 @@ from tidegate.processor.batch import OutputRecord, StepResult
 from tidegate.processor.checkpoint import encode_checkpoint, split_checkpoint
 from tidegate.processor.exchange_codec import encode_exchange
 from tidegate.raftlog.decode import decode_entry, decode_key
-from tidegate.raftlog.entry import BROADCAST
+from tidegate.raftlog.entry import BROADCAST, Snapshot
 from tidegate.raftlog.request import encode_request
 
 _HOSTILE: Final = FeedId("hostile")
@@ -76,7 +76,7 @@ def _take(data: bytes) -> None:
     records = [LogBytes(key, value) for key, value in zip(rest[::2], rest[1::2], strict=False)]
     driven = _driven(number, records)
     _require_sound(driven)
-    if not any(map(_concerns_the_healthy_range, records)):
+    if not any(_concerns_the_healthy_range(each) or _claims_its_keys(each) for each in records):
         rows = list(_rows(driven.results))
         expected = _expected(number & _ONE_BY_ONE, len(records))
         require(rows == expected, "a healthy feed is given other rows than without the damaged records")
@@ -94,6 +94,15 @@ def _concerns_the_healthy_range(record: LogBytes) -> bool:
     except MalformedEntry:
         return True
     return False
+
+
+def _claims_its_keys(record: LogBytes) -> bool:
+    """Whether it is a Snapshot whose range has the healthy one's keys: one of the two is wrong then."""
+    try:
+        entry = decode_entry(*record)
+    except MalformedEntry:
+        return False
+    return isinstance(entry, Snapshot) and entry.span.overlaps(_HEALTHY_TABLE.span)
 
 
 def _driven(number: int, hostile: Iterable[LogBytes | None]) -> Driven:
@@ -134,6 +143,11 @@ def _rows(results: Iterable[StepResult]) -> Iterator[OutputRecord]:
         yield from result.outputs.get(_HEALTHY, ())
         for row in result.unframed.get(_HEALTHY, ()):
             raise AssertionError(f"a row without a schema: {row}")
+
+
+def after(records: Iterable[LogBytes]) -> StoredState:
+    """The state behind these records."""
+    return _driven(0, records).state
 
 
 def _require_sound(driven: Driven) -> None:

@@ -18,6 +18,7 @@ from tidegate.raftlog.entry import (
     RaftIndex,
     RangeId,
     SnapshotReason,
+    Trigger,
     TxnId,
     WriteIntent,
 )
@@ -46,6 +47,20 @@ def _many_children(stage: Stage) -> None:
         child.generation = Generation(2)
         child.snapshot(reason=SnapshotReason.SPLIT, parents=(parent,))
     stage.row("kept")
+
+
+def _born_at_index_0(stage: Stage) -> None:
+    """A split whose right half begins at raft index 0, which the contract allows."""
+    left, key, end = stage.range, stage.table.key(1), stage.range.span.end
+    left.apply(trigger=Trigger.SPLIT)
+    parent = left.as_parent()
+    left.span = Span(left.span.start, key)
+    left.generation += 1
+    left.snapshot(reason=SnapshotReason.SPLIT, parents=(parent,))
+    child = HandRange(stage.log, RangeId(left.id + 2), Span(key, end))
+    child.index, child.generation = 0, left.generation
+    child.snapshot(reason=SnapshotReason.SPLIT, parents=(parent,))
+    child.apply(stage.table.put(5, 1, "born"))
 
 
 def _far_ahead(stage: Stage) -> None:
@@ -138,6 +153,12 @@ ENTRIES: Final = (
         "10,000 ranges that claim the keys of one",
         "Each claim was kept in the range's row: no record of state had room for it.",
         _many_children,
+        Ends.WRITTEN,
+    ),
+    Hostile(
+        "a range that is born at raft index 0",
+        "Index -1 was stored as what nobody has seen: ValueError broke the step, and the range was given up.",
+        _born_at_index_0,
         Ends.WRITTEN,
     ),
     Hostile(

@@ -66,6 +66,11 @@ def test_an_account_that_is_missing_is_named(tmp_path: Path) -> None:
         _ledger(tmp_path).account(6)
 
 
+def test_a_round_of_a_version_beyond_all_floats_is_torn() -> None:
+    with pytest.raises(StateError, match="rounds/1 is torn"):
+        read_round(b'{"version": 1e999, "id": [0, 0]}', "rounds/1")
+
+
 def test_an_account_that_is_torn_is_named(tmp_path: Path) -> None:
     ledger = _ledger(tmp_path)
     ledger.close_batch(0, Account({0: "a"}))

@@ -114,6 +114,29 @@ def test_a_commit_that_was_cut_off_leaves_the_one_before(tmp_path: Path) -> None
     assert len(list((tmp_path / "_tidegate" / "pages").iterdir())) == 1
 
 
+@pytest.mark.parametrize(
+    ("member", "other"),
+    [
+        (b'"partitions": 1', b'"partitions": 1000000000000000000'),
+        (b'"bucket_ns": 1000000000', b'"bucket_ns": 0'),
+        (b'"pages": {}', b'"pages": ' + b"[" * 30_000 + b"]" * 30_000),
+        (b'"version": 1', b'"version": 1e999'),
+        (b'"format": "json"', b'"format": "' + b"x" * 30_000 + b'"'),
+    ],
+)
+def test_a_head_with_a_member_that_nobody_writes_is_torn(member: bytes, other: bytes, tmp_path: Path) -> None:
+    table = LoadedTable("t", "id", 1, "feed", Format.JSON, Columns(("id",), (LoadedColumn("id", "INT8"),)))
+    end = BucketEnd(10**9)
+    manifest = Manifest(fs.LocalFileSystem(), str(tmp_path))
+    manifest.commit(Head("load", Buckets(10**9), end, end, end, (table,)))
+    stored = head_file(tmp_path).read_bytes()
+    assert member in stored
+    head_file(tmp_path).write_bytes(stored.replace(member, other))
+    with pytest.raises(StateError, match=r"head\.json") as refused:
+        manifest.head()
+    assert len(str(refused.value)) < 2_000
+
+
 def test_a_head_that_is_torn_is_named(tmp_path: Path) -> None:
     manifest, _ = committed(tmp_path)
     head_file(tmp_path).write_text(HEAD_TEXT[:100])

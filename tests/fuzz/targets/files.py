@@ -1,0 +1,181 @@
+"""Files that are parsed: of Spark queries and the warehouse loader, of records kept aside, the operator's."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from pyarrow import fs
+
+from pipeline.checkpoint import _read_identity
+from pipeline.ledger import _account
+from pipeline.loading.buckets import BucketEnd, Buckets
+from pipeline.loading.columns import Columns, LoadedColumn
+from pipeline.loading.manifest import (
+    Head,
+    LoadedTable,
+    Position,
+    _files_from,
+    _head_from,
+    _head_to,
+    _loaded,
+)
+from pipeline.rounds import Instructions, Round, RoundId, Told, read_round
+from pipeline.state_files import StateFiles
+from tests.fuzz.json_mutators import altered_json
+from tests.fuzz.mutators import damaged, reworded, text_bytes
+from tests.fuzz.target import Target
+from tidegate.changefeed.options import Format
+from tidegate.client.destinations_file import read_destinations
+from tidegate.errors import SettingsError, StateError
+from tidegate.hlc import Timestamp
+from tidegate.processor.batch import StateTable
+from tidegate.verify import TopicPartition
+
+_AT: Final = Timestamp(1_700_000_000_000_000_000, 1)
+_WHERE: Final = "file.json"
+
+# ---- a query's ----
+
+_ROUND: Final = Round(
+    RoundId(4, 1), instructions={0: Instructions((Told(7, b"one"),), (Told(9, b"two"),), everything=True)}
+).to_bytes()
+_IDENTITY: Final = b'{"app_id":"a","jobs_id":"j","log":"l","log_id":"i","partitions":3,"version":1}'
+_ACCOUNT: Final = b'{"controls": 7, "exchanges": {"0": 3}, "heads": {"0": "a", "2": "b"}, "version": 1}'
+
+
+def _without_check(stored: bytes) -> bytes:
+    """As version 1 stored it: what is damaged is parsed."""
+    body = json.loads(stored)
+    body.pop("check", None)
+    return json.dumps({**body, "version": 1}).encode()
+
+
+def _json_drawn(*seeds: bytes) -> Callable[[Random], bytes]:
+    plain = [_without_check(seed) for seed in seeds]
+
+    def draw(chance: Random) -> bytes:
+        return altered_json(chance, chance.choice(seeds if chance.random() < 0.1 else plain))
+
+    return draw
+
+
+@cache
+def _directory() -> Path:
+    """A directory of this process, for what can be read from a file alone."""
+    made = tempfile.TemporaryDirectory(prefix="tidegate-fuzz-")
+    atexit.register(made.cleanup)
+    return Path(made.name)
+
+
+@cache
+def _state_files() -> tuple[StateFiles, Path, bytes]:
+    files = StateFiles(fs.LocalFileSystem(), str(_directory()), 0)
+    files.write("0", "", {(StateTable.RANGES, b"a"): b"x" * 50, (StateTable.FEEDS, b"b"): b"row"})
+    path = _directory() / "state/0/0.arrow"
+    return files, path, path.read_bytes()
+
+
+def _draw_state(chance: Random) -> bytes:
+    return damaged(chance, _state_files()[2])
+
+
+def _take_state(data: bytes) -> None:
+    files, path, _ = _state_files()
+    path.write_bytes(data)
+    files.load("0")
+
+
+# ---- the warehouse's ----
+
+_PLACE: Final = TopicPartition("t", 0)
+_COLUMNS: Final = Columns(("id",), (LoadedColumn("id", "INT8"), LoadedColumn("v", "text")))
+_HEAD: Final = json.dumps(
+    _head_to(
+        Head(
+            "load",
+            Buckets(10**9),
+            BucketEnd(10**9),
+            BucketEnd(2 * 10**9),
+            BucketEnd(10**9),
+            (LoadedTable("t", "id", 1, "feed", Format.JSON, _COLUMNS),),
+            positions={_PLACE: Position(5, _AT)},
+            pages={"2026-11-22": "page"},
+        )
+    )
+).encode()
+_PAGE: Final = b"""{"version": 1, "files": [{"bucket": 1000000000, "topic": "t", "partition": 0, "path": "p",
+ "rows": 1, "bytes": 5, "lowest": 1, "highest": 2}]}"""
+
+
+def _read_with(read: Callable[[dict[str, Any]], object]) -> Callable[[bytes], object]:
+    return lambda data: _loaded(data, _WHERE, read)
+
+
+# ---- the operator's ----
+
+_ENTRIES: Final = """[clusters.other]
+servers = ["a.example:9092", "*.b.example:*"]
+feeds = ["orders-*"]
+security_protocol = "SASL_SSL"
+sasl_mechanism = "SCRAM-SHA-512"
+sasl_username = "me"
+sasl_password = "secret://other"
+
+[registries.own]
+urls = ["https://registry:8081/path", "http://*.b.example:*"]
+"""
+_TOML_WORDS: Final = (
+    *(
+        "[",
+        "]",
+        "[[",
+        "]]",
+        "=",
+        ".",
+        ",",
+        '"',
+        "'",
+        "\\n",
+        "{",
+        "}",
+        "#",
+        "*",
+        "//",
+        "://",
+        "true",
+        "nan",
+        "-1",
+    ),
+    *("clusters", "registries", "servers", "urls", "feeds", "own_login", "ssl_ca_location", "secret://x"),
+    *("1e400", "9" * 5_000, "1979-05-27T07:32:00Z", "a" * 5_000, "\\ud800", "[" * 400, "\\\\u0000", "\\0"),
+)
+
+
+def _draw_entries(chance: Random) -> bytes:
+    return text_bytes(reworded(chance, _ENTRIES, _TOML_WORDS))
+
+
+def _take_entries(data: bytes) -> None:
+    path = _directory() / "destinations.toml"
+    path.write_bytes(data)
+    read_destinations(path)
+
+
+TARGETS: Final = (
+    Target("rounds", _json_drawn(_ROUND), lambda data: read_round(data, _WHERE), (StateError,)),
+    Target("accounts", _json_drawn(_ACCOUNT), lambda data: _account(data, _WHERE), (StateError,)),
+    Target("identities", _json_drawn(_IDENTITY), lambda data: _read_identity(data, _WHERE), (StateError,)),
+    Target("state-files", _draw_state, _take_state, (StateError,)),
+    Target("manifests", lambda chance: altered_json(chance, _HEAD), _read_with(_head_from), (StateError,)),
+    Target(
+        "manifest-pages", lambda chance: altered_json(chance, _PAGE), _read_with(_files_from), (StateError,)
+    ),
+    Target("destinations", _draw_entries, _take_entries, (SettingsError,)),
+)
