@@ -6,11 +6,14 @@ Bytes are in base64 there, and so are the digits of decimals; most else is as JS
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tidegate.changefeed.connect.types import DECIMAL_NAME, SCALE
+
+_SCALE: Final = re.compile(r"[0-9]{1,10}")
 
 _T = TypeVar("_T")
 
@@ -77,4 +80,11 @@ def _bytes(data: bytes, schema: Mapping[str, Any]) -> bytes | Decimal:
     if schema.get("name") != DECIMAL_NAME:
         return data
     unscaled = int.from_bytes(data, "big", signed=True)
-    return Decimal(f"{unscaled}E-{int(schema['parameters'][SCALE])}")
+    return Decimal(f"{unscaled}E-{_scale(schema['parameters'][SCALE])}")
+
+
+def _scale(stored: Any) -> int:
+    """A parameter is text. A number may have any exponent: ``1e999999999`` would become as many digits."""
+    if not isinstance(stored, str) or _SCALE.fullmatch(stored) is None:
+        raise ValueError(f"{stored!r:.40} is no scale")
+    return int(stored)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from tests.unit.changefeed.connect.forms import AT, FORMS
@@ -44,6 +46,22 @@ def test_a_payload_that_does_not_fit_its_schema_is_malformed(written: bytes, ins
     assert written in value
     with pytest.raises(MalformedRecord, match="not a JSON record of the upsert envelope"):
         decoder_for(options).decode(key, value.replace(written, instead))
+
+
+@pytest.mark.parametrize(
+    "scale", [b"1e999999999", b"1e9", b'"1e9"', b'"99999999999"', b'"x"', b'""', b"3", b"null"]
+)
+@pytest.mark.timeout(20)
+def test_a_scale_that_nobody_writes_is_malformed_at_once(scale: bytes) -> None:
+    prices = table(
+        "prices", {"id": parse_sql_type("INT8"), "price": parse_sql_type("DECIMAL(10,3)")}, key=("id",)
+    )
+    options = FORMS["json-upsert"]
+    key, value = compile_encoder(prices, options).encode(row(prices, id=1, price=Decimal("1.500")), AT)
+    assert value is not None
+    assert b'"scale": "3"' in value
+    with pytest.raises(MalformedRecord, match="scale"):
+        decoder_for(options).decode(key, value.replace(b'"scale": "3"', b'"scale": ' + scale))
 
 
 def test_a_key_without_the_primary_keys_value_is_malformed() -> None:
