@@ -2,7 +2,8 @@
 
     <checkpoint>/spark/               Spark's: offsets/<batch> before a batch, commits/<batch> behind it
     <checkpoint>/tidegate/query.json  the application and the topics: stored before Spark begins
-    <checkpoint>/tidegate/            the rest of it: see `pipeline.ledger` and `pipeline.state_files`
+    <checkpoint>/tidegate/            the rest of it: see `pipeline.ledger`, `pipeline.state_files` and
+                                      `pipeline.refused_files`
 
 All of this is looked at before Spark starts, and nothing is changed while it is refused.
 """
@@ -24,6 +25,8 @@ from pipeline.whole_files import TORN, read_whole, write_whole
 from tidegate.client.private_files import make_private_uri
 from tidegate.errors import SettingsError, StateError, TopologyError
 
+#: The name of our half.
+OURS: Final = "tidegate"
 _LOOK_AGAIN_S: Final = 0.1
 _NOTHING_DONE: Final = "Nothing was read or written."
 
@@ -57,12 +60,12 @@ class Checkpoint(NamedTuple):
     @property
     def root(self) -> str:
         """Our half, as a URI."""
-        return f"{self.uri}/tidegate"
+        return f"{self.uri}/{OURS}"
 
     @property
     def ours(self) -> str:
         """Our half, on the file system."""
-        return f"{self.path}/tidegate"
+        return f"{self.path}/{OURS}"
 
     def require(self, identity: QueryIdentity) -> bool:
         """Whether a query has used the directory; it is this one then, and can go on.

@@ -8,12 +8,11 @@ from typing import Final
 
 from pyarrow import fs
 
+from pipeline.checkpoint import OURS
 from pipeline.partition_round import Query
 from tidegate.client.refused_records import DIRECTORY, RefusedRecords
 from tidegate.processor.refused import Source
 
-#: Where, in a checkpoint directory, what is ours stands.
-_OURS: Final = "tidegate"
 #: What is being written; its next writer replaces what a dead one has left.
 _UNFINISHED: Final = ".unfinished"
 
@@ -28,7 +27,7 @@ class RemoteFiles:
     @classmethod
     def of_checkpoint(cls, uri: str) -> RemoteFiles:
         """Those of the query whose checkpoint directory this is; nothing is created."""
-        return cls.below(f"{uri.rstrip('/')}/{_OURS}")
+        return cls.below(f"{uri.rstrip('/')}/{OURS}")
 
     @classmethod
     def below(cls, root: str) -> RemoteFiles:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -130,6 +131,16 @@ app_id_option = click.option(
     show_default=True,
     show_envvar=True,
     help="Application id of the workers.",
+)
+
+data_dir_option = click.option(
+    "--data-dir",
+    envvar="TIDEGATE_DATA_DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    show_envvar=True,
+    help="Data directory of the worker on this machine.",
 )
 
 topic_prefix_option = click.option(

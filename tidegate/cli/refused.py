@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tidegate.cli.connecting import app_id_option
+from tidegate.cli.connecting import app_id_option, data_dir_option
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_place import directory_uri
 from tidegate.cli.tables import print_fields, print_table
@@ -28,15 +28,7 @@ _SHOWN_BYTES = 200
 
 @click.command()
 @click.argument("name", required=False)
-@click.option(
-    "--data-dir",
-    envvar="TIDEGATE_DATA_DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("data"),
-    show_default=True,
-    show_envvar=True,
-    help="Data directory of a worker on this machine.",
-)
+@data_dir_option
 @click.option("--checkpoint", metavar="DIRECTORY", help="Checkpoint directory of a Spark query instead.")
 @click.option(
     "--write",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tidegate.cli.connecting import app_id_option
+from tidegate.cli.connecting import app_id_option, data_dir_option
 from tidegate.cli.tables import print_fields, print_table
 from tidegate.client.worker_status import fetch_status, worker_url
 
@@ -20,15 +20,7 @@ from tidegate.client.worker_status import fetch_status, worker_url
     multiple=True,
     help="Address of a worker, several times for several; else of this machine's.",
 )
-@click.option(
-    "--data-dir",
-    envvar="TIDEGATE_DATA_DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("data"),
-    show_default=True,
-    show_envvar=True,
-    help="Data directory of the worker on this machine.",
-)
+@data_dir_option
 @click.option(
     "--timeout",
     "timeout_s",

@@ -81,7 +81,7 @@ class RefusedRecords:
         self._kept = Counter[str]()
 
     def keep(self, partition: int, record: RefusedRecord) -> None:
-        """Keep a record of a log partition. Does nothing but tell where it cannot: it must break nothing."""
+        """Keep a record of a log partition. Raises nothing: what it cannot keep is told in the log."""
         with self._lock:
             if self._is_enough(record.exception):
                 return
