@@ -12,7 +12,7 @@ from stack.jars import JarSet, resolve
 _NEEDED: Final = ("commons-pool2", "kafka-clients", "spark-sql-kafka", "spark-token-provider-kafka")
 
 
-#: Those that the feeds are tested with.
+#: Those that the feeds are tested with; the newest is pinned.
 VERSIONS: Final = ("4.0.0", "4.2.0")
 
 
