@@ -26,6 +26,8 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.client.tail import TailFrom, tail_topics
 from tidegate.hlc import Timestamp
+from tidegate.raftlog.decode import decode_entry
+from tidegate.raftlog.entry import Entry
 from tidegate.verify import AuditOptions, AuditReport, ExpectedVersion, TopicRecord, audit
 
 PARTITIONS: Final = 3
@@ -163,8 +165,17 @@ class LiveLoad:
 
     def values_of(self, topic: str) -> list[bytes]:
         """The values of all records that a topic has now."""
-        records = OutputTopics.now(self._connection, [topic]).records()
-        return [record.value for record in records if record.value is not None]
+        return [record.value for record in self._records_of(topic) if record.value is not None]
+
+    @property
+    def log(self) -> list[Entry]:
+        """What the log has now; the entries of one range are in order."""
+        return [
+            decode_entry(record.key, record.value) for record in self._records_of(f"{self.prefix}raftlog")
+        ]
+
+    def _records_of(self, topic: str) -> Iterator[TopicRecord]:
+        return OutputTopics.now(self._connection, [topic]).records()
 
     def finish(self) -> AuditReport:
         """Stop the writes, wait until markers have passed the last of them everywhere, and audit it all."""
