@@ -43,10 +43,9 @@ class Profile:
     ``schemas``: the share of the seeds whose feeds have some, which a registry keeps. ``odd``: the share of
     the seeds whose log is, ``drops`` that of the feeds that are dropped. ``takeovers``: feeds are moved to
     another engine and back, or to another cluster with ``fail_overs``, while data changes outside the op log.
-    ``least_records``: batches and
-    fetches are not smaller. A worker steps about 130 batches a second, and a store writes 300 records and
-    more: what batches of one leave undone in a run of a minute takes longer than a run has for coming to
-    rest.
+    ``least_records``: batches and fetches are not smaller. A worker steps about 130 batches a second, and a
+    store writes 300 records and more: what batches of one leave undone in a run of a minute takes longer than
+    a run has for coming to rest, and lets markers fall behind that no sink holds.
     """
 
     seconds: tuple[float, float] = (4.0, 10.0)
@@ -97,7 +96,7 @@ PROFILES: Final = {
     "still": Profile(moves=False, holes=False, lags=False, sinks=False, schemas=0.0, odd=0.0, drops=0.0),
     "moves": Profile(holes=False, odd=0.0, drops=0.0),
     "calm": replace(_QUIET, moves=False, lags=False, sinks=False),
-    "sinks": replace(_QUIET, seconds=(11.0, 14.0), rows_per_s=(20.0, 50.0), witnessed=True),
+    "sinks": replace(_QUIET, seconds=(11.0, 14.0), rows_per_s=(20.0, 50.0), witnessed=True, least_records=10),
     "refusals": replace(
         _QUIET, rows_per_s=(50.0, 150.0), partitions=2, feeds=3, kills=2, refusals=True, lags=False, drops=0.3
     ),
