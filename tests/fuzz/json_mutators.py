@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from random import Random
 from typing import Any, Final, TypeAlias
 
@@ -44,7 +46,8 @@ def altered_json(chance: Random, data: bytes) -> bytes:
     except (ValueError, RecursionError):
         return damaged(chance, data)
     for _ in range(chance.choice((1, 1, 2, 4))):
-        _alter(chance, root, chance.choice(list(_paths(root))[1:] or [(0,)]))
+        paths = list(_paths(root))[1:] or [(0,)]
+        _alter(chance, root, chance.choice(paths), chance.choice(paths))
     return _text(root[0]).encode()
 
 
@@ -58,10 +61,10 @@ def _paths(value: Any, path: _Path = ()) -> Iterator[_Path]:
             yield from _paths(each, (*path, number))
 
 
-def _alter(chance: Random, root: Any, path: _Path) -> None:
-    holder, last = root, path[-1]
-    for name in path[:-1]:
-        holder = holder[name]
+def _alter(chance: Random, root: Any, path: _Path, other: _Path) -> None:
+    """Change what stands at ``path``, now and then into what stands at ``other``: a type into a name."""
+    elsewhere = deepcopy(reduce(getitem, other, root))
+    holder, last = reduce(getitem, path[:-1], root), path[-1]
     draw = chance.random()
     if len(path) > 1 and draw < 0.15:
         del holder[last]
@@ -71,6 +74,8 @@ def _alter(chance: Random, root: Any, path: _Path) -> None:
         holder.insert(0, holder[last])
     elif draw < 0.4:
         holder[last] = [holder[last]]
+    elif draw < 0.6:
+        holder[last] = elsewhere
     else:
         holder[last] = deepcopy(chance.choice(_VALUES))
 

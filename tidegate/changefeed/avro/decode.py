@@ -16,6 +16,7 @@ from fastavro.types import Schema as ParsedSchema
 
 from tidegate.changefeed.avro.enriched import SOURCE
 from tidegate.changefeed.avro.envelopes import AFTER, BEFORE, MVCC_TIMESTAMP, RECORD, UPDATED
+from tidegate.changefeed.avro.schema_bounds import schema_fault
 from tidegate.changefeed.confluent import unframe
 from tidegate.changefeed.names import sql_name
 from tidegate.changefeed.options import Envelope, FeedOptions, OnOversize
@@ -170,10 +171,19 @@ def _read_whole(body: bytes, schema: ParsedSchema) -> Any:
 
 def _parsed(schema_id: int, text: str) -> _WriterSchema:
     try:
-        schema = json.loads(text)
-        return _WriterSchema(parse_schema(schema), parse_schema(_in_numbers(schema)))
+        schema = json.loads(text, object_hook=_without_marks)
+        parsed = _WriterSchema(parse_schema(schema), parse_schema(_in_numbers(schema)))
+        fault = schema_fault(parsed.parsed)
     except Exception as error:  # fastavro has no error of its own for each thing that is no schema
         raise MalformedRecord(f"schema {schema_id} is not an Avro schema ({error!r}): {text}") from None
+    if fault:
+        raise MalformedRecord(f"schema {schema_id} is of no feed: {fault}: {text}")
+    return parsed
+
+
+def _without_marks(members: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the marks of a schema that fastavro has parsed: behind them it checks nothing."""
+    return {name: value for name, value in members.items() if not name.startswith("__")}
 
 
 def _in_numbers(schema: Any) -> Any:
