@@ -52,7 +52,8 @@ unit: setup ## the tests that need no broker
 	$(PYTEST) -m 'not broker'
 
 soak: setup ## the longest tests, more examples, then 20 minutes of simulated workers under faults (SOAK="--minutes 20")
-	$(PYTEST) -m soak
+	$(PYTEST) -n 1 -m 'soak and broker' # each of them has load of its own for the whole machine
+	$(PYTEST) -m 'soak and not broker'
 	TIDEGATE_HYPOTHESIS=many $(PYTEST) --timeout 3600 -m 'hypothesis and not soak'
 	$(BIN)/python -m tests.simulation --profile long $(or $(SOAK),--minutes 20)
 
