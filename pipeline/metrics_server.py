@@ -35,12 +35,26 @@ class _Server(ThreadingMixIn, WSGIServer):
         if not self._room.acquire(blocking=False):
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread began that would release it
+            self._room.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer one connection."""
+        try:
+            self._answer(request, client_address)
+        finally:
+            self._room.release()
+
+    def _answer(self, request: Any, client_address: Any) -> None:
         if self.tls is not None:
-            request = self.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+            try:
+                request = self.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+            except OSError:  # the client has broken off already
+                self.shutdown_request(request)
+                return
         end = threading.Timer(self.connection_s, _abort, (request,))
         end.daemon = True
         end.start()
@@ -48,7 +62,6 @@ class _Server(ThreadingMixIn, WSGIServer):
             super().process_request_thread(request, client_address)  # its first byte asks for the handshake
         finally:
             end.cancel()
-            self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that breaks off is no news."""

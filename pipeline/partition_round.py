@@ -111,10 +111,24 @@ class _Held:
     processor: PartitionProcessor
     state: LoadedRows
     status_at: float = 0.0
+    used_at: float = 0.0
 
 
 #: By query and partition. A Python worker runs one task at a time.
 _held: dict[tuple[str, int], _Held] = {}
+#: A partition that another Python worker has had rounds of for so long is not kept; seconds.
+_KEPT_S: Final = 600.0
+
+
+def _forget_others(query_id: str, now_s: float) -> None:
+    """Free the partitions of queries that are over, and those that other Python workers go on with.
+
+    An application runs one query at a time, and each survey of a backfill is a query of its own. A partition
+    that was idle for long is loaded from its files again.
+    """
+    for address, held in list(_held.items()):
+        if address[0] != query_id or now_s - held.used_at > _KEPT_S:
+            del _held[address]
 
 
 class PartitionTask:
@@ -238,6 +252,7 @@ class PartitionTask:
     def _load(self, head: str) -> _Held:
         """Step T1."""
         query, address = self._query, (self._query.id, self._partition)
+        _forget_others(query.id, time.monotonic())
         held = _held.pop(address, None)  # put back once the round is done: a task that fails leaves none
         if held is not None and held.head == head and head:
             return held
@@ -350,6 +365,7 @@ class PartitionTask:
             self._files.write(name, self._held.head, self._changes)
             self._held.state = state._replace(changed=changed)
         self._held.head = name
+        self._held.used_at = time.monotonic()
         _held[self._query.id, self._partition] = self._held
         return name
 

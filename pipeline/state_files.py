@@ -36,6 +36,8 @@ _VERSION: Final = b"1"
 #: What a file begins with that has a hash behind it.
 _HASHED: Final = b"tidegate state 2"
 _HASH_BYTES: Final = 32
+#: What the name of a file begins with until it is whole.
+_BEING_WRITTEN: Final = "."
 #: What an Arrow file begins with.
 _ARROW: Final = b"ARROW1"
 _SCHEMA: Final = pa.schema(
@@ -87,7 +89,7 @@ class StateFiles:
             _SCHEMA.with_metadata({"version": _VERSION, "previous": previous.encode()}),
         )
         self._filesystem.create_dir(self._directory)
-        torn = f"{self._directory}/.{name}-{uuid.uuid4().hex}"
+        torn = f"{self._directory}/{_BEING_WRITTEN}{name}-{uuid.uuid4().hex}"
         buffer = pa.BufferOutputStream()
         with pa.ipc.new_file(buffer, table.schema) as file:
             file.write_table(table)
@@ -113,17 +115,24 @@ class StateFiles:
         with self._naming(path):
             pa.ipc.open_file(self._content(path))
 
-    def names(self) -> Iterator[str]:
-        """Of the files that are there, in the order of their rounds."""
-        found = self._filesystem.get_file_info(fs.FileSelector(self._directory, allow_not_found=True))
-        names = (PurePosixPath(info.path).name for info in found if info.type == fs.FileType.File)
-        yield from sorted(name.removesuffix(".arrow") for name in names if not name.startswith("."))
+    def names(self) -> list[str]:
+        """Of the files that are whole, in the order of their rounds."""
+        return sorted(
+            file.removesuffix(".arrow") for file in self._found() if not file.startswith(_BEING_WRITTEN)
+        )
 
     def remove_before(self, base: str) -> None:
-        """Remove what is older than ``base``, which holds all rows of every state that is still wanted."""
-        for name in list(self.names()):
-            if name < base:
-                self._filesystem.delete_file(self._path(name))
+        """Remove what is older than ``base``, which holds all rows of every state that is still wanted.
+
+        A file that a task began, and did not live to move into place, is as old as its name says.
+        """
+        for file in list(self._found()):
+            if file.removeprefix(_BEING_WRITTEN) < base:
+                self._filesystem.delete_file(f"{self._directory}/{file}")
+
+    def _found(self) -> Iterator[str]:
+        found = self._filesystem.get_file_info(fs.FileSelector(self._directory, allow_not_found=True))
+        return (PurePosixPath(info.path).name for info in found if info.type == fs.FileType.File)
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}.arrow"

@@ -44,9 +44,27 @@ def spark() -> None:
 )
 @topic_prefix_option
 @output_topics_option
-@click.option("--output-partitions", default=1, show_default=True, help="Of output topics that are created.")
-@click.option("--batch-records", default=0, help="At most so many records in a micro-batch; 0 for no limit.")
-@click.option("--interval", "interval_s", default=1.0, show_default=True, help="Seconds between batches.")
+@click.option(
+    "--output-partitions",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Of output topics that are created.",
+)
+@click.option(
+    "--batch-records",
+    type=click.IntRange(min=0),
+    default=0,
+    help="At most so many records in a micro-batch; 0 for no limit.",
+)
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="Seconds between batches.",
+)
 @click.option(
     "--sink-stall",
     "sink_stall_s",

@@ -36,7 +36,13 @@ from tidegate.client.connection import KafkaConnection
     help="Who goes on with the feed.",
 )
 @output_topics_option
-@click.option("--output-partitions", default=1, show_default=True, help="Of output topics that are created.")
+@click.option(
+    "--output-partitions",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Of output topics that are created.",
+)
 @master_option
 @jars_option
 @topic_prefix_option

@@ -42,9 +42,17 @@ from tidegate.hlc import Timestamp
     help="Load this column as the text that the feed has, whatever its type.",
 )
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until interrupted.")
-@click.option("--interval", "interval_s", default=30.0, show_default=True, help="Seconds between passes.")
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="Seconds between passes.",
+)
 @click.option(
     "--batch-records",
+    type=click.IntRange(min=0),
     default=500_000,
     show_default=True,
     help="A task of a pass reads so many records of its partition, and to the next bucket's end; 0 for all.",

@@ -7,9 +7,10 @@ moment: what lies between two of these moments must be explained by whoever read
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, TypeAlias, TypeVar
 
 from tidegate.changefeed.feed import FeedId
 from tidegate.changefeed.jobs import FeedView
@@ -25,6 +26,7 @@ from tidegate.spans import Span
 from tidegate.verify import TopicPartition
 
 Json: TypeAlias = Mapping[str, Any]
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +180,14 @@ def gather(
     Raises ``InputError`` for an unknown feed, ``BrokerUnavailable``.
     """
     feed = Jobs(connection, app_id).feed(feed_id)
-    statuses, away = _ask(urls, connection.timeout_s)
+    statuses, away = _ask(urls, lambda url: fetch_status(url, connection.timeout_s))
     workers = read_workers(feed_id, statuses, (*silent, *away))
     ranges: dict[int, RangesIn] = {}
     if workers.frontier is not None and workers.frontier.span.start < workers.frontier.span.end:
-        for url in statuses:
-            ranges |= fetch_ranges(url, workers.frontier.span, connection.timeout_s)
+        span = workers.frontier.span
+        told, away = _ask(statuses, lambda url: fetch_ranges(url, span, connection.timeout_s))
+        ranges = dict(chain.from_iterable(each.items() for each in told.values()))
+        workers = replace(workers, silent=(*workers.silent, *away))
     cluster = Cluster(connection)
     place = _frontier_place(cluster, f"{app_id}-checkpoints", feed_id)
     return Evidence(feed_id, feed, now_ms, workers, ranges, _members(cluster, app_id), place)
@@ -204,15 +208,16 @@ def _frontier_place(cluster: Cluster, topic: str, feed_id: FeedId) -> TopicParti
     return TopicPartition(topic, zlib.crc32(feed_id.encode()) % count)
 
 
-def _ask(urls: Sequence[str], timeout_s: float) -> tuple[dict[str, Json], list[str]]:
-    statuses: dict[str, Json] = {}
+def _ask(urls: Iterable[str], question: Callable[[str], _Answer]) -> tuple[dict[str, _Answer], list[str]]:
+    """The answers of the workers that answer, by address, and a sentence for each of the others."""
+    answers: dict[str, _Answer] = {}
     away = []
     for url in urls:
         try:
-            statuses[url] = fetch_status(url, timeout_s)
+            answers[url] = question(url)
         except TidegateError as error:
             away.append(str(error))
-    return statuses, away
+    return answers, away
 
 
 def read_workers(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[str, ...] = ()) -> Workers:

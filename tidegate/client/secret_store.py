@@ -122,7 +122,12 @@ def _entry(value: str, places: str) -> _Entry:
 def _read(file: Path) -> str | None:
     try:
         with file.open("rb") as opened:
-            return opened.read(_MOST_BYTES).decode()
+            content = opened.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise SecretMissing(
+                f"The file {file} of the secret store is not read: it has more than {_MOST_BYTES} bytes."
+            )
+        return content.decode()
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

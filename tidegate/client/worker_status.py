@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from http.client import HTTPException
+import time
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -14,6 +15,11 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from tidegate.errors import InputError, RetryError
 from tidegate.processor.status import RangesIn
 from tidegate.spans import Span
+
+#: The most that a worker's answer may have: 500 bytes for each of 500,000 ranges.
+_MOST_BYTES: Final = 256 << 20
+_ANSWER_S: Final = 60.0
+_CHUNK_BYTES: Final = 64 << 10
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -66,7 +72,7 @@ def _fetch(url: str, path: str, timeout_s: float) -> dict[str, Any]:
     where = f"{url.rstrip('/')}{path}"
     try:
         with _open(Request(where, headers=_token()), timeout=timeout_s) as answer:  # noqa: S310 - as checked
-            status = json.load(answer)
+            status = json.loads(_bounded(answer, url, time.monotonic() + _ANSWER_S))
     except HTTPError as error:
         raise _refused(url, error) from None
     except (URLError, TimeoutError, HTTPException, ConnectionError) as error:
@@ -76,6 +82,19 @@ def _fetch(url: str, path: str, timeout_s: float) -> dict[str, Any]:
     if not isinstance(status, dict):
         raise InputError(f"What answers at {where} is not a worker: it did not send an object.")
     return status
+
+
+def _bounded(answer: HTTPResponse, url: str, until_s: float) -> bytes:
+    """The answer's body. Raises ``InputError`` for one without an end, or not whole in time."""
+    body = bytearray()
+    while chunk := answer.read1(_CHUNK_BYTES):
+        body += chunk
+        if len(body) > _MOST_BYTES or time.monotonic() > until_s:
+            raise InputError(
+                f"What answers at {url} is not a worker: it sent {len(body)} bytes, and had not ended "
+                f"(at most {_MOST_BYTES} bytes in {_ANSWER_S:g} s)."
+            )
+    return bytes(body)
 
 
 def _token() -> dict[str, str]:

@@ -94,6 +94,17 @@ def test_a_file_that_is_none_is_a_sentence_without_its_text(text: str, tmp_path:
         SecretStore(None, tmp_path / "f", {}).get("shop", PLACE)
 
 
+def test_a_file_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
+    table = "[shop]\nvalue = 'x'\nfor = ['*']\n"
+    comments = 65_536 - len(table)
+    (tmp_path / "f").write_text("#" * (comments - 1) + "\n" + table)
+    store = SecretStore(None, tmp_path / "f", {})
+    assert store.get("shop", PLACE) == "x"
+    (tmp_path / "f").write_text("#" * comments + "\n" + table)
+    with pytest.raises(SecretMissing, match="more than 65536 bytes"):
+        store.get("shop", PLACE)
+
+
 def test_what_was_used_is_redacted_at_the_boundary(tmp_path: Path) -> None:
     in_directory(tmp_path).get("shop", PLACE)
     assert redacted(f"it said {SECRET}!") == "it said redacted!"

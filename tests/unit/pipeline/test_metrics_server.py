@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+import struct
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from pipeline.metrics_server import serve_scrapes
-from tests.unit.schemas.certificates import Authority
-from tidegate.client.http_access import HttpAccess
+from tests.unit.schemas.certificates import Authority, Pair
+from tidegate.client.http_access import MOST_CONNECTIONS, HttpAccess
 
 HOST = "127.0.0.1"
 
@@ -22,6 +23,13 @@ def registry() -> CollectorRegistry:
     found = CollectorRegistry()
     Counter("tidegate_tries", "of this test", registry=found)
     return found
+
+
+def files_of(pair: Pair, directory: Path) -> tuple[Path, Path]:
+    files = directory / "cert.pem", directory / "key.pem"
+    files[0].write_bytes(pair.cert)
+    files[1].write_bytes(pair.key)
+    return files
 
 
 def ask(
@@ -65,10 +73,7 @@ def test_a_request_that_never_ends_is_ended() -> None:
 
 def test_tls(tmp_path: Path) -> None:
     authority = Authority()
-    pair = authority.pair("query")
-    files = tmp_path / "cert.pem", tmp_path / "key.pem"
-    files[0].write_bytes(pair.cert)
-    files[1].write_bytes(pair.key)
+    files = files_of(authority.pair("query"), tmp_path)
     port = serve_scrapes(registry(), HOST, 0, HttpAccess(HOST), files, connection_s=1.0)
     trusted = ssl.create_default_context(cadata=authority.cert.decode())
     assert ask(port, trusted=trusted)[0] == 200
@@ -77,3 +82,15 @@ def test_tls(tmp_path: Path) -> None:
     files[1].write_bytes(authority.pair("other").key)
     with pytest.raises(OSError, match="mismatch"):
         serve_scrapes(registry(), HOST, 0, HttpAccess(HOST), files)
+
+
+def test_clients_that_break_off_before_their_handshake_take_no_place(tmp_path: Path) -> None:
+    authority = Authority()
+    files = files_of(authority.pair("query"), tmp_path)
+    port = serve_scrapes(registry(), HOST, 0, HttpAccess(HOST), files)
+    for _ in range(2 * MOST_CONNECTIONS):
+        with socket.create_connection((HOST, port), timeout=10) as rude:
+            rude.sendall(b"?")
+            rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    trusted = ssl.create_default_context(cadata=authority.cert.decode())
+    assert ask(port, trusted=trusted)[0] == 200

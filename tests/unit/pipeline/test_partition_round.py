@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -161,6 +162,34 @@ def test_what_retention_removed_amid_a_batch_is_a_hole(
     holes = _holes(task.run([*records[:40], *records[60:62]]))
     assert holes
     assert all("begins at offset 60, but offset 40 was to be read next" in hole for hole in holes)
+
+
+@pytest.mark.broker
+def test_a_python_worker_keeps_no_partition_of_a_query_that_is_over(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record]
+) -> None:
+    """Each survey of a backfill is a query, and a Python worker outlives them all."""
+    task, _ = tasks
+    for number in range(3):
+        task.query = replace(task.query, id=f"survey {number}")
+        task.run(records[10 * number : 10 * number + 10])
+    assert [query for query, _ in pipeline.partition_round._held] == ["survey 2"]
+
+
+@pytest.mark.broker
+def test_a_partition_that_another_python_worker_goes_on_with_is_freed_in_time(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, _ = tasks
+    task.run(records[:10])
+    other = task.query.id, 7
+    held = pipeline.partition_round._held
+    held[other] = copy(held[task.query.id, 0])
+    task.run(records[10:20])
+    assert other in held
+    monkeypatch.setattr(pipeline.partition_round, "_KEPT_S", 0.0)
+    task.run(records[20:30])
+    assert list(held) == [(task.query.id, 0)]
 
 
 @pytest.mark.broker

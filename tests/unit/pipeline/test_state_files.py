@@ -69,5 +69,16 @@ def test_what_no_state_needs_is_removed(tmp_path: Path) -> None:
     for number, previous in (("0", ""), ("1", "0"), ("2", ""), ("3", "2")):
         files.write(number, previous, {(StateTable.RANGES, b"range"): number.encode()})
     files.remove_before("2")
-    assert list(files.names()) == ["2", "3"]
+    assert files.names() == ["2", "3"]
     files.load("3")
+
+
+def test_what_a_task_left_unfinished_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    """A younger one may be that of a task that still runs."""
+    files = _files(tmp_path)
+    files.write("2", "", {(StateTable.RANGES, b"range"): b"2"})
+    directory = tmp_path / "state" / "3"
+    for name in (".1-0a", ".3-0b"):
+        (directory / name).write_bytes(b"half")
+    files.remove_before("2")
+    assert sorted(path.name for path in directory.iterdir()) == [".3-0b", "2.arrow"]
