@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -73,6 +77,30 @@ def answer(scenario: Scenario) -> dict[str, Any]:
     return found
 
 
+@contextmanager
+def dying_after_status(worker: WorkerProcess) -> Iterator[str]:
+    """The address of a worker that says what ``worker`` says at /status, and answers nothing after that."""
+    status = json.dumps(worker.ask("/status")).encode()
+
+    class Dying(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/status":
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(status)))
+                self.end_headers()
+                self.wfile.write(status)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Dying) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
 def wait_until_acknowledged(worker: WorkerProcess) -> None:
     """Return once nothing is in flight any more."""
     worker.wait_until(
@@ -93,6 +121,10 @@ def test_a_stuck_transaction_is_named_and_then_the_source_that_closes_nothing(sc
     assert found["transaction"]["id"] == stuck.txn.txn_id.hex()
     assert found["transaction"]["intents"] == stuck.txn.intents
     assert found["offset"] == stuck.records
+    with dying_after_status(worker) as url:
+        told = why(scenario, "--url", url)
+    assert f"The worker at {url} does not answer" in told
+    assert "were reported by nobody" not in told
     text = why(scenario)
     assert f"Transaction {stuck.txn.txn_id.hex()} has been open for " in text
     assert "Its anchor is accounts/1/" in text

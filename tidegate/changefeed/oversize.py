@@ -78,9 +78,9 @@ def read_oversize(headers: Sequence[tuple[str, bytes | None]]) -> Oversize | Non
 class RowLimit:
     """How many bytes a feed's rows may have, and what stands in place of one that has more.
 
-    Counted are key and value as they go out, and the feed's headers; the header of provenance is not, for
-    copies of a row may differ in it. ``constants`` are the headers that every row has: those of the row
-    itself are left out together with its value.
+    Counted are key and value as they go out, and the headers of the feed and of the row; the header of
+    provenance is not, for copies of a row may differ in it. ``constants`` are the headers that every row
+    has: those of the row itself are left out together with its value.
     """
 
     max_bytes: int

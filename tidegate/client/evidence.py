@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
@@ -185,9 +185,10 @@ def gather(
     ranges: dict[int, RangesIn] = {}
     if workers.frontier is not None and workers.frontier.span.start < workers.frontier.span.end:
         span = workers.frontier.span
-        told, away = _ask(statuses, lambda url: fetch_ranges(url, span, connection.timeout_s))
+        told, gone = _ask(statuses, lambda url: fetch_ranges(url, span, connection.timeout_s))
         ranges = dict(chain.from_iterable(each.items() for each in told.values()))
-        workers = replace(workers, silent=(*workers.silent, *away))
+        if gone:  # a partition whose ranges are not known is not to look like one without any
+            workers = read_workers(feed_id, {url: statuses[url] for url in told}, (*silent, *away, *gone))
     cluster = Cluster(connection)
     place = _frontier_place(cluster, f"{app_id}-checkpoints", feed_id)
     return Evidence(feed_id, feed, now_ms, workers, ranges, _members(cluster, app_id), place)

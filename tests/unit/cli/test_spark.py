@@ -37,3 +37,21 @@ def test_a_connector_that_cannot_be_downloaded_may_be_named(
 @pytest.mark.parametrize("command", ["backfill", "changefeed", "load"])
 def test_every_job_has_its_command(command: str) -> None:
     assert run("spark", command, "--help").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("changefeed", "--output-partitions=0"),
+        ("changefeed", "--batch-records=-1"),
+        ("changefeed", "--interval=-0.1"),
+        ("backfill", "--output-partitions=0"),
+        ("load", "--batch-records=-1"),
+        ("load", "--interval=-0.1"),
+    ],
+)
+def test_a_number_that_no_job_can_have_is_refused_by_the_option_s_name(command: str, option: str) -> None:
+    result = run("spark", command, option, *NOBODY)
+    name, _, value = option.partition("=")
+    assert result.exit_code == 2
+    assert f"Invalid value for '{name}': {value} is not in the range" in result.stderr
