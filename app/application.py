@@ -178,7 +178,7 @@ class Application(faust.App):
         loop = asyncio.get_running_loop()
         late = loop.call_later(self._stop_timeout_s, _end_late)
         try:
-            await self._release()
+            await self.assignment.close()
             late.cancel()
             loop.call_later(_STOP_MARGIN_S, _leave_late)
             await self.batches.force_commit()

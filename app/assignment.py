@@ -42,6 +42,7 @@ class Assignment:
         self._holders: dict[str, Holder] = {}
         self._changes = 0
         self._changing = asyncio.Lock()
+        self._closed = False
         self._exchanges: set[asyncio.Task[None]] = set()
 
     def hold(self, topic: str, holder: Holder) -> None:
@@ -54,7 +55,12 @@ class Assignment:
         return self._holders
 
     def take_up(self, partitions: Iterable[TP]) -> None:
-        """Begin to hold these partitions and no others, unless a later change comes first."""
+        """Begin to hold these partitions and no others, unless a later change comes first.
+
+        A rebalance may still finish while the worker stops: after ``close`` nothing is taken up.
+        """
+        if self._closed:
+            return
         self._changes += 1
         work = self._exchange(sorted(partitions), self._changes)
         self._exchanges.add(task := guarded_task(work, "assignment"))
@@ -65,6 +71,11 @@ class Assignment:
         self._changes += 1
         async with self._changing:
             await self._release()
+
+    async def close(self) -> None:
+        """Release every partition for good."""
+        self._closed = True
+        await self.release()
 
     async def _exchange(self, partitions: list[TP], change: int) -> None:
         async with self._changing:

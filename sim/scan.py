@@ -22,7 +22,8 @@ class RunningScan:
 
     A step writes when nothing at or below ``upto`` can be committed any more in what is left of the span:
     that much is closed, and no intent is in the way. Where versions that the request asks for have been
-    collected there is no answer but a snapshot, whose GC threshold says why.
+    collected there is no answer but a snapshot, whose GC threshold says why. A request for previous values
+    asks for the version below the oldest of its rows, too.
     """
 
     def __init__(self, store: RangeStore, options: StoreOptions, scan: Scan, rng: Random) -> None:
@@ -56,7 +57,9 @@ class RunningScan:
 
     def _is_collected(self, range_: Range) -> bool:
         """Of each key, garbage collection leaves the version at the threshold, and all above it."""
-        oldest = (self._scan.after or ZERO) if self._scan.all_versions else self._scan.upto
+        scan = self._scan
+        older = scan.all_versions or scan.with_prev
+        oldest = (scan.after or ZERO) if older else scan.upto
         return oldest < range_.gc_threshold
 
     def _pieces(self, range_: Range, span: Span) -> Iterator[tuple[Span, tuple[KeyValue, ...]]]:

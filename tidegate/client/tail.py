@@ -44,17 +44,36 @@ def tail_topics(
     With it, up to where they end once ``ended`` says that nothing more is waited for; it is asked several
     times a second. Of topics that were deleted by then there is nothing more. Partitions interleave as they
     arrive. Raises ``InputError`` for a topic that does not exist at the call, ``BrokerUnavailable`` when
-    Kafka does not answer; when it goes away while topics are followed it is waited for.
+    Kafka does not answer; when it goes away while topics are followed it is waited for. The ends are looked
+    up by the call itself, not when the first record is asked for: what is written after it has returned is
+    behind ``END``.
     """
     cluster = Cluster(connection)
     bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))
     at_end = begin is TailFrom.END
     starts = {place: each.end if at_end else each.low for place, each in bounds.items()}
-    if follow:
-        starts = yield from _follow(connection, starts, ended)
-        bounds = _bounds_left(cluster, starts)
-    ends = {place: each.end for place, each in bounds.items() if starts[place] < each.end}
+    if not follow:
+        return _read_to_ends(connection, starts, bounds)
+    return _read_until(connection, cluster, starts, ended)
+
+
+def _read_until(
+    connection: KafkaConnection,
+    cluster: Cluster,
+    starts: Mapping[TopicPartition, int],
+    ended: Callable[[], bool],
+) -> Generator[TopicRecord, None, None]:
+    nexts = yield from _follow(connection, starts, ended)
     # A reader of its own: one that has seen an end does not know of what was written behind it since.
+    yield from _read_to_ends(connection, nexts, _bounds_left(cluster, nexts))
+
+
+def _read_to_ends(
+    connection: KafkaConnection,
+    starts: Mapping[TopicPartition, int],
+    bounds: Mapping[TopicPartition, Bounds],
+) -> Generator[TopicRecord, None, None]:
+    ends = {place: each.end for place, each in bounds.items() if starts[place] < each.end}
     with PartitionReader(connection, starts) as reader:
         yield from reader.read_to(ends)
 

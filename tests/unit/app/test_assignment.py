@@ -83,6 +83,25 @@ def test_a_revocation_that_overtakes_an_assignment_wins() -> None:
     asyncio.run(run())
 
 
+def test_what_is_assigned_while_the_worker_stops_is_not_taken_up() -> None:
+    """Faust may finish a rebalance after the release; a partition opened then would find all else closed."""
+
+    async def run() -> None:
+        holder, assignment = Holder(release_s=0.01), Assignment(1.0)
+        assignment.hold("log", holder)
+        assignment.take_up(partitions(0))
+        await settled(assignment)
+        closing = asyncio.ensure_future(assignment.close())
+        await asyncio.sleep(0)
+        assignment.take_up(partitions(0, 1))
+        await closing
+        assignment.take_up(partitions(2))
+        await settled(assignment)
+        assert holder.events == ["+0", "-0"]
+
+    asyncio.run(run())
+
+
 def test_a_release_that_takes_too_long_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
     monkeypatch.setattr(app.assignment, "end_process", lambda error: ended.append(str(error)))

@@ -9,7 +9,7 @@ from time import process_time
 from typing import Final
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tidegate.changefeed.definition import define_feed
@@ -34,6 +34,8 @@ STATEMENTS: Final = (
 )
 #: Parts of a statement: quotes stand alone, so that what they enclose is cut, too.
 _TOKEN: Final = re.compile(r"\w+|\s+|[^\w\s]")
+#: What follows ``//`` in a URI: a user with a password, and hosts.
+_AUTHORITY: Final = re.compile(r"//([^/?#'\"]*)")
 _WORD: Final = re.compile(r"'[^']*'|\w+|\s+|[^\w\s]")
 
 
@@ -72,6 +74,15 @@ def shown_texts(statement: str) -> list[str]:
     return [definition.description, repr(definition), redacted_sink(definition.sink_uri), rows]
 
 
+def is_taken_for_host(statement: str) -> bool:
+    """Whether the secret stands where a URI names its host: nothing tells such a password from a host."""
+    for authority in _AUTHORITY.findall(statement):
+        hosts = authority.rpartition("@")[2].split(",")
+        if any(SECRET in host.partition(":")[0] for host in hosts):
+            return True
+    return False
+
+
 def assert_hidden(statement: str) -> None:
     for text in shown_texts(statement):
         assert SECRET not in text, (statement, text)
@@ -97,6 +108,7 @@ def changed_twice(draw: st.DrawFn) -> str:
 
 @given(changed_twice())
 def test_no_changes_of_a_statement_make_an_error_show_its_secret(statement: str) -> None:
+    assume(not is_taken_for_host(statement))
     assert_hidden(statement)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from stack.kafka import KafkaBroker
@@ -107,10 +105,8 @@ def test_tail_from_the_end_without_following_is_empty(connection: KafkaConnectio
 def test_tail_follows_from_the_end_on(connection: KafkaConnection, topic: str) -> None:
     write(connection.bootstrap_servers, [record(topic, 0, "old")])
     followed = tail_topics(connection, [topic], TailFrom.END, follow=True)
-    late = threading.Timer(0.5, write, [connection.bootstrap_servers, [record(topic, 1, "new")]])
-    late.start()
+    write(connection.bootstrap_servers, [record(topic, 1, "new")])
     assert next(followed).value == b"new"
-    late.join()
     followed.close()
 
 

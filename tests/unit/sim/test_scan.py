@@ -214,7 +214,12 @@ def test_versions_that_were_collected_are_answered_by_a_snapshot_with_the_thresh
     t1, t2, _ = _written(small, ("a", b"1"), ("a", b"2"), ("a", b"3"))
     _close(small)
     small.first.collect(t2)
-    for scan in (_scan(small, after=t1), _scan(small), _scan(small, upto=t1, all_versions=False)):
+    for scan in (
+        _scan(small, after=t1),
+        _scan(small),
+        _scan(small, upto=t1, all_versions=False),
+        _scan(small, all_versions=False, with_prev=True),
+    ):
         assert small.scan(scan)[1] is None
         snapshot = small.entries(small.first)[-1]
         assert isinstance(snapshot, Snapshot)
@@ -231,3 +236,5 @@ def test_what_was_not_collected_is_answered_in_full() -> None:
     assert small.chunks(small.first)[0].rows == (KeyValue(key("a"), t3, b"3", b"2"),)
     small.scan(_scan(small, upto=t2, all_versions=False))
     assert small.chunks(small.first)[1].rows == (KeyValue(key("a"), t2, b"2"),)
+    small.scan(_scan(small, after=t2, upto=t3, all_versions=False, with_prev=True))
+    assert small.chunks(small.first)[2].rows == (KeyValue(key("a"), t3, b"3", b"2"),)
