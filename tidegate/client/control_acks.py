@@ -13,7 +13,9 @@ from tidegate.verify import TopicPartition
 
 
 def read_acks(connection: KafkaConnection, topic: str, partitions: int) -> Iterator[Ack]:
-    """All that stand there now, of ``partitions`` log partitions; what tidegate did not write is reported.
+    """All that readers see there now, of ``partitions`` log partitions; what is foreign is reported.
+
+    Kafka answers a commit before readers see its records: what was committed just now may not be there yet.
 
     Raises ``BrokerUnavailable``, and ``StateError`` for records of a newer version.
     """

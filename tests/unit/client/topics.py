@@ -84,10 +84,11 @@ def write_transaction(
         producer.commit_transaction(10)
     else:
         producer.abort_transaction(10)
-    _wait_until_ended(bootstrap, {TopicPartition(record.topic, record.partition) for record in records})
+    wait_until_ended(bootstrap, {TopicPartition(record.topic, record.partition) for record in records})
 
 
-def _wait_until_ended(bootstrap: str, places: set[TopicPartition]) -> None:
+def wait_until_ended(bootstrap: str, places: set[TopicPartition]) -> None:
+    """Wait until readers see the end of every transaction that was decided in these partitions."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     deadline = time.monotonic() + _KNOWN_S
     while _ends(admin, places, IsolationLevel.READ_COMMITTED) != _ends(

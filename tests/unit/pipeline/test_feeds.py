@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 
 from pipeline.answers import Answer
 from pipeline.feeds import QueryFeeds
@@ -17,7 +17,7 @@ from stack.kafka import KafkaBroker
 from tests.destinations import DESTINATIONS
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tests.unit.client.topics import create_topic
+from tests.unit.client.topics import create_topic, wait_until_ended
 from tidegate.changefeed.control import Ack, Activate, Active, Failed, Removed, ack_key
 from tidegate.changefeed.feed import (
     FIRST_EPOCH,
@@ -114,6 +114,9 @@ def _write(broker: KafkaBroker, topics: Topics, jobs: Sequence[JobRecord], acks:
                 *(Record(topics.control_acks, 0, ack_key(ack), ack.to_bytes()) for ack in acks),
             ]
         )
+    wait_until_ended(
+        broker.bootstrap, {TopicPartition(name, 0) for name in (topics.jobs, topics.control_acks)}
+    )
 
 
 def _query_feeds(broker: KafkaBroker, topics: Topics) -> QueryFeeds:
@@ -157,6 +160,7 @@ def test_a_failure_of_a_feed_that_workers_take_over_is_written_for_them(
         feeds._jobs.read_to_end()
         feeds.take([Answer(0, "ack", failed.to_bytes())])
         feeds.publish()
+    wait_until_ended(broker.bootstrap, {TopicPartition(topics.control_acks, 0)})
     assert list(read_acks(KafkaConnection(broker.bootstrap), topics.control_acks, 2)) == [failed]
 
 
