@@ -58,8 +58,8 @@ class RunningScan:
     def _is_collected(self, range_: Range) -> bool:
         """Of each key, garbage collection leaves the version at the threshold, and all above it."""
         scan = self._scan
-        older = scan.all_versions or scan.with_prev
-        oldest = (scan.after or ZERO) if older else scan.upto
+        asks_for_older = scan.all_versions or scan.with_prev
+        oldest = (scan.after or ZERO) if asks_for_older else scan.upto
         return oldest < range_.gc_threshold
 
     def _pieces(self, range_: Range, span: Span) -> Iterator[tuple[Span, tuple[KeyValue, ...]]]:

@@ -44,9 +44,8 @@ def tail_topics(
     With it, up to where they end once ``ended`` says that nothing more is waited for; it is asked several
     times a second. Of topics that were deleted by then there is nothing more. Partitions interleave as they
     arrive. Raises ``InputError`` for a topic that does not exist at the call, ``BrokerUnavailable`` when
-    Kafka does not answer; when it goes away while topics are followed it is waited for. The ends are looked
-    up by the call itself, not when the first record is asked for: what is written after it has returned is
-    behind ``END``.
+    Kafka does not answer; when it goes away while topics are followed it is waited for. The call itself looks
+    the ends up. So with ``END`` a record that is written after the call has returned is read.
     """
     cluster = Cluster(connection)
     bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))
