@@ -45,6 +45,7 @@ from app.log_ends import watch_ends
 from app.metrics import STEPS_BROKEN
 from app.report import PartitionReport, SpanReport
 from app.shell import Shell
+from tables import TABLES
 from tables.store import OpenStore, rocks_stores
 from tidegate.processor.containment import Caution, StepBroke
 from tidegate.spans import Span
@@ -151,7 +152,7 @@ def rangefeed_agent(app: Shell, open_store: OpenStore | None = None) -> LogParti
 
     State is kept in RocksDB, unless ``open_store`` opens something else.
     """
-    partitions = LogPartitions(app, open_store or rocks_stores())
+    partitions = LogPartitions(app, open_store or rocks_stores(TABLES))
     app.partitions_report = partitions.report
     app.ranges_report = partitions.ranges_in
     app.assignment.hold(app.topic_names.log, partitions)

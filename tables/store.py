@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 import structlog
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteBatch
 
-from tables import TABLES
+from tables.table import Table
 from tidegate.errors import StateError, StateMismatch
 from tidegate.processor.batch import StateChange, StateTable
 
@@ -36,7 +36,6 @@ _HASH_BYTES: Final = 8
 _FORMAT_KEY: Final = b"\x00format"
 _WRITTEN_KEY: Final = b"\x00written"
 _POSITION_PREFIX: Final = b"\x00position/"
-_PREFIX_OF: Final[Mapping[StateTable, bytes]] = {table.state: table.prefix for table in TABLES}
 
 _ROWS_AT_ONCE: Final = 1_000
 #: What RocksDB's errors say when the disk, and not the database, is at fault.
@@ -102,19 +101,23 @@ class LocalStore(Protocol):
 OpenStore: TypeAlias = Callable[[Path], LocalStore]
 
 
-def rocks_stores() -> OpenStore:
-    """Stores in RocksDB that share a block cache."""
-    return partial(PartitionStore, cache=BlockCache(RocksOptions().block_cache_bytes))
+def rocks_stores(tables: Iterable[Table]) -> OpenStore:
+    """Stores of ``tables`` in RocksDB that share a block cache."""
+    cache = BlockCache(RocksOptions().block_cache_bytes)
+    return partial(PartitionStore, cache=cache, tables=tuple(tables))
 
 
 class PartitionStore:
     """The state of one log partition. Not to be used by two threads at a time."""
 
-    def __init__(self, path: Path, cache: BlockCache, options: RocksOptions | None = None) -> None:
-        """Open the database at ``path``, or begin an empty one where it is missing, damaged or of another
-        layout. Raises ``StateError`` when there is no space for it."""
+    def __init__(
+        self, path: Path, cache: BlockCache, tables: Iterable[Table], options: RocksOptions | None = None
+    ) -> None:
+        """Open the database of ``tables`` at ``path``, or begin an empty one where it is missing, damaged or
+        of another layout. Raises ``StateError`` when there is no space for it."""
         self._path = path
         self._cache = cache
+        self._prefix_of = {table.state: table.prefix for table in tables}
         self._options = options or RocksOptions()
         self._positions: dict[StateTable, ChangelogPosition] = {}
         self._written_ms: int | None = None
@@ -153,9 +156,9 @@ class PartitionStore:
         batch = WriteBatch(raw_mode=True)
         for table, key, value in changes:
             if value is None:
-                batch.delete(_PREFIX_OF[table] + key)
+                batch.delete(self._prefix_of[table] + key)
             else:
-                batch.put(_PREFIX_OF[table] + key, value)
+                batch.put(self._prefix_of[table] + key, value)
         came_to = self._positions | {table: ChangelogPosition(*each) for table, each in positions.items()}
         _put_positions(batch, {table: came_to[table] for table in positions}, now_ms)
         try:
@@ -173,7 +176,7 @@ class PartitionStore:
     def _rows_from(self, table: StateTable, start: bytes) -> list[StateChange]:
         """Some rows of a table, from a key on. RocksDB's iterator ends here: none is open between two calls,
         for a database with an open one cannot be closed."""
-        prefix, found = _PREFIX_OF[table], list[StateChange]()
+        prefix, found = self._prefix_of[table], list[StateChange]()
         rows = self._db.iter()
         try:
             rows.seek(prefix + start)

@@ -12,6 +12,7 @@ from rocksdict import Cache
 from app.changelog import Changelog, ChangelogReader
 from app.settings import Settings
 from app.topology import TopicAdmin
+from tables import TABLES
 from tables.store import PartitionStore
 from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import PARTITIONS, Scenario
@@ -68,7 +69,7 @@ def _committed(scenario: Scenario) -> Rows:
     rows: list[tuple[int, StateChange]] = []
     for number in range(PARTITIONS):
         with tempfile.TemporaryDirectory() as directory:
-            store = PartitionStore(Path(directory) / "copy", _CACHE)
+            store = PartitionStore(Path(directory) / "copy", _CACHE, TABLES)
             reader = ChangelogReader(settings, changelogs, number)
             reader.catch_up(store)
             reader.close()

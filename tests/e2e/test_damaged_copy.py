@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 from rocksdict import Cache
 
 from app.ending import EXIT_FATAL
+from tables import TABLES
 from tables.store import PartitionStore
 from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import PARTITIONS, Scenario
@@ -38,7 +39,7 @@ def damage(scenario: Scenario, change: Callable[[StateChange], StateChange]) -> 
     """Change one row of a range in the copy of each partition, as a failing disk or hand might."""
     for number in range(PARTITIONS):
         path = scenario.directory / "w0" / scenario.app_id / f"partition-{number}"
-        store = PartitionStore(path, Cache(1 << 20))
+        store = PartitionStore(path, Cache(1 << 20), TABLES)
         rows = (row for row in store.rows() if row.table is StateTable.RANGES and row.key != POSITION_KEY)
         store.write([change(next(rows))], {}, store.written_at_ms() or 0)
         store.close()

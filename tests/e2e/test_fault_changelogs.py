@@ -14,6 +14,7 @@ from app.partition_writer import PartitionWriter
 from app.settings import Settings
 from app.topology import TopicAdmin, Topology
 from stack.kafka import KafkaBroker
+from tables import TABLES
 from tables.store import PartitionStore
 from tests.e2e.topics import create, cut
 from tests.feeds import activation
@@ -49,7 +50,7 @@ class Changelogs:
 
     def store(self, name: str) -> PartitionStore:
         """A local copy; two of the same name are the same one."""
-        return PartitionStore(self._directory / name, _CACHE)
+        return PartitionStore(self._directory / name, _CACHE, TABLES)
 
     def bring_up(self, store: PartitionStore, partition: int = 0) -> int:
         """What a worker does that opens the partition; returns how many records it took."""

@@ -10,6 +10,7 @@ from rocksdict import Cache
 
 from app.data_dir import DataDirectory
 from app.ending import EXIT_FATAL
+from tables import TABLES
 from tables.store import PartitionStore
 from tests.e2e.scenario import Scenario
 from tests.e2e.small_disk import SmallDisk
@@ -61,7 +62,7 @@ def test_a_worker_ends_with_a_sentence_and_its_successor_goes_on(scenario: Scena
 
 
 def test_a_copy_that_cannot_be_written_holds_what_it_held(disk: SmallDisk) -> None:
-    store = PartitionStore(disk.path / "partition-0", _CACHE)
+    store = PartitionStore(disk.path / "partition-0", _CACHE, TABLES)
     store.write([_ROW], {StateTable.RANGES: ("id", 1)}, 1)
     disk.fill()
     with pytest.raises(StateError, match=r"partition-0 cannot be written: .*No space left.*start it again"):
@@ -69,21 +70,21 @@ def test_a_copy_that_cannot_be_written_holds_what_it_held(disk: SmallDisk) -> No
     with pytest.raises(Exception, match="previous error"):  # a worker has ended by now, and does not ask
         store.close()
     disk.free()
-    again = PartitionStore(disk.path / "partition-0", _CACHE)
+    again = PartitionStore(disk.path / "partition-0", _CACHE, TABLES)
     assert [row.key for row in again.rows()] == [_ROW.key]
     assert again.positions() == {StateTable.RANGES: ("id", 1)}
     again.close()
 
 
 def test_a_copy_is_not_taken_for_damaged_because_the_disk_is_full(disk: SmallDisk) -> None:
-    store = PartitionStore(disk.path / "partition-0", _CACHE)
+    store = PartitionStore(disk.path / "partition-0", _CACHE, TABLES)
     store.write([_ROW], {StateTable.RANGES: ("id", 1)}, 1)
     store.close()
     disk.fill()
     with pytest.raises(StateError, match="No space left"):
-        PartitionStore(disk.path / "partition-0", _CACHE)
+        PartitionStore(disk.path / "partition-0", _CACHE, TABLES)
     disk.free()
-    again = PartitionStore(disk.path / "partition-0", _CACHE)
+    again = PartitionStore(disk.path / "partition-0", _CACHE, TABLES)
     assert list(again.rows()) == [_ROW]
     again.close()
 

@@ -18,6 +18,7 @@ from app.jobs_follower import JobsFollower
 from app.settings import Settings
 from app.topology import TopicAdmin
 from stack.kafka import KafkaBroker
+from tables import TABLES
 from tables.store import PartitionStore
 from tests.unit.client.topics import create_topic, write
 from tidegate.client import topic_admin
@@ -155,7 +156,7 @@ def test_a_changelog_that_is_gone_ends_the_wait_for_its_bounds(
     """As when it was deleted since its id was asked for; the local copy stands somewhere in it."""
     name = f"{topic_prefix}gone"
     settings = Settings(bootstrap_servers=broker.bootstrap, topic_prefix=topic_prefix)
-    copy = PartitionStore(tmp_path / "copy", Cache(1 << 20))
+    copy = PartitionStore(tmp_path / "copy", Cache(1 << 20), TABLES)
     copy.write(iter([]), {StateTable.RANGES: ("id", 7)}, time.time_ns() // 1_000_000)
     reader = ChangelogReader(settings, (Changelog(StateTable.RANGES, name, "id"),), 3)
     try:

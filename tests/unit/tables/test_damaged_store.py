@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from rocksdict import Cache, Rdict, WriteBatch
 
+from tables import TABLES
 from tables.store import ChangelogPosition, PartitionStore, RocksOptions
 from tests.examples import USUAL
 from tests.unit.processor.driving import Driven
@@ -36,7 +37,7 @@ def _many() -> bool:
 def copy(tmp_path: Path) -> Path:
     """A copy that was written and closed."""
     path = tmp_path / "copy"
-    store = PartitionStore(path, _CACHE)
+    store = PartitionStore(path, _CACHE, TABLES)
     changes = [StateChange(table, key, value) for (table, key), value in _STATE.items()]
     store.write(changes, _POSITIONS, _WRITTEN_MS)
     store.close()
@@ -71,7 +72,7 @@ def _flipped(stored: bytes, at: int) -> bytes:
 
 def _require_sound(path: Path, how: str) -> None:
     """The store has begun anew, or its rows are refused, or it is as it was."""
-    store = PartitionStore(path, _CACHE)
+    store = PartitionStore(path, _CACHE, TABLES)
     try:
         positions, written_ms = store.positions(), store.written_at_ms()
         if written_ms is None:
@@ -132,7 +133,7 @@ def test_a_copy_of_the_layout_before_is_read_and_has_hashes_then(copy: Path) -> 
     before = {key: value[:-8] if key[:1] == b"\x00" else value for key, value in _everything(copy).items()}
     _store_anew(copy, before | {b"\x00format": b"1"})
     for _ in range(2):
-        store = PartitionStore(copy, _CACHE)
+        store = PartitionStore(copy, _CACHE, TABLES)
         assert (store.positions(), store.written_at_ms()) == (_POSITIONS, _WRITTEN_MS)
         assert {(table, key): value for table, key, value in store.rows()} == _STATE
         store.close()

@@ -20,7 +20,7 @@ _CACHE = Cache(1 << 20)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[PartitionStore]:
-    opened = PartitionStore(tmp_path / "partition-0", _CACHE)
+    opened = PartitionStore(tmp_path / "partition-0", _CACHE, TABLES)
     yield opened
     opened.close()
 
@@ -52,7 +52,7 @@ def test_open_transactions_come_last(store: PartitionStore) -> None:
 
 
 def test_a_store_can_be_closed_while_rows_are_left_to_take(tmp_path: Path) -> None:
-    store = PartitionStore(tmp_path / "p", _CACHE)
+    store = PartitionStore(tmp_path / "p", _CACHE, TABLES)
     store.write([StateChange(StateTable.RANGES, b"%d" % n, b"1") for n in range(10)], {}, 1)
     rows = store.rows()
     next(rows)
@@ -70,10 +70,10 @@ def test_later_changes_of_one_batch_win(store: PartitionStore) -> None:
 
 def test_a_reopened_store_holds_what_was_written(tmp_path: Path) -> None:
     path, change = tmp_path / "p", StateChange(StateTable.FEEDS, b"f", b"v")
-    first = PartitionStore(path, _CACHE)
+    first = PartitionStore(path, _CACHE, TABLES)
     first.write([change], {StateTable.FEEDS: ("topic id", 42)}, 7)
     first.close()
-    again = PartitionStore(path, _CACHE)
+    again = PartitionStore(path, _CACHE, TABLES)
     assert list(again.rows()) == [change]
     assert again.positions() == {StateTable.FEEDS: ("topic id", 42)}
     assert again.written_at_ms() == 7
@@ -91,12 +91,12 @@ def test_a_cleared_store_is_empty_and_usable(store: PartitionStore) -> None:
 
 def test_a_damaged_store_begins_anew(tmp_path: Path) -> None:
     path = tmp_path / "p"
-    store = PartitionStore(path, _CACHE)
+    store = PartitionStore(path, _CACHE, TABLES)
     store.write([StateChange(StateTable.RANGES, b"a", b"1")], {}, 1)
     store.close()
     for manifest in path.glob("MANIFEST-*"):
         manifest.write_bytes(b"no manifest")
-    again = PartitionStore(path, _CACHE)
+    again = PartitionStore(path, _CACHE, TABLES)
     assert list(again.rows()) == []
     again.close()
 
@@ -108,7 +108,7 @@ def test_a_torn_write_batch_is_not_seen(
 ) -> None:
     """A machine that fails in the middle of a write leaves the beginning of the write-ahead log."""
     path = tmp_path_factory.mktemp("torn") / "p"
-    store = PartitionStore(path, _CACHE)
+    store = PartitionStore(path, _CACHE, TABLES)
     for number in range(1, batches + 1):
         rows = [StateChange(table, b"%d" % number, b"x" * 50) for table in StateTable]
         store.write(rows, dict.fromkeys(StateTable, ("id", number)), number)
@@ -118,7 +118,7 @@ def test_a_torn_write_batch_is_not_seen(
     for file in path.glob("*.log"):
         file.unlink()
     log.write_bytes(torn)
-    again = PartitionStore(path, _CACHE)
+    again = PartitionStore(path, _CACHE, TABLES)
     held = {int(row.key) for row in again.rows()}
     expected = max((offset for _, offset in again.positions().values()), default=0)
     assert held == set(range(1, expected + 1))
@@ -127,9 +127,9 @@ def test_a_torn_write_batch_is_not_seen(
 
 
 def test_a_store_that_is_open_is_not_deleted_under_its_user(tmp_path: Path) -> None:
-    first = PartitionStore(tmp_path / "p", _CACHE)
+    first = PartitionStore(tmp_path / "p", _CACHE, TABLES)
     first.write([StateChange(StateTable.RANGES, b"a", b"1")], {}, 1)
     with pytest.raises(Exception, match="lock hold"):
-        PartitionStore(tmp_path / "p", _CACHE)
+        PartitionStore(tmp_path / "p", _CACHE, TABLES)
     assert list(first.rows()) == [StateChange(StateTable.RANGES, b"a", b"1")]
     first.close()
