@@ -20,8 +20,8 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed import datum_text
+from tidegate.changefeed.columns import public_columns, shown_columns
 from tidegate.changefeed.export_arrays import array_text
-from tidegate.changefeed.json_envelopes.columns import public_columns, shown_columns
 from tidegate.changefeed.json_text import decimal_text, json_value
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.record import Headers, RowRecord

@@ -34,9 +34,9 @@ from tidegate.changefeed.avro.schema_text import (
     record_schema,
     schema_text,
 )
+from tidegate.changefeed.columns import public_columns, shown_columns
 from tidegate.changefeed.confluent import RecordSchemas, Schema
 from tidegate.changefeed.feed import TableName
-from tidegate.changefeed.json_envelopes.columns import public_columns, shown_columns
 from tidegate.changefeed.names import avro_name
 from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.record_encoder import RecordEncoder

@@ -8,9 +8,9 @@ from typing import TypeAlias
 from tidegate.changefeed.avro.body import key_writer
 from tidegate.changefeed.avro.rows import row_record
 from tidegate.changefeed.avro.schema_text import label_name, namespace_of, schema_text
+from tidegate.changefeed.columns import named_column
 from tidegate.changefeed.confluent import Schema
 from tidegate.changefeed.feed import TableName
-from tidegate.changefeed.json_envelopes.columns import named_column
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.table_topics import key_subject
 from tidegate.rows.descriptor import Column, TableDescriptor

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from tidegate.changefeed.columns import named_column, public_columns
 from tidegate.changefeed.connect.schema import Field, Schema, struct
 from tidegate.changefeed.connect.types import ColumnType, Convert, column_type, key_column_type
 from tidegate.changefeed.feed import TableName
-from tidegate.changefeed.json_envelopes.columns import named_column, public_columns
 from tidegate.changefeed.names import avro_name
 from tidegate.changefeed.options import Envelope, FeedOptions
 from tidegate.changefeed.table_topics import table_topic

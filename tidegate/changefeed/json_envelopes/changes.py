@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tidegate.changefeed.json_envelopes.columns import public_columns, row_members
+from tidegate.changefeed.columns import public_columns
+from tidegate.changefeed.json_envelopes.columns import row_members
 from tidegate.changefeed.json_envelopes.template import (
     NULL,
     Datums,

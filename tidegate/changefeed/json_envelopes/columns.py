@@ -5,30 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from tidegate.changefeed.columns import public_columns, shown_columns
 from tidegate.changefeed.json_envelopes.template import NULL, Member, constant, datum
 from tidegate.changefeed.json_text import TextEncoder, text_encoder
-from tidegate.changefeed.options import FeedOptions, VirtualColumns
+from tidegate.changefeed.options import FeedOptions
 from tidegate.errors import UnsupportedTable
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.types import Kind
 
 #: What stands for JSON null where it must not look like SQL NULL.
 JSON_NULL_OBJECT: Final = '{"__crdb_json_null__": true}'
-
-
-def public_columns(table: TableDescriptor) -> list[Column]:
-    """The columns that a row has datums for, in the order of ``Row.values``."""
-    return [column for column in table.columns if column.in_rows]
-
-
-def shown_columns(table: TableDescriptor, options: FeedOptions) -> list[Column]:
-    """The columns that a row's record shows, in table order: virtual ones, always null, where asked for."""
-    virtual = options.virtual_columns is VirtualColumns.NULL
-    return [
-        column
-        for column in table.columns
-        if (column.in_rows or (virtual and column.public)) and column.name != options.headers_json_column_name
-    ]
 
 
 def row_members(table: TableDescriptor, options: FeedOptions, offset: int = 0) -> list[Member]:
@@ -74,23 +60,3 @@ def _json_null_as_object(text: TextEncoder) -> TextEncoder:
     ``pkg/ccl/changefeedccl/encoder_json.go``, ``datumToJSON``, which logs a warning then.
     """
     return lambda datum: JSON_NULL_OBJECT if datum.value is None else text(datum)
-
-
-def named_column(table: TableDescriptor, name: str, option: str) -> tuple[int, Column]:
-    """The column that an option names, with its position in a row's datums.
-
-    Raises ``UnsupportedTable`` with the names that there are; it begins as CockroachDB's error does.
-    """
-    columns = public_columns(table)
-    for position, column in enumerate(columns):
-        if column.name == name:
-            return position, column
-    if any(column.name == name and column.virtual for column in table.columns):
-        raise UnsupportedTable(
-            f"table {table.name}, column {name}, which {option} names: it is virtual, so the log holds no "
-            "value of it; name a stored column"
-        )
-    raise UnsupportedTable(
-        f"required column {name} not present on table {table.name}, which {option} names; its columns are "
-        f"{', '.join(column.name for column in columns)}"
-    )

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from tidegate.changefeed.columns import named_column, shown_columns
 from tidegate.changefeed.enriched_source import (
     PRIMARY_KEYS,
     TABLE_ID,
@@ -21,7 +22,6 @@ from tidegate.changefeed.enriched_source import (
     source_constants,
     source_stamps,
 )
-from tidegate.changefeed.json_envelopes.columns import named_column, shown_columns
 from tidegate.changefeed.json_envelopes.template import Member, compile_template, constant, json_object
 from tidegate.changefeed.json_text import json_string, utf8
 from tidegate.changefeed.options import FeedOptions

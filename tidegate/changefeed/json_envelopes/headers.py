@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from tidegate.changefeed.json_envelopes.columns import named_column
+from tidegate.changefeed.columns import named_column
 from tidegate.changefeed.json_text import utf8
 from tidegate.changefeed.options import FeedOptions
 from tidegate.changefeed.record_encoder import Headers

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any, Final, TypeAlias
 
-from tidegate.changefeed.json_envelopes.columns import column_text, named_column
+from tidegate.changefeed.columns import named_column
+from tidegate.changefeed.json_envelopes.columns import column_text
 from tidegate.changefeed.json_envelopes.template import (
     NULL,
     Datums,

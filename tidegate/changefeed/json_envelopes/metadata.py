@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidegate.changefeed.columns import shown_columns
 from tidegate.changefeed.feed import TableName
-from tidegate.changefeed.json_envelopes.columns import shown_columns
 from tidegate.changefeed.json_envelopes.key import primary_key_text
 from tidegate.changefeed.json_envelopes.template import (
     KEY,
