@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.companions import Companion
 from agents.rangefeed import LogPartitions
-from app.shell import Shell
+from tidegate.worker.log_partition.companions import Companion
+from tidegate.worker.shell import Shell
 
 
 def control_agent(app: Shell, partitions: LogPartitions) -> None:

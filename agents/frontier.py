@@ -16,18 +16,18 @@ from typing import Any
 import structlog
 from faust.types import TP
 
-from app.checkpoint_routes import CheckpointRoutes
-from app.ending import guarded_task
-from app.feed_publisher import FeedPublisher
-from app.fetched import FetchedBatch
-from app.foreign_records import own_records
-from app.intake import Intake
-from app.marker_records import ends_of, marker_records
-from app.report import FeedReport, OverlapReport
-from app.shell import Shell
-from tidegate.changefeed.feed import LIVE, Engine, FeedId, FeedState
+from tidegate.changefeed.definition.feed import LIVE, Engine, FeedId, FeedState
 from tidegate.processor.checkpoint import PartitionReport, read_report_record
 from tidegate.processor.range_claims import Overlap
+from tidegate.worker.kafka.fetched import FetchedBatch
+from tidegate.worker.kafka.foreign_records import own_records
+from tidegate.worker.kafka.intake import Intake
+from tidegate.worker.markers.checkpoint_routes import CheckpointRoutes
+from tidegate.worker.markers.feed_publisher import FeedPublisher
+from tidegate.worker.markers.marker_records import ends_of, marker_records
+from tidegate.worker.operations.report import FeedReport, OverlapReport
+from tidegate.worker.process.ending import guarded_task
+from tidegate.worker.shell import Shell
 
 _log = structlog.get_logger("tidegate.frontier")
 

@@ -1,7 +1,7 @@
 """The jobs agent: takes feeds from their definition to the state that their users asked for.
 
-What to do next about a feed follows from what is durable, ``tidegate.changefeed.registration`` says how;
-this agent only does it. There is one at a time: it runs where the single partition of the topic of
+What to do next about a feed follows from what is durable, ``tidegate.changefeed.lifecycle.registration`` says
+how; this agent only does it. There is one at a time: it runs where the single partition of the topic of
 acknowledgements is assigned, and its transactional producer shuts an earlier one out.
 """
 
@@ -17,24 +17,11 @@ from typing import Any, Final, TypeVar
 import structlog
 from faust.types import TP
 
-from agents.admission import Admitted, Refused, Verdict
-from agents.feed_fences import FeedFences
-from agents.feed_preparation import gone, prepared
-from agents.feed_registries import FeedRegistries
-from agents.feed_sinks import FeedSinks
-from agents.held_feeds import HeldFeeds
-from app.ending import guarded_task
-from app.feed_faults import AGAIN_S, FeedFaults
-from app.fetched import FetchedBatch
-from app.foreign_records import own_records
-from app.intake import Intake
-from app.shell import Shell
-from app.transaction import TransactionalProducer
-from tidegate.changefeed.control import Ack, Register, Removed, control_key, read_ack_record
-from tidegate.changefeed.feed import LIVE, Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
-from tidegate.changefeed.job_records import StateRecord
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.registration import (
+from tidegate.changefeed.definition.feed import LIVE, Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.lifecycle.control import Ack, Register, Removed, control_key, read_ack_record
+from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.lifecycle.registration import (
     Acknowledgements,
     Announce,
     Answers,
@@ -51,11 +38,24 @@ from tidegate.changefeed.registration import (
     next_step,
     waiting,
 )
-from tidegate.changefeed.takeover import takeover
+from tidegate.changefeed.lifecycle.takeover import takeover
+from tidegate.client.kafka.transaction import Record
 from tidegate.client.output_topics import check_sink, check_topics, former_owner, wanted_topics
 from tidegate.client.own_topics import OwnTopics
-from tidegate.client.transaction import Record
 from tidegate.errors import FeedError, RetryError, StateError
+from tidegate.worker.feeds.admission import Admitted, Refused, Verdict
+from tidegate.worker.feeds.feed_faults import AGAIN_S, FeedFaults
+from tidegate.worker.feeds.feed_fences import FeedFences
+from tidegate.worker.feeds.feed_preparation import gone, prepared
+from tidegate.worker.feeds.feed_registries import FeedRegistries
+from tidegate.worker.feeds.feed_sinks import FeedSinks
+from tidegate.worker.feeds.held_feeds import HeldFeeds
+from tidegate.worker.kafka.fetched import FetchedBatch
+from tidegate.worker.kafka.foreign_records import own_records
+from tidegate.worker.kafka.intake import Intake
+from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.process.ending import guarded_task
+from tidegate.worker.shell import Shell
 
 _ANSWER_S: Final = 5.0  # an announcement without an answer is repeated after this time
 

@@ -1,30 +1,33 @@
 """The rangefeed agent: from the log of the range store to rows, state and checkpoints.
 
-Opening a partition (docs/delivery.md has the reasons, and what each crash leaves behind):
+The modules on the right are those of ``tidegate.worker``. docs/delivery.md has the reasons for each step, and
+what a crash behind it leaves.
+
+Opening a partition:
 
     O1  fence the predecessor: ``init_transactions`` of
-        ``<app>-<partition>``                                           app.partition_writer
-    O2  bring the local copy of state up to date with the changelogs    app.changelog
-    O3  rebuild the partition processor                                 agents.partition_state
-    O4  compare its position with the start of the log                  app.intake
+        ``<app>-<partition>``                                           state.partition_writer
+    O2  bring the local copy of state up to date with the changelogs    state.changelog
+    O3  rebuild the partition processor                                 log_partition.partition_state
+    O4  compare its position with the start of the log                  kafka.intake
     O5  seek the control topic, the hand-off topic and the log to
         the positions in the state; without a state, the log only
-        when the control topic is read                                  agents.log_partition
-    O6  publish the whole checkpoint with the first transaction         app.pipeline
+        when the control topic is read                                  log_partition.log_partition
+    O6  publish the whole checkpoint with the first transaction         commit.commit_loop
 
 One batch:
 
-    1   take it, if it starts where the previous one ended              app.intake
-    2   step the processor; freeze what changed                         app.stepper
-    2a  frame: put the ids of their schemas into rows that have some    app.framing
-    3   produce every row, counted by the batch's barrier               app.sink
-    4   wait until every row is acknowledged, in the order of batches   app.pipeline
-    5   write state, checkpoints, answers and requests                  app.partition_writer
-    6   commit that transaction                                         tidegate.client.transaction
-    7   copy the state rows to the local store                          tables.store
-    8   complete: free the batch's slot, report its offset              app.pipeline
+    1   take it, if it starts where the previous one ended              kafka.intake
+    2   step the processor; freeze what changed                         commit.stepper
+    2a  frame: put the ids of their schemas into rows that have some    commit.framing
+    3   produce every row, counted by the batch's barrier               output.row_producer
+    4   wait until every row is acknowledged, in the order of batches   commit.commit_loop
+    5   write state, checkpoints, answers and requests                  state.partition_writer
+    6   commit that transaction                                         tidegate.client.kafka.transaction
+    7   copy the state rows to the local store                          state.store
+    8   complete: free the batch's slot, report its offset              commit.commit_loop
 
-The agent itself only dispatches: each partition has a pipeline with a bounded queue of its own, so that a
+The agent itself only dispatches: each partition has a commit loop with a bounded queue of its own, so that a
 slow or held partition holds no other one back.
 """
 
@@ -36,19 +39,19 @@ from typing import Any
 
 import structlog
 
-from agents.log_partition import LogPartition
-from agents.partition_state import Stores
-from agents.standby import Standby
-from app.ending import guarded_task
-from app.fetched import FetchedBatch
-from app.log_ends import watch_ends
-from app.metrics import STEPS_BROKEN
-from app.report import PartitionReport, SpanReport
-from app.shell import Shell
 from tables import TABLES
-from tables.store import OpenStore, rocks_stores
 from tidegate.processor.containment import Caution, StepBroke
 from tidegate.spans import Span
+from tidegate.worker.kafka.fetched import FetchedBatch
+from tidegate.worker.log_partition.log_ends import watch_ends
+from tidegate.worker.log_partition.log_partition import LogPartition
+from tidegate.worker.log_partition.partition_state import Stores
+from tidegate.worker.log_partition.standby import Standby
+from tidegate.worker.operations.metrics import STEPS_BROKEN
+from tidegate.worker.operations.report import PartitionReport, SpanReport
+from tidegate.worker.process.ending import guarded_task
+from tidegate.worker.shell import Shell
+from tidegate.worker.state.store import OpenStore, rocks_stores
 
 _log = structlog.get_logger("tidegate.rangefeed")
 

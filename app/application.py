@@ -12,14 +12,17 @@ import structlog
 from faust.app.base import BootStrategy
 from faust.tables.manager import TableManager
 
-from app.assignment import Assignment
-from app.clients import broker_urls, faust_credentials
-from app.ending import EXIT_REFUSED, end_process, leave_process
-from app.fetched import FetchedBatch
-from app.foreign_records import foreign_reports
-from app.gc_alarm import start_gc_alarm
-from app.jobs_follower import JobsFollower
-from app.report import (
+from tidegate.client.kafka.topics import Topics
+from tidegate.errors import FatalError, TidegateError
+from tidegate.worker.kafka.assignment import Assignment
+from tidegate.worker.kafka.clients import broker_urls, faust_credentials
+from tidegate.worker.kafka.fetched import FetchedBatch
+from tidegate.worker.kafka.foreign_records import foreign_reports
+from tidegate.worker.kafka.jobs_follower import JobsFollower
+from tidegate.worker.kafka.topic_watch import TopicWatch
+from tidegate.worker.kafka.transport import BatchConsumer, BatchSchema, BatchTransport
+from tidegate.worker.operations.gc_alarm import start_gc_alarm
+from tidegate.worker.operations.report import (
     FeedReport,
     OverlapReport,
     PartitionReport,
@@ -28,15 +31,12 @@ from app.report import (
     WorkerReport,
     no_ranges,
 )
-from app.runtime import Runtime
-from app.schema_ids import RegistryWait, SchemaIds
-from app.settings import Settings
-from app.stall_alarm import start_stall_alarm
-from app.status_server import StatusServer
-from app.topic_watch import TopicWatch
-from app.transport import BatchConsumer, BatchSchema, BatchTransport
-from tidegate.client.topics import Topics
-from tidegate.errors import FatalError, TidegateError
+from tidegate.worker.operations.stall_alarm import start_stall_alarm
+from tidegate.worker.operations.status_server import StatusServer
+from tidegate.worker.process.ending import EXIT_REFUSED, end_process, leave_process
+from tidegate.worker.process.schema_ids import RegistryWait, SchemaIds
+from tidegate.worker.process.settings import Settings
+from tidegate.worker.runtime import Runtime
 
 _REQUEST_S: Final = 40.0
 _FETCH_BYTES: Final = 4 << 20  # per partition and fetch; above any record
@@ -222,7 +222,7 @@ class Application(faust.App):
         return self.settings.drain_timeout_ms / 1000 + _STOP_MARGIN_S
 
     def _create_directories(self) -> None:
-        """The data directory is ours (``app.data_dir``)."""
+        """The data directory is ours (``tidegate.worker.process.data_dir``)."""
 
 
 def _registry_report(wait: RegistryWait) -> RegistryReport:

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import structlog
 
-from app.clients import KAFKA_LOGGER
 from app.repeated_lines import RepeatedLines
-from app.settings import LogFormat, Settings
 from tidegate.redaction import redacted
+from tidegate.worker.kafka.clients import KAFKA_LOGGER
+from tidegate.worker.process.settings import LogFormat, Settings
 
 _LOUD: Final = ("app", "faust", "mode", "aiokafka", "tidegate.kafka", "aiohttp.access")
 _SHARED: Final[list[structlog.types.Processor]] = [
@@ -50,7 +50,8 @@ def configure_logs(settings: Settings) -> None:
 
 
 class _KnownWarning(logging.Filter):
-    """Drops librdkafka's remark on the gapless guarantee at every start: we know, and need it (app.sink)."""
+    """Drops librdkafka's remark on the gapless guarantee at every start: we know, and need it
+    (tidegate.worker.output.row_producer)."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to write the line."""

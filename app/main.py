@@ -13,17 +13,17 @@ from agents.frontier import frontier_agent
 from agents.handoff import handoff_agent
 from agents.jobs import jobs_agent
 from agents.rangefeed import rangefeed_agent
-from agents.schema_ids import RegistrySchemaIds
 from app.application import Application
-from app.ending import EXIT_REFUSED, end_process
 from app.logs import configure_logs
-from app.settings import Settings, load_settings
-from app.shell import Shell
 from app.worker import BatchWorker
-from tables.store import OpenStore
-from tidegate.client.secret_store import SecretStore
+from schemas.schema_ids import RegistrySchemaIds
+from tidegate.access.secret_store import SecretStore
 from tidegate.errors import SettingsError
 from tidegate.redaction import remember_secret
+from tidegate.worker.process.ending import EXIT_REFUSED, end_process
+from tidegate.worker.process.settings import Settings, load_settings
+from tidegate.worker.shell import Shell
+from tidegate.worker.state.store import OpenStore
 
 
 def create_app(settings: Settings) -> Application:

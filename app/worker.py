@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import faust
 
-from tidegate.client.private_files import keep_files_private
+from tidegate.access.private_files import keep_files_private
 
 #: Batches make and drop many small objects, none of them in cycles: looking for cycles after every 700 of
 #: them, as Python does by default, took a quarter of the throughput (`make bench`, end to end).

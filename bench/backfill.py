@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 from bench.topics import BenchTopics
 from bench.workload import BASE_NS, OUTPUT_PARTITIONS, BenchLog
-from pipeline.backfill import Backfill, BackfillOptions, define_backfill
-from tidegate.client.connection import KafkaConnection
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import RetryError
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.versions import versions_shown
+from tidegate.spark.backfill.backfill import Backfill, BackfillOptions, define_backfill
 
 _WAYS: Final = {
     "a scan: survey, then the newest of each key": "initial_scan='only'",

@@ -22,15 +22,15 @@ from typing import Final, NamedTuple, Self
 from bench.orders import order_row, orders_table
 from bench.stages import BATCH_RECORDS
 from bench.workload import BASE_NS, BENCH_OPTIONS, PartitionRecord, bench_feed
-from sim.history import NoHistory
+from sim.log.history import NoHistory
+from sim.log.sink import ListSink
 from sim.options import StoreOptions
 from sim.plan import Plan, SimTable, Write
 from sim.simulation import Simulation
-from sim.sink import ListSink
 from sim.tables import place_table
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.options import FeedOptions, InitialScan
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import FeedOptions, InitialScan
+from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.batch import ControlRecord, StepResult
 from tidegate.processor.processor import PartitionProcessor

@@ -8,14 +8,14 @@ import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from app.settings import Settings
-from app.sink import Barrier, Sink
-from app.transaction import TransactionalProducer
 from bench.stages import Pass, StageTime
 from bench.topics import BenchTopics
 from bench.workload import OUTPUT_PARTITIONS, BenchLog
-from tidegate.client.transaction import Record
+from tidegate.client.kafka.transaction import Record
 from tidegate.processor.batch import OutputRecord, StateChange
+from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.output.row_producer import Barrier, Sink
+from tidegate.worker.process.settings import Settings
 
 _QUEUE_FULL_S: Final = 0.01
 

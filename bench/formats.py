@@ -17,7 +17,7 @@ from bench.topics import BenchTopics
 from bench.worker import BenchApplication
 from bench.workload import BENCH_OPTIONS, BenchLog
 from stack.registry import SchemaRegistry
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 
 #: For sinks: markers are on a topic of their own, whose name gets the run's prefix.
 _FOR_SINKS: Final = FeedOptions(resolved_interval_ns=0, resolved_topic="markers")

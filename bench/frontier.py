@@ -13,15 +13,15 @@ from random import Random
 from time import process_time_ns
 from typing import Final, NamedTuple
 
-from app.checkpoint_routes import CheckpointRoutes
 from bench.workload import bench_feed
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
 from tidegate.processor.checkpoint import PartitionReport, decode_report, encode_checkpoint
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span, SpanFrontier
+from tidegate.worker.markers.checkpoint_routes import CheckpointRoutes
 
 _ROUND_S: Final = 3.0
 _ROUNDS: Final = 4

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from bench.store import BenchStore
 from bench.topics import BenchTopics
 from bench.worker import BenchApplication
-from sim.kafka_sink import KafkaSink
+from sim.log.kafka_sink import KafkaSink
 
 _PARTITIONS: Final = 4
 _HEARTBEAT_S: Final = 3.0

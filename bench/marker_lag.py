@@ -20,10 +20,10 @@ from bench.store import BenchStore
 from bench.topics import BenchTopics
 from bench.worker import BenchApplication
 from bench.workload import OUTPUT_PARTITIONS
-from sim.kafka_sink import KafkaSink
-from sim.sink import LogRecord
-from tidegate.changefeed.options import Envelope
-from tidegate.changefeed.record import JsonDecoder, MarkerRecord
+from sim.log.kafka_sink import KafkaSink
+from sim.log.sink import LogRecord
+from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.decode import decode_entry

@@ -22,7 +22,7 @@ from tidegate.rangefeed.catchup import StoredVersion, VersionBlock, block_of, ca
 from tidegate.rangefeed.memory_budget import MemoryBudget
 from tidegate.rangefeed.range_feed import RangeFeed, RangeFeedConfig
 from tidegate.rangefeed.registration import FeedRequest, Registration
-from tidegate.rangefeed.resolver import Resolver
+from tidegate.ranges.resolver import Resolver
 from tidegate.spans import Span
 
 FEEDS: Final = (1, 10, 100)

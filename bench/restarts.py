@@ -18,8 +18,8 @@ from bench.store import BenchStore
 from bench.topics import BenchTopics
 from bench.worker import BenchApplication
 from bench.workload import OUTPUT_PARTITIONS
-from tidegate.changefeed.options import Envelope
-from tidegate.changefeed.record import JsonDecoder, MarkerRecord
+from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord
 from tidegate.errors import RetryError
 from tidegate.hlc import ZERO, Timestamp
 

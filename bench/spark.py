@@ -22,10 +22,10 @@ from bench.spark_query import BatchTimes, Run, SparkFeed, bench_session, copy_to
 from bench.store import BenchStore
 from bench.topics import BenchTopics
 from bench.workload import BASE_NS, BenchLog, MakeLog, orders_log, single_rows_log
-from pipeline.task_clock import STAGES
-from sim.sink import LogRecord
+from sim.log.sink import LogRecord
 from tidegate.errors import RetryError
 from tidegate.hlc import NANOS_PER_SECOND
+from tidegate.spark.platform.task_clock import STAGES
 
 _PARTITIONS: Final = 4
 _BEAT_NS: Final = 3 * NANOS_PER_SECOND

@@ -1,5 +1,5 @@
-"""Spark at work, with clocks: the changefeed query put together as ``pipeline.changefeed_query`` does, and
-Spark's own copy from topic to topic.
+"""Spark at work, with clocks: the changefeed query put together as
+``tidegate.spark.changefeed.changefeed_query`` does, and Spark's own copy from topic to topic.
 
 The log is filled beforehand, and both take what is there and end (the trigger ``availableNow``). Processor
 time is that of this process and all that it has started.
@@ -28,25 +28,25 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.topics import BenchTopics
 from bench.workload import OUTPUT_PARTITIONS, bench_feed
-from pipeline.answers import Answer
-from pipeline.batch_driver import BatchDriver
-from pipeline.changefeed_query import QueryOptions, ready_query
-from pipeline.feeds import QueryFeeds
-from pipeline.kafka_source import java_config, log_stream
-from pipeline.ledger import Account, Ledger
-from pipeline.partition_round import Query
-from pipeline.rounds import Round, RoundId
-from pipeline.session import start_session
+from stack.downloads.spark_connector import spark_connector
 from stack.places import CHECKOUT
-from stack.spark_connector import spark_connector
-from tidegate.changefeed.control import Activate, ControlMessage
-from tidegate.changefeed.feed import Engine, FeedId
-from tidegate.changefeed.job_records import DefinitionRecord
-from tidegate.changefeed.registration import Prepare, starting_state
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.topics import Topics
+from tidegate.changefeed.definition.feed import Engine, FeedId
+from tidegate.changefeed.lifecycle.control import Activate, ControlMessage
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord
+from tidegate.changefeed.lifecycle.registration import Prepare, starting_state
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topics import Topics
 from tidegate.errors import RetryError
 from tidegate.rows import TableDescriptor
+from tidegate.spark.changefeed.answers import Answer
+from tidegate.spark.changefeed.batch_driver import BatchDriver
+from tidegate.spark.changefeed.changefeed_query import QueryOptions, ready_query
+from tidegate.spark.changefeed.feeds import QueryFeeds
+from tidegate.spark.changefeed.ledger import Account, Ledger
+from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.changefeed.rounds import Round, RoundId
+from tidegate.spark.platform.kafka_source import java_config, log_stream
+from tidegate.spark.platform.session import start_session
 
 _THREADS: Final = 2
 _CONFIG: Final = {
@@ -112,8 +112,8 @@ class BatchTimes:
     """What one micro-batch took, in seconds.
 
     ``spark`` are Spark's own parts by its names, ``driver`` the driver's (``ledger``, ``feeds``,
-    ``markers``), ``tasks`` the stages of all tasks together (``pipeline.task_clock``), ``cpu`` their
-    processor time, ``slowest`` the longest task of each round, summed over the rounds.
+    ``markers``), ``tasks`` the stages of all tasks together (``tidegate.spark.platform.task_clock``), ``cpu``
+    their processor time, ``slowest`` the longest task of each round, summed over the rounds.
     """
 
     spark: dict[str, float] = field(default_factory=dict)
@@ -184,7 +184,7 @@ class _Watch:
 
 
 class _WatchedFeeds:
-    """The query's feeds, timed; see ``pipeline.batch_driver.Feeds``."""
+    """The query's feeds, timed; see ``tidegate.spark.changefeed.batch_driver.Feeds``."""
 
     def __init__(self, feeds: QueryFeeds, watch: _Watch) -> None:
         self._feeds = feeds

@@ -24,7 +24,7 @@ from bench.store import BenchStore
 from bench.topics import BenchTopics
 from bench.worker import BenchApplication
 from bench.workload import OUTPUT_PARTITIONS
-from sim.sink import LogRecord
+from sim.log.sink import LogRecord
 
 _ROWS_PER_S: Final = 5_000
 _PARTITIONS: Final = 4

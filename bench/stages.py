@@ -15,14 +15,14 @@ from typing import Final, NamedTuple, TypeVar
 from bench.workload import BenchLog, PartitionRecord, bench_feed
 from tidegate.errors import MalformedEntry
 from tidegate.processor.batch import ControlRecord, OutputRecord, StateChange
-from tidegate.processor.emitter import Destination, Emission, Emitter
-from tidegate.processor.feeds import PartitionFeeds
+from tidegate.processor.feeds.emitter import Destination, Emission, Emitter
+from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.feeds.rows import PartitionRows
+from tidegate.processor.moving.ranges import PartitionRanges
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.ranges import PartitionRanges
-from tidegate.processor.rows import PartitionRows
 from tidegate.raftlog.decode import decode_batch
 from tidegate.raftlog.entry import Command, DescriptorUpdate, Entry, Offset, Snapshot
-from tidegate.rangefeed.version import Version
+from tidegate.ranges.version import Version
 
 #: Log records in a batch: the worker's default.
 BATCH_RECORDS: Final = 5_000

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sim.kafka_sink import KafkaSink
-from sim.sink import LogRecord
+from sim.log.kafka_sink import KafkaSink
+from sim.log.sink import LogRecord
 from tidegate.errors import RetryError
 
 _REQUEST_S: Final = 30.0

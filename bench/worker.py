@@ -12,12 +12,12 @@ from typing import Any, Final
 from bench.process import MeasuredProcess
 from bench.topics import BenchTopics
 from bench.workload import BENCH_OPTIONS, OUTPUT_PARTITIONS, bench_feed
-from sim.sink import LogRecord
-from tidegate.changefeed.feed import FeedState
-from tidegate.changefeed.options import FeedOptions
-from tidegate.client.connection import KafkaConnection
+from sim.log.sink import LogRecord
+from tidegate.changefeed.definition.feed import FeedState
+from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.client.jobs import Jobs
-from tidegate.client.worker_status import worker_url
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.why.worker_status import worker_url
 from tidegate.errors import RetryError
 from tidegate.processor.batch import StateTable
 from tidegate.rows import TableDescriptor

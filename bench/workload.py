@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from bench.store import BenchStore, whole_log
-from sim.history import NoHistory
+from sim.log.history import NoHistory
+from sim.log.sink import ListSink, LogRecord
 from sim.nycflights import fetch_archive
 from sim.options import StoreOptions
 from sim.simulation import Simulation
-from sim.sink import ListSink, LogRecord
 from sim.workloads.flights import Flights, FlightsOptions
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedTarget, TableName
-from tidegate.changefeed.options import ExistingTopics, FeedOptions
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedTarget, TableName
+from tidegate.changefeed.definition.options import ExistingTopics, FeedOptions
+from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import ZERO
 from tidegate.rows import TableDescriptor, decode_descriptor
 from tidegate.rows.table_key import index_span

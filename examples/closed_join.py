@@ -16,9 +16,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from pipeline.loading.snapshots import Warehouse
-from pipeline.session import start_session
 from tidegate.hlc import Timestamp
+from tidegate.spark.platform.session import start_session
+from tidegate.spark.warehouse.snapshots import Warehouse
 
 
 def rows_at(session: SparkSession, house: Warehouse, topic: str, at: Timestamp) -> DataFrame:

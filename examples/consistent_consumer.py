@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from confluent_kafka import Consumer
 
-from tidegate.changefeed.record import MarkerRecord, parse_record
+from tidegate.changefeed.encoding.record import MarkerRecord, parse_record
 from tidegate.hlc import ZERO, Timestamp
 
 #: (topic, partition)

@@ -1,1 +1,1 @@
-"""PySpark jobs: the changefeeds of the Faust worker by the same core, to the same bytes (docs/spark.md)."""
+"""The Spark jobs as `spark-submit` takes them; what they are made of is in `tidegate/spark`."""

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from sim.history import Version
-from sim.sink import LogRecord
+from sim.log.history import Version
+from sim.log.sink import LogRecord
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.logcheck import log_check as logcheck
 from tidegate.logcheck.breach import Breach, Place, Rule

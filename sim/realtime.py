@@ -7,9 +7,9 @@ from collections.abc import Callable
 from threading import Event
 from typing import Final, NamedTuple, TypeAlias
 
+from sim.log.sink import LogSink
 from sim.requests import RequestSource
 from sim.simulation import Simulation
-from sim.sink import LogSink
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND
 from tidegate.raftlog.request import Push
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, TypeAlias
 
-from sim.history import HistoryFile, HistoryLog, NoHistory
-from sim.kafka_sink import KafkaSink
+from sim.log.history import HistoryFile, HistoryLog, NoHistory
+from sim.log.kafka_sink import KafkaSink
 from sim.nycflights import fetch_archive
 from sim.options import StoreOptions
 from sim.plan import Workload

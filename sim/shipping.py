@@ -9,8 +9,8 @@ from random import Random
 from typing import Final, NamedTuple
 
 from sim.clock import Present
+from sim.log.sink import LogRecord, LogSink
 from sim.schedule import Action
-from sim.sink import LogRecord, LogSink
 from tidegate.hlc import NANOS_PER_MS
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import BROADCAST

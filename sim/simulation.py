@@ -12,19 +12,19 @@ from random import Random
 from typing import Final
 
 from sim.clock import Present
-from sim.coordinator import Coordinator, Surroundings
-from sim.history import HistoryLog
-from sim.log_writer import LogWriter
+from sim.log.history import HistoryLog
+from sim.log.log_writer import LogWriter
+from sim.log.sink import LogSink
 from sim.options import StoreOptions
 from sim.plan import Alteration, Plan, Workload
-from sim.push import answer_push
-from sim.range import Range
-from sim.scan import RunningScan
 from sim.schedule import NEVER_NS, Action, Schedule
 from sim.shipping import DelayedSink
-from sim.sink import LogSink
-from sim.store import RangeStore
-from sim.upkeep import Upkeep
+from sim.store.coordinator import Coordinator, Surroundings
+from sim.store.push import answer_push
+from sim.store.range import Range
+from sim.store.scan import RunningScan
+from sim.store.store import RangeStore
+from sim.store.upkeep import Upkeep
 from tidegate.errors import SettingsError
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, Timestamp
 from tidegate.raftlog.entry import RangeId, SnapshotReason

@@ -19,6 +19,7 @@ Where things are kept:
 
 Kafka Connect needs a broker: `up connect` takes the Kafka that is up, `ConnectWorker` is given an address.
 
-A server is one module with a `Recipe` (``stack/server.py``), listed in ``stack/recipes.py``, and one with a
-class for code, which is an `OwnedServer` (``stack/owned.py``).
+A server is one module with a `Recipe` (``stack/processes/server.py``), listed in
+``stack/recipes/catalogue.py``, and one with a class for code, which is an `OwnedServer`
+(``stack/processes/owned.py``).
 """

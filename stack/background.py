@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from stack.child import TERM_BOUND_S, Child
 from stack.errors import ServerFailed, StackError
 from stack.file_lock import file_lock
-from stack.identity import ProcessIdentity
-from stack.launch import launch
 from stack.places import run_dir
-from stack.recipes import RECIPES
-from stack.record import RunRecord
-from stack.server import Plan, Recipe, Request
+from stack.processes.child import TERM_BOUND_S, Child
+from stack.processes.identity import ProcessIdentity
+from stack.processes.launch import launch
+from stack.processes.record import RunRecord
+from stack.processes.server import Plan, Recipe, Request
+from stack.recipes.catalogue import RECIPES
 
 
 class Started(NamedTuple):

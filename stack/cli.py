@@ -11,7 +11,7 @@ import click
 
 from stack import background
 from stack.errors import StackError
-from stack.recipes import RECIPES
+from stack.recipes.catalogue import RECIPES
 
 _NAME = click.Choice(sorted(RECIPES))
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from stack.connect_recipe import Connect
 from stack.errors import ConnectorFailed
-from stack.owned import OwnedServer
+from stack.processes.owned import OwnedServer
+from stack.recipes.connect_recipe import Connect
 from stack.rest import call
 
 _RUNNING_BOUND_S = 60.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from stack.kafka_recipe import Kafka
-from stack.owned import OwnedServer
+from stack.processes.owned import OwnedServer
+from stack.recipes.kafka_recipe import Kafka
 
 
 class KafkaBroker(OwnedServer):

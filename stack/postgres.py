@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from stack.owned import OwnedServer
 from stack.ports import host_and_port
-from stack.postgres_recipe import DATABASE, USER, Postgres
+from stack.processes.owned import OwnedServer
+from stack.recipes.postgres_recipe import DATABASE, USER, Postgres
 
 
 class PostgresServer(OwnedServer):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from stack.owned import OwnedServer
-from stack.registry_recipe import CONFLUENT_API, NATIVE_API, Registry
+from stack.processes.owned import OwnedServer
+from stack.recipes.registry_recipe import CONFLUENT_API, NATIVE_API, Registry
 
 
 class SchemaRegistry(OwnedServer):

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from stack import archives, connect_recipe, kafka_recipe, maven, registry_recipe, spark_connector
 from stack.coordinate import Archive
+from stack.downloads import archives, maven, spark_connector
+from stack.downloads.jars import JarSet
 from stack.errors import DownloadFailed
-from stack.jars import JarSet
 from stack.pinned import PINNED_FILE, sha256_of
+from stack.recipes import connect_recipe, kafka_recipe, registry_recipe
 
 JAR_SETS: Final = (
     kafka_recipe.JARS,

@@ -6,7 +6,7 @@ from tables.descriptors import DESCRIPTORS
 from tables.feeds import FEEDS
 from tables.intents import INTENTS
 from tables.ranges import RANGES
-from tables.table import Table
+from tidegate.worker.state.table import Table
 
 #: Every table of a log partition's state.
 TABLES: Final[tuple[Table, ...]] = (RANGES, INTENTS, DESCRIPTORS, FEEDS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tables.table import Table
 from tidegate.processor.batch import StateTable
+from tidegate.worker.state.table import Table
 
 DESCRIPTORS: Final = Table(StateTable.DESCRIPTORS, b"d")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tables.table import Table
 from tidegate.processor.batch import StateTable
+from tidegate.worker.state.table import Table
 
 FEEDS: Final = Table(StateTable.FEEDS, b"f")

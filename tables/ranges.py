@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tables.table import Table
 from tidegate.processor.batch import StateTable
+from tidegate.worker.state.table import Table
 
 RANGES: Final = Table(StateTable.RANGES, b"r")

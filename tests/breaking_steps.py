@@ -12,10 +12,10 @@ import pytest
 from tidegate.errors import MalformedEntry
 from tidegate.processor.batch import LogRecord, StateChange, StepResult
 from tidegate.processor.log_step import LogStep
+from tidegate.processor.moving.range_entries import RangeEntries, RangeEntry
 from tidegate.processor.processor_state import ProcessorState
-from tidegate.processor.range_entries import RangeEntries, RangeEntry
 from tidegate.raftlog.entry import Command, Entry
-from tidegate.rangefeed.range_state import RangeState
+from tidegate.ranges.range_state import RangeState
 
 
 class SomeOffsets:

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tidegate.client.destinations_file import read_destinations
+from tidegate.access.destinations_file import read_destinations
 
 #: What ``Settings.destinations_file`` and TIDEGATE_DESTINATIONS_FILE are given.
 DESTINATIONS_FILE: Final = Path(__file__).with_name("destinations.toml")

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from random import Random
 
-from sim.history import History, Mutated
+from sim.log.history import History, Mutated
+from sim.log.sink import ListSink, LogRecord
 from sim.options import StoreOptions
 from sim.plan import Plan, SimTable, Workload
-from sim.range import Range
 from sim.simulation import Simulation
-from sim.sink import ListSink, LogRecord
-from sim.store import RangeStore
+from sim.store.range import Range
+from sim.store.store import RangeStore
 from tests.logs import BASE_NS, Record
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.raftlog.entry import RangeId, Trigger, TxnId

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedTarget, TableName
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedTarget, TableName
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows import TableDescriptor
 from tidegate.rows.table_key import table_span

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sim.history import History
+from sim.log.history import History
+from sim.log.sink import ListSink
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix, Workload
 from sim.simulation import Simulation
-from sim.sink import ListSink
 from tidegate.rows import TableDescriptor, decode_descriptor
 
 BASE_NS = 1_700_000_000 * 10**9

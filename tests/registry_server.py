@@ -16,7 +16,7 @@ from threading import Condition, Event, Lock, Thread
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
-from tidegate.changefeed.confluent import Schema
+from tidegate.changefeed.encoding.confluent import Schema
 from tidegate.processor.reference import content_id
 
 _SLOW_BYTE_S: Final = 0.02

@@ -11,8 +11,8 @@ from typing import Final
 import pyspark
 from pyspark.sql import SparkSession
 
-from pipeline.session import start_session
-from stack.spark_connector import spark_connector
+from stack.downloads.spark_connector import spark_connector
+from tidegate.spark.platform.session import start_session
 
 _ROOT: Final = Path(__file__).parents[1]
 _CONFIG: Final = {

@@ -11,11 +11,11 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from sim.history import History
+from sim.log.history import History
+from sim.log.sink import ListSink, LogRecord
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
 from sim.simulation import Simulation
-from sim.sink import ListSink, LogRecord
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.driven_sim import DrivenSim, Finite
 from tidegate.hlc import Timestamp

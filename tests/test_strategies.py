@@ -40,8 +40,8 @@ from tidegate.raftlog.entry import (
     WriteIntent,
     WriteValue,
 )
-from tidegate.rangefeed.range_log import apply_entry
-from tidegate.rangefeed.range_state import RangeState
+from tidegate.ranges.range_log import apply_entry
+from tidegate.ranges.range_state import RangeState
 
 _KINDS: tuple[type[Op], ...] = (WriteValue, WriteIntent, UpdateIntent, CommitIntent, AbortIntent, AbortTxn)
 

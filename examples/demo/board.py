@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import IO, Final, NamedTuple
 
-from tidegate.changefeed.record import MarkerRecord, RecordDecoder
+from tidegate.changefeed.encoding.record import MarkerRecord, RecordDecoder
 from tidegate.client.tail import line_of
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
 from tidegate.verify import TopicPartition, TopicRecord

@@ -22,16 +22,16 @@ from rich.console import Console
 from rich.table import Table
 
 from examples.demo.run import Demo, Options, audit, run_to_exit, show, within
-from sim.history import History
+from sim.log.history import History
 from sim.nycflights import fetch_archive
 from sim.workloads.flight_tables import FLIGHTS_TABLE_ID, flights_table
 from stack.connect import ConnectWorker
 from stack.kafka import KafkaBroker
 from stack.postgres import PostgresServer
 from stack.registry import SchemaRegistry
-from tidegate.changefeed.jobs import FeedView
-from tidegate.client.cluster import Cluster
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.client.kafka.cluster import Cluster
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import FatalError
 from tidegate.hlc import ZERO
 from tidegate.rows import TableCodec

@@ -18,18 +18,18 @@ import click
 from examples.demo.board import Board, in_background
 from examples.demo.children import Child
 from examples.demo.screen import Screen, lag_text
-from sim.history import History
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import Engine, FeedId, FeedState
-from tidegate.changefeed.jobs import FeedView
-from tidegate.client.cluster import Cluster
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.destinations_file import destinations_of_environment
+from sim.log.history import History
+from tidegate.access.destinations_file import destinations_of_environment
+from tidegate.changefeed.definition.feed import Engine, FeedId, FeedState
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.statement.definition import define_feed
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.cluster import Cluster
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.tail import TailFrom, tail_topics
-from tidegate.client.worker_status import fetch_status, worker_url
+from tidegate.client.why.worker_status import fetch_status, worker_url
 from tidegate.errors import FatalError, InputError, RetryError, TidegateError
 
 RUNS: Final = Path("run/demo")

@@ -18,13 +18,13 @@ import click
 from examples.demo.children import Child
 from examples.demo.run import Demo, Options, Shown, audit, run_to_exit, show
 from examples.demo.spark_page import Loaded, write_page
-from pipeline.loading.buckets import BucketEnd, Buckets
-from pipeline.loading.snapshots import Warehouse
-from sim.history import History
+from sim.log.history import History
 from sim.nycflights import fetch_archive
 from stack.kafka import KafkaBroker
-from tidegate.changefeed.feed import Engine
+from tidegate.changefeed.definition.feed import Engine
 from tidegate.hlc import NANOS_PER_SECOND, Timestamp
+from tidegate.spark.warehouse.buckets import BucketEnd, Buckets
+from tidegate.spark.warehouse.snapshots import Warehouse
 
 _BUCKET_S: Final = 5
 _BUCKETS: Final = Buckets(_BUCKET_S * NANOS_PER_SECOND)

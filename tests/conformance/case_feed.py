@@ -17,11 +17,11 @@ from urllib.parse import urlencode
 from tests.conformance.case import Case
 from tests.conformance.case_history import named_times
 from tests.conformance.case_tables import tables_in
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedId, FeedTarget, TableName
-from tidegate.changefeed.options import FeedOptions, InitialScan
-from tidegate.changefeed.table_topics import table_topic
+from tidegate.changefeed.definition.feed import FeedId, FeedTarget, TableName
+from tidegate.changefeed.definition.options import FeedOptions, InitialScan
+from tidegate.changefeed.definition.table_topics import table_topic
+from tidegate.changefeed.lifecycle.control import Activate
+from tidegate.changefeed.statement.definition import define_feed
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
 from tidegate.rows import TableDescriptor
 from tidegate.rows.table_key import index_span

@@ -16,8 +16,8 @@ from tests.conformance.case_feed import case_feed
 from tests.conformance.expectations import Outcome, unmet
 from tests.conformance.feed_run import run_feed
 from tests.conformance.partition_examples import REMARKS, Example, examples_in, is_example
-from tidegate.changefeed.names import avro_name, kafka_name
-from tidegate.changefeed.options import Format
+from tidegate.changefeed.definition.names import avro_name, kafka_name
+from tidegate.changefeed.definition.options import Format
 from tidegate.errors import FeedError, StatementError
 
 #: How an option, or a value of one, is refused that exists but not in this version.

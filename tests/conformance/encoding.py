@@ -14,7 +14,6 @@ from tests.conformance.mvcc_values import MVCC_VALUE
 from tidegate.errors import EncodingError
 from tidegate.hlc import Timestamp
 from tidegate.rows import Json
-from tidegate.rows.jsonb import decode_jsonb, encode_jsonb
 from tidegate.rows.keyside import decimals
 from tidegate.rows.mvcc_key import MvccKey, decode_mvcc_key, encode_mvcc_key
 from tidegate.rows.pretty import pretty_key
@@ -22,6 +21,7 @@ from tidegate.rows.table_key import prefix_end
 from tidegate.rows.valueside.arrays import decode_array, encode_array
 from tidegate.rows.valueside.datums import element_codec, value_codec
 from tidegate.rows.valueside.decimals import decode_decimal_body, encode_decimal_body
+from tidegate.rows.valueside.jsonb import decode_jsonb, encode_jsonb
 from tidegate.rows.valueside.tags import WireType, decode_tag, encode_tag
 
 

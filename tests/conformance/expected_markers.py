@@ -10,9 +10,9 @@ from typing import Final
 from tests.conformance.avro_text import avro_value, canonical
 from tests.conformance.case import Case
 from tests.conformance.feed_run import FeedRun
-from tidegate.changefeed.encoder import compile_marker
-from tidegate.changefeed.feed import TableName
-from tidegate.changefeed.options import Format
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.options import Format
+from tidegate.changefeed.encoding.encoder import compile_marker
 from tidegate.hlc import ResolvedTimestamp, Timestamp, parse_decimal
 
 _HLC: Final = re.compile(r"\d+\.\d{10}")

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tests.conformance.case import Case
 from tests.conformance.feed_run import FeedOutput, FeedRun, Line
 from tests.conformance.record_text import has_member, listed_record, without_members
-from tidegate.changefeed.options import Envelope, Format, InitialScan
+from tidegate.changefeed.definition.options import Envelope, Format, InitialScan
 
 _HLC: Final = re.compile(r"\d+\.\d{10}")
 #: Members of an expectation that say how its records are compared.

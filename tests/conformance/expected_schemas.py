@@ -12,9 +12,9 @@ from typing import Any, Final
 from tests.conformance.avro_text import canonical
 from tests.conformance.case import Case
 from tests.conformance.feed_run import FeedRun
-from tidegate.changefeed.confluent import RecordSchemas
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.encoding.confluent import RecordSchemas
+from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.rows import TableDescriptor
 
 #: Envelopes' members that hold the row.

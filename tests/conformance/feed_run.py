@@ -20,10 +20,10 @@ from tests.conformance.case_tables import case_tables
 from tests.hand_log import HandLog
 from tests.logs import Record
 from tests.unit.processor.driving import StoredState, fold
-from tidegate.changefeed.confluent import Schema, unframe
-from tidegate.changefeed.control import Activate, Failed, Register
-from tidegate.changefeed.options import FeedOptions, Format, InitialScan
-from tidegate.changefeed.table_topics import table_topic
+from tidegate.changefeed.definition.options import FeedOptions, Format, InitialScan
+from tidegate.changefeed.definition.table_topics import table_topic
+from tidegate.changefeed.encoding.confluent import Schema, unframe
+from tidegate.changefeed.lifecycle.control import Activate, Failed, Register
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, ControlRecord, LogRecord, StepResult
 from tidegate.processor.config import ProcessorConfig

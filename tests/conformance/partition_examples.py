@@ -17,7 +17,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from tests.conformance.case import Case
-from tidegate.changefeed.partition import fnv1a_32, partition_of
+from tidegate.changefeed.encoding.partition import fnv1a_32, partition_of
 
 _PARTITION: Final = re.compile(r"(?:\w*_)?partitions?(?:_of|_index|_number)?(?:_?(?P<count>\d+))?")
 _HASH: Final = re.compile(

@@ -18,8 +18,8 @@ from tidegate.raftlog.entry import (
     WriteIntent,
     WriteValue,
 )
-from tidegate.rangefeed.intent_queue import IntentQueue
-from tidegate.rangefeed.resolver import Resolver
+from tidegate.ranges.intent_queue import IntentQueue
+from tidegate.ranges.resolver import Resolver
 
 Step = dict[str, Any]
 Case = dict[str, Any]

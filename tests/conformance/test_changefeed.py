@@ -12,7 +12,7 @@ import pytest
 
 from tests.conformance.case import read_cases
 from tests.conformance.runner import Outcome, run_case
-from tidegate.changefeed.partition import fnv1a_32
+from tidegate.changefeed.encoding.partition import fnv1a_32
 
 _VECTORS = Path(__file__).parent / "vectors" / "changefeed.jsonl"
 _CASES = {case["id"]: case for case in read_cases(_VECTORS)}

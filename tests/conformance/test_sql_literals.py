@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from tests.conformance.sql_literals import split_rows, sql_literal
-from tidegate.changefeed.datum_text import date_text, interval_text, timestamp_text, timetz_text
+from tidegate.changefeed.text.datum_text import date_text, interval_text, timestamp_text, timetz_text
 from tidegate.rows import Datum, Interval, Json, TimeTz, parse_sql_type
 
 

@@ -16,8 +16,8 @@ from tests.contract.engine import Task, run_reference
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, HandTable
 from tests.logs import Record
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.rows import TableDescriptor

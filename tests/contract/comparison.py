@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from tests.contract.engine import Output
 from tests.contract.known_schemas import schema_text
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.record import MarkerRecord, RecordDecoder
-from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder
+from tidegate.changefeed.encoding.decoder import decoder_for
+from tidegate.changefeed.encoding.record import MarkerRecord, RecordDecoder
+from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder
+from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER
 from tidegate.processor.reference import Emitted, TopicPartition

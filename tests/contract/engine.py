@@ -12,8 +12,8 @@ from typing import Protocol, TypeAlias
 
 from tests.contract.known_schemas import register
 from tests.logs import Record
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartition
 

@@ -16,7 +16,7 @@ from tests.contract.kafka_run import KafkaRun
 from tests.destinations import DESTINATIONS_FILE
 from tests.e2e.worker_process import WorkerProcess
 from tests.registry_server import RegistryServer
-from tidegate.changefeed.feed import Engine, FeedState
+from tidegate.changefeed.definition.feed import Engine, FeedState
 from tidegate.client.jobs import Jobs
 
 _START_S: Final = 150.0

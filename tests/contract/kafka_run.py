@@ -20,12 +20,16 @@ from tests.contract.case import topics_of
 from tests.contract.comparison import markers, records_at
 from tests.contract.engine import Output, Task
 from tests.destinations import DESTINATIONS
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import Engine
-from tidegate.changefeed.job_records import DefinitionRecord, JobRecord
-from tidegate.changefeed.registration import Prepare, starting_state
-from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder, marker_partitions, offset_marker_value
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import Engine
+from tidegate.changefeed.encoding.resolved_topic import (
+    OffsetMarkerDecoder,
+    marker_partitions,
+    offset_marker_value,
+)
+from tidegate.changefeed.lifecycle.control import Activate
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord
+from tidegate.changefeed.lifecycle.registration import Prepare, starting_state
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 from tidegate.processor.reference import Emitted, TopicPartition
 from tidegate.verify import TopicRecord

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidegate.changefeed.confluent import Schema
+from tidegate.changefeed.encoding.confluent import Schema
 from tidegate.errors import MalformedRecord
 from tidegate.processor.reference import content_id
 

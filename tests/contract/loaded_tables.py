@@ -8,13 +8,13 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from pipeline.loading.buckets import BucketEnd, Buckets
-from pipeline.loading.snapshots import Warehouse
-from sim.history import History
+from sim.log.history import History
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows import Datum, TableCodec, TableDescriptor
 from tidegate.rows.catalog import Catalog
 from tidegate.rows.types import Kind
+from tidegate.spark.warehouse.buckets import BucketEnd, Buckets
+from tidegate.spark.warehouse.snapshots import Warehouse
 
 _EPOCH: Final = datetime(1970, 1, 1)
 

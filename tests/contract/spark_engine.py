@@ -10,11 +10,11 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from pipeline.changefeed_query import QueryOptions, changefeed_query, ready_query
 from tests.contract.engine import Output, Task
 from tests.contract.kafka_run import KafkaRun
 from tests.registry_server import RegistryServer
-from tidegate.changefeed.feed import Engine
+from tidegate.changefeed.definition.feed import Engine
+from tidegate.spark.changefeed.changefeed_query import QueryOptions, changefeed_query, ready_query
 
 _ANSWER_S: Final = 60.0
 _FINISH_S: Final = 240

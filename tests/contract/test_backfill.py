@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.backfill import Backfill, BackfillOptions, define_backfill
 from sim.workloads.random import RandomOptions, RandomTransactions
 from stack.kafka import KafkaBroker
 from tests.contract.comparison import rows_by_key
@@ -18,9 +17,9 @@ from tests.contract.engine import Task
 from tests.contract.kafka_run import KafkaRun
 from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
 from tests.unit.client.topics import delete_before
-from tests.unit.pipeline.shortened_log import ShortenedLog
-from tidegate.changefeed.feed import Engine, FeedState
-from tidegate.changefeed.jobs import FeedView
+from tests.unit.spark.shortened_log import ShortenedLog
+from tidegate.changefeed.definition.feed import Engine, FeedState
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.expectations import expected_versions
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
@@ -28,6 +27,7 @@ from tidegate.errors import InputError, StatementError
 from tidegate.hlc import Timestamp
 from tidegate.processor.reference import Emitted, TopicPartition
 from tidegate.rows import Catalog
+from tidegate.spark.backfill.backfill import Backfill, BackfillOptions, define_backfill
 
 pytestmark = [pytest.mark.broker, pytest.mark.together]
 

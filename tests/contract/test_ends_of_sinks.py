@@ -12,24 +12,24 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-import tidegate.client.topic_admin
+import tidegate.client.kafka.topic_admin
 import tidegate.delivery.sink_ends
-from app.marker_records import ends_of
-from app.settings import Settings
-from app.sinks import Sinks
-from app.topology import TopicAdmin
-from pipeline.query_markers import QueryMarkers
-from pipeline.sinks import Sinks as QuerySinks
 from tests.destinations import DESTINATIONS, DESTINATIONS_FILE
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tidegate.changefeed.feed import FeedState
-from tidegate.changefeed.job_records import StateRecord
-from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import FeedState
+from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder
+from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.delivery.marker_records import MarkersAside, Place
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.spark.changefeed.query_markers import QueryMarkers
+from tidegate.spark.changefeed.sinks import Sinks as QuerySinks
+from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.markers.marker_records import ends_of
+from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.process.settings import Settings
 
 _FEED: Final = activation([HandTable.of(104, "a").descriptor], sink_uri="kafka://sink:9092")
 _STATE: Final = StateRecord(
@@ -68,7 +68,7 @@ class World:
         return self.now
 
     def admin(self, config: Mapping[str, Any]) -> Client:
-        """As ``app.machine`` and ``confluent_kafka.admin.AdminClient``."""
+        """As ``tidegate.worker.process.machine`` and ``confluent_kafka.admin.AdminClient``."""
         return Client(self, config["logger"])
 
 
@@ -115,7 +115,7 @@ def _as_machine(world: World) -> Any:
 
 @contextmanager
 def _spark(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ends]:
-    monkeypatch.setattr(tidegate.client.topic_admin, "AdminClient", world.admin)
+    monkeypatch.setattr(tidegate.client.kafka.topic_admin, "AdminClient", world.admin)
     connection, nobody = KafkaConnection(destinations=DESTINATIONS), SimpleNamespace()
     jobs: Any = nobody
     registry: Any = nobody

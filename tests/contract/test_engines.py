@@ -17,8 +17,8 @@ from tests.contract.comparison import (
 )
 from tests.contract.conftest import Outputs
 from tests.contract.engine import Output
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.record import MarkerRecord
+from tidegate.changefeed.encoding.record import MarkerRecord
+from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import Timestamp
 from tidegate.processor.reference import Emitted, TopicPartition
 

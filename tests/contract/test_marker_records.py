@@ -11,23 +11,23 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import pytest
 
-from app.marker_records import marker_records
-from pipeline.feed_markers import FeedMarkers, FeedProducers
-from pipeline.marker_writers import OwnMarkers
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tidegate.changefeed.feed import FeedState
-from tidegate.changefeed.job_records import StateRecord
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import FeedOptions
-from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder
-from tidegate.client.transaction import Record
+from tidegate.changefeed.definition.feed import FeedState
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder
+from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.client.kafka.transaction import Record
 from tidegate.delivery.marker_records import MarkersAside, Place
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed
 from tidegate.processor.checkpoint import PartitionReport
 from tidegate.raftlog.entry import Offset
+from tidegate.spark.changefeed.feed_markers import FeedMarkers, FeedProducers
+from tidegate.spark.changefeed.marker_writers import OwnMarkers
+from tidegate.worker.markers.marker_records import marker_records
 
 _TABLES: Final = [HandTable.of(104, "a").descriptor, HandTable.of(105, "b").descriptor]
 _FEED: Final = activation(_TABLES, output_partitions=2)

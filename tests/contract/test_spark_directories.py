@@ -13,7 +13,7 @@ from tests.contract.catalogue import built
 from tests.contract.comparison import records_at, rows_by_key, unseen_rows_below_markers
 from tests.contract.kafka_run import KafkaRun
 from tests.contract.spark_engine import SparkEngine
-from tidegate.changefeed.feed import Engine
+from tidegate.changefeed.definition.feed import Engine
 from tidegate.processor.reference import TopicPartition
 
 pytestmark = [pytest.mark.broker, pytest.mark.together]

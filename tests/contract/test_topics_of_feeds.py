@@ -15,30 +15,30 @@ from typing import Any, Final
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from agents.feed_preparation import prepared
-from pipeline.jobs_topic import JobsTopic
-from pipeline.preparation import Preparation
-from pipeline.sinks import Sinks
 from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic, wait_until_forgotten, write
-from tidegate.changefeed.control import KnownTable
-from tidegate.changefeed.feed import Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
-from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
-from tidegate.changefeed.jobs import JobsView
-from tidegate.changefeed.options import ExistingTopics, FeedOptions
-from tidegate.changefeed.output_topic import OutputTopic, TopicOrigin
-from tidegate.changefeed.registration import Prepare, waiting
-from tidegate.changefeed.takeover import takeover
-from tidegate.client.connection import KafkaConnection
+from tidegate.access.output_namespace import OutputNamespace
+from tidegate.changefeed.definition.feed import Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.definition.options import ExistingTopics, FeedOptions
+from tidegate.changefeed.lifecycle.control import KnownTable
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
+from tidegate.changefeed.lifecycle.jobs import JobsView
+from tidegate.changefeed.lifecycle.output_topic import OutputTopic, TopicOrigin
+from tidegate.changefeed.lifecycle.registration import Prepare, waiting
+from tidegate.changefeed.lifecycle.takeover import takeover
 from tidegate.client.feed_rows import feed_row
-from tidegate.client.output_namespace import OutputNamespace
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topic_admin import TopicAdmin, open_admin
+from tidegate.client.kafka.topics import Topics
 from tidegate.client.own_topics import OwnTopics
-from tidegate.client.topic_admin import TopicAdmin, open_admin
-from tidegate.client.topics import Topics
 from tidegate.hlc import Timestamp
+from tidegate.spark.changefeed.jobs_topic import JobsTopic
+from tidegate.spark.changefeed.preparation import Preparation
+from tidegate.spark.changefeed.sinks import Sinks
 from tidegate.verify import TopicRecord
+from tidegate.worker.feeds.feed_preparation import prepared
 
 pytestmark = pytest.mark.broker
 

@@ -15,16 +15,6 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from examples.closed_join import closed_join
-from pipeline.loading.buckets import Buckets
-from pipeline.loading.columns import Columns, LoadedColumn
-from pipeline.loading.delta_tables import DeltaFollowers, closed_by_version
-from pipeline.loading.load_pass import Loader
-from pipeline.loading.load_source import FeedsSource, KafkaReading
-from pipeline.loading.manifest import LoadedTable, Position
-from pipeline.loading.partition_task import PartitionTask
-from pipeline.loading.snapshots import Warehouse
-from pipeline.loading.spark_tasks import spark_tasks
-from pipeline.warehouse import LoadOptions, load_to_now
 from sim.workloads.bank import Bank, BankOptions
 from sim.workloads.shop import Shop, ShopOptions
 from stack.kafka import KafkaBroker
@@ -32,14 +22,24 @@ from tests.contract.engine import run_reference
 from tests.contract.loaded_tables import TrueTable, every_closed_bucket, loaded_rows
 from tests.feeds import activation
 from tests.logs import BASE_NS, EVENTFUL_MIX, eventful_store, simulate
-from tidegate.changefeed.feed import FeedId, FeedState
-from tidegate.changefeed.job_records import DefinitionRecord
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
-from tidegate.changefeed.registration import Prepare, starting_state
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import FeedId, FeedState
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord
+from tidegate.changefeed.lifecycle.registration import Prepare, starting_state
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
 from tidegate.processor.reference import Emitted
+from tidegate.spark.warehouse.buckets import Buckets
+from tidegate.spark.warehouse.columns import Columns, LoadedColumn
+from tidegate.spark.warehouse.delta_tables import DeltaFollowers, closed_by_version
+from tidegate.spark.warehouse.load import LoadOptions, load_to_now
+from tidegate.spark.warehouse.load_pass import Loader
+from tidegate.spark.warehouse.load_source import FeedsSource, KafkaReading
+from tidegate.spark.warehouse.manifest import LoadedTable, Position
+from tidegate.spark.warehouse.partition_task import PartitionTask
+from tidegate.spark.warehouse.snapshots import Warehouse
+from tidegate.spark.warehouse.spark_tasks import spark_tasks
 from tidegate.verify import TopicPartition
 
 pytestmark = [pytest.mark.broker, pytest.mark.together]

@@ -15,9 +15,9 @@ from tests.contract.engine import Output
 from tests.e2e.scenario import HEAD_RECORDS, PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tests.unit.cli.running import run
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedId, FeedState
+from tidegate.changefeed.definition.feed import FeedId, FeedState
+from tidegate.changefeed.lifecycle.control import Activate
+from tidegate.changefeed.statement.definition import define_feed
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartition

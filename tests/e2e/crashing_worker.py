@@ -18,20 +18,20 @@ from typing import Any, Final
 from aiokafka.consumer.subscription_state import SubscriptionState
 
 from agents.jobs import JobsOwner
-from agents.log_partition import LogPartition
-from app.feed_publisher import FeedPublisher
 from app.main import run_worker
-from app.partition_writer import PartitionWriter
-from app.pipeline import Pipeline
-from app.runtime import Runtime
-from app.schema_ids import SchemaIds
-from app.settings import Settings, load_settings
-from app.sink import Sink
-from app.stepper import Stepper
-from tables.store import PartitionStore
-from tidegate.changefeed.control import Remove, Removed
-from tidegate.changefeed.feed import FeedState
-from tidegate.client.transaction import TransactionalProducer
+from tidegate.changefeed.definition.feed import FeedState
+from tidegate.changefeed.lifecycle.control import Remove, Removed
+from tidegate.client.kafka.transaction import TransactionalProducer
+from tidegate.worker.commit.commit_loop import Pipeline
+from tidegate.worker.commit.stepper import Stepper
+from tidegate.worker.log_partition.log_partition import LogPartition
+from tidegate.worker.markers.feed_publisher import FeedPublisher
+from tidegate.worker.output.row_producer import Sink
+from tidegate.worker.process.schema_ids import SchemaIds
+from tidegate.worker.process.settings import Settings, load_settings
+from tidegate.worker.runtime import Runtime
+from tidegate.worker.state.partition_writer import PartitionWriter
+from tidegate.worker.state.store import PartitionStore
 
 
 def die() -> None:

@@ -16,8 +16,8 @@ from stack.connect import ConnectWorker
 from tests.e2e.scenario import OUTPUT_PARTITIONS, PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedId, FeedState
+from tidegate.changefeed.definition.feed import FeedId, FeedState
+from tidegate.changefeed.statement.definition import define_feed
 from tidegate.client.jobs import Jobs
 from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.rows import Catalog, Row

@@ -6,18 +6,18 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from sim.history import History
+from sim.log.history import History
 from tests.destinations import DESTINATIONS
 from tests.e2e.live_load import LiveLoad
 from tests.e2e.worker_process import WorkerProcess
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import Engine, FeedState
-from tidegate.changefeed.jobs import FeedView
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import Engine, FeedState
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.statement.definition import define_feed
 from tidegate.client.expectations import expected_versions, read_catalog
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 from tidegate.hlc import ZERO, Timestamp, parse_decimal
 from tidegate.verify import AuditOptions, AuditReport, audit

@@ -12,17 +12,17 @@ from typing import Any, Final
 
 from examples.demo.board import Board, in_background
 from examples.demo.children import Child
-from sim.history import History
+from sim.log.history import History
 from tests.destinations import DESTINATIONS
 from tests.e2e.worker_process import FAUST, WorkerProcess
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import Engine, FeedId, FeedState
-from tidegate.changefeed.jobs import FeedView
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import Engine, FeedId, FeedState
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.statement.definition import define_feed
 from tidegate.client.expectations import expected_versions, read_catalog
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 from tidegate.client.tail import TailFrom, tail_topics
 from tidegate.hlc import Timestamp

@@ -14,13 +14,13 @@ from sim.workloads.bank import Bank, BankOptions
 from tests.e2e.worker_process import FAUST, WorkerProcess
 from tests.feeds import activation
 from tests.logs import EVENTFUL_MIX, Record, SimulatedLog, eventful_store, simulate
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import FeedState, TableName
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import Envelope, FeedOptions
-from tidegate.changefeed.record import JsonDecoder, MarkerRecord
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import FeedState, TableName
+from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord
+from tidegate.changefeed.lifecycle.control import Activate
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 from tidegate.errors import TidegateError
 from tidegate.hlc import Timestamp

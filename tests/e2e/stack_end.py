@@ -11,10 +11,10 @@ from pathlib import Path
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
-from stack.identity import ProcessIdentity
-from stack.owned import OwnedServer
 from stack.places import CHECKOUT
 from stack.ports import host_and_port, is_free
+from stack.processes.identity import ProcessIdentity
+from stack.processes.owned import OwnedServer
 
 _ANSWER_S = 60
 

@@ -9,21 +9,21 @@ from typing import Final, TypeAlias
 
 from rocksdict import Cache
 
-from app.changelog import Changelog, ChangelogReader
-from app.settings import Settings
-from app.topology import TopicAdmin
 from tables import TABLES
-from tables.store import PartitionStore
 from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
-from tidegate.client.topics import Topics
-from tidegate.processor import state_pb2 as pb
+from tidegate.client.kafka.topics import Topics
 from tidegate.processor.batch import ControlRecord, StateChange, StateTable
-from tidegate.processor.position_hash import POSITION_KEY
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.state_codec import read_position
+from tidegate.processor.state import state_pb2 as pb
+from tidegate.processor.state.position_hash import POSITION_KEY
+from tidegate.processor.state.state_codec import read_position
 from tidegate.raftlog.entry import Offset
+from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.process.settings import Settings
+from tidegate.worker.state.changelog import Changelog, ChangelogReader
+from tidegate.worker.state.store import PartitionStore
 
 #: (log partition, table, key) to value.
 Rows: TypeAlias = Mapping[tuple[int, StateTable, bytes], bytes]

@@ -15,10 +15,10 @@ from tests.e2e.live_load import LiveLoad, live_load
 from tests.e2e.worker_process import WorkerProcess
 from tests.unit.cli.running import run
 from tests.unit.client.topics import create_topic, write
-from tidegate.changefeed.feed import FeedState
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import FeedState
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.client.output import OutputTopics
-from tidegate.client.topic_admin import open_admin
 from tidegate.hlc import Timestamp
 from tidegate.verify import TopicRecord, Verdict, ViolationKind
 

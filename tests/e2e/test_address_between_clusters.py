@@ -12,13 +12,13 @@ from tests.destinations import DESTINATIONS
 from tests.e2e.two_clusters import TwoClusters, two_clusters
 from tests.unit.client.feeds import ID, SECOND, TARGET, definition, progress, running, tell
 from tests.unit.client.topics import create_topic, write
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.marker import marker_value
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedEpoch
+from tidegate.changefeed.encoding.marker import marker_value
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.cluster_acceptance import Begin, begin_there, find_cluster, go_on_there
-from tidegate.client.connection import KafkaConnection
 from tidegate.client.jobs import Jobs, jobs_topic
-from tidegate.client.topic_admin import open_admin
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.verify import TopicRecord

@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 
 from stack.kafka import KafkaBroker
 from tests.e2e.scenario import PARTITIONS, Scenario, bank_log
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.writer import write_record
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.writer import write_record
 from tidegate.errors import TidegateError
 from tidegate.verify import TopicPartition
 

@@ -19,11 +19,11 @@ from stack.registry import SchemaRegistry
 from tests.e2e.scenario import PARTITIONS, Scenario
 from tests.e2e.stack_end import registry_client
 from tests.logs import eventful_store, simulate
-from tidegate.changefeed.datum_text import inet_text, timetz_text
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedId, FeedState
-from tidegate.changefeed.job_records import StateRecord
-from tidegate.changefeed.json_text import json_value
+from tidegate.changefeed.definition.feed import FeedId, FeedState
+from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.changefeed.statement.definition import define_feed
+from tidegate.changefeed.text.datum_text import inet_text, timetz_text
+from tidegate.changefeed.text.json_text import json_value
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.hlc import Timestamp, parse_decimal

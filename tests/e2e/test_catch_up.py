@@ -11,7 +11,7 @@ import pytest
 
 from stack.kafka import KafkaBroker
 from tests.e2e.live_load import LiveLoad, live_load
-from tidegate.changefeed.feed import FeedState
+from tidegate.changefeed.definition.feed import FeedState
 from tidegate.hlc import NANOS_PER_SECOND, Timestamp
 from tidegate.verify import Verdict
 

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer
 
 from sim.workloads.bank import OPENING_BALANCE
 from tests.e2e.scenario import OUTPUT_PARTITIONS, Scenario
-from tidegate.changefeed.record import MarkerRecord, parse_record
+from tidegate.changefeed.encoding.record import MarkerRecord, parse_record
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows import TableCodec
 

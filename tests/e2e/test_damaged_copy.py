@@ -9,14 +9,14 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from rocksdict import Cache
 
-from app.ending import EXIT_FATAL
 from tables import TABLES
-from tables.store import PartitionStore
 from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import PARTITIONS, Scenario
 from tests.e2e.topics import alter, cut
 from tidegate.processor.batch import StateChange, StateTable
-from tidegate.processor.position_hash import POSITION_KEY
+from tidegate.processor.state.position_hash import POSITION_KEY
+from tidegate.worker.process.ending import EXIT_FATAL
+from tidegate.worker.state.store import PartitionStore
 
 pytestmark = pytest.mark.broker
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
-from app.settings import Settings
-from app.topology import TopicAdmin as WorkersAdmin
 from tests.e2e.two_clusters import TwoClusters, two_clusters
 from tests.unit.client.topics import create_topic, write
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.topic_admin import TopicAdmin, open_admin
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topic_admin import TopicAdmin, open_admin
 from tidegate.delivery.marker_records import Place
 from tidegate.delivery.sink_ends import ends_on
 from tidegate.errors import RetryError, SinkHeld
 from tidegate.verify import TopicRecord
+from tidegate.worker.kafka.topology import TopicAdmin as WorkersAdmin
+from tidegate.worker.process.settings import Settings
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
 

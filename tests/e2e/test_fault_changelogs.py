@@ -10,12 +10,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from rocksdict import Cache
 
-from app.partition_writer import PartitionWriter
-from app.settings import Settings
-from app.topology import TopicAdmin, Topology
 from stack.kafka import KafkaBroker
 from tables import TABLES
-from tables.store import PartitionStore
 from tests.e2e.topics import create, cut
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable
@@ -25,6 +21,10 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Offset
 from tidegate.spans import Span
+from tidegate.worker.kafka.topology import TopicAdmin, Topology
+from tidegate.worker.process.settings import Settings
+from tidegate.worker.state.partition_writer import PartitionWriter
+from tidegate.worker.state.store import PartitionStore
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from rocksdict import Cache
 
-from app.data_dir import DataDirectory
-from app.ending import EXIT_FATAL
 from tables import TABLES
-from tables.store import PartitionStore
 from tests.e2e.scenario import Scenario
 from tests.e2e.small_disk import SmallDisk
 from tests.e2e.worker_process import FAUST, WorkerProcess
 from tidegate.errors import StateError, TopologyError
 from tidegate.processor.batch import StateChange, StateTable
+from tidegate.worker.process.data_dir import DataDirectory
+from tidegate.worker.process.ending import EXIT_FATAL
+from tidegate.worker.state.store import PartitionStore
 
 #: Less than RocksDB would set aside for its logs: of such space a full disk would still have some.
 _DISK_BYTES = 2 << 20

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.ending import EXIT_FATAL
 from stack.kafka import KafkaBroker
 from tests.e2e.live_load import MANY_ROWS_PER_S, PARTITIONS, live_load
 from tests.e2e.worker_process import WorkerProcess
 from tidegate.verify import Verdict
+from tidegate.worker.process.ending import EXIT_FATAL
 
 pytestmark = [pytest.mark.broker, pytest.mark.soak]
 

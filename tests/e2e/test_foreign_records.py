@@ -14,12 +14,12 @@ from confluent_kafka.admin import AdminClient
 from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
-from tidegate.changefeed.control import Active, Register, Remove, ack_key
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedId, FeedState
-from tidegate.changefeed.stored_json import STORED_VERSION
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId, FeedState
+from tidegate.changefeed.definition.stored_json import STORED_VERSION
+from tidegate.changefeed.lifecycle.control import Active, Register, Remove, ack_key
 from tidegate.client.jobs import Jobs
-from tidegate.client.topics import Topics
-from tidegate.processor.position_hash import POSITION_KEY
+from tidegate.client.kafka.topics import Topics
+from tidegate.processor.state.position_hash import POSITION_KEY
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import RangeId
 

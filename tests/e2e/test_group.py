@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from app.ending import EXIT_FATAL
 from tests.e2e.scenario import Scenario
 from tests.e2e.worker_process import WorkerProcess
+from tidegate.worker.process.ending import EXIT_FATAL
 
 _NEVER_MS = 600_000  # a session that expires long after every time limit of the tests
 

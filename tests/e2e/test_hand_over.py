@@ -13,7 +13,7 @@ import pytest
 from stack.kafka import KafkaBroker
 from tests.e2e.live_load import LiveLoad, live_load
 from tests.e2e.spark_process import SparkProcess
-from tidegate.changefeed.feed import Engine, FeedState
+from tidegate.changefeed.definition.feed import Engine, FeedState
 from tidegate.hlc import Timestamp
 from tidegate.verify import Verdict
 

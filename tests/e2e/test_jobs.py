@@ -9,9 +9,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.e2e.scenario import HEAD_RECORDS, Scenario
 from tests.feeds import activation
-from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import ExistingTopics, FeedOptions
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.definition.options import ExistingTopics, FeedOptions
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.jobs import Jobs
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

@@ -14,22 +14,22 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from faust.types import TP
 
 from agents.frontier import FrontierPartition
-from app.jobs_follower import JobsFollower
-from app.machine import REAL
-from app.report import FeedReport
-from app.settings import Settings
-from app.sinks import Sinks
-from app.topology import TopicAdmin
-from app.transaction import TransactionalProducer
 from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedState, FeedTarget
-from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, ProgressRecord, StateRecord
-from tidegate.changefeed.options import FeedOptions
-from tidegate.client.topics import Topics
-from tidegate.client.transaction import Record
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedState, FeedTarget
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, ProgressRecord, StateRecord
+from tidegate.client.kafka.topics import Topics
+from tidegate.client.kafka.transaction import Record
 from tidegate.hlc import ResolvedTimestamp, Timestamp
+from tidegate.worker.kafka.jobs_follower import JobsFollower
+from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.operations.report import FeedReport
+from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.process.machine import REAL
+from tidegate.worker.process.settings import Settings
 
 pytestmark = pytest.mark.broker
 

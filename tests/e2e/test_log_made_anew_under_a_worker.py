@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from app.ending import EXIT_FATAL
 from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import Scenario
 from tests.e2e.topics import create, delete
 from tests.e2e.worker_process import WorkerProcess
+from tidegate.worker.process.ending import EXIT_FATAL
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.scenario import Scenario
-from tidegate.changefeed.options import Envelope
-from tidegate.changefeed.record import JsonDecoder, MarkerRecord
+from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord
 from tidegate.client.output import OutputTopics
 from tidegate.hlc import Timestamp
 

@@ -12,10 +12,10 @@ from stack.kafka import KafkaBroker
 from tests.e2e.live_load import LiveLoad, live_load
 from tests.e2e.test_rebalance import wait_for_all
 from tests.e2e.worker_process import WorkerProcess
-from tidegate.processor.exchange_codec import decode_exchange
+from tidegate.processor.state.exchange_codec import decode_exchange
 from tidegate.raftlog.entry import RaftIndex, RangeId, Snapshot
 from tidegate.raftlog.request import Scan, decode_request
-from tidegate.rangefeed.handoff import HandOff
+from tidegate.ranges.handoff import HandOff
 from tidegate.verify import Verdict
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

@@ -11,12 +11,6 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from app.machine import REAL
-from app.marker_writer import OtherMarkers
-from app.settings import Settings
-from app.sinks import Sinks
-from app.topology import TopicAdmin as WorkersAdmin
-from app.transaction import TransactionalProducer
 from stack.kafka import KafkaBroker
 from tests.e2e.scenario import OUTPUT_PARTITIONS, Scenario
 from tests.e2e.worker_process import WorkerProcess
@@ -24,19 +18,25 @@ from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.cli.running import run
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
-from tidegate.changefeed.job_records import StateRecord
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import FeedOptions
-from tidegate.client.cluster import Cluster
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.cluster import Cluster
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topic_admin import TopicAdmin, TopicSpec
+from tidegate.client.kafka.transaction import Record
 from tidegate.client.output import OutputTopics
-from tidegate.client.topic_admin import TopicAdmin, TopicSpec
-from tidegate.client.transaction import Record
 from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError, RetryError
 from tidegate.verify import Verdict
+from tidegate.worker.kafka.topology import TopicAdmin as WorkersAdmin
+from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.markers.marker_writer import OtherMarkers
+from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.process.machine import REAL
+from tidegate.worker.process.settings import Settings
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]
 

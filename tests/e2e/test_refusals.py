@@ -15,14 +15,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from app.ending import EXIT_REFUSED
 from stack.kafka import KafkaBroker
 from tests.e2e.scenario import Scenario, bank_log
 from tests.feeds import activation
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.feed import FeedState
-from tidegate.changefeed.options import ExistingTopics, FeedOptions
+from tidegate.changefeed.definition.feed import FeedState
+from tidegate.changefeed.definition.options import ExistingTopics, FeedOptions
 from tidegate.client.jobs import Jobs
+from tidegate.worker.process.ending import EXIT_REFUSED
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

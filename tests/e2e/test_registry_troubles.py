@@ -16,8 +16,8 @@ from tests.e2e.downstream import shop_log
 from tests.e2e.scenario import Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tests.registry_server import Mood, RegistryServer, Reply
-from tidegate.changefeed.confluent import Schema, unframe
-from tidegate.changefeed.feed import FeedId, FeedState
+from tidegate.changefeed.definition.feed import FeedId, FeedState
+from tidegate.changefeed.encoding.confluent import Schema, unframe
 from tidegate.client.output import OutputTopics
 from tidegate.errors import InputError
 from tidegate.processor.reference import content_id

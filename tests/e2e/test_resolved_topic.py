@@ -16,11 +16,11 @@ from tests.e2e.scenario import OUTPUT_PARTITIONS, Scenario, bank_log
 from tests.e2e.worker_process import WorkerProcess
 from tests.feeds import activation
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.feed import FeedState
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import Envelope, ExistingTopics, FeedOptions
-from tidegate.changefeed.record import MarkerRecord
-from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder
+from tidegate.changefeed.definition.feed import FeedState
+from tidegate.changefeed.definition.options import Envelope, ExistingTopics, FeedOptions
+from tidegate.changefeed.encoding.record import MarkerRecord
+from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.errors import TidegateError

@@ -9,17 +9,17 @@ from dataclasses import replace
 import pytest
 
 import stack.registry
-from schemas.registry import SchemaRegistry
 from tests.destinations import DESTINATIONS
 from tests.e2e.stack_end import registry_client
 from tests.unit.changefeed.tables import table
-from tidegate.changefeed.confluent import Schema
-from tidegate.changefeed.encoder import compile_encoder, compile_marker
-from tidegate.changefeed.feed import TableName
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
-from tidegate.changefeed.registry_uri import parse_registry_uri
-from tidegate.client.registry import SchemaReader
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.definition.registry_uri import parse_registry_uri
+from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.encoder import compile_encoder, compile_marker
 from tidegate.errors import MalformedRecord, RegistryAway, SchemaRejected
+from tidegate.registry.registry import SchemaReader
+from tidegate.registry.schema_registration import SchemaRegistry
 from tidegate.rows import parse_sql_type
 from tidegate.rows.descriptor import TableDescriptor
 

@@ -14,12 +14,12 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from sim.check import check_history, check_log
 from sim.control import Store, ask
-from sim.history import History
+from sim.log.history import History
+from sim.log.sink import LogRecord
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
 from sim.realtime import Progress
 from sim.run import SimOptions, run
-from sim.sink import LogRecord
 from sim.topics import log_topic, prepare_topics, requests_topic
 from sim.workloads.bank import BankOptions
 from stack.kafka import KafkaBroker

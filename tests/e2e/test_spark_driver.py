@@ -11,7 +11,7 @@ import pytest
 from stack.kafka import KafkaBroker
 from tests.e2e.live_load import live_load
 from tests.e2e.spark_process import SparkProcess
-from tidegate.changefeed.feed import Engine
+from tidegate.changefeed.definition.feed import Engine
 from tidegate.verify import Verdict
 
 pytestmark = pytest.mark.broker

@@ -13,7 +13,7 @@ from stack.kafka import KafkaBroker
 from tests.e2e.live_feed import LiveFeed
 from tests.e2e.live_load import LiveLoad, live_load
 from tests.e2e.spark_process import SparkProcess
-from tidegate.changefeed.feed import Engine
+from tidegate.changefeed.definition.feed import Engine
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.verify import AuditReport, Verdict
 

@@ -15,9 +15,9 @@ from stack.ports import choose_port
 from tests.e2e.live_load import live_load
 from tests.e2e.spark_process import SparkProcess
 from tests.e2e.topics import cut
-from tidegate.changefeed.feed import Engine
-from tidegate.client.cluster import Cluster
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import Engine
+from tidegate.client.kafka.cluster import Cluster
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.verify import TopicPartition as Place
 
 #: `tests/unit/pipeline` has what a task and the driver make of each of these.

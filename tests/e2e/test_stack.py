@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from stack.identity import ProcessIdentity
 from stack.kafka import KafkaBroker
 from stack.places import CHECKOUT
+from stack.processes.identity import ProcessIdentity
 from tests.e2e.stack_end import stack
 
 pytestmark = pytest.mark.broker

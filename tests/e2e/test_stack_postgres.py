@@ -14,10 +14,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from stack.identity import ProcessIdentity
-from stack.owned import OwnedServer
 from stack.places import CHECKOUT
 from stack.postgres import PostgresServer
+from stack.processes.identity import ProcessIdentity
+from stack.processes.owned import OwnedServer
 from tests.e2e.stack_end import nothing_is_left_of, stack
 
 pytestmark = pytest.mark.broker

@@ -12,8 +12,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from app.ending import EXIT_REFUSED
 from tests.e2e.scenario import PARTITIONS, Scenario
+from tidegate.worker.process.ending import EXIT_REFUSED
 
 pytestmark = pytest.mark.broker
 

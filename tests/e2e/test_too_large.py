@@ -21,20 +21,20 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from app.settings import Settings
-from app.sink import Barrier, Sink
-from pipeline.row_producer import FeedRefused, RowProducer
 from stack.kafka import KafkaBroker
 from tests.e2e.scenario import Scenario, bank_log
 from tests.e2e.worker_process import WorkerProcess
 from tests.feeds import activation
-from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import FeedOptions, OnOversize
-from tidegate.changefeed.oversize import read_oversize
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.definition.options import FeedOptions, OnOversize
+from tidegate.changefeed.definition.oversize import read_oversize
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.processor.batch import OutputRecord
+from tidegate.spark.changefeed.row_producer import FeedRefused, RowProducer
+from tidegate.worker.output.row_producer import Barrier, Sink
+from tidegate.worker.process.settings import Settings
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
-from app.ending import EXIT_FATAL
 from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import PARTITIONS, Scenario
 from tests.e2e.topics import create, delete
 from tidegate.client.output import OutputTopics
+from tidegate.worker.process.ending import EXIT_FATAL
 
 pytestmark = pytest.mark.broker
 

@@ -9,19 +9,19 @@ from random import Random
 import pytest
 from deltalake import DeltaTable
 
-from pipeline.loading.buckets import Buckets
-from pipeline.loading.delta_tables import closed_by_version
-from pipeline.loading.snapshots import Warehouse
 from stack.kafka import KafkaBroker
 from tests.contract.loaded_tables import TrueTable, every_closed_bucket, loaded_rows
 from tests.e2e.live_load import LiveLoad, live_load
 from tests.e2e.spark_process import LoaderProcess
-from tidegate.changefeed.feed import FeedId
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.client.expectations import read_catalog
 from tidegate.client.feed_topics import FeedTopics
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
+from tidegate.spark.warehouse.buckets import Buckets
+from tidegate.spark.warehouse.delta_tables import closed_by_version
+from tidegate.spark.warehouse.snapshots import Warehouse
 
 pytestmark = pytest.mark.broker
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.ending import EXIT_FATAL
 from tests.e2e.scenario import Scenario
+from tidegate.worker.process.ending import EXIT_FATAL
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

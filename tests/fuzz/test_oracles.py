@@ -16,9 +16,9 @@ from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS, log_bytes, messages
 from tests.fuzz.trial import Finding, attempt
 from tests.unit.processor.driving import Driven
-from tidegate.changefeed.control import read_control_record
+from tidegate.changefeed.lifecycle.control import read_control_record
 from tidegate.errors import ForeignRecord, MalformedEntry
-from tidegate.processor.rows import PartitionRows
+from tidegate.processor.feeds.rows import PartitionRows
 from tidegate.raftlog.decode import decode_entry
 
 SEED: Final = 16

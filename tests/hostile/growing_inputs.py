@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from tests.hostile.write_batches import batch, delete_range, set_version
-from tidegate.changefeed.caret import with_caret
-from tidegate.changefeed.control import read_ack, read_control
-from tidegate.changefeed.cursor import read_cursor
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.duration import parse_duration
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.partition import partition_of
+from tidegate.changefeed.definition.duration import parse_duration
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.encoding.partition import partition_of
+from tidegate.changefeed.lifecycle.control import read_ack, read_control
+from tidegate.changefeed.statement.caret import with_caret
+from tidegate.changefeed.statement.cursor import read_cursor
+from tidegate.changefeed.statement.definition import define_feed
 from tidegate.errors import StatementError
 from tidegate.hlc import ZERO, ClosedTimestamp, Timestamp, parse_decimal
-from tidegate.processor.rows import PartitionRows
+from tidegate.processor.feeds.rows import PartitionRows
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (

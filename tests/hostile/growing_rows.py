@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from tests.unit.rows.strategies import SEASONS
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import Envelope, FeedOptions, Format, InitialScan
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, InitialScan
+from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows import (

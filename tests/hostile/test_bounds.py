@@ -12,24 +12,24 @@ import pytest
 from tests.hand_log import HandTable, at
 from tests.hostile.growing_inputs import nested_tuples, row_with, snapshot
 from tests.hostile.write_batches import batch, delete_range, set_version
-from tidegate.changefeed.cursor import read_cursor
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.definition_size import record_bytes
-from tidegate.changefeed.duration import parse_duration
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.json_text import text_encoder
-from tidegate.changefeed.options import FeedOptions, OnOversize
-from tidegate.changefeed.partition import partition_of
-from tidegate.changefeed.row_bytes import ROW_BYTES_MAX
-from tidegate.changefeed.unscaled import DIGITS_MAX, Unscaler
+from tidegate.changefeed.definition.definition_size import record_bytes
+from tidegate.changefeed.definition.duration import parse_duration
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import FeedOptions, OnOversize
+from tidegate.changefeed.encoding.partition import partition_of
+from tidegate.changefeed.statement.cursor import read_cursor
+from tidegate.changefeed.statement.definition import define_feed
+from tidegate.changefeed.text.json_text import text_encoder
+from tidegate.changefeed.text.row_bytes import ROW_BYTES_MAX
+from tidegate.changefeed.text.unscaled import DIGITS_MAX, Unscaler
 from tidegate.errors import EncodingError, MalformedEntry, RowError, StatementError
 from tidegate.hlc import ZERO, Timestamp, parse_decimal
-from tidegate.processor.emitter import Destination, Emission, Emitter
+from tidegate.processor.feeds.emitter import Destination, Emission, Emitter
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import Generation, Parent, RaftIndex, RangeId, WriteValue
 from tidegate.raftlog.write_batch import with_values
-from tidegate.rangefeed.version import Version
+from tidegate.ranges.version import Version
 from tidegate.rows import (
     Column,
     EnumMember,
@@ -42,9 +42,9 @@ from tidegate.rows import (
     TableCodec,
     TableDescriptor,
 )
-from tidegate.rows.jsonb import MAX_NESTING, decode_jsonb, encode_jsonb
 from tidegate.rows.keyside.bit_strings import MAX_BITS, decode_bits_asc
 from tidegate.rows.valueside.arrays import MAX_ELEMENTS, decode_array, encode_array
+from tidegate.rows.valueside.jsonb import MAX_NESTING, decode_jsonb, encode_jsonb
 from tidegate.rows.valueside.tags import WireType, skip_datum
 from tidegate.rows.valueside.varints import decode_length, decode_uvarint, decode_zigzag, encode_zigzag
 from tidegate.spans import Span
@@ -194,7 +194,7 @@ def test_long_decimals_are_the_same_numbers_as_short_ones(seed: int) -> None:
 
 
 def test_long_keys_are_not_remembered() -> None:
-    from tidegate.changefeed import partition
+    from tidegate.changefeed.encoding import partition
 
     partition_of(b"k" * 1_025, 7)
     before = partition._remembered.cache_info()

@@ -15,9 +15,9 @@ from tests.hostile.corpus.entries import ENTRIES
 from tests.hostile.corpus.rows import ROWS
 from tests.hostile.corpus.texts import MESSAGES, STATEMENTS, Message, Options
 from tests.unit.processor.driving import Driven
-from tidegate.changefeed.control import Failed, read_control
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.control import Failed, read_control
+from tidegate.changefeed.statement.definition import define_feed
 from tidegate.errors import ForeignRecord, StatementError
 from tidegate.hlc import ZERO
 from tidegate.processor.batch import Incident

@@ -12,33 +12,33 @@ from typing import Any, Final
 import pytest
 from pydantic import SecretStr
 
-import pipeline.sinks
-from agents.admission import Waiting
-from agents.feed_sinks import FeedSinks
-from app.machine import RealMachine
-from app.marker_writer import OtherMarkers
-from app.settings import SecurityProtocol, Settings
-from app.sink import Barrier
-from app.sinks import Sinks
-from app.topology import TopicAdmin
-from pipeline.query_markers import QueryMarkers
-from pipeline.row_sinks import RowSinks
+import tidegate.spark.changefeed.sinks
 from tests.fake_broker import FakeBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import FeedState
-from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
-from tidegate.changefeed.jobs import FeedView, JobsView
+from tidegate.access.destinations import NOWHERE_ELSE, Destinations
+from tidegate.access.destinations_file import read_destinations
+from tidegate.changefeed.definition.feed import FeedState
+from tidegate.changefeed.lifecycle.control import Activate
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.client.cluster_acceptance import find_cluster
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.destinations import NOWHERE_ELSE, Destinations
-from tidegate.client.destinations_file import read_destinations
 from tidegate.client.feed_topics import FeedTopics
-from tidegate.client.topic_admin import open_admin
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import RetryError, SinkNotAllowed
 from tidegate.processor.batch import OutputRecord
+from tidegate.spark.changefeed.query_markers import QueryMarkers
+from tidegate.spark.changefeed.row_sinks import RowSinks
+from tidegate.worker.feeds.admission import Waiting
+from tidegate.worker.feeds.feed_sinks import FeedSinks
+from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.markers.marker_writer import OtherMarkers
+from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.process.machine import RealMachine
+from tidegate.worker.process.settings import SecurityProtocol, Settings
 
 _OWN: Final = "127.0.0.1:9"
 _PASSWORD: Final = "the-own-password"
@@ -143,7 +143,7 @@ def _worker_writes_markers(feed: Activate) -> None:
 
 
 def _query_asks_for_the_cluster(feed: Activate) -> None:
-    pipeline.sinks.Sinks(_connection(), 1.0).learn(feed.definition)
+    tidegate.spark.changefeed.sinks.Sinks(_connection(), 1.0).learn(feed.definition)
 
 
 def _query_writes_rows(feed: Activate) -> None:
@@ -154,7 +154,9 @@ def _query_writes_rows(feed: Activate) -> None:
 def _query_asks_for_ends(feed: Activate) -> None:
     connection, nobody = _connection(), None
     unused: Any = nobody
-    markers = QueryMarkers(connection, "app", unused, pipeline.sinks.Sinks(connection, 1.0), unused)
+    markers = QueryMarkers(
+        connection, "app", unused, tidegate.spark.changefeed.sinks.Sinks(connection, 1.0), unused
+    )
     markers._ends(feed.definition, _state(feed))([])
 
 

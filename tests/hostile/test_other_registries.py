@@ -12,25 +12,25 @@ from typing import Final
 
 import pytest
 
-from agents.schema_ids import RegistrySchemaIds
-from app.settings import Settings
-from pipeline.registry_ids import schema_ids
-from pipeline.sinks import Sinks
-from schemas.registries import SchemaRegistries
+from schemas.schema_ids import RegistrySchemaIds
 from tests.fake_broker import FakeBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.registry_server import RegistryServer
 from tests.unit.cli.running import NOBODY, run
-from tidegate.changefeed.confluent import Schema
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.options import FeedOptions, Format
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.destinations import NOWHERE_ELSE, Destinations, RegistryEntry
-from tidegate.client.destinations_file import read_destinations
+from tidegate.access.destinations import NOWHERE_ELSE, Destinations, RegistryEntry
+from tidegate.access.destinations_file import read_destinations
+from tidegate.changefeed.definition.options import FeedOptions, Format
+from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.client.feed_topics import FeedTopics, check_registry
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import RegistryAway, RegistryNotAllowed
 from tidegate.processor.reference import content_id
+from tidegate.registry.registries import SchemaRegistries
+from tidegate.spark.changefeed.registry_ids import schema_ids
+from tidegate.spark.changefeed.sinks import Sinks
+from tidegate.worker.process.settings import Settings
 
 _SCHEMA: Final = Schema("shop-value", '"string"')
 _FRAME: Final = b"\x00\x00\x00\x00\x01"

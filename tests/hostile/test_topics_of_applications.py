@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.client.test_topic_preparation import Kafka
-from tidegate.changefeed.control import Active, KnownTable
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedDefinition, FeedId, FeedState, TableName
-from tidegate.changefeed.internal_topics import internal_kind
-from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
-from tidegate.changefeed.jobs import JobsView
-from tidegate.changefeed.registration import Prepare, Settled, Store, next_step
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedState, TableName
+from tidegate.changefeed.definition.internal_topics import internal_kind
+from tidegate.changefeed.lifecycle.control import Active, KnownTable
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, StateRecord
+from tidegate.changefeed.lifecycle.jobs import JobsView
+from tidegate.changefeed.lifecycle.registration import Prepare, Settled, Store, next_step
+from tidegate.changefeed.statement.definition import define_feed
+from tidegate.client.kafka.record_limit import limit_of_workers
+from tidegate.client.kafka.topics import Topics
 from tidegate.client.output_topics import check_topics, wanted_topics
 from tidegate.client.own_topics import OwnTopics
-from tidegate.client.record_limit import limit_of_workers
 from tidegate.client.topic_preparation import prepare_topics
-from tidegate.client.topics import Topics
 from tidegate.errors import FeedError, SinkHeld, StatementError
 from tidegate.hlc import Timestamp
 

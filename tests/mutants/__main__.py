@@ -22,7 +22,7 @@ from tests.mutants.mutations import Mutant, mutants_of
 from tests.mutants.tree import ROOT, Tree
 from tests.mutants.trial import STAGES, BrokenWithout, Stage, Trial, attempt, timed
 
-CORE: Final = ("tidegate/rangefeed", "tidegate/processor", "tidegate/raftlog")
+CORE: Final = ("tidegate/ranges", "tidegate/rangefeed", "tidegate/processor", "tidegate/raftlog")
 WANTED: Final = 0.95
 
 
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def of_core() -> list[Mutant]:
     """Every mutant of the core's modules; generated ones are not mutated."""
-    files = sorted(file for folder in CORE for file in (ROOT / folder).glob("*.py"))
+    files = sorted(file for folder in CORE for file in (ROOT / folder).rglob("*.py"))
     return [
         mutant
         for file in files

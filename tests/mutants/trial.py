@@ -33,12 +33,13 @@ class Stage:
 STAGES: Final = (
     # A loop that never ends is one of the commonest slips; no test here takes a tenth of that.
     Stage(
-        "unit tests", ("tests/unit/rangefeed", "tests/unit/processor", "tests/unit/raftlog", "--timeout=60")
+        "unit tests",
+        (*(f"tests/unit/{core}" for core in ("ranges", "rangefeed", "processor", "raftlog")), "--timeout=60"),
     ),
     Stage(
         "simulation",
         (
-            *("tests/conformance", "tests/contract", "tests/simulation", "tests/unit/app"),
+            *("tests/conformance", "tests/contract", "tests/simulation", "tests/unit/worker"),
             # The defects that the simulation is tried on need a search of their own for each.
             *("-m", "not broker and not soak", "-k", "not defect"),
         ),

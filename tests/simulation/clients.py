@@ -747,7 +747,7 @@ class _Thread:
     """A background thread of a process, which nobody has to wait for."""
 
     def join(self) -> None:
-        """See ``app.machine``."""
+        """See ``tidegate.worker.process.machine``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -767,7 +767,7 @@ class _Directory:
 
 
 class SimMachine:
-    """See ``app.machine.Machine``: what one process has of the world."""
+    """See ``tidegate.worker.process.machine.Machine``: what one process has of the world."""
 
     def __init__(
         self,

@@ -14,8 +14,8 @@ from dataclasses import replace
 from tests.hand_log import at
 from tests.simulation.partitions_apart import PartitionsApart
 from tests.unit.processor.driving import Driven, timestamp_of
-from tidegate.changefeed.control import Activate, Remove
-from tidegate.changefeed.feed import AcceptedCluster, FeedEpoch, FeedId
+from tidegate.changefeed.definition.feed import AcceptedCluster, FeedEpoch, FeedId
+from tidegate.changefeed.lifecycle.control import Activate, Remove
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import ExchangeRecord, OutputRecord, PartitionCheckpoint, StepResult
 

@@ -16,48 +16,50 @@ from weakref import WeakKeyDictionary
 from confluent_kafka import KafkaError
 
 import agents.jobs
-import app.marker_records
-import app.sinks
-import tidegate.client.listed_offsets
-from app.batch_queue import Batch, BatchQueue, Cut
-from app.fetched import FetchedBatch
-from app.in_flight import InFlight, InFlightBatches
-from app.marker_records import MarkersAmongRows
-from app.marker_writer import OtherMarkers
-from app.outlet import Outlet
-from app.partition_writer import PartitionWriter
-from app.pipeline import Pipeline
-from app.sink import Barrier, Sink
-from app.stepper import Stepper
+import tidegate.client.kafka.listed_offsets
+import tidegate.worker.markers.marker_records
+import tidegate.worker.output.sinks
 from tests.logs import Record
-from tidegate.changefeed import takeover
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import FeedDefinition, FeedId
-from tidegate.changefeed.frontier import FeedFrontier
-from tidegate.changefeed.job_records import ProgressRecord, StateRecord, TakeoverRecord
-from tidegate.changefeed.options import InitialScan, OnOversize
-from tidegate.changefeed.oversize import RowLimit
-from tidegate.changefeed.sink_cluster import other_cluster
-from tidegate.client.cluster_watch import ClusterWatch
-from tidegate.client.row_refusal import is_of_the_row
-from tidegate.client.transaction import Record as SentRecord
-from tidegate.client.transaction import TransactionalProducer
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
+from tidegate.changefeed.definition.options import InitialScan, OnOversize
+from tidegate.changefeed.definition.oversize import RowLimit
+from tidegate.changefeed.definition.sink_cluster import other_cluster
+from tidegate.changefeed.lifecycle import takeover
+from tidegate.changefeed.lifecycle.control import Activate
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier
+from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecord, TakeoverRecord
+from tidegate.client.kafka.cluster_watch import ClusterWatch
+from tidegate.client.kafka.row_refusal import is_of_the_row
+from tidegate.client.kafka.transaction import Record as SentRecord
+from tidegate.client.kafka.transaction import TransactionalProducer
 from tidegate.delivery.marker_records import Place
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.delivery.sink_ends import Ends
 from tidegate.hlc import ResolvedTimestamp, Timestamp
-from tidegate.processor import catch_ups, feed_control, parking
 from tidegate.processor.batch import LogRecord, OutputRecord, StateChange, StepResult
-from tidegate.processor.mutations import Mutations
-from tidegate.processor.partition_feed import PartitionFeed
-from tidegate.processor.rows import PartitionRows
-from tidegate.processor.waiting import Waiting
+from tidegate.processor.catchup import catch_ups
+from tidegate.processor.feeds import feed_control
+from tidegate.processor.feeds.mutations import Mutations
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.rows import PartitionRows
+from tidegate.processor.feeds.waiting import Waiting
+from tidegate.processor.moving import parking
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry
 from tidegate.raftlog.entry import AbortTxn, Command, Offset, Op, Snapshot
-from tidegate.rangefeed.range_state import RangeState
-from tidegate.rangefeed.scan import RangeScan
+from tidegate.ranges.range_state import RangeState
+from tidegate.ranges.scan import RangeScan
 from tidegate.rows import Row
+from tidegate.worker.commit.batch_queue import Batch, BatchQueue, Cut
+from tidegate.worker.commit.commit_loop import Pipeline
+from tidegate.worker.commit.in_flight import InFlight, InFlightBatches
+from tidegate.worker.commit.stepper import Stepper
+from tidegate.worker.kafka.fetched import FetchedBatch
+from tidegate.worker.markers.marker_records import MarkersAmongRows
+from tidegate.worker.markers.marker_writer import OtherMarkers
+from tidegate.worker.output.outlet import Outlet
+from tidegate.worker.output.row_producer import Barrier, Sink
+from tidegate.worker.state.partition_writer import PartitionWriter
 
 Defect: TypeAlias = Callable[[], AbstractContextManager[None]]
 
@@ -270,7 +272,7 @@ def addresses_decide_the_cluster() -> Iterator[None]:
     def address(sink_uri: str, cluster: str | None, bootstrap_servers: str) -> tuple[str, ...]:
         return other_cluster(sink_uri, bootstrap_servers)
 
-    with _patched(app.sinks, "sink_address", address):
+    with _patched(tidegate.worker.output.sinks, "sink_address", address):
         yield
 
 
@@ -433,7 +435,7 @@ def ends_without_comparison() -> Iterator[None]:
     def ends_on(cluster: str, client: Ends, places: Sequence[Place], say: Any) -> Mapping[Place, int]:
         return client.ends(places)
 
-    with _patched(app.marker_records, "ends_on", ends_on):
+    with _patched(tidegate.worker.markers.marker_records, "ends_on", ends_on):
         yield
 
 
@@ -444,7 +446,7 @@ def lost_answer_as_an_end() -> Iterator[None]:
     def known(place: Any, offset: int) -> int:
         return offset
 
-    with _patched(tidegate.client.listed_offsets, "_known", known):
+    with _patched(tidegate.client.kafka.listed_offsets, "_known", known):
         yield
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tables.store import ChangelogPosition
 from tests.simulation.scheduler import Process
 from tidegate.processor.batch import StateChange, StateTable
+from tidegate.worker.state.store import ChangelogPosition
 
 
 @dataclass(slots=True)
@@ -47,7 +47,8 @@ class Disk:
 
 
 class MemoryStore:
-    """See ``tables.store.LocalStore``; each call is done or not, and nothing of a dead process is."""
+    """See ``tidegate.worker.state.store.LocalStore``; each call is done or not, and nothing of a dead process
+    is."""
 
     def __init__(self, path: Path, disk: Disk, process: Process) -> None:
         self._content = disk.content(path)

@@ -14,9 +14,9 @@ from tests.simulation.judge import markers_of, read_output
 from tests.simulation.kafka import Broker, SentRecord, Topic
 from tests.simulation.registry import Registry
 from tests.simulation.sinks import FailOver, Origin
-from tidegate.changefeed.feed import AcceptedCluster, FeedDefinition, FeedEpoch
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.takeover import takeover
+from tidegate.changefeed.definition.feed import AcceptedCluster, FeedDefinition, FeedEpoch
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.lifecycle.takeover import takeover
 from tidegate.hlc import ZERO, Timestamp
 
 

@@ -1,6 +1,6 @@
 """Feeds that come and go in the midst of a history: what each one is, and how it is begun and ended.
 
-It is what the jobs agent does (``tidegate.changefeed.registration``): a feed is registered in every
+It is what the jobs agent does (``tidegate.changefeed.lifecycle.registration``): a feed is registered in every
 partition, activated there with one start for all, and removed; each partition takes the messages up when it
 comes to it.
 """
@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from sim.history import Mutated, Version
+from sim.log.history import Mutated, Version
 from tests.feeds import activation
 from tests.logs import BASE_NS
 from tests.simulation.feed_judge import BrokenPromise, FeedJudge
-from tidegate.changefeed.control import (
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import FeedOptions, InitialScan
+from tidegate.changefeed.lifecycle.control import (
     Ack,
     Activate,
     Active,
@@ -26,8 +28,6 @@ from tidegate.changefeed.control import (
     Remove,
     Removed,
 )
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.options import FeedOptions, InitialScan
 from tidegate.hlc import Timestamp
 from tidegate.rows import TableDescriptor
 

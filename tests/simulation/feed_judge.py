@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from sim.history import History, Mutated, Version
+from sim.log.history import History, Mutated, Version
 from tests.plain_frontier import PlainFrontier
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import InitialScan
-from tidegate.changefeed.record import RowRecord, parse_record
-from tidegate.changefeed.record_encoder import RecordEncoder
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.record import RowRecord, parse_record
+from tidegate.changefeed.encoding.record_encoder import RecordEncoder
+from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import OutputRecord, RangeCheckpoint
 from tidegate.rows import TableCodec, TableDescriptor

@@ -15,11 +15,11 @@ from typing import Final
 
 from faust.types import TP
 
-from app.assignment import Assignment
-from app.fetched import FetchedBatch
 from tests.simulation.clients import Network
 from tests.simulation.kafka import Broker, Partition
 from tests.simulation.scheduler import Process, Scheduler
+from tidegate.worker.kafka.assignment import Assignment
+from tidegate.worker.kafka.fetched import FetchedBatch
 
 _IDLE_S: Final = 0.05
 _COMMIT_S: Final = 2.0
@@ -39,7 +39,7 @@ class _Flow:
 
 
 class Member:
-    """One process's consumer: ``app.shell.Batches``, and its place in the group."""
+    """One process's consumer: ``tidegate.worker.shell.Batches``, and its place in the group."""
 
     def __init__(
         self,

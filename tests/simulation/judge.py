@@ -6,16 +6,16 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from sim.history import History, Mutated, Version
+from sim.log.history import History, Mutated, Version
 from tests.simulation.kafka import Broker
 from tests.simulation.registry import Registry
 from tests.simulation.sinks import Refusal
-from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.feed import FeedState
-from tidegate.changefeed.jobs import FeedView, JobsView
-from tidegate.changefeed.options import FeedOptions
-from tidegate.changefeed.record import MarkerRecord, RecordDecoder, RowRecord
-from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder, marker_partitions
+from tidegate.changefeed.definition.feed import FeedState
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.encoding.decoder import decoder_for
+from tidegate.changefeed.encoding.record import MarkerRecord, RecordDecoder, RowRecord
+from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder, marker_partitions
+from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.client.expectations import expected_versions
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import MAX, ZERO, Timestamp

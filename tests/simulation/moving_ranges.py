@@ -31,8 +31,8 @@ from tests.simulation.record_sizes import (
     require_small,
 )
 from tests.simulation.standing_sinks import REFUSED, Window
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import InitialScan
 from tidegate.errors import FeedError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import (
@@ -52,7 +52,7 @@ from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, partition_of
 from tidegate.raftlog.entry import Command, Offset, RangeId, ScanChunk, Snapshot, Trigger
 from tidegate.raftlog.request import Push, RangeRequest, Scan
-from tidegate.rangefeed.handoff import receiver_of
+from tidegate.ranges.handoff import receiver_of
 
 _CONFIG: Final = ProcessorConfig(PushPolicy(age_ms=500, repeat_ms=300))
 _TELL_ALL: Final = 0.05

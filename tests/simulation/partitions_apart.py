@@ -21,8 +21,8 @@ from tests.hand_log import HandLog, HandRange, HandTable, at, seconds_of
 from tests.plain_frontier import PlainFrontier
 from tests.simulation.feed_judge import BrokenPromise
 from tests.unit.processor.driving import Driven, rows_of, timestamp_of
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import ExchangeRecord, PartitionCheckpoint, StepResult
 from tidegate.processor.checkpoint import report_of
@@ -32,7 +32,7 @@ from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.encode import encode_key, partition_of
 from tidegate.raftlog.entry import Entry, KeyValue, Offset, RangeEnd, Snapshot, WriteValue
 from tidegate.raftlog.request import RangeRequest, Scan
-from tidegate.rangefeed.handoff import receiver_of
+from tidegate.ranges.handoff import receiver_of
 from tidegate.spans import Span
 
 _CONFIG: Final = ProcessorConfig(detachable=True)

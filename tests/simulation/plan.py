@@ -25,7 +25,7 @@ from tests.simulation.sinks import (
     with_fail_overs,
     with_strangers,
 )
-from tidegate.changefeed.options import FeedOptions, InitialScan, OnOversize
+from tidegate.changefeed.definition.options import FeedOptions, InitialScan, OnOversize
 
 _ODD_SNAPSHOT_MS: Final = 2_000
 _EVENTFUL: Final = OutcomeMix(restart=0.1, abort=0.08, abandon=0.06)

@@ -9,16 +9,16 @@ from typing import Final
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandTable, at
 from tests.simulation.feed_judge import BrokenPromise
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.processor.batch import StateTable, StepResult
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.checkpoint import encode_checkpoint, split_checkpoint
-from tidegate.processor.exchange_codec import encode_exchange
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.state.exchange_codec import encode_exchange
 from tidegate.raftlog.request import encode_request
-from tidegate.rangefeed import range_state
-from tidegate.rangefeed.range_state import RangeStatus
+from tidegate.ranges import range_state
+from tidegate.ranges.range_state import RangeStatus
 
 _ELSEWHERE: Final = HandTable.of(9_000, "elsewhere")
 #: What the ids of bystanders begin with.

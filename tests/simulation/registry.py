@@ -1,7 +1,7 @@
 """A schema registry that is slow, late or away, for feeds with schemas: drawn by itself, so that a seed keeps
 what else it draws.
 
-It is asked by the workers' own code (``agents.schema_ids``). Processes forget what it told them, and the
+It is asked by the workers' own code (``schemas.schema_ids``). Processes forget what it told them, and the
 tables of such runs get columns on the way: so there are questions in the middle of the log.
 """
 
@@ -13,8 +13,8 @@ from random import Random
 from typing import Final, NamedTuple, TypeVar
 
 from tests.simulation.scheduler import Process, Scheduler
-from tidegate.changefeed.confluent import Schema
-from tidegate.changefeed.options import FeedOptions, Format
+from tidegate.changefeed.definition.options import FeedOptions, Format
+from tidegate.changefeed.encoding.confluent import Schema
 from tidegate.errors import MalformedRecord, RegistryAway
 
 URL: Final = "http://registry.invalid:8081"
@@ -164,7 +164,7 @@ class Registry:
 
 
 class RegistryClient:
-    """See ``agents.schema_ids.Registry``: what one process knows of the registry."""
+    """See ``schemas.schema_ids.Registry``: what one process knows of the registry."""
 
     def __init__(self, process: Process, registry: Registry) -> None:
         self._process = process
@@ -189,7 +189,7 @@ class RegistryClient:
 
 
 class RegistryClients:
-    """See ``agents.schema_ids.Registries``: all feeds name the same one."""
+    """See ``schemas.schema_ids.Registries``: all feeds name the same one."""
 
     def __init__(self, process: Process, registry: Registry) -> None:
         self._client = RegistryClient(process, registry)

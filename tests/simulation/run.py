@@ -18,9 +18,6 @@ from typing import Any, Final, NoReturn
 
 import structlog
 
-from app.assignment import Assignment
-from app.ending import leaving_by
-from app.settings import Settings
 from tests.breaking_steps import SomeOffsets, broken_by_commands
 from tests.destinations import DESTINATIONS_FILE
 from tests.simulation.clients import Network, SimMachine, cluster_name, stranger_name
@@ -52,7 +49,7 @@ from tests.simulation.sinks import (
 )
 from tests.simulation.source import Source
 from tests.simulation.worker import SimShell, start_worker
-from tidegate.changefeed.feed import (
+from tidegate.changefeed.definition.feed import (
     FIRST_EPOCH,
     Engine,
     FeedDefinition,
@@ -61,16 +58,19 @@ from tidegate.changefeed.feed import (
     FeedState,
     TableName,
 )
-from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import FeedOptions
-from tidegate.changefeed.takeover import takeover
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.lifecycle.takeover import takeover
+from tidegate.client.kafka.topics import Topics
 from tidegate.client.local_files import LocalFiles
 from tidegate.client.refused_records import DIRECTORY, kept_names, read_kept
-from tidegate.client.topics import Topics
 from tidegate.errors import DeliveryError, FatalError, RecordRefused
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows import decode_descriptor
+from tidegate.worker.kafka.assignment import Assignment
+from tidegate.worker.process.ending import leaving_by
+from tidegate.worker.process.settings import Settings
 
 _BASE_NS: Final = 1_700_000_000 * 10**9
 _SESSION_S: Final = 1.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from sim.history import History, Mutated
+from sim.log.history import History, Mutated
 from sim.options import StoreOptions
 from sim.plan import Workload
 from sim.simulation import Simulation
@@ -28,7 +28,7 @@ _ODD_SPEED: Final = 5
 
 
 class _LogTopic:
-    """See ``sim.sink.LogSink``. A batch of records that a workload writes at once arrives at once."""
+    """See ``sim.log.sink.LogSink``. A batch of records that a workload writes at once arrives at once."""
 
     def __init__(self, broker: Broker, topic: str, odd: OddLog) -> None:
         self._broker = broker

@@ -15,8 +15,8 @@ from random import Random
 from typing import Final
 
 from tests.simulation.feed_judge import BrokenPromise
-from tidegate.changefeed.control import Failed, Removed
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.control import Failed, Removed
 from tidegate.errors import RowRefused
 from tidegate.processor.batch import OutputRecord, StepResult
 from tidegate.processor.processor import PartitionProcessor
@@ -31,7 +31,7 @@ REFUSED: Final = "a row is above a limit"
 
 
 class Mode(enum.Enum):
-    """What the partition does with the rows of a feed; see ``app.outlet.OutletState``."""
+    """What the partition does with the rows of a feed; see ``tidegate.worker.output.outlet.OutletState``."""
 
     LIVE = enum.auto()
     SPOOLING = enum.auto()

@@ -11,16 +11,18 @@ import pytest
 from tests.simulation.commits_apart import CommitsApart
 from tests.simulation.feed_judge import BrokenPromise
 from tidegate.hlc import NANOS_PER_SECOND
-from tidegate.processor import catch_ups, parking, waiting
 from tidegate.processor.batch import LogRecord
-from tidegate.processor.parking import Parking
-from tidegate.processor.partition_feed import PartitionFeed
+from tidegate.processor.catchup import catch_ups
+from tidegate.processor.feeds import waiting
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.moving import parking
+from tidegate.processor.moving.parking import Parking
 from tidegate.raftlog.entry import Offset, Snapshot
-from tidegate.rangefeed import range_state
-from tidegate.rangefeed.backlog import Backlog
-from tidegate.rangefeed.handoff import Claim, HandOff
-from tidegate.rangefeed.range_state import RangeState
-from tidegate.rangefeed.scan import ScanPart
+from tidegate.ranges import range_state
+from tidegate.ranges.backlog import Backlog
+from tidegate.ranges.handoff import Claim, HandOff
+from tidegate.ranges.range_state import RangeState
+from tidegate.ranges.scan import ScanPart
 
 _FRESH: Final = SystemRandom()
 _KEPT_NS: Final = 60 * NANOS_PER_SECOND

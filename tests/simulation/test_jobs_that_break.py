@@ -12,9 +12,9 @@ from agents.jobs import JobsOwner
 from tests.simulation.judge import read_jobs
 from tests.simulation.plan import PROFILES, RunPlan, draw
 from tests.simulation.run import Run
-from tidegate.changefeed.control import Activate, Register
-from tidegate.changefeed.feed import LIVE, FeedId, FeedState
-from tidegate.client.topics import Topics
+from tidegate.changefeed.definition.feed import LIVE, FeedId, FeedState
+from tidegate.changefeed.lifecycle.control import Activate, Register
+from tidegate.client.kafka.topics import Topics
 
 _ODD: Final = FeedId("feed0")
 

@@ -13,19 +13,20 @@ from tests.simulation.feed_course import FeedCourse
 from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.moving_ranges import MovingRanges, Troubles
 from tests.simulation.standing_sinks import REFUSED
-from tidegate.processor import exchange, log_clock, parking
-from tidegate.processor.feeds import PartitionFeeds
+from tidegate.processor import log_clock
+from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.feeds.mutations import Mutations, Place
+from tidegate.processor.feeds.served_feeds import ServedFeeds
 from tidegate.processor.log_clock import LogClock
-from tidegate.processor.mutations import Mutations, Place
+from tidegate.processor.moving import exchange, parking
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.row_pieces import RowPieces
-from tidegate.processor.served_feeds import ServedFeeds
+from tidegate.processor.state.row_pieces import RowPieces
 from tidegate.raftlog.entry import Command, RangeId
-from tidegate.rangefeed import range_state, scan
-from tidegate.rangefeed.claim_answer import answer_claim
-from tidegate.rangefeed.gap import Lag
-from tidegate.rangefeed.handoff import Claim, Exchange, HandOff
-from tidegate.rangefeed.range_state import RangeState
+from tidegate.ranges import range_state, scan
+from tidegate.ranges.claim_answer import answer_claim
+from tidegate.ranges.gap import Lag
+from tidegate.ranges.handoff import Claim, Exchange, HandOff
+from tidegate.ranges.range_state import RangeState
 
 _RUNS: Final = 60
 #: Of each kind of trouble: one seed in `make test`, ten in `make soak`.

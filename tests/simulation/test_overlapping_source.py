@@ -6,23 +6,23 @@ import json
 from dataclasses import replace
 
 from agents.frontier import overlap_report
-from app.checkpoint_routes import CheckpointRoutes
-from app.report import WorkerReport
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at
-from tests.unit.client.test_explanation import evidence
+from tests.unit.client.why.test_explanation import evidence
 from tests.unit.processor.driving import Driven
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.frontier import FeedFrontier
-from tidegate.client.evidence import FrontierEvidence, read_workers
-from tidegate.client.explanation import Explanation, explain
-from tidegate.client.finding import Cause
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.control import Activate
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier
+from tidegate.client.why.evidence import FrontierEvidence, read_workers
+from tidegate.client.why.explanation import Explanation, explain
+from tidegate.client.why.finding import Cause
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.checkpoint import PartitionReport, decode_report, encode_checkpoint
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.spans import Span
+from tidegate.worker.markers.checkpoint_routes import CheckpointRoutes
+from tidegate.worker.operations.report import WorkerReport
 
 _TABLE = HandTable.of(104, "plain")
 _LEFT, _RIGHT = _TABLE.split(100)

@@ -11,12 +11,13 @@ import pytest
 from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.partitions_apart import PartitionsApart
 from tidegate.hlc import NANOS_PER_SECOND
-from tidegate.processor import catch_ups, exchange
-from tidegate.processor.backlogs import Backlogs
+from tidegate.processor.catchup import catch_ups
+from tidegate.processor.moving import exchange
+from tidegate.processor.table.backlogs import Backlogs
 from tidegate.raftlog.entry import RangeId
-from tidegate.rangefeed import claim_answer, range_snapshot, range_state
-from tidegate.rangefeed.handoff import Claim, Promise
-from tidegate.rangefeed.range_state import RangeState
+from tidegate.ranges import claim_answer, range_snapshot, range_state
+from tidegate.ranges.handoff import Claim, Promise
+from tidegate.ranges.range_state import RangeState
 
 _FRESH: Final = SystemRandom()
 _KEPT_NS: Final = 60 * NANOS_PER_SECOND

@@ -12,9 +12,9 @@ from sim.workloads.bank import Bank, BankOptions
 from tests.examples import examples
 from tests.feeds import activation
 from tests.logs import EVENTFUL_MIX, SimulatedLog, eventful_store, simulate
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.options import Envelope
-from tidegate.changefeed.record import JsonDecoder, MarkerRecord, RowRecord
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord, RowRecord
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartition
 from tidegate.rows import TableCodec

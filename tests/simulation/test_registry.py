@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.plan import PROFILES, draw
 from tests.simulation.registry import NO_REGISTRY
 from tests.simulation.run import Run
-from tidegate.changefeed.options import Format
+from tidegate.changefeed.definition.options import Format
 
 _FAST = PROFILES["fast"]
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.outlet import Outlet
 from tests.simulation.forked import Simulations
 from tests.simulation.plan import PROFILES, draw
 from tests.simulation.run import Run
+from tidegate.worker.output.outlet import Outlet
 
 
 def test_markers_of_other_feeds_go_on_while_a_sink_stands_still(simulations: Simulations) -> None:

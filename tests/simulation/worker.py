@@ -7,25 +7,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agents.schema_ids import RegistrySchemaIds
-from app.assignment import Assignment
-from app.fetched import FetchedBatch
-from app.jobs_follower import JobsFollower
 from app.main import add_agents
-from app.report import FeedReport, OverlapReport, PartitionReport, SpanReporter, no_ranges
-from app.runtime import Runtime
-from app.settings import Settings
-from tables.store import LocalStore
+from schemas.schema_ids import RegistrySchemaIds
 from tests.simulation.clients import SimMachine
 from tests.simulation.disk import Disk, MemoryStore
 from tests.simulation.group import Group, Member
 from tests.simulation.registry import Registry, RegistryClients
 from tests.simulation.scheduler import Process
-from tidegate.client.topics import Topics
+from tidegate.client.kafka.topics import Topics
+from tidegate.worker.kafka.assignment import Assignment
+from tidegate.worker.kafka.fetched import FetchedBatch
+from tidegate.worker.kafka.jobs_follower import JobsFollower
+from tidegate.worker.operations.report import (
+    FeedReport,
+    OverlapReport,
+    PartitionReport,
+    SpanReporter,
+    no_ranges,
+)
+from tidegate.worker.process.settings import Settings
+from tidegate.worker.runtime import Runtime
+from tidegate.worker.state.store import LocalStore
 
 
 class SimShell:
-    """See ``app.shell.Shell``."""
+    """See ``tidegate.worker.shell.Shell``."""
 
     runtime: Runtime
     follower: JobsFollower

@@ -9,6 +9,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -28,6 +29,7 @@ CORE: Final = frozenset(
         "raftlog",
         "logcheck",
         "rows",
+        "ranges",
         "rangefeed",
         "changefeed",
         "processor",
@@ -36,7 +38,7 @@ CORE: Final = frozenset(
         "verify",
     )
 )
-LIBRARY: Final = CORE | {"tidegate.client", "tidegate.cli"}
+LIBRARY: Final = CORE | {f"tidegate.{name}" for name in ("access", "registry", "client")}
 
 
 class Layer(NamedTuple):
@@ -59,31 +61,51 @@ LAYERS: Final = {
     "tidegate.raftlog": layer(others="google"),
     "tidegate.rows": layer(others="google numpy"),
     "tidegate.logcheck": layer("raftlog rows"),
-    "tidegate.rangefeed": layer("raftlog"),
+    "tidegate.ranges": layer("raftlog"),
+    "tidegate.rangefeed": layer("raftlog ranges"),
     "tidegate.changefeed": layer("rows", "lark fastavro"),
-    "tidegate.processor": layer("rangefeed rows changefeed raftlog", "google"),
+    "tidegate.processor": layer("ranges rows changefeed raftlog", "google"),
     "tidegate.delivery": layer("changefeed"),
     "tidegate.subscribe": layer("changefeed"),
     "tidegate.verify": layer("changefeed"),
+    "tidegate.access": layer("changefeed processor", "pydantic"),
+    "tidegate.registry": layer("access changefeed", "confluent_kafka httpx2"),
     "tidegate.client": layer("library", "confluent_kafka httpx2 pydantic tenacity"),
     "tidegate.cli": layer("library", "confluent_kafka click rich"),
-    "app": layer(
+    "tidegate.worker": layer(
         "library",
         "faust mode aiokafka confluent_kafka aiohttp yarl pydantic pydantic_settings prometheus_client"
-        " structlog",
+        " rocksdict structlog",
     ),
-    "agents": layer("app tables schemas library", "faust structlog"),
-    "tables": layer("library", "faust rocksdict structlog"),
-    "schemas": layer("library", "confluent_kafka"),
-    "pipeline": layer(
-        "schemas library", "pyspark pyarrow deltalake confluent_kafka prometheus_client structlog"
+    "tidegate.spark": layer(
+        "library", "pyspark pyarrow deltalake confluent_kafka prometheus_client structlog"
     ),
+    "app": layer("library worker", "faust structlog"),
+    "agents": layer("tables library worker", "faust structlog"),
+    "tables": layer("library worker"),
+    "schemas": layer("library worker", "structlog"),
+    "pipeline": layer("cli spark"),
     "sim": layer("library", "confluent_kafka"),
     # Its errors hang in the tree of tidegate/errors.py, which is of the foundation.
     "stack": layer(others="click confluent_kafka"),
     "supply": layer("stack sim", "click cyclonedx packageurl packaging"),
 }
-#: The only module that puts agents and tables together with the application.
+
+#: The chapters of each package, from the lowest to the highest: a chapter imports those before it.
+CHAPTERS: Final = {
+    "tidegate.changefeed": "text definition encoding lifecycle statement",
+    "tidegate.changefeed.encoding": "connect json avro",
+    "tidegate.client": "kafka why",
+    "tidegate.processor": "state feeds table catchup moving",
+    "tidegate.rows": "keyside valueside",
+    "tidegate.spark": "platform changefeed warehouse backfill",
+    "tidegate.worker": "process operations kafka output state commit markers feeds log_partition",
+    "sim": "log store workloads",
+    "stack": "processes downloads recipes",
+}
+#: A folder with more modules than this wants chapters.
+MODULES_OF_A_FOLDER: Final = 25
+#: The only module that puts agents and schemas together with the application.
 ASSEMBLY: Final = "app/main.py"
 
 #: What the core may use of the standard library: nothing that reads a clock, draws numbers or does I/O.
@@ -152,7 +174,7 @@ def test_a_package_imports_only_what_its_layer_may(package: str) -> None:
         for found in imports(package)
         if found.ours is not None
         and found.ours not in allowed
-        and not (found.file == ASSEMBLY and found.ours in ("agents", "tables"))
+        and not (found.file == ASSEMBLY and found.ours in ("agents", "schemas"))
     ]
     assert not wrong
 
@@ -188,6 +210,77 @@ def test_the_core_does_not_reach_the_impure_parts_of_pure_modules(package: str) 
         if isinstance(node, ast.Attribute) and node.attr in IMPURE
     ]
     assert not wrong
+
+
+@cache
+def modules() -> frozenset[str]:
+    """Every module and package of the tree, by its dotted name."""
+    files = (file for package in packages() for file in (ROOT / package.replace(".", "/")).rglob("*.py"))
+    names = (file.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for file in files)
+    return frozenset(name.removesuffix(".__init__") for name in names)
+
+
+@cache
+def arrows() -> frozenset[tuple[str, str]]:
+    """Which module imports which, of ours."""
+    found = set[tuple[str, str]]()
+    for name in modules():
+        path = ROOT / name.replace(".", "/")
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                named = {f"{node.module}.{alias.name}" for alias in node.names} & modules()
+                found |= {(name, other) for other in named or {node.module} & modules()}
+            elif isinstance(node, ast.Import):
+                found |= {(name, alias.name) for alias in node.names if alias.name in modules()}
+    return frozenset((one, other) for one, other in found if one != other)
+
+
+def arrows_in(package: str) -> dict[str, set[str]]:
+    """The modules and chapters of a package, and which of these each of them imports."""
+    inside: dict[str, set[str]] = {}
+    for one, other in arrows():
+        if one.startswith(f"{package}.") and other.startswith(f"{package}."):
+            start = package.count(".") + 1
+            here, there = one.split(".")[start], other.split(".")[start]
+            if here != there:
+                inside.setdefault(here, set()).add(there)
+    return inside
+
+
+def folders() -> list[str]:
+    """Every package of the tree, chapters as well."""
+    return sorted({name for name in modules() if (ROOT / name.replace(".", "/")).is_dir()})
+
+
+@pytest.mark.parametrize("package", sorted(CHAPTERS))
+def test_no_arrow_between_chapters_runs_back_up(package: str) -> None:
+    order = CHAPTERS[package].split()
+    assert {*order} == {name.rpartition(".")[2] for name in folders() if name.rpartition(".")[0] == package}
+    inside = arrows_in(package)
+    up = [
+        (chapter, other)
+        for at, chapter in enumerate(order)
+        for other in sorted(inside.get(chapter, ()))
+        if other in order[at:]
+    ]
+    assert not up
+
+
+@pytest.mark.parametrize("package", [name for name in folders() if name != "tidegate"])
+def test_modules_and_chapters_of_a_folder_have_no_circle(package: str) -> None:
+    TopologicalSorter(arrows_in(package)).prepare()  # raises CycleError with the names
+
+
+def test_the_packages_of_the_library_have_no_circle() -> None:
+    TopologicalSorter(arrows_in("tidegate")).prepare()
+
+
+@pytest.mark.parametrize("package", folders())
+def test_a_folder_is_small_enough_to_be_looked_through(package: str) -> None:
+    folder = ROOT / package.replace(".", "/")
+    written = [f for f in folder.glob("*.py") if f.name != "__init__.py" and not f.name.endswith("_pb2.py")]
+    assert len(written) <= MODULES_OF_A_FOLDER
 
 
 def test_imports_are_absolute() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from app.metrics import REGISTRY, ReportCollector
-from app.report import (
+from tidegate.client.why.finding import Cause
+from tidegate.worker.operations.metrics import REGISTRY, ReportCollector
+from tidegate.worker.operations.report import (
     DeliveryReport,
     FeedReport,
     LaggingReport,
@@ -17,7 +18,6 @@ from app.report import (
     SinkReport,
     WorkerReport,
 )
-from tidegate.client.finding import Cause
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 _ROW = re.compile(r"^\| `(tidegate_\w+)` \| ([\w, ]*?) ?\| ", re.MULTILINE)

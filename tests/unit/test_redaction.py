@@ -11,11 +11,11 @@ from time import process_time
 import pytest
 
 from app.logs import configure_logs
-from app.settings import LogFormat, Settings
 from tests.unit.changefeed.feeds import DEFINITION
-from tidegate.changefeed.feed import FeedState
-from tidegate.changefeed.job_records import StateRecord
+from tidegate.changefeed.definition.feed import FeedState
+from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.redaction import redacted, remember_secret
+from tidegate.worker.process.settings import LogFormat, Settings
 
 SECRET = "hunter2-of-this-process"
 

@@ -13,6 +13,9 @@ import pytest
 from stack.places import CHECKOUT
 
 _DOCUMENT: Final = re.compile(r"(?<![\w/-])docs/[\w./-]+\.md")
+#: A module with the folder that it is in. Changelog and design notes tell what was.
+_MODULE: Final = re.compile(r"`((?:\w+/)+\w+\.py)`")
+_PAGE: Final = re.compile(r"README\.md|docs/[\w-]+\.md")
 _TEST: Final = re.compile(r"(?<![\w/])((?:tests/[\w/]+/)?test_\w+\.py)(?:::(\w+))?")
 
 pytestmark = pytest.mark.skipif(not (CHECKOUT / ".git").exists(), reason="git lists the files of the tree")
@@ -48,6 +51,11 @@ def documents_in(text: str) -> list[str]:
     ]
 
 
+def is_a_file(path: str) -> bool:
+    """Whether a tracked file has this path, or ends with it: pages leave ``tidegate/`` out at times."""
+    return any(one == path or one.endswith(f"/{path}") for one in tracked())
+
+
 def has_test(file: str, name: str) -> bool:
     """Whether a tracked test file of that name, or below that path, has the test."""
     files = [path for path in tracked() if path == file or path.endswith(f"/{file}")]
@@ -65,6 +73,14 @@ def test_every_test_that_is_named_exists() -> None:
     named = [Mention(path, *found) for path, text in texts() for found in _TEST.findall(text)]
     assert named
     missing = [mention for mention in named if not has_test(mention.file, mention.test)]
+    assert missing == []
+
+
+def test_every_module_that_a_page_names_exists() -> None:
+    pages = [(path, text) for path, text in texts() if _PAGE.match(path)]
+    named = [Mention(path, module) for path, text in pages for module in _MODULE.findall(text)]
+    assert named
+    missing = [mention for mention in named if not is_a_file(mention.file)]
     assert missing == []
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from tidegate.cli.connecting import kafka_options, topic_prefix_option
-from tidegate.client.cluster import Cluster, partitions_of
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.log_in_time import read_in_time
+from tidegate.client.kafka.cluster import Cluster, partitions_of
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.log_in_time import read_in_time
 from tidegate.logcheck.breach import Breach, Place, Rule
 from tidegate.logcheck.log_check import CheckedRecord, LogCheck, LogOptions, Seen
 from tidegate.logcheck.memory import Limits

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from tidegate.client.connection import MECHANISMS, PROTOCOLS, KafkaConnection
-from tidegate.client.destinations_file import destinations_of_environment
+from tidegate.access.destinations_file import destinations_of_environment
+from tidegate.client.kafka.connection import MECHANISMS, PROTOCOLS, KafkaConnection
 from tidegate.redaction import remember_secret
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

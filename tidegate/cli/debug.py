@@ -12,9 +12,9 @@ from tidegate.cli.connecting import kafka_options, topic_prefix_option
 from tidegate.cli.debug_lines import FORMATS
 from tidegate.cli.failure import show_failure
 from tidegate.cli.refused import refused
-from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import read_catalog
-from tidegate.client.log_reader import LogBegin, parse_begin, read_log
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.log_reader import LogBegin, parse_begin, read_log
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO
 from tidegate.processor.containment import unforeseen

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import click
 
-from tidegate.changefeed.cursor import read_cursor
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import LASTING, Engine, FeedId, FeedState, feed_id
+from tidegate.changefeed.definition.feed import LASTING, Engine, FeedId, FeedState, feed_id
+from tidegate.changefeed.statement.cursor import read_cursor
+from tidegate.changefeed.statement.definition import define_feed
 from tidegate.cli.connecting import app_id_option, kafka_options
 from tidegate.cli.failure import Commands, show_failure
 from tidegate.cli.tables import print_fields, print_table
@@ -23,11 +23,11 @@ from tidegate.client.cluster_acceptance import (
     find_cluster,
     go_on_there,
 )
-from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_rows import beginning, feed_row
 from tidegate.client.feed_topics import check_destination, check_registry
 from tidegate.client.jobs import Jobs, jobs_topic
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import InputError
 
 _COLUMNS: Final = (

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from tidegate.changefeed.feed import feed_id
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
-from tidegate.changefeed.record import RecordDecoder
-from tidegate.changefeed.registry_uri import parse_registry_uri
-from tidegate.client.connection import KafkaConnection
+from tidegate.access.destinations import Destinations, RegistryEntry
+from tidegate.changefeed.definition.feed import feed_id
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.definition.registry_uri import parse_registry_uri
+from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.client.contained_decoder import ContainedDecoder
-from tidegate.client.destinations import Destinations, RegistryEntry
 from tidegate.client.feed_topics import FeedTopics, row_decoder
 from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.verify.auditor import OFFSET_MARKERS
 
 _OPTIONS = (

@@ -66,7 +66,7 @@ def refused(
 def _files(app_id: str, data_dir: Path, checkpoint: str | None) -> RefusedFiles:
     if checkpoint is None:
         return LocalFiles(data_dir / app_id / DIRECTORY)
-    module = service_module("pipeline.refused_files")
+    module = service_module("tidegate.spark.changefeed.refused_files")
     try:
         files: RefusedFiles = module.RemoteFiles.of_checkpoint(directory_uri(checkpoint))
     except (OSError, ValueError) as error:

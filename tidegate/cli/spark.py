@@ -8,6 +8,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from tidegate.access.http_access import HttpAccess, allowed_hosts, require_protected
+from tidegate.access.output_namespace import OutputNamespace
 from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.failure import Commands
 from tidegate.cli.service_tree import service_module
@@ -20,10 +22,8 @@ from tidegate.cli.spark_place import (
     output_topics_option,
     placement,
 )
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.http_access import HttpAccess, allowed_hosts, require_protected
 from tidegate.client.jobs import Jobs
-from tidegate.client.output_namespace import OutputNamespace
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import SettingsError
 
 _PEM_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -168,8 +168,8 @@ def changefeed(
     tidegate spark changefeed --checkpoint /var/lib/tidegate/spark
         "CREATE CHANGEFEED FOR TABLE flights INTO 'kafka://127.0.0.1:9092' WITH updated, resolved='10s'"
     """
-    job = service_module("pipeline.changefeed")
-    query = service_module("pipeline.changefeed_query")
+    job = service_module("tidegate.spark.changefeed.run")
+    query = service_module("tidegate.spark.changefeed.changefeed_query")
     options = query.QueryOptions(
         connection,
         app_id,
@@ -192,7 +192,7 @@ def changefeed(
         _pair(metrics_tls_certificate, metrics_tls_key),
         metrics_plaintext,
     )
-    service_module("pipeline.logs").configure_logs(log_level, as_json=log_format == "json")
+    service_module("tidegate.spark.platform.logs").configure_logs(log_level, as_json=log_format == "json")
     ready = query.ready_query(options)
     if statement is not None:
         namespace = OutputNamespace.of(output_topics)
@@ -210,7 +210,7 @@ class _Serving(NamedTuple):
 
     def begin(self) -> Any:
         """The metrics, served. Raises ``SettingsError`` for what is not safe, or cannot be."""
-        metrics = service_module("pipeline.progress").Metrics()
+        metrics = service_module("tidegate.spark.changefeed.progress").Metrics()
         if self.port is None:
             return metrics
         host = self.access.host

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tidegate.changefeed.feed import LASTING, Engine
+from tidegate.changefeed.definition.feed import LASTING, Engine
 from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_place import (
@@ -16,7 +16,7 @@ from tidegate.cli.spark_place import (
     output_topics_option,
     placement,
 )
-from tidegate.client.connection import KafkaConnection
+from tidegate.client.kafka.connection import KafkaConnection
 
 
 @click.command()
@@ -70,8 +70,8 @@ def backfill(
     tidegate spark backfill --work /var/tmp/tidegate "CREATE CHANGEFEED FOR TABLE flights
         INTO 'kafka://127.0.0.1:9092' WITH updated, resolved='10s', initial_scan='yes'"
     """
-    job = service_module("pipeline.backfill")
-    service_module("pipeline.logs").configure_logs("WARNING", as_json=False)
+    job = service_module("tidegate.spark.backfill.backfill")
+    service_module("tidegate.spark.platform.logs").configure_logs("WARNING", as_json=False)
     options = job.BackfillOptions(
         connection, app_id, topic_prefix, directory_uri(work), Engine(then), output_partitions, output_topics
     )

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from tidegate.changefeed.duration import parse_duration
-from tidegate.changefeed.feed import feed_id
+from tidegate.changefeed.definition.duration import parse_duration
+from tidegate.changefeed.definition.feed import feed_id
 from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_place import directory_uri, master_option, spark_master
-from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_rows import readable
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.hlc import Timestamp
 
 
@@ -81,7 +81,7 @@ def load(
     Without TOPIC all topics of the feeds are loaded. A bucket is closed when the markers of all partitions of
     all topics have passed its end. Run it again to go on; it may be killed at any time.
     """
-    warehouse = service_module("pipeline.warehouse")
+    warehouse = service_module("tidegate.spark.warehouse.load")
     try:
         bucket_ns = parse_duration(bucket)
     except ValueError as error:

@@ -34,17 +34,18 @@ def spark_master(master: str | None) -> str | None:
 
     Raises as ``service_module``.
     """
-    if master is None and not service_module("pipeline.session").submitted():
+    if master is None and not service_module("tidegate.spark.platform.session").submitted():
         return "local[*]"
     return master
 
 
 def placement(master: str | None, jars: tuple[Path, ...]) -> Any:
-    """Where a job that reads Kafka by Spark runs, and with which jars (``pipeline.session.Placement``).
+    """Where a job that reads Kafka by Spark runs, and with which jars
+    (``tidegate.spark.platform.session.Placement``).
 
     Raises ``SettingsError`` for a connector that cannot be had.
     """
-    session = service_module("pipeline.session")
+    session = service_module("tidegate.spark.platform.session")
     return session.Placement(
         spark_master(master or None) or "", jars or (() if session.submitted() else _connector())
     )
@@ -58,7 +59,7 @@ def directory_uri(directory: str) -> str:
 def _connector() -> tuple[Path, ...]:
     version: str = service_module("pyspark").__version__
     try:
-        found: tuple[Path, ...] = service_module("stack.spark_connector").spark_connector(version)
+        found: tuple[Path, ...] = service_module("stack.downloads.spark_connector").spark_connector(version)
     except TidegateError as failure:
         cause = str(failure).partition("\n")[0].partition(" The end of its output:")[0]
         raise SettingsError(

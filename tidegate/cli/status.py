@@ -10,7 +10,7 @@ import click
 
 from tidegate.cli.connecting import app_id_option, data_dir_option
 from tidegate.cli.tables import print_fields, print_table
-from tidegate.client.worker_status import fetch_status, worker_url
+from tidegate.client.why.worker_status import fetch_status, worker_url
 
 
 @click.command()

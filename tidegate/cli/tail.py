@@ -7,13 +7,13 @@ from itertools import islice
 
 import click
 
-from tidegate.changefeed.feed import FeedId, FeedState, feed_id
+from tidegate.changefeed.definition.feed import FeedId, FeedState, feed_id
 from tidegate.cli.connecting import app_id_option, kafka_options
 from tidegate.cli.failure import show_failure
 from tidegate.cli.reading import Asked, Reading, choose_reading, reading_options
-from tidegate.client.connection import KafkaConnection
 from tidegate.client.followed_feed import FollowedFeed
 from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.tail import TailFrom, line_of, tail_topics
 from tidegate.verify import TopicRecord
 

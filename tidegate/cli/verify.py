@@ -11,13 +11,13 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from tidegate.changefeed.duration import parse_duration
+from tidegate.changefeed.definition.duration import parse_duration
 from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.failure import show_failure
 from tidegate.cli.reading import Asked, Reading, choose_reading, reading_options
 from tidegate.cli.service_tree import service_module
-from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import expected_versions, read_catalog
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 from tidegate.errors import TidegateError
 from tidegate.verify import AuditOptions, Auditor, AuditReport, ExpectedVersion, TopicRecord, Verdict
@@ -103,7 +103,7 @@ def _expected(
 ) -> Iterable[ExpectedVersion]:
     feed = chosen.feed
     assert feed is not None
-    versions = service_module("sim.history").History.load(history)
+    versions = service_module("sim.log.history").History.load(history)
     catalog = read_catalog(connection, f"{topic_prefix}raftlog")
     topics = {target.table_id: target.topic for target in feed.targets if target.topic in chosen.topics}
     schema_ids = feed.schema_ids(connection.destinations)

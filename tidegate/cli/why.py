@@ -10,15 +10,15 @@ from typing import Any
 
 import click
 
-from tidegate.changefeed.feed import feed_id
+from tidegate.changefeed.definition.feed import feed_id
 from tidegate.cli.connecting import app_id_option, kafka_options
 from tidegate.cli.tables import print_fields
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.evidence import gather
-from tidegate.client.explanation import Explanation, explain
 from tidegate.client.feed_rows import readable
-from tidegate.client.finding import behind_present
-from tidegate.client.worker_status import worker_url
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.why.evidence import gather
+from tidegate.client.why.explanation import Explanation, explain
+from tidegate.client.why.finding import behind_present
+from tidegate.client.why.worker_status import worker_url
 from tidegate.errors import InputError
 from tidegate.hlc import NANOS_PER_MS
 

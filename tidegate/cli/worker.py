@@ -28,7 +28,7 @@ def worker(**settings: str | None) -> None:
     """
     given = {name: value for name, value in settings.items() if value is not None}
     run_worker = service_module("app.main").run_worker
-    run_worker(service_module("app.settings").load_settings(**given))
+    run_worker(service_module("tidegate.worker.process.settings").load_settings(**given))
 
 
 def _setting_options() -> list[click.Parameter]:
@@ -37,8 +37,8 @@ def _setting_options() -> list[click.Parameter]:
     There are none outside of the service tree.
     """
     try:
-        faults = service_module("app.settings_faults")
-        fields: dict[str, Any] = service_module("app.settings").Settings.model_fields
+        faults = service_module("tidegate.worker.process.settings_faults")
+        fields: dict[str, Any] = service_module("tidegate.worker.process.settings").Settings.model_fields
     except SettingsError:
         return []
     return [

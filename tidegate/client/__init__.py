@@ -1,11 +1,11 @@
 """The Kafka-facing client library: feeds, and what they wrote."""
 
-from tidegate.client.connection import KafkaConnection
 from tidegate.client.expectations import CommittedVersion, expected_versions, read_catalog
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_rows import feed_row
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 from tidegate.client.tail import TailFrom, line_of, tail_topics
 

@@ -12,22 +12,30 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from tidegate.changefeed.feed import ENDED, LIVE, AcceptedCluster, Engine, FeedDefinition, FeedEpoch, FeedId
-from tidegate.changefeed.job_records import TakeoverRecord
-from tidegate.changefeed.jobs import FeedView, JobsView
-from tidegate.changefeed.sink_cluster import other_cluster
-from tidegate.changefeed.takeover import takeover
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import (
+    ENDED,
+    LIVE,
+    AcceptedCluster,
+    Engine,
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+)
+from tidegate.changefeed.definition.sink_cluster import other_cluster
+from tidegate.changefeed.lifecycle.job_records import TakeoverRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
+from tidegate.changefeed.lifecycle.takeover import takeover
 from tidegate.client.feed_rows import readable
 from tidegate.client.feed_topics import row_decoder
 from tidegate.client.fitting_topics import require_fitting
 from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.record_limit import known_fault
+from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.kafka.topics import Topics
+from tidegate.client.kafka.watched_cluster import WatchedCluster
 from tidegate.client.last_markers import last_markers
 from tidegate.client.output_topics import check_topics, wanted_topics
-from tidegate.client.record_limit import known_fault
-from tidegate.client.topic_admin import open_admin
-from tidegate.client.topics import Topics
-from tidegate.client.watched_cluster import WatchedCluster
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.errors import FeedError, InputError, TopologyError
 from tidegate.hlc import ResolvedTimestamp, Timestamp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.changefeed.record import Headers, Record, RecordDecoder
+from tidegate.changefeed.encoding.record import Headers, Record, RecordDecoder
 from tidegate.errors import MalformedRecord, TidegateError
 from tidegate.processor.containment import unforeseen
 

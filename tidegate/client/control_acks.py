@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.changefeed.control import Ack, read_ack_record
-from tidegate.client.cluster import Cluster
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.lifecycle.control import Ack, read_ack_record
 from tidegate.client.foreign_records import foreign, report_foreign
-from tidegate.client.reader import PartitionReader
+from tidegate.client.kafka.cluster import Cluster
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.reader import PartitionReader
 from tidegate.verify import TopicPartition
 
 

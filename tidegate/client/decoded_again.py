@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidegate.changefeed.control import read_control_record
+from tidegate.changefeed.lifecycle.control import read_control_record
 from tidegate.errors import InputError, StateError
 from tidegate.processor.containment import unforeseen
-from tidegate.processor.exchange_codec import read_exchange_record
 from tidegate.processor.refused import RefusedRecord, RefusedRow, Source
+from tidegate.processor.state.exchange_codec import read_exchange_record
 from tidegate.raftlog.decode import decode_entry
 from tidegate.rows import TableCodec, decode_descriptor
 

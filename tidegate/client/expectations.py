@@ -10,13 +10,13 @@ import logging
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Final, Protocol, TypeAlias
 
-from tidegate.changefeed.confluent import RecordSchemas, Schema, frame_prefix
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import FeedOptions, InitialScan
-from tidegate.changefeed.record_encoder import RecordEncoder
-from tidegate.client.cluster import Cluster
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.reader import PartitionReader
+from tidegate.changefeed.definition.options import FeedOptions, InitialScan
+from tidegate.changefeed.encoding.confluent import RecordSchemas, Schema, frame_prefix
+from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.record_encoder import RecordEncoder
+from tidegate.client.kafka.cluster import Cluster
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.reader import PartitionReader
 from tidegate.errors import DescriptorConflict, EncodingError, InputError, MalformedEntry
 from tidegate.hlc import Timestamp
 from tidegate.processor.containment import unforeseen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
-from tidegate.changefeed.feed import FeedId, feed_id
+from tidegate.changefeed.definition.feed import FeedId, feed_id
 from tidegate.hlc import NANOS_PER_MS
 
 # Crockford's base 32: no letter looks like a digit, and its characters sort by value.

@@ -8,12 +8,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedId, FeedState
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.literal_secrets import literal_secrets
-from tidegate.changefeed.options import FeedOptions, InitialScan
-from tidegate.changefeed.output_topic import TopicOrigin
-from tidegate.changefeed.sink import parse_sink_uri
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId, FeedState
+from tidegate.changefeed.definition.literal_secrets import literal_secrets
+from tidegate.changefeed.definition.options import FeedOptions, InitialScan
+from tidegate.changefeed.definition.sink import parse_sink_uri
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.lifecycle.output_topic import TopicOrigin
 from tidegate.client.own_topics import named_topics
 from tidegate.errors import StatementError
 from tidegate.hlc import NANOS_PER_SECOND, Timestamp

@@ -6,22 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.changefeed.confluent import Schema
-from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.feed import ENDED, FeedDefinition, FeedId, FeedState, FeedTarget
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import FeedOptions, Format
-from tidegate.changefeed.record import RecordDecoder
-from tidegate.changefeed.registry_uri import parse_registry_uri
-from tidegate.changefeed.sink_cluster import other_cluster, sink_servers
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.destinations import Destinations
+from tidegate.access.destinations import Destinations
+from tidegate.changefeed.definition.feed import ENDED, FeedDefinition, FeedId, FeedState, FeedTarget
+from tidegate.changefeed.definition.options import FeedOptions, Format
+from tidegate.changefeed.definition.registry_uri import parse_registry_uri
+from tidegate.changefeed.definition.sink_cluster import other_cluster, sink_servers
+from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.decoder import decoder_for
+from tidegate.changefeed.encoding.record import RecordDecoder
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
 from tidegate.verify.auditor import OFFSET_MARKERS
 
 if TYPE_CHECKING:
-    from tidegate.client.registry import SchemaReader
+    from tidegate.registry.registry import SchemaReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,6 @@ def check_registry(options: FeedOptions, allowed: Destinations) -> None:
 
 
 def _registry(options: FeedOptions, allowed: Destinations) -> SchemaReader:
-    from tidegate.client.registry import SchemaReader  # it takes longer than most that need none
+    from tidegate.registry.registry import SchemaReader  # it takes longer than most that need none
 
     return SchemaReader(parse_registry_uri(options.confluent_schema_registry), allowed)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.changefeed.feed import FeedDefinition, FeedTarget
-from tidegate.changefeed.options import FeedOptions, OnOversize
-from tidegate.changefeed.oversize import RECORD_ROOM
-from tidegate.changefeed.resolved_topic import marker_partitions
-from tidegate.client.row_delivery import BATCH_BYTES
-from tidegate.client.topic_admin import TopicAdmin
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedTarget
+from tidegate.changefeed.definition.options import FeedOptions, OnOversize
+from tidegate.changefeed.definition.oversize import RECORD_ROOM
+from tidegate.changefeed.encoding.resolved_topic import marker_partitions
+from tidegate.client.kafka.row_delivery import BATCH_BYTES
+from tidegate.client.kafka.topic_admin import TopicAdmin
 from tidegate.errors import FeedError
 
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tidegate.changefeed.feed import ENDED, FeedState
-from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.definition.feed import ENDED, FeedState
+from tidegate.changefeed.lifecycle.jobs import FeedView
 
 #: How long, in seconds, nothing must come of a feed that was told to stop.
 SILENCE_S: Final = 2.0
@@ -20,9 +20,9 @@ class FollowedFeed:
 
     That a feed has *succeeded* is stored behind the acknowledgement of all of its rows
     (docs/catch-up.md#the-end-of-a-scan), and it has no markers: all is there. That it has *failed* or was
-    *dropped* is stored before the log partitions are told (``tidegate.changefeed.registration``): until a
-    worker has heard of it, and as long as a producer has rows of it, rows go on coming. Nothing tells when
-    the last of them has; so the topics are followed until they are silent.
+    *dropped* is stored before the log partitions are told (``tidegate.changefeed.lifecycle.registration``):
+    until a worker has heard of it, and as long as a producer has rows of it, rows go on coming. Nothing tells
+    when the last of them has; so the topics are followed until they are silent.
 
     ``look`` gives the feed as its records tell it, ``None`` while that is not known; ``now`` is a clock in
     seconds that never falls.

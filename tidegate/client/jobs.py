@@ -11,19 +11,19 @@ from typing import Final
 
 from confluent_kafka import Producer
 
-from tidegate.changefeed.feed import ENDED, Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
-from tidegate.changefeed.job_records import DefinitionRecord, DropRecord
-from tidegate.changefeed.jobs import FeedView, JobsView
-from tidegate.changefeed.literal_secrets import require_references
-from tidegate.client.cluster import Cluster
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import ENDED, Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.definition.literal_secrets import require_references
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.client.foreign_records import foreign, report_foreign
-from tidegate.client.reader import POLL_S, PartitionReader
-from tidegate.client.record_limit import known_fault
-from tidegate.client.topic_admin import open_admin
-from tidegate.client.topics import Topics
-from tidegate.client.transaction import Record, TransactionalProducer, transactional
-from tidegate.client.writer import write_record
+from tidegate.client.kafka.cluster import Cluster
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.reader import POLL_S, PartitionReader
+from tidegate.client.kafka.record_limit import known_fault
+from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.kafka.topics import Topics
+from tidegate.client.kafka.transaction import Record, TransactionalProducer, transactional
+from tidegate.client.kafka.writer import write_record
 from tidegate.errors import DeliveryError, InputError, RetryError
 from tidegate.verify import TopicPartition
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tidegate.changefeed.record import MarkerRecord, RecordDecoder
-from tidegate.client.cluster import Bounds, partitions_of
-from tidegate.client.watched_cluster import WatchedCluster
+from tidegate.changefeed.encoding.record import MarkerRecord, RecordDecoder
+from tidegate.client.kafka.cluster import Bounds, partitions_of
+from tidegate.client.kafka.watched_cluster import WatchedCluster
 from tidegate.errors import InputError, MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.verify import TopicPartition, TopicRecord

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tidegate.client.private_files import make_private
+from tidegate.access.private_files import make_private
 
 _UNFINISHED: Final = ".unfinished"
 

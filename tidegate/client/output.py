@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tidegate.client.cluster import Bounds, Cluster, partitions_of
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.reader import PartitionReader
+from tidegate.client.kafka.cluster import Bounds, Cluster, partitions_of
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.reader import PartitionReader
 from tidegate.verify import TopicPartition, TopicRecord
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from tidegate.changefeed.definition_size import size_fault
-from tidegate.changefeed.feed import (
+from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
+from tidegate.changefeed.definition.definition_size import size_fault
+from tidegate.changefeed.definition.feed import (
     ENDED,
     FIRST_EPOCH,
     LIVE,
@@ -15,12 +16,11 @@ from tidegate.changefeed.feed import (
     FeedId,
     FeedState,
 )
-from tidegate.changefeed.internal_topics import internal_topic_fault
-from tidegate.changefeed.jobs import FeedView, JobsView
-from tidegate.changefeed.resolved_topic import resolved_topic_fault
-from tidegate.changefeed.sink import parse_sink_uri, require_shared_connection
-from tidegate.changefeed.table_topics import named_by, table_topic
-from tidegate.client.output_namespace import EVERYWHERE, OutputNamespace
+from tidegate.changefeed.definition.internal_topics import internal_topic_fault
+from tidegate.changefeed.definition.sink import parse_sink_uri, require_shared_connection
+from tidegate.changefeed.definition.table_topics import named_by, table_topic
+from tidegate.changefeed.encoding.resolved_topic import resolved_topic_fault
+from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.errors import FeedError, StatementError
 
 #: Whether the topics of another feed are on the same cluster.

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tidegate.changefeed.feed import FeedDefinition
-from tidegate.changefeed.job_records import StateRecord, TakeoverRecord
-from tidegate.changefeed.jobs import FeedView, JobsView
-from tidegate.changefeed.output_topic import OutputTopic, OutputTopics, TopicOrigin
+from tidegate.changefeed.definition.feed import FeedDefinition
+from tidegate.changefeed.lifecycle.job_records import StateRecord, TakeoverRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
+from tidegate.changefeed.lifecycle.output_topic import OutputTopic, OutputTopics, TopicOrigin
 from tidegate.client.output_topics import Shares, wanted_topics
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from tidegate.changefeed.record import MarkerRecord, RecordDecoder, RowRecord
-from tidegate.client.cluster import Bounds, Cluster, partitions_of
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.reader import PartitionReader
+from tidegate.changefeed.encoding.record import MarkerRecord, RecordDecoder, RowRecord
+from tidegate.client.kafka.cluster import Bounds, Cluster, partitions_of
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.reader import PartitionReader
 from tidegate.errors import InputError, MalformedRecord
 from tidegate.processor.containment import unforeseen_in
 from tidegate.verify import TopicPartition, TopicRecord

@@ -9,24 +9,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tidegate.changefeed.control import KnownTable
-from tidegate.changefeed.feed import FeedDefinition, FeedTarget
-from tidegate.changefeed.internal_topics import internal_topic_fault, log_beside
-from tidegate.changefeed.options import ExistingTopics, FeedOptions, OnOversize
-from tidegate.changefeed.output_topic import OutputTopic, OutputTopics, TopicOrigin
-from tidegate.changefeed.registration import Prepare
-from tidegate.changefeed.resolved_topic import marker_partitions
-from tidegate.changefeed.table_topics import named_by, table_topic
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedTarget
+from tidegate.changefeed.definition.internal_topics import internal_topic_fault, log_beside
+from tidegate.changefeed.definition.options import ExistingTopics, FeedOptions, OnOversize
+from tidegate.changefeed.definition.table_topics import named_by, table_topic
+from tidegate.changefeed.encoding.resolved_topic import marker_partitions
+from tidegate.changefeed.lifecycle.control import KnownTable
+from tidegate.changefeed.lifecycle.output_topic import OutputTopic, OutputTopics, TopicOrigin
+from tidegate.changefeed.lifecycle.registration import Prepare
 from tidegate.client.fitting_topics import (
     require_as_it_was,
     require_marker_topic,
     require_place_for_markers,
     require_room,
 )
+from tidegate.client.kafka.record_limit import RecordLimit
+from tidegate.client.kafka.topic_admin import TopicAdmin, TopicSpec
 from tidegate.client.output_topics import wanted_topics
 from tidegate.client.own_topics import OwnTopics, named_topics
-from tidegate.client.record_limit import RecordLimit
-from tidegate.client.topic_admin import TopicAdmin, TopicSpec
 from tidegate.delivery.sink_identity import held
 from tidegate.errors import FeedError, SinkHeld, TopologyError
 from tidegate.rows.table_key import table_span

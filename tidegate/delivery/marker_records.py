@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from tidegate.changefeed.confluent import Schema, frame_prefix
-from tidegate.changefeed.encoder import compile_marker
-from tidegate.changefeed.feed import FeedTarget
-from tidegate.changefeed.options import FeedOptions
-from tidegate.changefeed.resolved_topic import marker_partitions, offset_marker_value, topics_with
+from tidegate.changefeed.definition.feed import FeedTarget
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.encoding.confluent import Schema, frame_prefix
+from tidegate.changefeed.encoding.encoder import compile_marker
+from tidegate.changefeed.encoding.resolved_topic import marker_partitions, offset_marker_value, topics_with
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp
 

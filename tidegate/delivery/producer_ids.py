@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
 
 
 def progress_id(app_id: str, feed_id: FeedId) -> str:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tidegate.changefeed.feed import FeedDefinition, FeedEpoch
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.sink_cluster import other_cluster, sink_servers
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch
+from tidegate.changefeed.definition.sink_cluster import other_cluster, sink_servers
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.errors import StatementError
 
 #: Stands for the id of the cluster that the engine works with itself.

@@ -15,7 +15,7 @@ from tidegate.delivery.sink_identity import require_cluster
 
 
 class Ends(Protocol):
-    """A client that asks where topics end; see ``tidegate.client.topic_admin``."""
+    """A client that asks where topics end; see ``tidegate.client.kafka.topic_admin``."""
 
     def ends(self, places: Sequence[Place]) -> Mapping[Place, int]: ...
 

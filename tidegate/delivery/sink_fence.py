@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Protocol
 
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.delivery.sink_identity import require_cluster
 
 
 class Fence(Protocol):
-    """A transactional producer of the feed's markers; see ``tidegate.client.transaction``."""
+    """A transactional producer of the feed's markers; see ``tidegate.client.kafka.transaction``."""
 
     def cluster_id(self, topic: str) -> str: ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import SinkHeld
 
 

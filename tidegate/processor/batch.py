@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from tidegate.changefeed.confluent import RecordSchemas
-from tidegate.changefeed.control import Ack, ControlMessage
-from tidegate.changefeed.feed import FeedEpoch, FeedId
+from tidegate.changefeed.definition.feed import FeedEpoch, FeedId
+from tidegate.changefeed.encoding.confluent import RecordSchemas
+from tidegate.changefeed.lifecycle.control import Ack, ControlMessage
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.refused import KEPT_OF_A_STEP, RefusedRecord
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.raftlog.request import RangeRequest
-from tidegate.rangefeed.handoff import Exchange
+from tidegate.ranges.handoff import Exchange
 from tidegate.spans import Span
 
 
@@ -153,8 +153,8 @@ class Incident(NamedTuple):
 class StepResult:
     """The outcome of one step. ``changes`` is frozen: bytes of this moment, whatever is applied next.
 
-    A feed's rows stand in ``outputs``, or in ``unframed`` where its format has schemas: an engine frames
-    them (``tidegate.processor.framing``) before it makes anything of the result durable. ``refused`` is what
+    A feed's rows stand in ``outputs``, or in ``unframed`` where its format has schemas: an engine frames them
+    (``tidegate.processor.feeds.framing``) before it makes anything of the result durable. ``refused`` is what
     an engine keeps aside; nothing depends on it. ``serial`` counts the steps of a processor; 0 for a result
     of no step.
     """

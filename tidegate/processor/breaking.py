@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from tidegate.changefeed.control import control_key
+from tidegate.changefeed.lifecycle.control import control_key
 from tidegate.processor.batch import ControlRecord, ExchangeRecord, LogRecord
 from tidegate.processor.containment import Input, InputPlace, StepBroke, Unforeseen, unforeseen
-from tidegate.processor.exchange_codec import encode_exchange
+from tidegate.processor.feeds.rows import PartitionRows, TableRowError
 from tidegate.processor.refused import RefusedRecord, RefusedRow, Source
-from tidegate.processor.rows import PartitionRows, TableRowError
+from tidegate.processor.state.exchange_codec import encode_exchange
 from tidegate.raftlog.entry import Offset
 from tidegate.rows import encode_descriptor
 

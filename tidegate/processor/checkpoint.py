@@ -8,13 +8,13 @@ from itertools import zip_longest
 from operator import lt
 from typing import Final, TypeVar, cast
 
-from tidegate.changefeed.feed import FeedEpoch, FeedId
+from tidegate.changefeed.definition.feed import FeedEpoch, FeedId
 from tidegate.errors import ForeignRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
-from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
 from tidegate.processor.bounds import BOUNDS, RecordBounds
-from tidegate.processor.stored import pack, unpack_record
+from tidegate.processor.state import state_pb2 as pb
+from tidegate.processor.state.stored import pack, unpack_record
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.processor.bounds import BOUNDS, RecordBounds
-from tidegate.processor.catch_ups import CatchUpLimits
+from tidegate.processor.catchup.catch_ups import CatchUpLimits
 from tidegate.processor.pushes import PushPolicy
-from tidegate.rangefeed.backlog import QueueFactory
-from tidegate.rangefeed.intent_budget import PartitionSpill
+from tidegate.ranges.backlog import QueueFactory
+from tidegate.ranges.intent_budget import PartitionSpill
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.processor.batch import StepResult
 from tidegate.processor.breaking import refused_row
-from tidegate.processor.committed import Delivery
-from tidegate.processor.emitter import Emission
-from tidegate.processor.partition_feed import PartitionFeed
+from tidegate.processor.catchup.committed import Delivery
+from tidegate.processor.feeds.emitter import Emission
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.rows import Decoded, TableRowError
 from tidegate.processor.processor_state import ProcessorState
-from tidegate.processor.rows import Decoded, TableRowError
-from tidegate.rangefeed.version import Version
+from tidegate.ranges.version import Version
 
 
 class Deliveries:

@@ -5,16 +5,16 @@ Each stops the feeds that are concerned, and no other. `PartitionFeeds.fail` say
 
 from __future__ import annotations
 
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import FeedError
 from tidegate.hlc import Timestamp
-from tidegate.processor.feeds import PartitionFeeds
-from tidegate.processor.journal import as_it_is
-from tidegate.processor.keys_read import keys_read, keys_scanned_since
-from tidegate.processor.mutations import HiddenMutation, Mutation, Untold
-from tidegate.processor.partition_feed import PartitionFeed
+from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.feeds.journal import as_it_is
+from tidegate.processor.feeds.keys_read import keys_read, keys_scanned_since
+from tidegate.processor.feeds.mutations import HiddenMutation, Mutation, Untold
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.waiting import Unreachable
 from tidegate.processor.processor_state import ProcessorState
-from tidegate.processor.waiting import Unreachable
 from tidegate.raftlog.entry import RangeId
 from tidegate.rows.table_key import without_tenant
 

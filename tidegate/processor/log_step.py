@@ -22,7 +22,7 @@ from tidegate.processor.feed_failures import (
     fail_unreachable,
     untold_mutations,
 )
-from tidegate.processor.mutations import Untold
+from tidegate.processor.feeds.mutations import Untold
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.raftlog.entry import Command, DescriptorUpdate, Entry, Heartbeat, Offset, RangeEnd, Snapshot
 

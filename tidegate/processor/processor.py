@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from tidegate.changefeed.feed import FeedDefinition, FeedId
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
 from tidegate.errors import FeedError, RowRefused, StateError
 from tidegate.processor.batch import (
     ControlRecord,
@@ -30,16 +30,16 @@ from tidegate.processor.batch import (
 from tidegate.processor.breaking import AnyRecord, broke
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.containment import Input, InputPlace, Refused
-from tidegate.processor.feed_control import refuse_message, take_up
 from tidegate.processor.feed_failures import fail_held
-from tidegate.processor.journal import Certainty
+from tidegate.processor.feeds.feed_control import refuse_message, take_up
+from tidegate.processor.feeds.journal import Certainty
 from tidegate.processor.log_step import LogStep
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.processor.pushes import Pusher
-from tidegate.processor.state_codec import NOWHERE
+from tidegate.processor.state.state_codec import NOWHERE
 from tidegate.processor.status import PartitionStatus, RangesIn, StatusReader
 from tidegate.raftlog.entry import Offset, RangeEnd, Snapshot
-from tidegate.rangefeed.handoff import Exchange, HandOff, receiver_of
+from tidegate.ranges.handoff import Exchange, HandOff, receiver_of
 from tidegate.spans import Span
 
 #: The clock hears of every range that begins or ends, however late its records are.

@@ -13,15 +13,15 @@ from tidegate.errors import StateError
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import LogRecord, StateChange, StateTable
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.digest import RowDigests
-from tidegate.processor.feeds import PartitionFeeds
-from tidegate.processor.journal import Journal
-from tidegate.processor.position_hash import POSITION_KEY
-from tidegate.processor.ranges import PartitionRanges
+from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.feeds.journal import Journal
+from tidegate.processor.feeds.rows import PartitionRows
+from tidegate.processor.moving.ranges import PartitionRanges
 from tidegate.processor.restore import RangeRows, read_named, require_written
-from tidegate.processor.row_pieces import RowPieces
-from tidegate.processor.rows import PartitionRows
-from tidegate.processor.state_codec import (
+from tidegate.processor.state.digest import RowDigests
+from tidegate.processor.state.position_hash import POSITION_KEY
+from tidegate.processor.state.row_pieces import RowPieces
+from tidegate.processor.state.state_codec import (
     NOWHERE,
     Position,
     TableSizes,

@@ -17,10 +17,10 @@ from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.log_clock import LogClock
 from tidegate.raftlog.entry import RangeId, TxnId
 from tidegate.raftlog.request import Push, PushedTxn
-from tidegate.rangefeed.intent_queue import IntentQueue
-from tidegate.rangefeed.push_attempt import TXNS_PER_PUSH_MAX
-from tidegate.rangefeed.range_state import RangeState, RangeStatus
-from tidegate.rangefeed.tracked_txn import TrackedTxn
+from tidegate.ranges.intent_queue import IntentQueue
+from tidegate.ranges.push_attempt import TXNS_PER_PUSH_MAX
+from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.ranges.tracked_txn import TrackedTxn
 
 _JITTER_STEPS: Final = 16
 _TXN_FRAME_BYTES: Final = 16  # of a transaction in a request, beside its id and key

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
-from tidegate.changefeed.confluent import MAX_SCHEMA_ID, Schema, frame_prefix
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.encoder import compile_marker
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.frontier import FeedFrontier
-from tidegate.changefeed.resolved_topic import marker_partitions, offset_marker_value, topics_with
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.encoding.confluent import MAX_SCHEMA_ID, Schema, frame_prefix
+from tidegate.changefeed.encoding.encoder import compile_marker
+from tidegate.changefeed.encoding.resolved_topic import marker_partitions, offset_marker_value, topics_with
+from tidegate.changefeed.lifecycle.control import Activate
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.errors import FeedError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.batch import (
@@ -30,13 +30,13 @@ from tidegate.processor.batch import (
 )
 from tidegate.processor.checkpoint import report_of
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.framing import frame, schemas_of
+from tidegate.processor.feeds.framing import frame, schemas_of
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset
 from tidegate.raftlog.request import RangeRequest
-from tidegate.rangefeed.handoff import receiver_of
+from tidegate.ranges.handoff import receiver_of
 
 
 class TopicPartition(NamedTuple):

@@ -12,11 +12,11 @@ from typing import Final
 
 from tidegate.errors import StateError, StateMismatch, brief
 from tidegate.processor.batch import StateChange, StateTable
-from tidegate.processor.digest import RowDigests, TableDigests, row_hash
-from tidegate.processor.position_hash import POSITION_KEY
-from tidegate.processor.ranges import PartitionRanges
-from tidegate.processor.row_pieces import is_later_piece
-from tidegate.processor.state_codec import (
+from tidegate.processor.moving.ranges import PartitionRanges
+from tidegate.processor.state.digest import RowDigests, TableDigests, row_hash
+from tidegate.processor.state.position_hash import POSITION_KEY
+from tidegate.processor.state.row_pieces import is_later_piece
+from tidegate.processor.state.state_codec import (
     EMPTY,
     Position,
     StoredRange,
@@ -30,10 +30,10 @@ from tidegate.processor.state_codec import (
     read_position,
     read_range,
 )
-from tidegate.processor.told_codec import read_told
+from tidegate.processor.state.told_codec import read_told
 from tidegate.raftlog.entry import Offset, RangeId, Snapshot
-from tidegate.rangefeed.range_state import RangeStatus
-from tidegate.rangefeed.tracked_txn import TrackedTxn
+from tidegate.ranges.range_state import RangeStatus
+from tidegate.ranges.tracked_txn import TrackedTxn
 
 #: After so many of a range's transactions some of them may leave memory.
 _SETTLED_TXNS: Final = 1_000

@@ -8,15 +8,15 @@ from heapq import nsmallest
 from typing import Any, Final, NamedTuple
 
 from tidegate.hlc import ResolvedTimestamp
-from tidegate.processor.catch_ups import FeedLag
+from tidegate.processor.catchup.catch_ups import FeedLag
+from tidegate.processor.moving.ranges import PartitionRanges
 from tidegate.processor.pushes import LastPush, Pusher
 from tidegate.processor.range_facts import Condition, Json, OpenTxn, RangeFacts, ScanFacts
-from tidegate.processor.ranges import PartitionRanges
 from tidegate.raftlog.entry import Generation, Offset, RangeId
-from tidegate.rangefeed.backlog import Backlog
-from tidegate.rangefeed.intent_budget import SpillCounts
-from tidegate.rangefeed.range_state import RangeState, RangeStatus
-from tidegate.rangefeed.scan import RangeScan
+from tidegate.ranges.backlog import Backlog
+from tidegate.ranges.intent_budget import SpillCounts
+from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.ranges.scan import RangeScan
 from tidegate.rows.table_key import without_tenant
 from tidegate.spans import Span
 

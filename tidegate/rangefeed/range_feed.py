@@ -21,15 +21,7 @@ from tidegate.hlc import ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog.entry import Op, WriteIntent
 from tidegate.rangefeed.event import FeedEvent, SSTableEvent
 from tidegate.rangefeed.feed_end import FINISHED, EndReason, FeedEnd
-from tidegate.rangefeed.intent_queue import TrackedTxn
 from tidegate.rangefeed.memory_budget import Charge, MemoryBudget
-from tidegate.rangefeed.push_attempt import (
-    TXNS_PER_PUSH_MAX,
-    PushAnswer,
-    ResolveIntents,
-    ops_of,
-    resolutions_of,
-)
 from tidegate.rangefeed.range_outputs import (
     Init,
     RangeInput,
@@ -41,7 +33,15 @@ from tidegate.rangefeed.range_outputs import (
 )
 from tidegate.rangefeed.registration import BUFFERED_EVENTS_MAX, FeedRequest, Registration
 from tidegate.rangefeed.registrations import Registrations
-from tidegate.rangefeed.resolver import Resolver
+from tidegate.ranges.intent_queue import TrackedTxn
+from tidegate.ranges.push_attempt import (
+    TXNS_PER_PUSH_MAX,
+    PushAnswer,
+    ResolveIntents,
+    ops_of,
+    resolutions_of,
+)
+from tidegate.ranges.resolver import Resolver
 from tidegate.spans import Span
 
 

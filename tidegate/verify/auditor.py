@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tidegate.changefeed.options import Envelope, InitialScan
-from tidegate.changefeed.partition import partition_of
-from tidegate.changefeed.record import JsonDecoder, MarkerRecord, RecordDecoder
-from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder
+from tidegate.changefeed.definition.options import Envelope, InitialScan
+from tidegate.changefeed.encoding.partition import partition_of
+from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord, RecordDecoder
+from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder
 from tidegate.errors import InputError, MalformedRecord
 from tidegate.hlc import Timestamp
 from tidegate.verify.history import ExpectedRows, ExpectedVersion, VersionId

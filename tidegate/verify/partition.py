@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.changefeed.partition import partition_of
-from tidegate.changefeed.record import RowRecord
+from tidegate.changefeed.encoding.partition import partition_of
+from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.verify.history import ExpectedRows, VersionId

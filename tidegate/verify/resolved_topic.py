@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Mapping
 
-from tidegate.changefeed.record import MarkerRecord
+from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.verify.record import TopicPartition, TopicRecord

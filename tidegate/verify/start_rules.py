@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.changefeed.options import InitialScan
-from tidegate.changefeed.record import RowRecord
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.hlc import MAX, Timestamp
 from tidegate.verify.record import TopicRecord
 from tidegate.verify.violation import Findings, ViolationKind, key_text

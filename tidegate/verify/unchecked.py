@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.definition.options import InitialScan
 from tidegate.verify.report import AuditCounts, Unchecked
 from tidegate.verify.violation import ViolationKind
 

@@ -12,8 +12,8 @@ from tests.contract.case import Case, World
 from tests.hostile.corpus.case import Hostile, Stage
 from tests.hostile.corpus.entries import ENTRIES
 from tests.hostile.corpus.rows import ROWS
-from tidegate.changefeed.options import OnOversize
-from tidegate.changefeed.oversize import DEFAULT_MAX_ROW_BYTES
+from tidegate.changefeed.definition.options import OnOversize
+from tidegate.changefeed.definition.oversize import DEFAULT_MAX_ROW_BYTES
 
 _LEFT_OUT: Final[dict[str, Any]] = {
     "on_oversize": OnOversize.KEY_ONLY,

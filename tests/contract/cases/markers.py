@@ -8,8 +8,8 @@ from typing import Final
 from tests.contract.case import Case, World
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandTable
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.lifecycle.control import Activate
 
 _AVRO: Final = replace(WITH_MARKERS, format=Format.AVRO, confluent_schema_registry="http://registry")
 _SPARSE: Final = replace(WITH_MARKERS, envelope=Envelope.ROW, resolved_interval_ns=3_000_000_000)

@@ -11,8 +11,8 @@ from typing import Final
 
 from tests.contract.case import Case, World
 from tests.hand_log import HandTable, at, update_of
-from tidegate.changefeed.options import Envelope, FeedOptions, Format, OnOversize
-from tidegate.changefeed.oversize import DEFAULT_MAX_ROW_BYTES
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, OnOversize
+from tidegate.changefeed.definition.oversize import DEFAULT_MAX_ROW_BYTES
 from tidegate.rows import Column, Datum, Family, Interval, Json, TimeTz, parse_sql_type
 
 _TYPES: Final[dict[str, Datum]] = {

@@ -16,7 +16,7 @@ from tests.conformance.case_feed import case_feed
 from tests.conformance.feed_run import BuiltFeeds, build_feeds
 from tests.contract.case import Case, World
 from tests.hand_log import at
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.definition.options import InitialScan
 from tidegate.errors import StatementError
 
 _FILE: Final = Path(__file__).parents[2] / "conformance" / "vectors" / "changefeed.jsonl"

@@ -13,11 +13,21 @@ from typing import Any, Final
 
 from pyarrow import fs
 
-from pipeline.checkpoint import _read_identity
-from pipeline.ledger import _account
-from pipeline.loading.buckets import BucketEnd, Buckets
-from pipeline.loading.columns import Columns, LoadedColumn
-from pipeline.loading.manifest import (
+from tests.fuzz.json_mutators import altered_json
+from tests.fuzz.mutators import damaged, reworded, text_bytes
+from tests.fuzz.target import Target
+from tidegate.access.destinations_file import read_destinations
+from tidegate.changefeed.definition.options import Format
+from tidegate.errors import SettingsError, StateError
+from tidegate.hlc import Timestamp
+from tidegate.processor.batch import StateTable
+from tidegate.spark.changefeed.checkpoint import _read_identity
+from tidegate.spark.changefeed.ledger import _account
+from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId, Told, read_round
+from tidegate.spark.platform.state_files import StateFiles
+from tidegate.spark.warehouse.buckets import BucketEnd, Buckets
+from tidegate.spark.warehouse.columns import Columns, LoadedColumn
+from tidegate.spark.warehouse.manifest import (
     Head,
     LoadedTable,
     Position,
@@ -26,16 +36,6 @@ from pipeline.loading.manifest import (
     _head_to,
     _loaded,
 )
-from pipeline.rounds import Instructions, Round, RoundId, Told, read_round
-from pipeline.state_files import StateFiles
-from tests.fuzz.json_mutators import altered_json
-from tests.fuzz.mutators import damaged, reworded, text_bytes
-from tests.fuzz.target import Target
-from tidegate.changefeed.options import Format
-from tidegate.client.destinations_file import read_destinations
-from tidegate.errors import SettingsError, StateError
-from tidegate.hlc import Timestamp
-from tidegate.processor.batch import StateTable
 from tidegate.verify import TopicPartition
 
 _AT: Final = Timestamp(1_700_000_000_000_000_000, 1)

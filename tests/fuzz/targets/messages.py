@@ -15,7 +15,8 @@ from tests.fuzz.parts import joined, two
 from tests.fuzz.target import Target
 from tests.hostile.corpus.texts import MESSAGES
 from tests.unit.changefeed.feeds import DEFINITION, FEED, ORDERS, TARGET
-from tidegate.changefeed.control import (
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedState
+from tidegate.changefeed.lifecycle.control import (
     Ack,
     Activate,
     Active,
@@ -31,8 +32,7 @@ from tidegate.changefeed.control import (
     read_ack_record,
     read_control_record,
 )
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedState
-from tidegate.changefeed.job_records import (
+from tidegate.changefeed.lifecycle.job_records import (
     DefinitionRecord,
     DropRecord,
     JobRecord,
@@ -42,20 +42,20 @@ from tidegate.changefeed.job_records import (
     TakeoverRecord,
     read_job_record,
 )
-from tidegate.changefeed.output_topic import OutputTopic, TopicOrigin
+from tidegate.changefeed.lifecycle.output_topic import OutputTopic, TopicOrigin
 from tidegate.errors import ForeignRecord, StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
-from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
 from tidegate.processor.checkpoint import (
     checkpoint_key,
     encode_checkpoint,
     read_report_record,
 )
-from tidegate.processor.exchange_codec import encode_exchange, read_exchange_record
+from tidegate.processor.state import state_pb2 as pb
+from tidegate.processor.state.exchange_codec import encode_exchange, read_exchange_record
 from tidegate.raftlog.entry import Generation, Offset, RaftIndex, RangeId
-from tidegate.rangefeed.gap import Gap, Lag
-from tidegate.rangefeed.handoff import Claim, HandOff
+from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span
 
 _Stored: TypeAlias = tuple[bytes, bytes]

@@ -15,13 +15,13 @@ from tests.fuzz.parts import joined, parted
 from tests.fuzz.target import Target
 from tests.fuzz.targets.log_entries import TABLE, row
 from tests.hostile.growing_rows import ENCODERS
-from tidegate.changefeed.confluent import frame_prefix
-from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.encoder import compile_encoder, compile_marker
-from tidegate.changefeed.feed import TableName
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
-from tidegate.changefeed.record_encoder import RecordEncoder
-from tidegate.changefeed.resolved_topic import OffsetMarkerDecoder, offset_marker_value
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.encoding.confluent import frame_prefix
+from tidegate.changefeed.encoding.decoder import decoder_for
+from tidegate.changefeed.encoding.encoder import compile_encoder, compile_marker
+from tidegate.changefeed.encoding.record_encoder import RecordEncoder
+from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder, offset_marker_value
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 

@@ -18,9 +18,9 @@ from tests.fuzz.target import Target, require
 from tests.fuzz.targets.datums import SAMPLES, TYPES
 from tests.fuzz.targets.log_entries import TABLE
 from tests.hostile.growing_rows import ENCODERS
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import Envelope, FeedOptions
-from tidegate.changefeed.record_encoder import RecordEncoder
+from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.errors import FeedError, UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows import (

@@ -10,13 +10,13 @@ from typing import Final
 from tests.fuzz.mutators import reworded, text_bytes, text_of
 from tests.fuzz.target import Target
 from tests.hostile.corpus.texts import STATEMENTS
-from tidegate.changefeed.cursor import read_cursor
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.grammar import KEYWORDS
-from tidegate.changefeed.option_catalogue import KNOWN_OPTIONS
-from tidegate.changefeed.registry_uri import parse_registry_uri
-from tidegate.changefeed.sink import parse_sink_uri
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.registry_uri import parse_registry_uri
+from tidegate.changefeed.definition.sink import parse_sink_uri
+from tidegate.changefeed.statement.cursor import read_cursor
+from tidegate.changefeed.statement.definition import define_feed
+from tidegate.changefeed.statement.grammar import KEYWORDS
+from tidegate.changefeed.statement.option_catalogue import KNOWN_OPTIONS
 from tidegate.errors import StatementError
 
 _FEED: Final = FeedId("fuzzed")

@@ -17,7 +17,7 @@ from tests.fuzz.targets.whole_step import after
 from tests.unit.processor.driving import Driven, StoredState, vouched, without_digests
 from tidegate.errors import StateError
 from tidegate.processor.batch import StateTable
-from tidegate.processor.position_hash import POSITION_KEY
+from tidegate.processor.state.position_hash import POSITION_KEY
 
 _POSITION: Final = (StateTable.RANGES, POSITION_KEY)
 _STATES: Final[tuple[StoredState, ...]] = tuple(

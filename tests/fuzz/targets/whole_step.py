@@ -18,14 +18,14 @@ from tests.fuzz.target import Target, require
 from tests.fuzz.targets.log_entries import RECORDS, TABLE, LogBytes, changed
 from tests.hand_log import HandLog, HandRange, HandTable
 from tests.unit.processor.driving import Driven, StoredState
-from tidegate.changefeed.control import Failed
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.lifecycle.control import Failed
 from tidegate.errors import MalformedEntry
 from tidegate.hlc import ZERO
 from tidegate.processor.batch import OutputRecord, StepResult
 from tidegate.processor.checkpoint import encode_checkpoint, split_checkpoint
-from tidegate.processor.exchange_codec import encode_exchange
+from tidegate.processor.state.exchange_codec import encode_exchange
 from tidegate.raftlog.decode import decode_entry, decode_key
 from tidegate.raftlog.entry import BROADCAST, Snapshot
 from tidegate.raftlog.request import encode_request

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.hand_log import HandLog, HandRange, HandTable, at
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.raftlog.entry import WriteValue
 from tidegate.rows.table_key import FAMILY_ZERO
 from tidegate.rows.value import seal

@@ -9,7 +9,7 @@ from typing import Final
 from tests.hand_log import at
 from tests.hostile.corpus.case import AVRO, CONNECT, Ends, Hostile, Stage
 from tests.hostile.growing_inputs import nested_tuples
-from tidegate.changefeed.options import Envelope
+from tidegate.changefeed.definition.options import Envelope
 from tidegate.raftlog.entry import WriteValue
 from tidegate.rows import Json, TsOperand, TsOperation, TsOperator, TsQuery
 from tidegate.rows.value import seal

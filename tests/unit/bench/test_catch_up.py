@@ -11,8 +11,8 @@ import bench.catch_up
 from bench.catch_up import CatchUpLog, Passage, catch_up_costs, write_log
 from bench.report import Report
 from bench.workload import BENCH_OPTIONS
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import InitialScan
 from tidegate.hlc import Timestamp
 
 _VERSIONS, _FEW_VERSIONS = 2_000, 200

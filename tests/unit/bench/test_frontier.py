@@ -6,8 +6,8 @@ from itertools import pairwise
 from random import Random
 
 from bench.frontier import MovingRanges, forward_costs, frontier_costs
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
-from tidegate.changefeed.frontier import FeedFrontier
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.hlc import ZERO
 from tidegate.processor.batch import ActiveFeed
 from tidegate.processor.checkpoint import decode_report

@@ -11,9 +11,9 @@ from bench.report import Report
 from bench.spark import Pass, Passes, SparkCosts, overhead, range_costs, rates, ratios, stages
 from bench.spark_query import BatchTimes, ProcessorTime, Run
 from bench.workload import single_rows_log
-from pipeline.task_clock import STAGES
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Command, WriteValue
+from tidegate.spark.platform.task_clock import STAGES
 
 _ROWS = 1_000
 

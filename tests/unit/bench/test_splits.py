@@ -6,7 +6,7 @@ from bench.marker_lag import LagMeter
 from bench.splits import Splits, summary
 from bench.store import BenchStore
 from sim.check import check_log
-from sim.sink import LogRecord
+from sim.log.sink import LogRecord
 from tests.strategies import BASE_NS
 from tidegate.hlc import NANOS_PER_MS
 from tidegate.raftlog.decode import decode_entry

@@ -6,7 +6,26 @@ import json
 
 from hypothesis import strategies as st
 
-from tidegate.changefeed.control import (
+from tidegate.changefeed.definition.feed import (
+    FIRST_EPOCH,
+    Engine,
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+    FeedState,
+    FeedTarget,
+    TableName,
+)
+from tidegate.changefeed.definition.options import (
+    Envelope,
+    ExistingTopics,
+    FeedOptions,
+    Format,
+    InitialScan,
+    OnOversize,
+    VirtualColumns,
+)
+from tidegate.changefeed.lifecycle.control import (
     Ack,
     Activate,
     Active,
@@ -18,17 +37,7 @@ from tidegate.changefeed.control import (
     Remove,
     Removed,
 )
-from tidegate.changefeed.feed import (
-    FIRST_EPOCH,
-    Engine,
-    FeedDefinition,
-    FeedEpoch,
-    FeedId,
-    FeedState,
-    FeedTarget,
-    TableName,
-)
-from tidegate.changefeed.job_records import (
+from tidegate.changefeed.lifecycle.job_records import (
     DefinitionRecord,
     DropRecord,
     JobRecord,
@@ -37,16 +46,7 @@ from tidegate.changefeed.job_records import (
     StateRecord,
     TakeoverRecord,
 )
-from tidegate.changefeed.options import (
-    Envelope,
-    ExistingTopics,
-    FeedOptions,
-    Format,
-    InitialScan,
-    OnOversize,
-    VirtualColumns,
-)
-from tidegate.changefeed.output_topic import OutputTopic, TopicOrigin
+from tidegate.changefeed.lifecycle.output_topic import OutputTopic, TopicOrigin
 from tidegate.hlc import MAX_LOGICAL, ResolvedTimestamp, Timestamp
 from tidegate.spans import Span
 

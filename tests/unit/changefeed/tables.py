@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.definition.options import Envelope, FeedOptions
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import Column, Family, KeyPart, TableDescriptor
 from tidegate.rows.row import Row, Unreadable

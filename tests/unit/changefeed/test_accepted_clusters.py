@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from tests.unit.changefeed.feeds import DEFINITION, FEED, TARGET
 from tests.unit.changefeed.test_hand_over import OneEngine, World, view
-from tidegate.changefeed.control import Registered, Removed
-from tidegate.changefeed.feed import AcceptedCluster, Engine, FeedDefinition, FeedEpoch, FeedState
-from tidegate.changefeed.feed_progress import FeedProgress
-from tidegate.changefeed.job_records import (
+from tidegate.changefeed.definition.feed import AcceptedCluster, Engine, FeedDefinition, FeedEpoch, FeedState
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.control import Registered, Removed
+from tidegate.changefeed.lifecycle.feed_progress import FeedProgress
+from tidegate.changefeed.lifecycle.job_records import (
     DefinitionRecord,
     JobRecord,
     ProgressRecord,
@@ -20,10 +21,9 @@ from tidegate.changefeed.job_records import (
     TakeoverRecord,
     read_job_record,
 )
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import InitialScan
-from tidegate.changefeed.registration import Prepare, TakeOver, next_step
-from tidegate.changefeed.takeover import awaited, last_marker, takeover
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.lifecycle.registration import Prepare, TakeOver, next_step
+from tidegate.changefeed.lifecycle.takeover import awaited, last_marker, takeover
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 
 _EVENTS = ["turn", "turn", "look", "advance", "advance", "crash", "move", "accept"]

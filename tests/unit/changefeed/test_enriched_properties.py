@@ -12,10 +12,10 @@ from hypothesis import given
 
 from tests.unit.changefeed.tables import FOO, INT, STRING, deletion, deletion_of, row, table, update
 from tests.unit.rows.strategies import tables_with_rows
-from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import Envelope, FeedOptions, VirtualColumns
-from tidegate.changefeed.record import RowRecord
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, VirtualColumns
+from tidegate.changefeed.encoding.decoder import decoder_for
+from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.hlc import Timestamp
 from tidegate.rows import Datum, Kind, Row, SqlType, TableDescriptor, parse_sql_type
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.changefeed.tables import FOO, INT, STRING, deletion, row, table
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.feed import TableName
-from tidegate.changefeed.options import Envelope, FeedOptions
-from tidegate.changefeed.table_topics import table_topic
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.definition.table_topics import table_topic
+from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import Column

@@ -13,8 +13,8 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.changefeed.tables import FOO, deletion, deletion_of, row, update
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import DEFAULT_OPTIONS, Envelope, FeedOptions
+from tidegate.changefeed.definition.options import DEFAULT_OPTIONS, Envelope, FeedOptions
+from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.hlc import Timestamp
 from tidegate.rows import Row
 

@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 import pytest
 
 from tests.unit.changefeed.tables import INT, STRING, deletion_of, row, table, update, with_virtual
-from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.encoder import compile_encoder, compile_marker
-from tidegate.changefeed.feed import TableName
-from tidegate.changefeed.option_clauses import read_options
-from tidegate.changefeed.options import Envelope, FeedOptions, VirtualColumns
-from tidegate.changefeed.oversize import DEFAULT_MAX_ROW_BYTES
-from tidegate.changefeed.record import MarkerRecord, RowRecord
-from tidegate.changefeed.sink import parse_sink_uri
-from tidegate.changefeed.statement import parse_statement
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, VirtualColumns
+from tidegate.changefeed.definition.oversize import DEFAULT_MAX_ROW_BYTES
+from tidegate.changefeed.definition.sink import parse_sink_uri
+from tidegate.changefeed.encoding.decoder import decoder_for
+from tidegate.changefeed.encoding.encoder import compile_encoder, compile_marker
+from tidegate.changefeed.encoding.record import MarkerRecord, RowRecord
+from tidegate.changefeed.statement.option_clauses import read_options
+from tidegate.changefeed.statement.statement import parse_statement
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.rows import Json, Kind, Row, SqlType
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from tests.unit.changefeed.tables import deletion_of, row, table, update
 from tests.unit.rows.searches import QUERY, VECTOR_OF_WORDS
 from tests.unit.rows.shapes import GEOGRAPHY_POINT
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import CONNECT_ENVELOPES, Envelope, FeedOptions
+from tidegate.changefeed.definition.options import CONNECT_ENVELOPES, Envelope, FeedOptions
+from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.hlc import Timestamp
 from tidegate.rows.ewkb import Shape, ShapeType, write_ewkb
 from tidegate.rows.types import Box2D, Datum, Interval, Json, Kind, SqlType, TimeTz

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.changefeed.feeds import DEFINITION, FEED, ORDERS, TARGET
-from tidegate.changefeed.control import (
+from tidegate.changefeed.definition.feed import ENDED, Engine, FeedDefinition, FeedEpoch, FeedState
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.control import (
     Ack,
     Activate,
     Active,
@@ -20,17 +22,15 @@ from tidegate.changefeed.control import (
     Remove,
     Removed,
 )
-from tidegate.changefeed.feed import ENDED, Engine, FeedDefinition, FeedEpoch, FeedState
-from tidegate.changefeed.job_records import (
+from tidegate.changefeed.lifecycle.job_records import (
     DefinitionRecord,
     DropRecord,
     JobRecord,
     ProgressRecord,
     StateRecord,
 )
-from tidegate.changefeed.jobs import FeedView, JobsView
-from tidegate.changefeed.options import InitialScan
-from tidegate.changefeed.registration import (
+from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
+from tidegate.changefeed.lifecycle.registration import (
     Acknowledgements,
     Announce,
     Prepare,
@@ -44,7 +44,7 @@ from tidegate.changefeed.registration import (
     next_step,
     starting_state,
 )
-from tidegate.changefeed.takeover import takeover
+from tidegate.changefeed.lifecycle.takeover import takeover
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 
 _PARTITIONS = 2

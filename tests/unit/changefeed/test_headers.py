@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.changefeed.tables import INT, STRING, deletion, deletion_of, row, table, update
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.types import Json, JsonValue, Kind, SqlType

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.statement_mask import masked
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.statement.definition import define_feed
+from tidegate.changefeed.statement.statement_mask import masked
 from tidegate.client.feed_rows import feed_row, redacted_sink
 from tidegate.errors import StatementError
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.changefeed.tables import INT, row, table, update
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import Envelope, FeedOptions
+from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.hlc import Timestamp
 from tidegate.rows import Datum, Json, Kind, SqlType
 

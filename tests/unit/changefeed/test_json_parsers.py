@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.unit.changefeed.json_datums import same_datum
 from tests.unit.changefeed.tables import shown_previous
 from tests.unit.rows.strategies import rows, tables
-from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import Envelope, FeedOptions
-from tidegate.changefeed.record import RowRecord
+from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.encoding.decoder import decoder_for
+from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.hlc import Timestamp
 from tidegate.rows import Datum, Row, TableDescriptor
 from tidegate.rows.types import SqlType

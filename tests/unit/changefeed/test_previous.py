@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.changefeed.tables import FOO, deletion, row
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import Envelope, FeedOptions
-from tidegate.changefeed.replaced import CREATE, DELETE, UPDATE, operation
+from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.replaced import CREATE, DELETE, UPDATE, operation
 from tidegate.errors import RowError
 from tidegate.hlc import Timestamp
 from tidegate.rows import Row, Unreadable

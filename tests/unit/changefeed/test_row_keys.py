@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.unit.changefeed.tables import deletion, row, table
 from tests.unit.rows.strategies import tables_with_rows
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import CONNECT_ENVELOPES, Envelope, FeedOptions, Format
+from tidegate.changefeed.definition.options import CONNECT_ENVELOPES, Envelope, FeedOptions, Format
+from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.errors import RowError
 from tidegate.hlc import Timestamp
 from tidegate.rows import TableCodec, TableDescriptor

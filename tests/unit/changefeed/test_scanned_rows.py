@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.unit.changefeed.feeds import timestamps
 from tests.unit.changefeed.tables import FOO, row
-from tidegate.changefeed.confluent import frame_prefix
-from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import CONNECT_ENVELOPES, Envelope, FeedOptions, Format
-from tidegate.changefeed.record import RowRecord
+from tidegate.changefeed.definition.options import CONNECT_ENVELOPES, Envelope, FeedOptions, Format
+from tidegate.changefeed.encoding.confluent import frame_prefix
+from tidegate.changefeed.encoding.decoder import decoder_for
+from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.errors import MalformedRecord
 from tidegate.hlc import Timestamp
 from tidegate.rows import Datum, Row, Unreadable

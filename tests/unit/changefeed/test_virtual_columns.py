@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.unit.changefeed.tables import INT, STRING, deletion, deletion_of, row, table, update, with_virtual
-from tidegate.changefeed.confluent import frame_prefix
-from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.option_clauses import OptionClause, read_options
-from tidegate.changefeed.options import Envelope, FeedOptions, Format, VirtualColumns
-from tidegate.changefeed.record import RowRecord
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, VirtualColumns
+from tidegate.changefeed.encoding.confluent import frame_prefix
+from tidegate.changefeed.encoding.decoder import decoder_for
+from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.record import RowRecord
+from tidegate.changefeed.statement.option_clauses import OptionClause, read_options
 from tidegate.errors import StatementError, UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows import Json, Kind, Row, SqlType, TableCodec

@@ -14,8 +14,8 @@ from stack.kafka import KafkaBroker
 from tests.unit.cli.running import NOBODY, run
 from tests.unit.client.topics import create_topic, delete_before, write, write_transaction
 from tests.unit.raftlog.example_log import PARTITIONS, RECORDS
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.log_in_time import read_in_time
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.log_in_time import read_in_time
 from tidegate.verify import TopicPartition, TopicRecord
 
 _PAGE = Path(__file__).parents[3] / "docs" / "log-contract.md"

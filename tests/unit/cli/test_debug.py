@@ -12,7 +12,7 @@ from tests.hand_log import HandLog, HandTable, at, txn
 from tests.unit.cli.running import NOBODY, run
 from tests.unit.client.topics import create_topic, delete_before, write
 from tidegate.cli.debug_lines import json_line, text_line
-from tidegate.client.log_reader import LogBegin, parse_begin
+from tidegate.client.kafka.log_reader import LogBegin, parse_begin
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import CommitIntent, RangeId, Trigger
 from tidegate.rangefeed.event import CheckpointEvent, DeleteRangeEvent, SSTableEvent, ValueEvent

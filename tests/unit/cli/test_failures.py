@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import Settings
 from tests.unit.cli.running import NOBODY, run
+from tidegate.worker.process.settings import Settings
 
 
 @pytest.mark.parametrize(

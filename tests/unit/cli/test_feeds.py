@@ -12,12 +12,12 @@ from stack.kafka import KafkaBroker
 from tests.unit.cli.running import run
 from tests.unit.client.feeds import ID, STATEMENT, definition, failed, progress, running, succeeded, tell
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.job_records import DefinitionRecord, JobRecord
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord
 from tidegate.client.jobs import jobs_topic
-from tidegate.client.topic_admin import open_admin
-from tidegate.client.topics import TOMBSTONES_KEPT_MS, Topics
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.kafka.topics import TOMBSTONES_KEPT_MS, Topics
 from tidegate.hlc import Timestamp
 
 pytestmark = pytest.mark.broker

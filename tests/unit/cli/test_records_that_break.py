@@ -14,12 +14,12 @@ from stack.kafka import KafkaBroker
 from tests.hand_log import HandLog, HandTable
 from tests.unit.cli.running import run
 from tests.unit.client.topics import create_topic, write
-from tidegate.changefeed.options import Envelope
-from tidegate.changefeed.record import JsonDecoder
+from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.encoding.record import JsonDecoder
 from tidegate.client import expectations
-from tidegate.client.connection import KafkaConnection
 from tidegate.client.contained_decoder import ContainedDecoder
 from tidegate.client.expectations import read_catalog
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.tail import line_of
 from tidegate.errors import RegistryAway
 from tidegate.logcheck import log_check

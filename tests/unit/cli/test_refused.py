@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pytest
 
-from pipeline.refused_files import RemoteFiles
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable
 from tests.unit.cli.running import run
@@ -21,9 +20,10 @@ from tidegate.processor.breaking import refused_record
 from tidegate.processor.containment import Input, Unforeseen
 from tidegate.processor.refused import RefusedRecord, RefusedRow, Source
 from tidegate.raftlog.entry import Offset, RaftIndex, RangeId
-from tidegate.rangefeed.handoff import Claim
+from tidegate.ranges.handoff import Claim
 from tidegate.rows import encode_descriptor
 from tidegate.spans import Span
+from tidegate.spark.changefeed.refused_files import RemoteFiles
 
 _TABLE: Final = HandTable.of(104, "accounts")
 _CAUSE: Final = Unforeseen("nobody foresaw it", "ArithmeticError (a.py, line 1)")

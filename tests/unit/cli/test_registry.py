@@ -14,11 +14,11 @@ from tests.unit.client.feeds import ID, tell
 from tests.unit.client.test_avro_feeds import LOGIN, Written, written
 from tests.unit.client.topics import create_topic, write
 from tests.unit.schemas.certificates import Authority, parameter
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedState
-from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedState
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, StateRecord
+from tidegate.changefeed.statement.definition import define_feed
 from tidegate.client.jobs import jobs_topic
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 
 PASSWORD = LOGIN[1]

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.report import (
+from tests.unit.cli.running import run
+from tidegate.worker.operations.report import (
     ForeignReport,
     ParkedReport,
     PartitionReport,
@@ -19,7 +20,6 @@ from app.report import (
     RegistryReport,
     WorkerReport,
 )
-from tests.unit.cli.running import run
 
 STATUS = WorkerReport(
     app_id="tidegate",

@@ -10,15 +10,15 @@ from typing import ClassVar
 
 import pytest
 
-from sim.history import History, Version
+from sim.log.history import History, Version
 from stack.kafka import KafkaBroker
 from tests.unit.cli.running import run
 from tests.unit.client.feeds import definition, tell
 from tests.unit.client.topics import create_topic, delete_before, write
 from tests.unit.verify.streams import at, everywhere, marker, row
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedState, FeedTarget, TableName
-from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
-from tidegate.changefeed.resolved_topic import offset_marker_value
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedDefinition, FeedState, FeedTarget, TableName
+from tidegate.changefeed.encoding.resolved_topic import offset_marker_value
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, StateRecord
 from tidegate.client.jobs import jobs_topic
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.raftlog.encode import encode_entry, encode_key

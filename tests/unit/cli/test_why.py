@@ -13,22 +13,28 @@ from typing import Final
 
 import pytest
 
-from app.report import FeedReport, LaggingReport, PartitionReport, SpanReport, WorkerReport
 from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.hand_log import at, txn
 from tests.unit.cli.running import NOBODY, run
 from tests.unit.client.topics import create_topic
 from tests.unit.processor.logs import PLAIN
-from tidegate.changefeed.feed import FeedState
-from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.writer import write_record
+from tidegate.changefeed.definition.feed import FeedState
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, StateRecord
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.writer import write_record
 from tidegate.hlc import ZERO
 from tidegate.processor.range_facts import Condition, OpenTxn, RangeFacts
 from tidegate.processor.status import RangesIn, RangeSpan
 from tidegate.raftlog.entry import Generation, RangeId
 from tidegate.verify import TopicPartition
+from tidegate.worker.operations.report import (
+    FeedReport,
+    LaggingReport,
+    PartitionReport,
+    SpanReport,
+    WorkerReport,
+)
 
 pytestmark = pytest.mark.broker
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.client.topics import write
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedDefinition, FeedId, FeedState, FeedTarget, TableName
-from tidegate.changefeed.job_records import JobRecord, ProgressRecord, StateRecord
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.definition.feed import (
+    FIRST_EPOCH,
+    FeedDefinition,
+    FeedId,
+    FeedState,
+    FeedTarget,
+    TableName,
+)
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.job_records import JobRecord, ProgressRecord, StateRecord
+from tidegate.changefeed.statement.definition import define_feed
 from tidegate.client.jobs import jobs_topic
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.verify import TopicRecord

@@ -7,22 +7,22 @@ from typing import NamedTuple
 
 import pytest
 
-from schemas.registry import SchemaRegistry
 from tests.destinations import DESTINATIONS
 from tests.registry_server import Mood, RegistryServer
 from tests.unit.client.test_expectations import catalog, feed, log
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedState
-from tidegate.changefeed.job_records import DefinitionRecord, StateRecord
-from tidegate.changefeed.jobs import JobsView
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
-from tidegate.changefeed.record import MarkerRecord, RowRecord
-from tidegate.changefeed.registry_uri import parse_registry_uri
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedState
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.definition.registry_uri import parse_registry_uri
+from tidegate.changefeed.encoding.record import MarkerRecord, RowRecord
+from tidegate.changefeed.lifecycle.control import Activate
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, StateRecord
+from tidegate.changefeed.lifecycle.jobs import JobsView
 from tidegate.client.expectations import expected_versions
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.tail import line_of
 from tidegate.errors import InputError, MalformedRecord, RegistryAway
 from tidegate.processor.reference import ReferenceEngine
+from tidegate.registry.schema_registration import SchemaRegistry
 from tidegate.verify import AuditOptions, ExpectedVersion, TopicRecord, Verdict, audit
 
 LOGIN = ("me", "hush")

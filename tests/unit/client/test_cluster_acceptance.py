@@ -18,7 +18,7 @@ from tests.destinations import DESTINATIONS
 from tests.unit.cli.running import run
 from tests.unit.client.feeds import ID, SECOND, TARGET, definition, failed, progress, running, tell
 from tests.unit.client.topics import create_topic, write
-from tidegate.changefeed.feed import (
+from tidegate.changefeed.definition.feed import (
     FIRST_EPOCH,
     AcceptedCluster,
     Engine,
@@ -27,20 +27,20 @@ from tidegate.changefeed.feed import (
     FeedId,
     FeedTarget,
 )
-from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, TakeoverRecord
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.marker import marker_value
-from tidegate.changefeed.options import OnOversize
-from tidegate.changefeed.record import RecordDecoder
-from tidegate.changefeed.registration import Prepare
+from tidegate.changefeed.definition.options import OnOversize
+from tidegate.changefeed.encoding.marker import marker_value
+from tidegate.changefeed.encoding.record import RecordDecoder
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, TakeoverRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.lifecycle.registration import Prepare
 from tidegate.client.cluster_acceptance import Begin, FoundCluster, begin_there, find_cluster
-from tidegate.client.connection import KafkaConnection
 from tidegate.client.feed_topics import row_decoder
 from tidegate.client.jobs import Jobs, jobs_topic
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.record_limit import limit_of_workers
+from tidegate.client.kafka.topic_admin import TopicAdmin, open_admin
 from tidegate.client.last_markers import last_markers
 from tidegate.client.own_topics import OwnTopics
-from tidegate.client.record_limit import limit_of_workers
-from tidegate.client.topic_admin import TopicAdmin, open_admin
 from tidegate.client.topic_preparation import prepare_topics
 from tidegate.errors import FeedError, InputError, SinkHeld
 from tidegate.hlc import ResolvedTimestamp, Timestamp

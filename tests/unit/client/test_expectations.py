@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from sim.history import Version
+from sim.log.history import Version
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
 from sim.workloads.random import RandomOptions, RandomTransactions
@@ -15,11 +15,11 @@ from stack.kafka import KafkaBroker
 from tests.feeds import activation
 from tests.logs import SimulatedLog, simulate
 from tests.unit.client.topics import create_topic, write
-from tidegate.changefeed.control import Activate
-from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.options import Envelope, FeedOptions, InitialScan, OnOversize
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, InitialScan, OnOversize
+from tidegate.changefeed.encoding.decoder import decoder_for
+from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.client.expectations import expected_versions, read_catalog
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import InputError, UnknownTable
 from tidegate.hlc import Timestamp
 from tidegate.processor.reference import ReferenceEngine

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from tests.destinations import DESTINATIONS
 from tests.unit.client.feeds import ID, definition, running
-from tidegate.changefeed.job_records import DefinitionRecord
-from tidegate.changefeed.jobs import FeedView, JobsView
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.destinations import ClusterEntry, Destinations
+from tidegate.access.destinations import ClusterEntry, Destinations
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.client.feed_topics import FeedTopics
+from tidegate.client.kafka.connection import KafkaConnection
 
 _WORKERS = KafkaConnection(
     "localhost:29092", "SASL_PLAINTEXT", sasl_username="ann", sasl_password="hush", timeout_s=3

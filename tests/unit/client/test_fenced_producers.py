@@ -13,8 +13,8 @@ from confluent_kafka import KafkaException, Producer
 
 from stack.kafka import KafkaBroker
 from tests.unit.client.topics import create_topic
-from tidegate.client.connection import KafkaConnection
-from tidegate.client.transaction import Record, TransactionalProducer, transactional
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.transaction import Record, TransactionalProducer, transactional
 from tidegate.errors import DeliveryError
 
 pytestmark = pytest.mark.broker

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.client.feeds import definition, failed, running, succeeded
-from tidegate.changefeed.feed import FeedState
-from tidegate.changefeed.job_records import DropRecord, StateRecord
-from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.definition.feed import FeedState
+from tidegate.changefeed.lifecycle.job_records import DropRecord, StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.followed_feed import AT_MOST_S, SILENCE_S, FollowedFeed
 
 _DROPPED = replace(running(), state=FeedState.DROPPED)

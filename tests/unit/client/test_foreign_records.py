@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import pytest
 
-from app.fetched import FetchedBatch
-from app.foreign_records import own_records
 from tests.logs import Record
 from tidegate.client.foreign_records import foreign
 from tidegate.errors import ForeignRecord, StateError
+from tidegate.worker.kafka.fetched import FetchedBatch
+from tidegate.worker.kafka.foreign_records import own_records
 
 _BATCH: Final = FetchedBatch(
     "bank-control", 2, 0, 2, 2, [Record(0, b"", b"odd", 0), Record(1, b"", b"well", 0)]

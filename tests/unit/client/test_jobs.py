@@ -11,13 +11,13 @@ import pytest
 from stack.kafka import KafkaBroker
 from tests.unit.client.feeds import ID, definition, failed, progress, running, succeeded, tell
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedId, FeedState
-from tidegate.changefeed.job_records import StateRecord
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.options import OnOversize
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.definition.options import OnOversize
+from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.jobs import FeedWatch, Jobs, JobsReading, jobs_topic
-from tidegate.client.reader import PartitionReader
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.reader import PartitionReader
 from tidegate.errors import InputError, RetryError
 from tidegate.verify import TopicPartition
 

@@ -7,11 +7,11 @@ from typing import Final
 
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tidegate.changefeed.feed import FeedDefinition, FeedEpoch, FeedId, FeedState
-from tidegate.changefeed.job_records import DefinitionRecord, JobRecord, StateRecord, TakeoverRecord
-from tidegate.changefeed.jobs import JobsView
-from tidegate.changefeed.options import FeedOptions
-from tidegate.changefeed.output_topic import OutputTopic, TopicOrigin
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, StateRecord, TakeoverRecord
+from tidegate.changefeed.lifecycle.jobs import JobsView
+from tidegate.changefeed.lifecycle.output_topic import OutputTopic, TopicOrigin
 from tidegate.client.feed_rows import feed_row
 from tidegate.client.own_topics import OwnTopics
 

@@ -7,9 +7,9 @@ import pytest
 from stack.kafka import KafkaBroker
 from tests.unit.client.feeds import definition, failed
 from tests.unit.client.topics import create_topic, delete_before, delete_topic, write, write_transaction
-from tidegate.changefeed.jobs import FeedView
-from tidegate.client.connection import KafkaConnection
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.followed_feed import SILENCE_S, FollowedFeed
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
 from tidegate.client.tail import TailFrom, tail_topics
 from tidegate.errors import BrokerUnavailable, InputError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.changefeed.options import Envelope
-from tidegate.changefeed.oversize import Oversize
-from tidegate.changefeed.record import JsonDecoder
+from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.definition.oversize import Oversize
+from tidegate.changefeed.encoding.record import JsonDecoder
 from tidegate.client.tail import line_of
 from tidegate.hlc import Timestamp
 from tidegate.verify import TopicRecord

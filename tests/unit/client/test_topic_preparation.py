@@ -10,14 +10,14 @@ import pytest
 
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tidegate.changefeed.control import KnownTable
-from tidegate.changefeed.feed import FeedDefinition, FeedTarget, TableName
-from tidegate.changefeed.options import ExistingTopics, OnOversize
-from tidegate.changefeed.output_topic import OutputTopic, OutputTopics, TopicOrigin
-from tidegate.changefeed.registration import Prepare
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedTarget, TableName
+from tidegate.changefeed.definition.options import ExistingTopics, OnOversize
+from tidegate.changefeed.lifecycle.control import KnownTable
+from tidegate.changefeed.lifecycle.output_topic import OutputTopic, OutputTopics, TopicOrigin
+from tidegate.changefeed.lifecycle.registration import Prepare
+from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK, RecordLimit, limit_of_workers
+from tidegate.client.kafka.topic_admin import TopicSpec
 from tidegate.client.own_topics import OwnTopics
-from tidegate.client.record_limit import LIMIT_OF_SPARK, RecordLimit, limit_of_workers
-from tidegate.client.topic_admin import TopicSpec
 from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
 from tidegate.errors import FeedError, RetryError, SinkHeld
 from tidegate.hlc import Timestamp

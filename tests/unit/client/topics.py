@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from tidegate.client.listed_offsets import listed_offsets
+from tidegate.client.kafka.listed_offsets import listed_offsets
 from tidegate.verify import TopicRecord
 
 _KNOWN_S: Final = 60.0

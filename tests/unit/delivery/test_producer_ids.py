@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
 
 _FEED = FeedId("1hm2k3n4p-x7c0v9b")

@@ -8,9 +8,9 @@ import pytest
 
 from tests.feeds import activation
 from tests.hand_log import HandTable
-from tidegate.changefeed.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedId, FeedState
-from tidegate.changefeed.job_records import StateRecord, TakeoverRecord
-from tidegate.changefeed.jobs import FeedView
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.lifecycle.job_records import StateRecord, TakeoverRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.delivery.sink_clusters import OWN, SinkClusters, begun_on, sink_address, stored_cluster
 from tidegate.errors import StatementError
 

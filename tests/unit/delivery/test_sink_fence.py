@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.delivery.sink_fence import shut_out
 from tidegate.errors import SinkHeld
 

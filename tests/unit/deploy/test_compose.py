@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # comes with check-jsonschema
 
-from app.settings import load_settings
-from stack.kafka_recipe import JARS, SETTINGS
+from stack.recipes.kafka_recipe import JARS, SETTINGS
 from tests.unit.deploy.compose_file import COMPOSE, document, services
+from tidegate.worker.process.settings import load_settings
 
 # The host's listener needs a name of its own, which a broker on loopback does without.
 DIFFERS_ON_PURPOSE = {"listener.security.protocol.map"}

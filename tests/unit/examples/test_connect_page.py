@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.changefeed.definition import define_feed
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.statement.definition import define_feed
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "connect.md").read_text()

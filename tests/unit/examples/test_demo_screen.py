@@ -9,8 +9,8 @@ import pytest
 
 from examples.demo.board import Board
 from examples.demo.screen import Screen
-from tidegate.changefeed.options import Envelope
-from tidegate.changefeed.record import JsonDecoder
+from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.encoding.record import JsonDecoder
 from tidegate.hlc import NANOS_PER_SECOND
 from tidegate.verify import TopicRecord
 

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
+from sim.log.sink import LogRecord
 from sim.options import StoreOptions
-from sim.sink import LogRecord
 from sim.workloads.random import RandomOptions
 from tests.strategies import SimCase, drive_case
 from tidegate.hlc import ClosedTimestamp, Timestamp

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.logs import Record
 from tests.unit.processor.driving import Driven
-from tidegate.changefeed.control import ControlMessage
+from tidegate.changefeed.lifecycle.control import ControlMessage
 from tidegate.processor.batch import ControlRecord
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.containment import Caution, Input, StepBroke

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from tests.logs import Record
-from tidegate.changefeed.control import Activate, ControlMessage
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.record import RowRecord, parse_record
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.encoding.record import RowRecord, parse_record
+from tidegate.changefeed.lifecycle.control import Activate, ControlMessage
 from tidegate.hlc import Timestamp
-from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import (
     SOURCE_HEADER,
     ControlRecord,
@@ -21,10 +20,11 @@ from tidegate.processor.batch import (
     StepResult,
 )
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.digest import RowDigests, row_hash
-from tidegate.processor.position_hash import DIGESTS_BYTES, POSITION_KEY, hash_of_position
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.state_codec import position_row, read_position
+from tidegate.processor.state import state_pb2 as pb
+from tidegate.processor.state.digest import RowDigests, row_hash
+from tidegate.processor.state.position_hash import DIGESTS_BYTES, POSITION_KEY, hash_of_position
+from tidegate.processor.state.state_codec import position_row, read_position
 from tidegate.raftlog.entry import Offset, RangeId
 
 StoredState: TypeAlias = dict[tuple[StateTable, bytes], bytes]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tidegate.changefeed.confluent import RecordSchemas, Schema
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.feed import TableName
-from tidegate.changefeed.options import FeedOptions, Format
-from tidegate.changefeed.record_encoder import RecordEncoder
-from tidegate.changefeed.table_topics import key_subject, value_subject
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.options import FeedOptions, Format
+from tidegate.changefeed.definition.table_topics import key_subject, value_subject
+from tidegate.changefeed.encoding.confluent import RecordSchemas, Schema
+from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.rows import TableDescriptor
 
 REGISTRY: Final = "http://registry.invalid:8081"
 #: To be put where the processor finds its encoders.
-COMPILE_ENCODER: Final = "tidegate.processor.emitter.compile_encoder"
+COMPILE_ENCODER: Final = "tidegate.processor.feeds.emitter.compile_encoder"
 
 
 def schemed_options(prefix: str = "", **more: object) -> FeedOptions:

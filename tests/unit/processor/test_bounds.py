@@ -19,23 +19,23 @@ from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, HandTable, at, txn
 from tests.unit.processor.driving import Driven, StoredState
 from tests.unit.processor.logs import OTHER, PLAIN
-from tidegate.changefeed.control import Activate, Failed
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.control import Activate, Failed
 from tidegate.errors import FeedError
 from tidegate.hlc import ZERO_RESOLVED
 from tidegate.processor.batch import ExchangeRecord, StateTable, StepResult
 from tidegate.processor.bounds import CLAIMS_MAX, HAND_OFFS_MAX, PARENTS_MAX, RecordBounds
 from tidegate.processor.checkpoint import encode_checkpoint, split_checkpoint
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.exchange_codec import decode_exchange, encode_exchange
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.pushes import PushPolicy
-from tidegate.processor.state_codec import read_range
+from tidegate.processor.state.exchange_codec import decode_exchange, encode_exchange
+from tidegate.processor.state.state_codec import read_range
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import Generation, Offset, OpenIntent, Parent, RaftIndex, RangeId, WriteIntent
 from tidegate.raftlog.request import Push, Scan, encode_request
-from tidegate.rangefeed.gap import Gap, Lag
-from tidegate.rangefeed.handoff import Claim, Exchange, HandOff
+from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.handoff import Claim, Exchange, HandOff
 from tidegate.spans import Span
 
 #: Low, so that small worlds come to it.

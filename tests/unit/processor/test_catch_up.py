@@ -11,13 +11,13 @@ from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, at, update_of
 from tests.unit.processor.driving import Driven, StoredState, rows_of, timestamp_of
 from tests.unit.processor.logs import PLAIN
-from tidegate.changefeed.control import Activate, Active, Register, Remove
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedEpoch, FeedId
-from tidegate.changefeed.options import InitialScan
-from tidegate.changefeed.record import RowRecord, parse_record
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedEpoch, FeedId
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.encoding.record import RowRecord, parse_record
+from tidegate.changefeed.lifecycle.control import Activate, Active, Register, Remove
 from tidegate.hlc import ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ExchangeRecord, OutputRecord
-from tidegate.processor.catch_ups import CatchUpLimits
+from tidegate.processor.catchup.catch_ups import CatchUpLimits
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key
@@ -32,8 +32,8 @@ from tidegate.raftlog.entry import (
     Trigger,
 )
 from tidegate.raftlog.request import Scan
-from tidegate.rangefeed.gap import Gap, Lag
-from tidegate.rangefeed.handoff import Claim, HandOff
+from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span
 
 _LATE = FeedId("late")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
 from tidegate.processor.bounds import RecordBounds

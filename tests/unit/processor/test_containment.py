@@ -14,19 +14,27 @@ from tests.logs import Record
 from tests.unit.processor.careful import CarefulEngine
 from tests.unit.processor.driving import Driven, active
 from tests.unit.processor.logs import OTHER, PLAIN, eventful_log, opened
-from tidegate.changefeed.control import Activate, Active, ControlMessage, Failed, read_control_record
+from tidegate.changefeed.lifecycle.control import (
+    Activate,
+    Active,
+    ControlMessage,
+    Failed,
+    read_control_record,
+)
 from tidegate.errors import EncodingError, StateError
-from tidegate.processor import entry_reader, feed_control, processor, rows
+from tidegate.processor import processor
 from tidegate.processor.batch import ExchangeRecord, Incident
 from tidegate.processor.containment import Caution, Input, InputPlace, StepBroke
-from tidegate.processor.emitter import _TableEmitter
-from tidegate.processor.exchange import Exchanges
-from tidegate.processor.exchange_codec import read_exchange_record
+from tidegate.processor.feeds import feed_control, rows
+from tidegate.processor.feeds.emitter import _TableEmitter
 from tidegate.processor.log_step import LogStep
+from tidegate.processor.moving import entry_reader
+from tidegate.processor.moving.exchange import Exchanges
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.refused import KEPT_OF_A_STEP, RefusedRecord, Source
+from tidegate.processor.state.exchange_codec import read_exchange_record
 from tidegate.raftlog.entry import Offset, RaftIndex, RangeId
-from tidegate.rangefeed.handoff import Claim
+from tidegate.ranges.handoff import Claim
 from tidegate.rows import TableCodec, decode_descriptor
 from tidegate.spans import Span
 

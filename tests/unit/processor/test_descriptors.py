@@ -10,13 +10,13 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at, update_of
 from tests.unit.processor.driving import Driven, active
 from tests.unit.processor.logs import OTHER, PLAIN
-from tidegate.changefeed.control import Active, Failed, Register, Registered, Remove, read_ack
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
-from tidegate.changefeed.jobs import FeedView
-from tidegate.changefeed.registration import Store, next_step
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
+from tidegate.changefeed.lifecycle.control import Active, Failed, Register, Registered, Remove, read_ack
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.lifecycle.registration import Store, next_step
 from tidegate.errors import StateError
-from tidegate.processor import rows
 from tidegate.processor.batch import StateTable, StepResult
+from tidegate.processor.feeds import rows
 from tidegate.rows import Column, Family, encode_descriptor, parse_sql_type
 from tidegate.spans import Span
 

@@ -12,9 +12,9 @@ from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, at
 from tests.unit.processor.driving import Driven, rows_of, timestamp_of
 from tests.unit.processor.logs import PLAIN
-from tidegate.changefeed.control import Register, Remove
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.control import Register, Remove
 from tidegate.errors import FeedError, StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ExchangeRecord, StepResult
@@ -32,8 +32,8 @@ from tidegate.raftlog.entry import (
     Trigger,
 )
 from tidegate.raftlog.request import Scan
-from tidegate.rangefeed.gap import Gap, Lag
-from tidegate.rangefeed.handoff import Claim, HandOff
+from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span
 
 _STUCK, _OTHER = FeedId("stuck"), FeedId("other")

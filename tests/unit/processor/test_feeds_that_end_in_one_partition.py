@@ -12,16 +12,16 @@ from tests.hand_log import HandLog, at
 from tests.unit.processor.driving import Driven
 from tests.unit.processor.logs import PLAIN
 from tests.unit.processor.test_hand_off import Partitions
-from tidegate.changefeed.control import Activate, Failed, Register
-from tidegate.changefeed.frontier import FeedFrontier
-from tidegate.changefeed.options import FeedOptions, InitialScan
+from tidegate.changefeed.definition.options import FeedOptions, InitialScan
+from tidegate.changefeed.lifecycle.control import Activate, Failed, Register
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.errors import FeedError
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import StepResult
 from tidegate.processor.checkpoint import report_of
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.range_claims import RangeClaims
-from tidegate.rangefeed.handoff import HandOff
+from tidegate.ranges.handoff import HandOff
 
 _FROM_THE_PRESENT = pytest.param(WITH_MARKERS, id="from the present")
 _FROM_A_CURSOR = pytest.param(replace(WITH_MARKERS, cursor=at(0)), id="from a cursor")

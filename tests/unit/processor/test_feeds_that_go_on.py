@@ -15,15 +15,15 @@ from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, at, update_of
 from tests.unit.processor.driving import Driven, active
 from tests.unit.processor.logs import OTHER, PLAIN, opened
-from tidegate.changefeed.control import Activate, Failed, Register, Remove
-from tidegate.changefeed.feed import FIRST_EPOCH, AcceptedCluster, FeedEpoch, FeedState
-from tidegate.changefeed.job_records import ProgressRecord, StateRecord
-from tidegate.changefeed.takeover import resumed, takeover
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, AcceptedCluster, FeedEpoch, FeedState
+from tidegate.changefeed.lifecycle.control import Activate, Failed, Register, Remove
+from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecord
+from tidegate.changefeed.lifecycle.takeover import resumed, takeover
 from tidegate.hlc import MAX, ResolvedTimestamp, Timestamp
-from tidegate.processor import state_pb2 as pb
 from tidegate.processor.batch import StateTable
-from tidegate.processor.position_hash import POSITION_KEY
-from tidegate.processor.state_codec import position_row, read_position, read_range
+from tidegate.processor.state import state_pb2 as pb
+from tidegate.processor.state.position_hash import POSITION_KEY
+from tidegate.processor.state.state_codec import position_row, read_position, read_range
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import (
     NEVER_MUTATED,
@@ -34,7 +34,7 @@ from tidegate.raftlog.entry import (
     SnapshotReason,
     Trigger,
 )
-from tidegate.rangefeed.mutated_keys import MutatedKeys
+from tidegate.ranges.mutated_keys import MutatedKeys
 from tidegate.rows.table_key import index_span
 from tidegate.spans import Span
 

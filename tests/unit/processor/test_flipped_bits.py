@@ -19,9 +19,9 @@ from tidegate.errors import StateError, StateMismatch
 from tidegate.processor.batch import StateTable
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.position_hash import POSITION_KEY
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.row_pieces import is_later_piece
+from tidegate.processor.state.position_hash import POSITION_KEY
+from tidegate.processor.state.row_pieces import is_later_piece
 
 _SEED: Final = 8
 #: How many bits of a state are flipped in `make test`; in longer runs all of them are.

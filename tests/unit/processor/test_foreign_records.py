@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.unit.changefeed.feeds import acks, control_messages, job_records
 from tests.unit.processor.logs import PLAIN
-from tidegate.changefeed.control import ack_key, control_key, read_ack_record, read_control_record
-from tidegate.changefeed.feed import FeedEpoch, FeedId
-from tidegate.changefeed.job_records import read_job_record
-from tidegate.changefeed.jobs import JobsView
-from tidegate.changefeed.stored_json import STORED_VERSION
+from tidegate.changefeed.definition.feed import FeedEpoch, FeedId
+from tidegate.changefeed.definition.stored_json import STORED_VERSION
+from tidegate.changefeed.lifecycle.control import ack_key, control_key, read_ack_record, read_control_record
+from tidegate.changefeed.lifecycle.job_records import read_job_record
+from tidegate.changefeed.lifecycle.jobs import JobsView
 from tidegate.errors import ForeignRecord, StateError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
 from tidegate.processor.checkpoint import checkpoint_key, encode_checkpoint, read_report_record
-from tidegate.processor.exchange_codec import encode_exchange, read_exchange_record
-from tidegate.processor.stored import NEWER_RECORD
+from tidegate.processor.state.exchange_codec import encode_exchange, read_exchange_record
+from tidegate.processor.state.stored import NEWER_RECORD
 from tidegate.raftlog.entry import Generation, Offset, RaftIndex, RangeId
-from tidegate.rangefeed.gap import Gap, Lag
-from tidegate.rangefeed.handoff import Claim, HandOff
+from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span
 
 _PARTITIONS: Final = 3

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.changefeed.frontier import FeedFrontier
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, ResolvedTimestamp, Timestamp
 from tidegate.spans import Span
 

@@ -12,13 +12,13 @@ from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, at, intent, txn
 from tests.unit.processor.driving import Driven, range_of, rows_of, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN
-from tidegate.changefeed.control import Activate, ControlMessage, Remove
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.control import Activate, ControlMessage, Remove
 from tidegate.hlc import Timestamp
 from tidegate.processor import log_step
 from tidegate.processor.batch import ExchangeRecord, OutputRecord
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.parking import HAND_OFF_LIMIT_MS
+from tidegate.processor.moving.parking import HAND_OFF_LIMIT_MS
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key, partition_of
 from tidegate.raftlog.entry import (
@@ -34,9 +34,9 @@ from tidegate.raftlog.entry import (
     Trigger,
 )
 from tidegate.raftlog.request import Scan
-from tidegate.rangefeed.claim_answer import HEIRS_MAX
-from tidegate.rangefeed.handoff import Claim, Exchange, HandOff, receiver_of
-from tidegate.rangefeed.range_state import RangeStatus
+from tidegate.ranges.claim_answer import HEIRS_MAX
+from tidegate.ranges.handoff import Claim, Exchange, HandOff, receiver_of
+from tidegate.ranges.range_state import RangeStatus
 from tidegate.spans import Span
 
 _FEED = activation([PLAIN.descriptor])

@@ -13,7 +13,8 @@ from tests.hand_log import HandLog, at
 from tests.logs import Record
 from tests.unit.processor.driving import Driven, rows_of
 from tests.unit.processor.logs import PLAIN
-from tidegate.changefeed.control import (
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedState
+from tidegate.changefeed.lifecycle.control import (
     Ack,
     ControlMessage,
     Failed,
@@ -21,10 +22,9 @@ from tidegate.changefeed.control import (
     Remove,
     Removed,
 )
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedState
-from tidegate.changefeed.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
-from tidegate.changefeed.jobs import JobsView
-from tidegate.changefeed.registration import (
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
+from tidegate.changefeed.lifecycle.jobs import JobsView
+from tidegate.changefeed.lifecycle.registration import (
     Acknowledgements,
     Announce,
     Prepare,

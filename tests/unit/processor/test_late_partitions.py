@@ -7,12 +7,12 @@ import pytest
 from tests.feeds import activation
 from tests.hand_log import HandLog, at, seconds_of
 from tests.unit.processor.logs import OTHER, PLAIN
-from tidegate.changefeed.record import RowRecord, parse_record
+from tidegate.changefeed.encoding.record import RowRecord, parse_record
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import RangeId, SnapshotReason, Trigger
 from tidegate.raftlog.request import Scan
-from tidegate.rangefeed.range_state import RangeStatus
+from tidegate.ranges.range_state import RangeStatus
 from tidegate.spans import Span
 
 

@@ -24,9 +24,9 @@ from tidegate.processor.log_clock import (
     LogClock,
     Voice,
 )
-from tidegate.processor.position_hash import POSITION_KEY
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.state_codec import Position, position_row, read_position
+from tidegate.processor.state.position_hash import POSITION_KEY
+from tidegate.processor.state.state_codec import Position, position_row, read_position
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import Generation, Heartbeat, RaftIndex, RangeId
 from tidegate.raftlog.request import Push

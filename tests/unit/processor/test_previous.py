@@ -12,9 +12,9 @@ from tests.hand_log import HandLog, HandTable, at
 from tests.logs import Record
 from tests.unit.processor.driving import Driven, active, rows_of
 from tests.unit.processor.logs import PLAIN
-from tidegate.changefeed.control import Failed
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.lifecycle.control import Failed
 from tidegate.processor.batch import SOURCE_HEADER
 from tidegate.raftlog.entry import WriteValue
 from tidegate.rows import Column, Family, Json, parse_sql_type

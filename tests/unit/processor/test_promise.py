@@ -13,7 +13,7 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, at, intent, moved
 from tests.unit.processor.driving import Driven, active, range_of, rows_of, timestamp_of
 from tests.unit.processor.logs import OTHER, PARTITIONS, PLAIN, bank_log, eventful_log
-from tidegate.changefeed.control import Register
+from tidegate.changefeed.lifecycle.control import Register
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import StepResult
 from tidegate.processor.processor import PartitionProcessor

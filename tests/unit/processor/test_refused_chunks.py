@@ -10,12 +10,12 @@ import pytest
 from tests.hand_log import HandLog, HandRange, at
 from tests.unit.processor.driving import Driven, StoredState
 from tests.unit.processor.logs import PLAIN
+from tests.unit.processor.moving.test_healing import _Broken, _row, _scans
 from tests.unit.processor.test_catch_up import _kv, _Late, _late, _live_row
-from tests.unit.processor.test_healing import _Broken, _row, _scans
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.definition.options import InitialScan
 from tidegate.raftlog.entry import KeyValue, RangeId
 from tidegate.raftlog.request import Scan
-from tidegate.rangefeed.scan import SCAN_REPEAT_MS
+from tidegate.ranges.scan import SCAN_REPEAT_MS
 from tidegate.spans import Span
 
 _MIDDLE: Final = PLAIN.key(100)

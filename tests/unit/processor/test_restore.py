@@ -14,15 +14,15 @@ from tests.hand_log import HandLog
 from tests.logs import Record
 from tests.unit.processor.driving import Driven, StoredState, active, fold, vouched, without_digests
 from tests.unit.processor.logs import OTHER, PARTITIONS, PLAIN, bank_log, eventful_log
-from tidegate.changefeed.control import Activate, Remove
-from tidegate.changefeed.feed import FIRST_EPOCH
+from tidegate.changefeed.definition.feed import FIRST_EPOCH
+from tidegate.changefeed.lifecycle.control import Activate, Remove
 from tidegate.errors import StateError, StateMismatch
 from tidegate.processor.batch import StateTable, StepResult
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.position_hash import POSITION_KEY
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.state_codec import Position, is_chunk_key, position_row, read_position
-from tidegate.processor.stored import STATE_VERSION
+from tidegate.processor.state.position_hash import POSITION_KEY
+from tidegate.processor.state.state_codec import Position, is_chunk_key, position_row, read_position
+from tidegate.processor.state.stored import STATE_VERSION
 from tidegate.raftlog.entry import Offset, SnapshotReason
 
 _EVENTFUL = eventful_log()

@@ -11,11 +11,11 @@ from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, at
 from tests.unit.processor.driving import Driven, rows_of
 from tests.unit.processor.logs import OTHER, PLAIN
-from tidegate.changefeed.control import Register
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.control import Register
 from tidegate.hlc import ZERO
-from tidegate.processor.silence import SILENT_MS
+from tidegate.processor.table.silence import SILENT_MS
 from tidegate.raftlog.entry import KeyValue, RangeId, Trigger
 from tidegate.raftlog.request import Scan
 

@@ -17,7 +17,7 @@ from tests.unit.rangefeed.spill_memory import MemorySpill
 from tidegate.processor.batch import StateTable, StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.rangefeed.intent_budget import TXN_BYTES, IntentBudget
+from tidegate.ranges.intent_budget import TXN_BYTES, IntentBudget
 
 _TXNS = 20_000
 

@@ -12,9 +12,9 @@ from tests.unit.processor.driving import Driven, StoredState, active, without_di
 from tests.unit.processor.logs import OTHER, PARTITIONS, PLAIN, bank_log, eventful_log
 from tidegate.errors import StateMismatch
 from tidegate.processor.batch import StateTable
-from tidegate.processor.position_hash import POSITION_KEY
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.state_codec import read_position
+from tidegate.processor.state.position_hash import POSITION_KEY
+from tidegate.processor.state.state_codec import read_position
 
 _EVENTFUL = eventful_log()
 _POSITION = (StateTable.RANGES, POSITION_KEY)

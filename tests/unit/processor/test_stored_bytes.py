@@ -19,7 +19,8 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, at, txn
 from tests.unit.processor.driving import Driven, StoredState, active
 from tests.unit.processor.logs import OTHER, PLAIN, eventful_log
-from tidegate.changefeed.control import (
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId, TableName
+from tidegate.changefeed.lifecycle.control import (
     Ack,
     Activate,
     Active,
@@ -35,10 +36,9 @@ from tidegate.changefeed.control import (
     read_ack,
     read_control,
 )
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedId, TableName
 from tidegate.processor.batch import StateTable
 from tidegate.processor.checkpoint import encode_checkpoint
-from tidegate.processor.state_codec import is_chunk_key, read_range
+from tidegate.processor.state.state_codec import is_chunk_key, read_range
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import RangeId
 from tidegate.raftlog.request import Push, PushedTxn, Scan, encode_request

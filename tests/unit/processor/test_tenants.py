@@ -9,8 +9,8 @@ import pytest
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at
 from tests.unit.processor.driving import Driven, active, timestamp_of
-from tidegate.changefeed.feed import FeedId
-from tidegate.changefeed.record import JsonDecoder, MarkerRecord
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord
 from tidegate.processor.reference import ReferenceEngine, TopicPartition
 from tidegate.raftlog.entry import RangeId, SnapshotReason
 from tidegate.raftlog.request import Scan

@@ -7,13 +7,13 @@ import pytest
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandTable, at, txn, update_of
 from tests.unit.processor.driving import Driven, active
-from tidegate.changefeed.control import Activate, Remove
-from tidegate.changefeed.feed import FIRST_EPOCH, FeedId
-from tidegate.changefeed.options import FeedOptions
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.lifecycle.control import Activate, Remove
 from tidegate.hlc import Timestamp
-from tidegate.processor.rows import PartitionRows, Starts, TableRowError
+from tidegate.processor.feeds.rows import PartitionRows, Starts, TableRowError
 from tidegate.raftlog.entry import CommitIntent, RaftIndex, RangeId, WriteValue
-from tidegate.rangefeed.version import Version
+from tidegate.ranges.version import Version
 from tidegate.rows import Row, TableCodec
 from tidegate.rows.table_key import index_prefix
 

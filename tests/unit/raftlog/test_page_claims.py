@@ -12,7 +12,7 @@ from tests.logs import Record
 from tests.unit.processor.driving import active
 from tests.unit.processor.logs import PLAIN
 from tests.unit.raftlog.example_log import PARTITIONS, RECORDS, TABLE
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.logcheck.breach import Place
 from tidegate.logcheck.log_check import CheckedRecord, LogOptions, check_log
 from tidegate.processor.reference import ReferenceEngine

@@ -12,7 +12,7 @@ from tests.feeds import activation
 from tests.hand_log import at
 from tests.logs import Record
 from tests.unit.raftlog.example_log import PARTITIONS, RECORDS, REQUESTS, TABLE
-from tidegate.changefeed.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.logcheck.breach import BEYOND_THE_LOG, Place, Rule
 from tidegate.logcheck.log_check import CheckedRecord, LogOptions, check_log
 from tidegate.processor.reference import ReferenceEngine

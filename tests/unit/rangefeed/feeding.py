@@ -7,7 +7,7 @@ from tidegate.raftlog.entry import CommitIntent, TxnId, WriteIntent, WriteValue
 from tidegate.rangefeed.event import CheckpointEvent, FeedEvent, ValueEvent
 from tidegate.rangefeed.range_feed import RangeFeed, RangeFeedConfig, WhenFull
 from tidegate.rangefeed.registration import FeedRequest, Registration
-from tidegate.rangefeed.resolver import Resolver
+from tidegate.ranges.resolver import Resolver
 from tidegate.spans import Span
 
 RANGE = Span(b"a", b"z")

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables.spill import RocksSpill
 from tests.examples import examples
 from tests.unit.rangefeed.spill_memory import MemorySpill
 from tidegate.errors import StateError
 from tidegate.hlc import MAX, MAX_LOGICAL, Timestamp
 from tidegate.raftlog.entry import TxnId
-from tidegate.rangefeed import intent_queue
-from tidegate.rangefeed.intent_queue import IntentQueue, TrackedTxn
-from tidegate.rangefeed.spilled_txns import SpilledTxns, SpillStore
-from tidegate.rangefeed.tracked_txn import pack_txn, unpack_txn
+from tidegate.ranges import intent_queue
+from tidegate.ranges.intent_queue import IntentQueue, TrackedTxn
+from tidegate.ranges.spilled_txns import SpilledTxns, SpillStore
+from tidegate.ranges.tracked_txn import pack_txn, unpack_txn
+from tidegate.worker.state.spill import RocksSpill
 
 _TXNS = [TxnId(bytes([i]) * 16) for i in (0, 1, 2, 3, 4, 5, 254, 255)]
 _times = st.builds(Timestamp, st.integers(1, 6), st.integers(0, 1))
@@ -105,7 +105,7 @@ class Run:
         }
 
     def _freeze(self) -> None:
-        """As ``tidegate.processor.state_codec.intent_rows`` does."""
+        """As ``tidegate.processor.state.state_codec.intent_rows`` does."""
         self._freezes += 1
         for txn_id in self.queue.gone - self.queue.changed:
             del self.rows[txn_id]

@@ -28,9 +28,9 @@ from tidegate.hlc import MAX, Timestamp
 from tidegate.raftlog.entry import AbortTxn, DeleteRange, TxnId, UpdateIntent, WriteValue
 from tidegate.rangefeed.event import CheckpointEvent, DeleteRangeEvent, FeedEvent, SSTableEvent, ValueEvent
 from tidegate.rangefeed.feed_end import Again, EndReason, FeedEnd
-from tidegate.rangefeed.push_attempt import TXNS_PER_PUSH_MAX, PushAnswer, PushedTxn, TxnStatus
 from tidegate.rangefeed.range_feed import RangeFeed, RangeFeedConfig, WhenFull
 from tidegate.rangefeed.registration import FeedRequest, Registration
+from tidegate.ranges.push_attempt import TXNS_PER_PUSH_MAX, PushAnswer, PushedTxn, TxnStatus
 from tidegate.spans import Span
 
 WHOLE = FeedRequest(RANGE)

@@ -20,9 +20,9 @@ from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Command, Heartbeat, RangeEnd, RangeId, Snapshot
 from tidegate.rangefeed.event import CheckpointEvent, ValueEvent
 from tidegate.rangefeed.log_feeds import LogFeeds
-from tidegate.rangefeed.range_log import apply_entry
-from tidegate.rangefeed.range_state import RangeState
 from tidegate.rangefeed.registration import FeedRequest
+from tidegate.ranges.range_log import apply_entry
+from tidegate.ranges.range_state import RangeState
 from tidegate.spans import EVERYTHING
 
 _QUIET = eventful_store(2)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
-from schemas.registry import SchemaRegistry
 from tests.destinations import DESTINATIONS
 from tests.registry_server import RegistryServer
 from tests.unit.schemas.certificates import KEY_PASSWORD, Authority, Pair, parameter
-from tidegate.changefeed.registry_uri import parse_registry_uri
+from tidegate.changefeed.definition.registry_uri import parse_registry_uri
 from tidegate.errors import RegistryAway, StatementError
+from tidegate.registry.schema_registration import SchemaRegistry
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_certificates_stand_in_files_of_their_owner_alone_and_only_while_they_ar
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)  # where the variable was read to before
-    monkeypatch.setattr("tidegate.client.registry_connection.SchemaRegistryClient", looked_at)
+    monkeypatch.setattr("tidegate.registry.registry_connection.SchemaRegistryClient", looked_at)
     before = os.umask(0)
     try:
         opened("https://h", ca_cert=authority.cert, client_cert=client.cert, client_key=client.key)

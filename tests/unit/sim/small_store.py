@@ -7,16 +7,16 @@ from typing import Final
 
 from sim.check import check_log
 from sim.clock import Present
-from sim.history import History
-from sim.log_writer import LogWriter
+from sim.log.history import History
+from sim.log.log_writer import LogWriter
+from sim.log.sink import ListSink
 from sim.options import StoreOptions
 from sim.plan import Write
-from sim.range import Range
-from sim.scan import RunningScan
-from sim.sink import ListSink
-from sim.store import RangeStore
+from sim.store.range import Range
+from sim.store.scan import RunningScan
+from sim.store.store import RangeStore
+from sim.store.transaction import Transaction
 from sim.tables import declare_table, place_table, table_span
-from sim.transaction import Transaction
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.logcheck.breach import Breach
 from tidegate.raftlog.decode import decode_entry

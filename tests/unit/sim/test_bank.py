@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.history import History
+from sim.log.history import History
+from sim.log.sink import ListSink
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
 from sim.simulation import Simulation
-from sim.sink import ListSink
 from sim.workloads.bank import Bank, BankOptions, balance_of
 from tests.examples import examples
 from tests.strategies import BASE_NS, store_options

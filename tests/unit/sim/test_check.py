@@ -9,9 +9,9 @@ from functools import cache
 import pytest
 
 from sim.check import check_history, check_log
+from sim.log.sink import LogRecord
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
-from sim.sink import LogRecord
 from sim.workloads.random import RandomOptions
 from tests.strategies import SimCase, SimOutcome, simulate_case
 from tidegate.hlc import ClosedTimestamp, Timestamp

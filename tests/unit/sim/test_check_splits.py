@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from sim.check import check_history, check_log, check_scans
+from sim.log.sink import LogRecord
 from sim.options import StoreOptions
-from sim.sink import LogRecord
 from sim.workloads.random import RandomOptions
 from tests.driven_sim import DrivenSim
 from tests.strategies import SimCase, drive_case

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.sink import FileSink, LogRecord, read_log
+from sim.log.sink import FileSink, LogRecord, read_log
 from tidegate.errors import StateError
 
 _RECORDS = [LogRecord(0, b"k", b"value", 1_700_000_000_000), LogRecord(3, b"", b"", -1)]

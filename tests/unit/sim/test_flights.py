@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from sim.check import check_history, check_log
-from sim.history import History
+from sim.log.history import History
+from sim.log.sink import ListSink
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix, Plan
 from sim.simulation import Simulation
-from sim.sink import ListSink
 from sim.workloads.flight_tables import (
     FLIGHTS_COLUMNS,
     FLIGHTS_TABLE_ID,

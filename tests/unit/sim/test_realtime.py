@@ -7,13 +7,13 @@ from threading import Event
 
 import pytest
 
-from sim.history import History
+from sim.log.history import History
+from sim.log.sink import ListSink
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
 from sim.realtime import Progress, RealTimeRun
 from sim.requests import Request, RequestSource
 from sim.simulation import Simulation
-from sim.sink import ListSink
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.strategies import BASE_NS
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, Timestamp

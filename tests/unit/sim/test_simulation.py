@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.check import check_history, check_log
-from sim.history import History
+from sim.log.history import History
+from sim.log.sink import ListSink, LogRecord
 from sim.options import StoreOptions
 from sim.simulation import Simulation
-from sim.sink import ListSink, LogRecord
 from sim.workloads.bank import Bank, BankOptions
 from tests.driven_sim import Finite
 from tests.examples import examples

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sim.range import Range
+from sim.store.range import Range
 from tests.unit.sim.small_store import OPTIONS, SmallStore, key
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.entry import (

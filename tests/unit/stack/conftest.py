@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stack import recipes
+from stack.recipes import catalogue as recipes
 from tests.unit.stack.toy import Toy
 
 

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from stack import background, recipes
+from stack import background
 from stack.background import down, status, up
 from stack.errors import PortTaken, ServerFailed, StackError
-from stack.identity import ProcessIdentity
 from stack.places import run_dir
 from stack.ports import choose_port
-from stack.record import RunRecord
-from stack.server import Plan, Request
+from stack.processes.identity import ProcessIdentity
+from stack.processes.record import RunRecord
+from stack.processes.server import Plan, Request
+from stack.recipes import catalogue as recipes
 from tests.unit.stack.toy import Toy
 
 RECORD = "toy/server.json"

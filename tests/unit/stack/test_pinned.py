@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from stack.downloads.jars import JarSet
+from stack.downloads.spark_connector import VERSIONS
 from stack.errors import DownloadFailed
-from stack.jars import JarSet
 from stack.pinned import PINNED_FILE, check_download, pinned
-from stack.spark_connector import VERSIONS
 from supply.stack_pins import ARCHIVES, JAR_SETS, text_of
 from tests.unit.supply.pins import version_of
 

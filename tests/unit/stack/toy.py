@@ -7,7 +7,7 @@ import sys
 from signal import Signals
 
 from stack.ports import LOOPBACK, choose_port
-from stack.server import Conduct, Plan, Request
+from stack.processes.server import Conduct, Plan, Request
 
 # `hang`: ignores the polite request to end. `fail`: prints its reason and dies before it listens.
 _SERVER = """

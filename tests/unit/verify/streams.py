@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from tidegate.changefeed.partition import partition_of
+from tidegate.changefeed.encoding.partition import partition_of
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.verify import ExpectedVersion, TopicPartition, TopicRecord
 

@@ -16,8 +16,8 @@ from tests.unit.verify.streams import (
     row,
     value_of,
 )
-from tidegate.changefeed.options import Envelope
-from tidegate.changefeed.record import JsonDecoder
+from tidegate.changefeed.definition.options import Envelope
+from tidegate.changefeed.encoding.record import JsonDecoder
 from tidegate.processor.batch import SOURCE_HEADER
 from tidegate.verify import (
     AuditOptions,

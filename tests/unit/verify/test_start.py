@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.verify.streams import at, everywhere, key_of, numbered, row, value_of
-from tidegate.changefeed.options import InitialScan
+from tidegate.changefeed.definition.options import InitialScan
 from tidegate.hlc import Timestamp
 from tidegate.verify import (
     AuditOptions,

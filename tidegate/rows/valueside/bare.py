@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 from tidegate.errors import EncodingError
 from tidegate.rows.enum_labels import label_of, physical_of
 from tidegate.rows.inet import encode_inet, inet_of
-from tidegate.rows.jsonb import decode_jsonb, encode_jsonb
 from tidegate.rows.keyside import temporal
 from tidegate.rows.keyside.byte_strings import utf8
 from tidegate.rows.take import Decode, Encode
@@ -22,6 +21,7 @@ from tidegate.rows.valueside import scalars, spatial
 from tidegate.rows.valueside.arrays import decode_array, encode_array
 from tidegate.rows.valueside.datums import element_codec, value_codec
 from tidegate.rows.valueside.decimals import decode_decimal_body, encode_decimal_body
+from tidegate.rows.valueside.jsonb import decode_jsonb, encode_jsonb
 from tidegate.rows.valueside.tags import WireType
 from tidegate.rows.valueside.text_search import encode_tsquery, encode_tsvector, tsquery_of, tsvector_of
 from tidegate.rows.valueside.varints import decode_zigzag, encode_zigzag

@@ -11,11 +11,11 @@ from typing import Final
 
 from tidegate.errors import EncodingError
 from tidegate.hlc import NANOS_PER_SECOND
-from tidegate.rows.jsonb import decode_jsonb, encode_jsonb
 from tidegate.rows.keyside.bit_strings import WORD_BITS, bits_of, words_of
 from tidegate.rows.keyside.temporal import second_fraction
 from tidegate.rows.take import marker_at, take
 from tidegate.rows.types import Interval, Json, TimeTz
+from tidegate.rows.valueside.jsonb import decode_jsonb, encode_jsonb
 from tidegate.rows.valueside.tags import WireType
 from tidegate.rows.valueside.varints import decode_length, decode_zigzag, encode_length, encode_zigzag
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidegate.changefeed.confluent import frame_prefix
-from tidegate.changefeed.decoder import decoder_for
-from tidegate.changefeed.encoder import compile_encoder
-from tidegate.changefeed.options import Envelope, FeedOptions, Format
-from tidegate.changefeed.record import RowRecord
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.encoding.confluent import frame_prefix
+from tidegate.changefeed.encoding.decoder import decoder_for
+from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.record import RowRecord
 from tidegate.hlc import Timestamp
 from tidegate.rows.row import Row
 

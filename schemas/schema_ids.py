@@ -1,0 +1,233 @@
+"""Schema ids from the registries, for everything in a worker that asks
+(``tidegate.worker.process.schema_ids``).
+
+A schema that several partitions or feeds ask for at a time is asked for once, again and again while its
+registry is away. Calls block, and a registry that hangs does so for as long as its URL allows, so each call
+has a thread of its own: a daemon, which no stopping worker waits for, and of one registry never more than
+``_CALLS`` of them. The request itself has another one, which a caller that has given up leaves behind until
+the connection gives up too: a few times the registry's timeout, longer only for a server that sends its
+headers byte by byte, and never two for one schema.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeAlias, TypeVar
+
+from tidegate.access.destinations import NOWHERE_ELSE, Destinations
+from tidegate.access.secret_store import Secrets
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.registry_uri import parse_registry_uri
+from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.errors import RetryError, SchemaRejected, StatementError
+from tidegate.registry.registries import SchemaRegistries
+from tidegate.worker.operations.metrics import REGISTRY_RETRIES, SCHEMAS
+from tidegate.worker.process.machine import REAL
+from tidegate.worker.process.schema_ids import RegistryWait
+
+_CALLS: Final = 4  # to one registry at a time
+_FIRST_PAUSE_S: Final = 0.25
+_LONGEST_PAUSE_S: Final = 10.0
+
+#: Its lines pass ``app.repeated_lines``: a registry that is away is no news each time.
+_log = logging.getLogger("tidegate.schemas")
+ResultT = TypeVar("ResultT")
+#: Does work beside the event loop, in a thread with this name
+#: (``tidegate.worker.process.machine.Machine.background``).
+Background: TypeAlias = Callable[[Callable[[], None], str], object]
+
+
+class Registry(Protocol):
+    """What is needed of ``tidegate.registry.schema_registration.SchemaRegistry``."""
+
+    def known(self, schema: Schema) -> int | None: ...
+    def id_of(self, schema: Schema) -> int: ...
+    def check(self) -> None: ...
+
+
+class Registries(Protocol):
+    """What is needed of ``tidegate.registry.registries.SchemaRegistries``."""
+
+    def of(self, url: str) -> Registry: ...
+    def close(self) -> None: ...
+
+
+class _Ask:
+    """A schema that somebody waits for."""
+
+    def __init__(self) -> None:
+        self.feeds: Counter[FeedId] = Counter()
+        self.since = asyncio.get_running_loop().time()
+        self.tries = 0
+        self.cause = ""
+        self.task: asyncio.Task[int]
+
+
+class RegistrySchemaIds:
+    """See ``tidegate.worker.process.schema_ids.SchemaIds``. ``allowed`` are the registries that feeds may
+    name."""
+
+    def __init__(
+        self,
+        registries: Registries | None = None,
+        *,
+        allowed: Destinations = NOWHERE_ELSE,
+        secrets: Secrets | None = None,
+        background: Background = REAL.background,
+        first_pause_s: float = _FIRST_PAUSE_S,
+        longest_pause_s: float = _LONGEST_PAUSE_S,
+    ) -> None:
+        self._registries: Registries = registries or SchemaRegistries(allowed, secrets)
+        self._background = background
+        self._first_pause_s = first_pause_s
+        self._longest_pause_s = longest_pause_s
+        self._asks: dict[tuple[str, Schema], _Ask] = {}
+        self._turns: dict[str, asyncio.Semaphore] = {}
+
+    def known(self, url: str, schemas: Sequence[Schema]) -> Mapping[Schema, int] | None:
+        """See ``SchemaIds``."""
+        ids: dict[Schema, int] = {}
+        try:
+            registry = self._registries.of(url)
+        except StatementError:  # `ids` says so
+            return None
+        for schema in schemas:
+            found = registry.known(schema)
+            if found is None:
+                return None
+            ids[schema] = found
+        return ids
+
+    async def ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+        """See ``SchemaIds``."""
+        asks = {schema: self._join(url, feed_id, schema) for schema in schemas}
+        try:
+            found = await asyncio.gather(*(asyncio.shield(ask.task) for ask in asks.values()))
+        finally:
+            for schema, ask in asks.items():
+                self._leave(url, feed_id, schema, ask)
+        return dict(zip(asks, found, strict=True))
+
+    async def try_ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+        """See ``SchemaIds``."""
+        await self._call(url, self._registry(url).check)
+        return {schema: await self._id(url, feed_id, schema) for schema in schemas}
+
+    def waiting(self) -> tuple[RegistryWait, ...]:
+        """See ``SchemaIds``: one entry for each feed and registry, that of its most tried schema."""
+        waits: dict[tuple[FeedId, str], RegistryWait] = {}
+        for (url, _), ask in self._asks.items():
+            for feed_id in ask.feeds:
+                wait = RegistryWait(feed_id, _redacted(url), ask.cause, ask.tries, ask.since)
+                if wait.tries >= waits.get((feed_id, url), wait).tries:
+                    waits[feed_id, url] = wait
+        return tuple(waits[place] for place in sorted(waits))
+
+    def close(self) -> None:
+        """See ``SchemaIds``."""
+        self._registries.close()
+
+    # ---- one schema
+
+    def _join(self, url: str, feed_id: FeedId, schema: Schema) -> _Ask:
+        ask = self._asks.get((url, schema))
+        if ask is None:
+            ask = self._asks[url, schema] = _Ask()
+            ask.task = asyncio.create_task(self._ask(url, schema, ask), name=f"id of {schema.subject}")
+            ask.task.add_done_callback(_look_at)
+        ask.feeds[feed_id] += 1
+        return ask
+
+    def _leave(self, url: str, feed_id: FeedId, schema: Schema, ask: _Ask) -> None:
+        """The last one ends the asking, whether or not there is an answer."""
+        ask.feeds[feed_id] -= 1
+        ask.feeds += Counter()  # forgets those at 0
+        if not ask.feeds:
+            ask.task.cancel()
+            self._asks.pop((url, schema), None)  # no error could name the key, whose URL may hold secrets
+
+    async def _ask(self, url: str, schema: Schema, ask: _Ask) -> int:
+        pause_s = self._first_pause_s
+        while True:
+            feed_id = min(ask.feeds)
+            try:
+                found = await self._id(url, feed_id, schema)
+            except RetryError as error:
+                ask.cause, ask.tries = str(error), ask.tries + 1
+            else:
+                if ask.tries:
+                    _log.info("the schema registry %s answers feed %s again", _redacted(url), feed_id)
+                return found
+            REGISTRY_RETRIES.labels(feed_id).inc()
+            _log.warning(
+                "feed %s waits for its schema registry, which is asked again in %.1f s. %s",
+                feed_id,
+                pause_s,
+                ask.cause,
+            )
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, self._longest_pause_s)
+
+    async def _id(self, url: str, feed_id: FeedId, schema: Schema) -> int:
+        """One try."""
+        registry = self._registry(url)
+        found = registry.known(schema)
+        if found is None:
+            found = await self._call(url, lambda: registry.id_of(schema))
+            SCHEMAS.labels(feed_id).inc()
+        return found
+
+    def _registry(self, url: str) -> Registry:
+        """Raises ``SchemaRejected`` for a URL that cannot be one."""
+        try:
+            return self._registries.of(url)
+        except StatementError as error:
+            raise SchemaRejected(str(error)) from None
+
+    # ---- threads
+
+    async def _call(self, url: str, call: Callable[[], ResultT]) -> ResultT:
+        """Call when it is the registry's turn. Who gives up leaves the call, and its turn, to themselves."""
+        turns = self._turns.setdefault(url, asyncio.Semaphore(_CALLS))
+        await turns.acquire()
+        answer = self._in_background(call)
+        answer.add_done_callback(lambda _: turns.release())
+        return await asyncio.shield(answer)
+
+    def _in_background(self, call: Callable[[], ResultT]) -> asyncio.Future[ResultT]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[ResultT] = loop.create_future()
+        answer.add_done_callback(_look_at)
+
+        def run() -> None:
+            try:
+                result = call()
+            except Exception as error:
+                tell(answer.set_exception, error)
+            else:
+                tell(answer.set_result, result)
+
+        def tell(say: Callable[..., None], what: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile: nobody listens
+                loop.call_soon_threadsafe(say, what)
+
+        self._background(run, "schema-registry")
+        return answer
+
+
+def _look_at(answer: asyncio.Future[ResultT]) -> None:
+    """An error that everybody who waited for it has given up on is no news."""
+    if not answer.cancelled():
+        answer.exception()
+
+
+def _redacted(url: str) -> str:
+    """Where the registry is, without secrets; nothing of a URL that cannot be read."""
+    try:
+        return parse_registry_uri(url).shown
+    except StatementError:
+        return "(unreadable)"

@@ -1,0 +1,1 @@
+"""The simulated store: ranges, transactions, splits and merges, scans, pushes."""

@@ -1,0 +1,1 @@
+"""Jars and archives of the servers, each held to its hash."""

@@ -1,0 +1,69 @@
+"""Sets of jars by Maven coordinates, downloaded once, held to their SHA-256 and kept outside the checkout."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from stack.coordinate import Coordinate
+from stack.downloads import ivy, maven
+from stack.downloads.whole import whole_directory
+from stack.errors import DownloadFailed
+from stack.pinned import Pinned, check_download, pinned
+from stack.places import cache_dir
+
+
+class JarSet(NamedTuple):
+    """A name for people and the coordinates whose runtime dependencies make up the set.
+
+    Attributes:
+        name: what the set is for.
+        roots: what is asked for; ``stack/pinned.toml`` names all that they depend on.
+        only: how the names of the artifacts begin that are wanted; all are wanted when it is empty.
+    """
+
+    name: str
+    roots: tuple[Coordinate, ...]
+    only: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What the set is called in ``stack/pinned.toml``, e.g. ``kafka-4.1.0``."""
+        return f"{self.name}-{self.roots[0].version}"
+
+
+def resolve(jars: JarSet, allowed: Pinned | None = None) -> tuple[Path, ...]:
+    """The paths of all jars of the set, sorted; downloads them unless the cache holds them whole.
+
+    Exactly the jars in ``allowed`` are asked for, by default those of ``stack/pinned.toml``; what they depend
+    on is not looked up. So Maven and Ivy bring the same files, and no later release gets in by itself.
+
+    Raises:
+        DownloadFailed: the set is not pinned, there is no tool, it failed, or it brought another file.
+        JavaMissing: the tool is Ivy and no Java runs it.
+    """
+    wanted = (allowed or pinned()).jars_of(jars.label, jars.roots)
+    home = cache_dir() / "jars" / f"{jars.label}-{_digest(wanted)}"
+    return whole_directory(home, lambda into: _fill(wanted, into), pattern="*.jar")
+
+
+def _digest(wanted: Mapping[Coordinate, str]) -> str:
+    """Names the directory in the cache: another jar or another SHA-256 is another directory."""
+    lines = sorted(f"{coordinate} {digest}" for coordinate, digest in wanted.items())
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def _fill(wanted: Mapping[Coordinate, str], into: Path) -> None:
+    if (mvn := maven.find()) is not None:
+        maven.download(mvn, wanted, into)
+    else:
+        ivy.download(ivy.find(), wanted, into)
+    for coordinate, expected in wanted.items():
+        check_download(into / coordinate.file_name, expected)
+    expected_names = {coordinate.file_name for coordinate in wanted}
+    if extra := sorted(jar.name for jar in into.glob("*.jar") if jar.name not in expected_names):
+        raise DownloadFailed(
+            f"{extra[0]} came along, which nobody asked for; nothing of the download was used."
+        )

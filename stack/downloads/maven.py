@@ -1,0 +1,85 @@
+"""Download jars and archives with Maven, under the user's own settings.
+
+Maven itself holds each file to the checksum that its repository gives (``--strict-checksums``): by default it
+only warns. What the file must be is said in ``stack/pinned.toml``, and its caller checks that.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from stack.coordinate import Archive, Coordinate
+from stack.downloads.download_tool import run_tool
+
+_POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>tidegate</groupId>
+  <artifactId>stack</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+_DEPENDENCY = (
+    "    <dependency><groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId>"
+    "<version>{0.version}</version>{1}</dependency>"
+)
+_ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+_OPTIONS = ("--batch-mode", "--quiet", "--strict-checksums")
+# Pinned: what the bare prefix means depends on the Maven release.
+_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
+
+
+def find() -> Path | None:
+    """The `mvn` on PATH."""
+    found = shutil.which("mvn")
+    return Path(found) if found else None
+
+
+def pom(wanted: Iterable[Coordinate], *, transitive: bool = False) -> str:
+    """A project that does nothing but depend on ``wanted``, and on what they depend on if ``transitive``."""
+    exclusions = "" if transitive else _ALONE
+    return _POM.format(dependencies="\n".join(_DEPENDENCY.format(each, exclusions) for each in wanted))
+
+
+def download(mvn: Path, wanted: Iterable[Coordinate], into: Path) -> None:
+    """Copy the jars ``wanted``, and nothing that they depend on, into the directory ``into``.
+
+    Raises:
+        DownloadFailed: Maven failed; its last lines are in the message.
+    """
+    (into / "pom.xml").write_text(pom(wanted))
+    run_tool("Maven", (mvn, *_OPTIONS, f"-DoutputDirectory={into}", f"{_PLUGIN}:copy-dependencies"), cwd=into)
+
+
+def download_all(mvn: Path, roots: Iterable[Coordinate], into: Path) -> dict[Coordinate, Path]:
+    """Copy ``roots`` and all of their runtime dependencies into ``into``; returns the jar of each.
+
+    Raises:
+        DownloadFailed: Maven failed; its last lines are in the message.
+    """
+    (into / "pom.xml").write_text(pom(roots, transitive=True))
+    options = (f"-DoutputDirectory={into}", "-DincludeScope=runtime", "-Dmdep.useRepositoryLayout=true")
+    run_tool("Maven", (mvn, *_OPTIONS, *options, f"{_PLUGIN}:copy-dependencies"), cwd=into)
+    return {_coordinate(jar.relative_to(into)): jar for jar in into.rglob("*.jar")}
+
+
+def _coordinate(path: Path) -> Coordinate:
+    """What a repository keeps there: ``org/apache/kafka/kafka-clients/4.1.0/kafka-clients-4.1.0.jar``."""
+    *group, artifact, version, _ = path.parts
+    return Coordinate(".".join(group), artifact, version)
+
+
+def download_archive(mvn: Path, archive: Archive, into: Path) -> None:
+    """Copy ``archive`` itself, and nothing that its artifact depends on, into the directory ``into``.
+
+    Raises:
+        DownloadFailed: Maven failed; its last lines are in the message.
+    """
+    options = (f"-DoutputDirectory={into}", f"-Dartifact={archive}")
+    run_tool("Maven", (mvn, *_OPTIONS, *options, f"{_PLUGIN}:copy"), cwd=into)

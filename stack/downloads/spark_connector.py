@@ -1,0 +1,27 @@
+"""The jars by which Spark reads Kafka, for sessions of tests and demos, resolved once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from stack.coordinate import Coordinate
+from stack.downloads.jars import JarSet, resolve
+
+#: What Spark does not have itself. Each jar more is one more place where Python workers look for modules.
+_NEEDED: Final = ("commons-pool2", "kafka-clients", "spark-sql-kafka", "spark-token-provider-kafka")
+
+
+#: Those that the feeds are tested with; the newest is pinned.
+VERSIONS: Final = ("4.0.0", "4.2.0")
+
+
+def connector_jars(spark_version: str) -> JarSet:
+    """The jars for this version of Spark, on Scala 2.13."""
+    root = Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", spark_version)
+    return JarSet("spark-kafka", (root,), only=_NEEDED)
+
+
+def spark_connector(spark_version: str) -> tuple[Path, ...]:
+    """The paths of the jars for this version of Spark. Raises as ``stack.downloads.jars.resolve`` does."""
+    return resolve(connector_jars(spark_version))

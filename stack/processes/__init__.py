@@ -1,0 +1,1 @@
+"""Server processes: started, owned, told apart, ended."""

@@ -1,0 +1,64 @@
+"""What `up` writes down about a server, for `status` and `down`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from stack.errors import StackError
+from stack.private import write_private
+from stack.processes.identity import ProcessIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One server that `up` started.
+
+    Attributes:
+        name: of its recipe.
+        process: the server's process.
+        address: what clients are given.
+        log, data: its log file and data directory.
+        started_at: wall clock, seconds since the epoch.
+        stop_signal: what asks it for an orderly end.
+    """
+
+    name: str
+    process: ProcessIdentity
+    address: str
+    log: Path
+    data: Path
+    started_at: float
+    stop_signal: signal.Signals = signal.SIGTERM
+
+    @classmethod
+    def load(cls, path: Path) -> Self | None:
+        """The record at ``path``; None if there is none.
+
+        Raises:
+            StackError: the file is not a record.
+        """
+        try:
+            fields = json.loads(path.read_text())
+            process = ProcessIdentity(**fields.pop("process"))
+            log, data = Path(fields.pop("log")), Path(fields.pop("data"))
+            stop_signal = signal.Signals(fields.pop("stop_signal", signal.SIGTERM))
+            return cls(process=process, log=log, data=data, stop_signal=stop_signal, **fields)
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StackError(
+                f"{path} is not a record of a running server ({error}). If it was left by another version, "
+                "stop that server by hand and delete the file."
+            ) from error
+
+    def save(self, path: Path) -> None:
+        """Write it in one piece: a reader sees the old record or the new one."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        write_private(partial, json.dumps(asdict(self), default=str, indent=1))  # addresses hold passwords
+        os.replace(partial, path)

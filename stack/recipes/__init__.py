@@ -1,0 +1,1 @@
+"""How each server is configured, started and asked whether it is ready."""

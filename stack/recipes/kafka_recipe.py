@@ -1,0 +1,147 @@
+"""How a single-node Kafka 4.1 broker is made: KRaft mode, broker and controller in one process."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from stack.coordinate import Coordinate
+from stack.downloads.jars import JarSet, resolve
+from stack.errors import ServerFailed, last_lines
+from stack.java import find_java
+from stack.jvm import Jvm
+from stack.ports import LOOPBACK, accepts_connections, choose_port
+from stack.private import write_private
+from stack.processes.server import Plan, Request
+
+OLDEST_JAVA = 17  # Kafka 4 brokers need it (KIP-1013)
+JARS = JarSet(
+    "kafka",
+    (
+        Coordinate("org.apache.kafka", "kafka_2.13", "4.1.0"),
+        # Not a dependency of the jar, but in Kafka's own distribution: without it the log stays empty.
+        Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.26.1"),
+    ),
+)
+_HEAP_MIB = 512
+_FORMAT_TIMEOUT_S = 60
+_METADATA_TIMEOUT_S = 2.0
+
+# Sized for a laptop of two cores; every name is a broker configuration of Kafka 4.1.
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "false",  # a misspelt topic is an error, not a new topic
+    "log.retention.ms": "-1",  # record times are commit timestamps, which may lie far in the past
+    "offsets.topic.num.partitions": "8",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "8",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "broker.heartbeat.interval.ms": "1000",
+    "broker.session.timeout.ms": "4000",  # how long a start after a kill waits for the dead one to be let go
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "log.cleaner.dedupe.buffer.size": str(16 << 20),  # 128 MiB by default: a quarter of this heap
+}
+
+
+class Kafka:
+    """The recipe: jars by Maven coordinates, a formatted log directory, two loopback ports."""
+
+    name = "kafka"
+
+    def plan(self, request: Request) -> Plan:
+        """Download, configure and format; the data directory of an earlier plan is taken up as it is.
+
+        Raises:
+            JavaMissing, DownloadFailed, PortTaken: what their names say.
+            ServerFailed: the data directory cannot be formatted.
+        """
+        java = find_java(OLDEST_JAVA).executable
+        port = choose_port(request.port)
+        controller_port = choose_port(other_than=port)
+        jars = resolve(JARS)
+        properties = request.home / "server.properties"
+        request.home.mkdir(parents=True, exist_ok=True)
+        jvm = Jvm.with_logging_in(request.home, java, jars)
+        write_private(properties, server_properties(port, controller_port, request.data, request.settings))
+        if not (request.data / "meta.properties").exists():
+            _format(jvm, properties, request.data)
+        return Plan(
+            name=self.name,
+            command=jvm.command(("-Xms256m", f"-Xmx{_HEAP_MIB}m"), "kafka.Kafka", str(properties)),
+            address=f"{LOOPBACK}:{port}",
+            log=request.home / "server.log",
+            data=request.data,
+        )
+
+    def answers(self, address: str) -> bool:
+        """Whether the broker at ``address`` has registered with its controller and serves metadata."""
+        if not accepts_connections(address):
+            return False
+        client = AdminClient({"bootstrap.servers": address, "log_level": 0})
+        try:
+            return bool(client.list_topics(timeout=_METADATA_TIMEOUT_S).brokers)
+        except KafkaException:
+            return False
+
+
+def server_properties(port: int, controller_port: int, data: Path, overrides: Mapping[str, str]) -> str:
+    """The text of ``server.properties``: listeners on loopback, our settings, then ``overrides``."""
+    listener = f"PLAINTEXT://{LOOPBACK}:{port}"
+    settings = {
+        **SETTINGS,
+        "listeners": f"{listener},CONTROLLER://{LOOPBACK}:{controller_port}",
+        "advertised.listeners": listener,
+        # A static voter is not written into the data, so the next start may choose another port.
+        "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
+        "log.dirs": str(data),
+        **overrides,
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def cluster_id() -> str:
+    """A random id in Kafka's form (22 characters of URL-safe base64).
+
+    None begins with a dash, which the format tool would take for an option; Kafka's own ``Uuid.randomUuid``
+    skips those as well.
+    """
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        continue
+    return text
+
+
+def _format(jvm: Jvm, properties: Path, data: Path) -> None:
+    options = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # a short life: skip what warms up
+    arguments = ("format", "--cluster-id", cluster_id(), "--config", str(properties), "--ignore-formatted")
+    try:
+        done = subprocess.run(  # noqa: S603 - Kafka's own tool, with arguments of ours
+            jvm.command(options, "kafka.tools.StorageTool", *arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_FORMAT_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise ServerFailed(
+            f"Formatting Kafka's data directory {data} took longer than {_FORMAT_TIMEOUT_S} s and was "
+            "stopped; is the machine overloaded?"
+        ) from late
+    if done.returncode:
+        raise ServerFailed(
+            f"Kafka refused its settings ({properties}) or could not format its data directory {data}; the "
+            f"tool's last lines say which:\n{last_lines(done.stdout)}"
+        )

@@ -1,0 +1,139 @@
+"""How a PostgreSQL server is made, from the programs that the system's packages bring."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+from pathlib import Path
+from signal import Signals
+from typing import Final
+
+from stack.errors import StackError
+from stack.ports import LOOPBACK, choose_port, host_and_port
+from stack.private import write_private
+from stack.processes.server import Conduct, Plan, Request
+from stack.recipes.postgres_programs import Programs, find_programs
+
+USER: Final = "tidegate"
+DATABASE: Final = "tidegate"
+
+# Sized for a laptop; every name is one of postgresql.conf.
+SETTINGS = {
+    "listen_addresses": LOOPBACK,
+    "unix_socket_directories": "",
+    "max_connections": "40",
+    "shared_buffers": "32MB",
+    "fsync": "off",  # development data: they outlive a kill, not a power cut
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+}
+
+# The only way in: the one role, which is no superuser, on loopback, with its password. Others who have an
+# account on this machine do not know that.
+_ACCESS = f"host {DATABASE} {USER} {LOOPBACK}/32 scram-sha-256\n"
+_OPEN_ACCESS = f"host {DATABASE} {USER} {LOOPBACK}/32 trust\n"  # of data that earlier versions made
+_PASSWORD = "tidegate.password"  # noqa: S105 - the name of a file
+
+# In single-user mode, one statement a line: no server needs to run for it, and nobody can come in between.
+_FIRST_STATEMENTS = f"CREATE ROLE {USER} LOGIN\nCREATE DATABASE {DATABASE} OWNER {USER}\n"
+
+_ANSWER_TIMEOUT_S = 2.0
+_PROTOCOL_3 = (3 << 16).to_bytes(4, "big")
+
+
+class Postgres:
+    """The recipe: an initialised data directory, one role, one database, one loopback port."""
+
+    name = "postgres"
+
+    def plan(self, request: Request) -> Plan:
+        """Initialise the data directory; one of an earlier plan is taken up as it is.
+
+        Raises:
+            ProgramMissing, PortTaken: what their names say.
+            ServerFailed: the data directory cannot be initialised.
+            StackError: the data directory holds something else, or the server's account cannot enter it.
+        """
+        programs = find_programs(request.data)
+        port = choose_port(request.port)
+        request.home.mkdir(parents=True, exist_ok=True)
+        if programs.account is not None:
+            request.home.chmod(0o711)  # a temporary directory is closed to the account otherwise
+        if not (request.data / "PG_VERSION").exists():
+            _initialise(programs, request.data)
+        _close_old_data(programs, request.data)
+        settings = {**SETTINGS, "port": str(port), **request.settings}
+        options = (word for name, value in settings.items() for word in ("-c", f"{name}={value}"))
+        return Plan(
+            name=self.name,
+            command=(str(programs.bin_dir / "postgres"), "-D", str(request.data), *options),
+            address=f"postgresql://{_login(request.data)}@{LOOPBACK}:{port}/{DATABASE}",
+            log=request.home / "server.log",
+            data=request.data,
+            # SIGTERM would wait until every client has left. After SIGKILL its sessions would live on for a
+            # moment and keep the next start from succeeding; SIGQUIT ends them too, and nothing is saved.
+            conduct=Conduct(programs.account, Signals.SIGINT, Signals.SIGQUIT),
+        )
+
+    def answers(self, address: str) -> bool:
+        """Whether the server at ``address`` asks the role for its password."""
+        try:
+            with socket.create_connection(host_and_port(address), timeout=_ANSWER_TIMEOUT_S) as session:
+                session.sendall(startup_message(user=USER, database=DATABASE))
+                return session.recv(1) == b"R"  # "E" while it starts: an error, "is starting up"
+        except OSError:
+            return False
+
+
+def startup_message(**parameters: str) -> bytes:
+    """The first message of a session (PostgreSQL's documentation, "Message Formats", StartupMessage)."""
+    words = [word.encode() for pair in parameters.items() for word in pair]
+    body = _PROTOCOL_3 + b"".join(word + b"\0" for word in words) + b"\0"
+    return (len(body) + 4).to_bytes(4, "big") + body
+
+
+def _initialise(programs: Programs, data: Path) -> None:
+    """Make the data in a directory beside ``data`` that takes its place when it is complete."""
+    if data.exists() and os.listdir(data):
+        raise StackError(
+            f"{data} is not empty and holds no PostgreSQL data; name an empty directory, or one that does "
+            "not exist yet."
+        )
+    partial = data.with_name(f"{data.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    programs.make_directory(partial)
+    choices = ("--username=postgres", "--auth=reject", "--encoding=UTF8", "--locale=C", "--no-sync")
+    programs.run("initdb", "--pgdata", str(partial), *choices)
+    _run_statements(programs, partial, _FIRST_STATEMENTS)
+    _require_password(programs, partial)
+    partial.rename(data)
+
+
+def _close_old_data(programs: Programs, data: Path) -> None:
+    """Ask for a password where an earlier version let everybody in."""
+    access = data / "pg_hba.conf"
+    if access.exists() and access.read_text() == _OPEN_ACCESS:
+        _require_password(programs, data)
+
+
+def _require_password(programs: Programs, data: Path) -> None:
+    """Give the role a new password, kept beside the data for this user, and let nobody in without it."""
+    password = secrets.token_hex(16)
+    _run_statements(programs, data, f"ALTER ROLE {USER} PASSWORD '{password}'\n")
+    write_private(data / _PASSWORD, password)
+    access = data / "pg_hba.conf"
+    access.write_text(_ACCESS)
+    access.chmod(0o644)  # the server's account reads it; the directory is closed to others
+
+
+def _run_statements(programs: Programs, data: Path, statements: str) -> None:
+    settings = ("-c", "exit_on_error=on", "-c", "password_encryption=scram-sha-256")
+    programs.run("postgres", "--single", "-D", str(data), *settings, "postgres", text=statements)
+
+
+def _login(data: Path) -> str:
+    """User and password, as they stand in a URL; the user alone for data that are not ours."""
+    file = data / _PASSWORD
+    return f"{USER}:{file.read_text()}" if file.exists() else USER

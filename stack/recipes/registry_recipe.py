@@ -1,0 +1,79 @@
+"""How a schema registry is made: Apicurio Registry 3.3, which also speaks the API of Confluent's."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from stack.coordinate import Archive, Coordinate
+from stack.downloads.archives import unpacked
+from stack.java import find_java
+from stack.ports import LOOPBACK, choose_port
+from stack.processes.server import Plan, Request
+from stack.rest import get_succeeds
+
+OLDEST_JAVA = 21  # what Apicurio Registry 3.3 is compiled for
+PROGRAM = Archive(Coordinate("io.apicurio", "apicurio-registry-app", "3.3.3"), "all", size_mb=159)
+CONFLUENT_API = "/apis/ccompat/v7"
+NATIVE_API = "/apis/registry/v2"
+
+# It starts in four seconds and takes 200 MiB in all.
+_JVM = ("-Xms64m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+# Every name is a property of Apicurio Registry 3.3 or of Quarkus, which it is built on.
+SETTINGS = {
+    "apicurio.storage.kind": "sql",
+    "apicurio.rules.global.compatibility": "BACKWARD",  # Confluent's default; its own is to take anything
+    # One developer's connections: 20 to 100 by default.
+    "apicurio.datasource.jdbc.initial-size": "2",
+    "apicurio.datasource.jdbc.min-size": "2",
+    "apicurio.datasource.jdbc.max-size": "8",
+    "quarkus.management.host-enabled": "false",  # or it would listen on port 9000 of every interface
+    "quarkus.http.access-log.enabled": "false",  # `up` asks twenty times a second while it waits
+}
+
+
+class Registry:
+    """The recipe: one archive, an embedded H2 database in a file, one loopback port."""
+
+    name = "registry"
+
+    def plan(self, request: Request) -> Plan:
+        """Download and configure; the database of an earlier plan is taken up as it is.
+
+        Raises:
+            JavaMissing, DownloadFailed, PortTaken: what their names say.
+        """
+        java = find_java(OLDEST_JAVA).executable
+        port = choose_port(request.port)
+        program = unpacked(PROGRAM) / "quarkus-run.jar"
+        scratch = request.home / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)  # of an earlier run: it removes none of it
+        scratch.mkdir(parents=True)
+        request.data.mkdir(parents=True, exist_ok=True)
+        settings = {**settings_for(port, scratch, request.data), **request.settings}
+        properties = (f"-D{name}={value}" for name, value in settings.items())
+        return Plan(
+            name=self.name,
+            command=(str(java), *_JVM, *properties, "-jar", str(program)),
+            address=f"http://{LOOPBACK}:{port}{CONFLUENT_API}",
+            log=request.home / "server.log",
+            data=request.data,
+        )
+
+    def answers(self, address: str) -> bool:
+        """Whether the registry at ``address`` answers from its database."""
+        return get_succeeds(f"{address}/subjects")
+
+
+def settings_for(port: int, scratch: Path, data: Path) -> Mapping[str, str]:
+    """`SETTINGS` and what differs from one registry to the next."""
+    return {
+        **SETTINGS,
+        "quarkus.http.host": LOOPBACK,
+        "quarkus.http.port": str(port),
+        # A schema whose id a client was told must outlive a kill: written at once, not after half a second.
+        "apicurio.datasource.url": f"jdbc:h2:file:{data}/registry;WRITE_DELAY=0",
+        "java.io.tmpdir": str(scratch),
+    }

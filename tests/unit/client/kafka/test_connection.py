@@ -1,0 +1,86 @@
+"""Settings of a connection, and what is said when nobody answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.client.kafka.cluster import Cluster
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.writer import write_record
+from tidegate.errors import BrokerUnavailable, SettingsError
+from tidegate.verify import TopicPartition
+
+NOBODY = KafkaConnection("127.0.0.1:1", timeout_s=0.3)
+SECRET = KafkaConnection(
+    "kafka:9093",
+    security_protocol="SASL_SSL",
+    ssl_ca_location="ca.pem",
+    ssl_key_password="key secret",
+    sasl_username="ann",
+    sasl_password="login secret",
+)
+
+
+def test_an_open_connection_configures_neither_tls_nor_login() -> None:
+    config = KafkaConnection("kafka:9092").config()
+    assert {name for name in config if name.startswith(("ssl", "sasl"))} == set()
+
+
+def test_a_login_over_tls_configures_both() -> None:
+    config = SECRET.config()
+    del config["logger"]
+    assert config == {
+        "bootstrap.servers": "kafka:9093",
+        "security.protocol": "SASL_SSL",
+        "allow.auto.create.topics": False,
+        "ssl.ca.location": "ca.pem",
+        "ssl.key.password": "key secret",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "ann",
+        "sasl.password": "login secret",
+    }
+
+
+def test_a_login_without_tls_configures_no_tls() -> None:
+    config = KafkaConnection(
+        "kafka:9092", "SASL_PLAINTEXT", ssl_ca_location="ca.pem", sasl_username="ann", sasl_password="x"
+    ).config()
+    assert "ssl.ca.location" not in config
+
+
+def test_secrets_are_not_shown() -> None:
+    assert "secret" not in repr(SECRET)
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_login_without_a_password_is_refused(protocol: str) -> None:
+    with pytest.raises(SettingsError, match="TIDEGATE_SASL_PASSWORD"):
+        KafkaConnection(security_protocol=protocol, sasl_username="ann")
+
+
+def test_an_unknown_protocol_is_refused() -> None:
+    with pytest.raises(SettingsError, match="'TLS' is not one of"):
+        KafkaConnection(security_protocol="TLS")
+
+
+def test_a_certificate_that_cannot_be_read_is_a_setting_at_fault() -> None:
+    with pytest.raises(SettingsError, match=r"cannot be used: .*ssl\.ca\.location"):
+        Cluster(KafkaConnection(security_protocol="SSL", ssl_ca_location="missing.pem"))
+
+
+def test_asking_nobody_ends_in_a_sentence() -> None:
+    with pytest.raises(BrokerUnavailable) as caught:
+        Cluster(NOBODY).partition_counts(["rows"])
+    assert str(caught.value).startswith(
+        "Kafka at 127.0.0.1:1 gave no answer within 0.3 s while listing topics"
+    )
+
+
+def test_offsets_of_nobody_end_in_a_sentence() -> None:
+    with pytest.raises(BrokerUnavailable, match="asking where topics begin and end"):
+        Cluster(NOBODY).bounds([TopicPartition("rows", 0)])
+
+
+def test_writing_to_nobody_ends_in_a_sentence() -> None:
+    with pytest.raises(BrokerUnavailable, match=r"while writing to rows\[0\]"):
+        write_record(NOBODY, TopicPartition("rows", 0), b"k", b"v")

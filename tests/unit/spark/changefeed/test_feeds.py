@@ -1,0 +1,205 @@
+"""What a query knows of the feeds of the jobs topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from stack.kafka import KafkaBroker
+from tests.destinations import DESTINATIONS
+from tests.feeds import activation
+from tests.hand_log import HandTable
+from tests.unit.client.topics import create_topic, wait_until_ended
+from tidegate.changefeed.definition.feed import (
+    FIRST_EPOCH,
+    AcceptedCluster,
+    Engine,
+    FeedDefinition,
+    FeedEpoch,
+    FeedState,
+)
+from tidegate.changefeed.lifecycle.control import Ack, Activate, Active, Failed, Removed, ack_key
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, StateRecord, TakeoverRecord
+from tidegate.changefeed.lifecycle.registration import Store
+from tidegate.client.control_acks import read_acks
+from tidegate.client.foreign_records import passed_over
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topics import Topics
+from tidegate.client.kafka.transaction import Record
+from tidegate.hlc import Timestamp
+from tidegate.processor.config import ProcessorConfig
+from tidegate.spark.changefeed.answers import Answer
+from tidegate.spark.changefeed.feeds import QueryFeeds
+from tidegate.spark.changefeed.jobs_topic import open_producer
+from tidegate.spark.changefeed.partition_round import Query
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def topics(broker: KafkaBroker, topic_prefix: str) -> Topics:
+    topics = Topics(f"{topic_prefix}app", topic_prefix)
+    for topic in (topics.log, topics.jobs, topics.control_acks):
+        create_topic(broker.bootstrap, topic)
+    return topics
+
+
+def _feed(feed_id: str) -> Activate:
+    return activation([HandTable.of(104, "plain").descriptor], feed_id=feed_id, sink_uri="kafka://there:9")
+
+
+def _at(feed: Activate, epoch: int, engine: Engine) -> FeedDefinition:
+    return replace(feed.definition, epoch=FeedEpoch(epoch), engine=engine)
+
+
+def _began(feed: Activate, epoch: int) -> StateRecord:
+    running, start = FeedState.RUNNING, Timestamp(1)
+    return StateRecord(feed.feed_id, FeedEpoch(epoch), running, start, feed.targets, sink_cluster="theirs")
+
+
+def _taken_over(feed: Activate, epoch: int) -> TakeoverRecord:
+    return TakeoverRecord(feed.feed_id, FeedEpoch(epoch), Timestamp(1), None, feed.targets, "theirs")
+
+
+def test_the_cluster_of_a_feed_that_was_moved_is_the_one_that_it_began_on(
+    broker: KafkaBroker, topics: Topics
+) -> None:
+    away, back, new = _feed("away"), _feed("back"), _feed("new")
+    records: list[JobRecord] = [
+        _began(away, 1),
+        DefinitionRecord(_at(away, 2, Engine.WORKERS)),
+        _began(back, 1),
+        _taken_over(back, 2),
+        DefinitionRecord(_at(back, 3, Engine.SPARK)),
+        DefinitionRecord(_at(new, 1, Engine.SPARK)),
+    ]
+    assert _clusters(broker, topics, records) == {away.feed_id: "theirs", back.feed_id: "theirs"}
+
+
+def test_what_partitions_have_of_a_feed_from_before_it_came_to_another_cluster_has_none(
+    broker: KafkaBroker, topics: Topics
+) -> None:
+    """Its rows would come there before earlier versions of their keys."""
+    asked, there = _feed("asked"), _feed("there")
+    accepted = AcceptedCluster(FeedEpoch(2), "theirs", Timestamp(5))
+    records: list[JobRecord] = [
+        replace(_began(asked, 1), sink_cluster="former"),
+        DefinitionRecord(replace(_at(asked, 2, Engine.SPARK), accepted=accepted)),
+        replace(_began(there, 1), sink_cluster="former"),
+        DefinitionRecord(replace(_at(there, 2, Engine.SPARK), accepted=accepted)),
+        _taken_over(there, 2),
+    ]
+    assert _clusters(broker, topics, records) == {f"{there.feed_id}/2": "theirs"}
+
+
+def _clusters(broker: KafkaBroker, topics: Topics, records: Sequence[JobRecord]) -> dict[str, str]:
+    connection = KafkaConnection(broker.bootstrap, destinations=DESTINATIONS)
+    with closing(open_producer(connection, f"{topics.app_id}-jobs")) as writer:
+        writer.commit([Record(topics.jobs, 0, record.key, record.to_bytes()) for record in records])
+    query = Query("query", connection, topics.log, 1, "", ProcessorConfig())
+    with closing(QueryFeeds(query, topics, 1)) as feeds:
+        feeds._jobs.read_to_end()
+        return feeds.clusters()
+
+
+def _write(broker: KafkaBroker, topics: Topics, jobs: Sequence[JobRecord], acks: Sequence[Ack] = ()) -> None:
+    with closing(open_producer(KafkaConnection(broker.bootstrap), f"{topics.app_id}-jobs")) as writer:
+        writer.commit(
+            [
+                *(Record(topics.jobs, 0, record.key, record.to_bytes()) for record in jobs),
+                *(Record(topics.control_acks, 0, ack_key(ack), ack.to_bytes()) for ack in acks),
+            ]
+        )
+    wait_until_ended(
+        broker.bootstrap, {TopicPartition(name, 0) for name in (topics.jobs, topics.control_acks)}
+    )
+
+
+def _query_feeds(broker: KafkaBroker, topics: Topics) -> QueryFeeds:
+    query = Query("query", KafkaConnection(broker.bootstrap), topics.log, 1, "", ProcessorConfig())
+    return QueryFeeds(query, topics, 1)
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_feed_that_workers_have_failed_while_it_was_moved_fails_where_it_comes_to(
+    broker: KafkaBroker, topics: Topics, *, forgotten: bool
+) -> None:
+    """Also where a driver died behind the takeover: the next one asks again."""
+    feed = _feed("moved")
+    reason = "range 1 changed rows outside its op log"
+    ack: Ack = Failed(feed.feed_id, FIRST_EPOCH, 0, reason)
+    if forgotten:
+        ack = Removed(feed.feed_id, FIRST_EPOCH, 0, reason)
+    jobs: list[JobRecord] = [
+        _began(feed, 1),
+        DefinitionRecord(_at(feed, 2, Engine.SPARK)),
+        _taken_over(feed, 2),
+    ]
+    _write(broker, topics, jobs, [ack])
+    with closing(_query_feeds(broker, topics)) as feeds:
+        feeds._jobs.read_to_end()
+        view = feeds._jobs.view[feed.feed_id]
+        assert view.definition is not None
+        step = feeds._step(view, view.definition)
+        assert isinstance(step, Store)
+        assert step.record.state is FeedState.FAILED
+        assert reason in step.record.error
+
+
+def test_a_failure_of_a_feed_that_workers_take_over_is_written_for_them(
+    broker: KafkaBroker, topics: Topics
+) -> None:
+    feed = _feed("moved")
+    _write(broker, topics, [_began(feed, 1), DefinitionRecord(_at(feed, 2, Engine.WORKERS))])
+    failed = Failed(feed.feed_id, FIRST_EPOCH, 0, "range 1 changed rows outside its op log")
+    with closing(_query_feeds(broker, topics)) as feeds:
+        feeds._jobs.read_to_end()
+        feeds.take([Answer(0, "ack", failed.to_bytes())])
+        feeds.publish()
+    wait_until_ended(broker.bootstrap, {TopicPartition(topics.control_acks, 0)})
+    assert list(read_acks(KafkaConnection(broker.bootstrap), topics.control_acks, 2)) == [failed]
+
+
+def test_foreign_records_are_passed_over_and_counted(
+    broker: KafkaBroker, topics: Topics, caplog: pytest.LogCaptureFixture
+) -> None:
+    feed = _feed("healthy")
+    began = _began(feed, 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    _write(broker, topics, [began], [Active(feed.feed_id, FIRST_EPOCH, 0)])
+    for topic in (topics.jobs, topics.control_acks):
+        for value in (b"hello", b"[" * 100_000, b'{"v":5,"kind":7}', began.to_bytes()):
+            producer.produce(topic, value, b"foreign")
+    assert producer.flush(30) == 0
+    with closing(_query_feeds(broker, topics)) as feeds:
+        feeds._jobs.read_to_end()
+        assert [feed_id for feed_id, _ in feeds._jobs.view.feeds()] == [feed.feed_id]
+    acks = list(read_acks(KafkaConnection(broker.bootstrap), topics.control_acks, 2))
+    assert acks == [Active(feed.feed_id, FIRST_EPOCH, 0)]
+    for topic in (topics.jobs, topics.control_acks):
+        assert f"{topic}[0] at offset" in caplog.text
+        assert passed_over()[topic] >= 4
+
+
+def test_a_feed_that_is_to_be_taken_over_keeps_the_state_that_says_where_it_began(
+    broker: KafkaBroker, topics: Topics
+) -> None:
+    """What it waits for is no state of its own before: targets and cluster would be lost with the former."""
+    feed = _feed("moved")
+    _write(broker, topics, [_began(feed, 1), DefinitionRecord(_at(feed, 2, Engine.SPARK))])
+    with closing(_query_feeds(broker, topics)) as feeds:
+        feeds._jobs.read_to_end()
+        for taken in (False, True):
+            if taken:
+                feeds._jobs.store(_taken_over(feed, 2))
+            view = feeds._jobs.view[feed.feed_id]
+            assert view.definition is not None
+            feeds._tell_waiting(view, view.definition, "somebody does not go on")
+            state = feeds._jobs.view[feed.feed_id].state
+            assert state is not None
+            assert state.epoch == FeedEpoch(2 if taken else 1)
+            assert feeds._jobs.view[feed.feed_id].targets == feed.targets

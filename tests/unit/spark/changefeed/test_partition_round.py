@@ -1,0 +1,293 @@
+"""A task without Spark: what it answers for records that it is given, and for what it misses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyarrow import fs
+
+import tidegate.spark.changefeed.partition_round
+import tidegate.spark.changefeed.registry_ids
+from sim.workloads.bank import Bank, BankOptions
+from stack.kafka import KafkaBroker
+from tests.destinations import DESTINATIONS
+from tests.e2e.topics import cut
+from tests.logs import Record, eventful_store, simulate
+from tests.unit.client.topics import create_topic
+from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.errors import (
+    BrokerUnavailable,
+    FeedError,
+    RegistryAway,
+    StateError,
+    TidegateError,
+    TopologyError,
+)
+from tidegate.processor.config import ProcessorConfig
+from tidegate.spark.changefeed.answers import Answer
+from tidegate.spark.changefeed.partition_round import TASK_COLUMNS, Query, run_partition, run_told
+from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
+from tidegate.spark.platform.faults import read_fault
+from tidegate.spark.platform.state_files import StateFiles
+from tidegate.spark.platform.task_clock import STAGES
+
+_SEED: Final = 7
+_NOBODY: Final = "127.0.0.1:1"
+_EVERYTHING: Final = {0: Instructions(everything=True)}
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    """The log of one partition: some ranges of a bank."""
+    bank = Bank(BankOptions(accounts=20, ranges=3), _SEED)
+    (log,) = simulate(bank, eventful_store(1), seed=_SEED, transactions=40).partitions
+    return list(log)
+
+
+class Tasks:
+    """Runs the rounds of partition 0, each from the state that the one before it left."""
+
+    def __init__(self, query: Query, head: str = "") -> None:
+        self.query = query
+        self.head = head
+        self._number = 0
+        self._of_batch = 0
+
+    def in_one_batch(self) -> None:
+        """The next round is one more of the same batch, on another Python worker."""
+        self._of_batch += 1
+        self.query = replace(self.query, id=f"{self.query.id}, another")
+
+    def run(self, records: Iterable[Record], partition: int = 0) -> list[Answer]:
+        """A round of records."""
+        rows = [
+            {"partition": partition, "offset": each.offset, "timestamp_ms": each.timestamp}
+            | {"key": each.key, "value": each.value}
+            for each in records
+        ]
+        batches = [pa.RecordBatch.from_pylist(rows).select(list(TASK_COLUMNS))]
+        return self._round(
+            lambda query, round_, heads: run_partition(query, round_, heads, batches),
+            Round(self._next, records=True),
+        )
+
+    def tell(self, instructions: dict[int, Instructions]) -> list[Answer]:
+        """A round without records."""
+        (partition,) = instructions
+        batches = [pa.RecordBatch.from_pydict({"id": [0]})]
+        return self._round(
+            lambda query, round_, heads: run_told([partition], query, round_, heads, batches),
+            Round(self._next, instructions=instructions),
+        )
+
+    @property
+    def _next(self) -> RoundId:
+        self._number += not self._of_batch
+        number, self._of_batch = self._of_batch, 0
+        return RoundId(self._number, number)
+
+    def _round(self, task: Callable[..., Iterator[pa.RecordBatch]], round_: Round) -> list[Answer]:
+        answers = [
+            Answer(**row) for batch in task(self.query, round_, {0: self.head}) for row in batch.to_pylist()
+        ]
+        for answer in answers:
+            if answer.kind == "head":
+                self.head = answer.body.decode()
+        return answers
+
+
+def _tasks(bootstrap: str, log: str, root: Path) -> Tasks:
+    connection = KafkaConnection(
+        bootstrap, timeout_s=1 if bootstrap == _NOBODY else 30, destinations=DESTINATIONS
+    )
+    return Tasks(Query(str(root), connection, log, 1, root.as_uri(), ProcessorConfig()))
+
+
+def _holes(answers: Iterable[Answer]) -> list[str]:
+    incidents = (json.loads(answer.body) for answer in answers if answer.kind == "incident")
+    return [incident["cause"] for incident in incidents]
+
+
+def _fault(answers: list[Answer]) -> TidegateError:
+    (answer,) = answers
+    assert answer.kind == "fault"
+    return read_fault(answer.body)
+
+
+@pytest.fixture
+def tasks(
+    broker: KafkaBroker, topic_prefix: str, tmp_path: Path, records: list[Record]
+) -> tuple[Tasks, Callable[[int], None]]:
+    """Tasks on a log that has the records, and what cuts that log."""
+    log = f"{topic_prefix}raftlog"
+    create_topic(broker.bootstrap, log)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for record in records:
+        producer.produce(log, record.value, record.key, 0)
+    assert producer.flush(30) == 0
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    return _tasks(broker.bootstrap, log, tmp_path), lambda offset: cut(
+        admin, [TopicPartition(log, 0, offset)]
+    )
+
+
+@pytest.mark.broker
+def test_what_retention_removed_between_two_batches_is_a_hole(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record]
+) -> None:
+    task, cut_at = tasks
+    assert not _holes(task.run(records[:40]))
+    cut_at(60)
+    holes = _holes(task.run(records[60:62]))
+    assert holes
+    assert all("begins at offset 60, but offset 40 was to be read next" in hole for hole in holes)
+
+
+@pytest.mark.broker
+def test_what_retention_removed_amid_a_batch_is_a_hole(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record]
+) -> None:
+    task, cut_at = tasks
+    cut_at(60)
+    holes = _holes(task.run([*records[:40], *records[60:62]]))
+    assert holes
+    assert all("begins at offset 60, but offset 40 was to be read next" in hole for hole in holes)
+
+
+@pytest.mark.broker
+def test_a_python_worker_keeps_no_partition_of_a_query_that_is_over(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record]
+) -> None:
+    """Each survey of a backfill is a query, and a Python worker outlives them all."""
+    task, _ = tasks
+    for number in range(3):
+        task.query = replace(task.query, id=f"survey {number}")
+        task.run(records[10 * number : 10 * number + 10])
+    assert [query for query, _ in tidegate.spark.changefeed.partition_round._held] == ["survey 2"]
+
+
+@pytest.mark.broker
+def test_a_partition_that_another_python_worker_goes_on_with_is_freed_in_time(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, _ = tasks
+    task.run(records[:10])
+    other = task.query.id, 7
+    held = tidegate.spark.changefeed.partition_round._held
+    held[other] = copy(held[task.query.id, 0])
+    task.run(records[10:20])
+    assert other in held
+    monkeypatch.setattr(tidegate.spark.changefeed.partition_round, "_KEPT_S", 0.0)
+    task.run(records[20:30])
+    assert list(held) == [(task.query.id, 0)]
+
+
+@pytest.mark.broker
+def test_what_retention_removed_is_noticed_without_records(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record]
+) -> None:
+    task, cut_at = tasks
+    task.run(records[:40])
+    cut_at(60)
+    assert _holes(task.tell(_EVERYTHING))
+
+
+@pytest.mark.broker
+def test_an_offset_without_a_record_is_no_hole(
+    tasks: tuple[Tasks, Callable[[int], None]], records: list[Record]
+) -> None:
+    """As where a transaction ended."""
+    task, _ = tasks
+    head = [record._replace(offset=record.offset + 3 * (record.offset > 20)) for record in records[:40]]
+    assert not _holes(task.run(head))
+
+
+def test_a_broker_that_is_away_is_an_answer(tmp_path: Path, records: list[Record]) -> None:
+    fault = _fault(_tasks(_NOBODY, "raftlog", tmp_path).run(records[5:9]))
+    assert isinstance(fault, BrokerUnavailable)
+    assert f"{_NOBODY} gave no answer" in str(fault)
+
+
+def test_a_state_that_is_gone_is_an_answer(tmp_path: Path, records: list[Record]) -> None:
+    tasks = _tasks(_NOBODY, "raftlog", tmp_path)
+    tasks.run(records[:5])
+    first = tasks.head
+    tasks.run(records[5:9])
+    (tmp_path / f"state/0/{first}.arrow").unlink()
+    restarted = Tasks(replace(tasks.query, id="another run"), tasks.head)
+    fault = _fault(restarted.run(records[9:12]))
+    assert isinstance(fault, StateError)
+    assert f"{first}.arrow is missing" in str(fault)
+
+
+class _PassingTime:
+    """What `time` says where only pauses take any: a busy machine is no slower by it."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def test_a_registry_that_is_away_is_asked_again_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tidegate.spark.changefeed.registry_ids, "time", _PassingTime())
+    schema = Schema("rows-value", '"string"')
+    with pytest.raises(RegistryAway):
+        tidegate.spark.changefeed.registry_ids.schema_ids(DESTINATIONS, f"http://{_NOBODY}", [schema])
+    assert len(caplog.messages) == 11, "every 3 s of 30"
+
+
+def test_a_registry_that_can_never_be_used_fails_the_feed() -> None:
+    with pytest.raises(FeedError):
+        tidegate.spark.changefeed.registry_ids.schema_ids(
+            DESTINATIONS, "ftp://registry", [Schema("rows-value", '"string"')]
+        )
+
+
+def test_the_state_of_the_batch_before_stays_until_the_batch_is_done(
+    tmp_path: Path, records: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that dies before the account of the batch is stored begins it again from there."""
+    monkeypatch.setattr(
+        tidegate.spark.changefeed.partition_round, "_FEW_CHANGES", 0
+    )  # files hold all rows often
+    tasks = _tasks(_NOBODY, "raftlog", tmp_path)
+    tasks.run(records[:10])
+    for start in range(10, 60, 10):
+        account = tasks.head
+        tasks.run(records[start : start + 10])
+        tasks.in_one_batch()
+        tasks.tell({0: Instructions()})
+        filesystem, root = fs.FileSystem.from_uri(tasks.query.root)
+        assert StateFiles(filesystem, root, 0).load(account).rows
+
+
+def test_a_partition_that_was_not_there_is_an_answer(tmp_path: Path, records: list[Record]) -> None:
+    fault = _fault(_tasks(_NOBODY, "raftlog", tmp_path).run(records[:5], partition=1))
+    assert isinstance(fault, TopologyError)
+    assert "has a partition 1 now, and had 1 partitions" in str(fault)
+
+
+def test_a_task_says_what_it_spent_its_time_on(records: list[Record], tmp_path: Path) -> None:
+    answers = _tasks(_NOBODY, "raftlog", tmp_path).run(records[:40])
+    (figures,) = [json.loads(answer.body) for answer in answers if answer.kind == "figures"]
+    seconds, cpu_s = figures["seconds"], figures["cpu_s"]
+    assert list(seconds) == list(cpu_s) == list(STAGES)
+    assert min(seconds[stage] for stage in ("load", "read", "step", "store")) > 0
+    assert cpu_s["produce"] < cpu_s["step"]  # without a feed there are no rows

@@ -1,0 +1,46 @@
+"""A query asks the cluster at a sink's address for its id, unless the address is its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.destinations import DESTINATIONS
+from tests.feeds import activation
+from tests.hand_log import HandTable
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.spark.changefeed.sinks import Sinks
+
+_HOME = "own:9092"
+_FEED = activation([HandTable.of(104, "plain").descriptor]).definition
+
+
+@pytest.fixture
+def ids(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The clusters by what they answer at their addresses."""
+    found = {_HOME: "ours"}
+
+    def open_admin(connection: KafkaConnection, patience_s: float) -> Any:
+        return SimpleNamespace(cluster_id=lambda: found[connection.bootstrap_servers], is_over=False)
+
+    monkeypatch.setattr("tidegate.spark.changefeed.sinks.open_admin", open_admin)
+    return found
+
+
+def test_an_address_that_meant_the_querys_own_cluster_is_asked_for_each_new_feed(ids: dict[str, str]) -> None:
+    sinks, feed = (
+        Sinks(KafkaConnection(_HOME, destinations=DESTINATIONS), 1.0),
+        replace(_FEED, sink_uri="kafka://alias:1"),
+    )
+    ids["alias:1"] = "ours"
+    assert (sinks.learn(feed), sinks.cluster_of(feed)) == ("", "")
+    ids["alias:1"] = "theirs"
+    assert (sinks.learn(feed), sinks.cluster_of(feed)) == ("theirs", "theirs")
+
+
+def test_the_querys_own_address_is_not_asked(ids: dict[str, str]) -> None:
+    ids.clear()
+    assert Sinks(KafkaConnection(_HOME), 1.0).learn(replace(_FEED, sink_uri=f"kafka://{_HOME}")) == ""

@@ -1,0 +1,96 @@
+"""The metrics of a Spark query over a real socket."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from tests.unit.schemas.certificates import Authority, Pair
+from tidegate.access.http_access import MOST_CONNECTIONS, HttpAccess
+from tidegate.spark.platform.metrics_server import serve_scrapes
+
+HOST = "127.0.0.1"
+
+
+def registry() -> CollectorRegistry:
+    found = CollectorRegistry()
+    Counter("tidegate_tries", "of this test", registry=found)
+    return found
+
+
+def files_of(pair: Pair, directory: Path) -> tuple[Path, Path]:
+    files = directory / "cert.pem", directory / "key.pem"
+    files[0].write_bytes(pair.cert)
+    files[1].write_bytes(pair.key)
+    return files
+
+
+def ask(
+    port: int, host: str = HOST, token: str = "", trusted: ssl.SSLContext | None = None
+) -> tuple[int, str]:
+    connection = (
+        http.client.HTTPConnection(HOST, port, timeout=10)
+        if trusted is None
+        else http.client.HTTPSConnection(HOST, port, timeout=10, context=trusted)
+    )
+    connection.request(
+        "GET", "/metrics", headers={"Host": host} | ({"Authorization": token} if token else {})
+    )
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+def test_a_scrape_is_answered_by_the_address_and_no_other_name() -> None:
+    port = serve_scrapes(registry(), HOST, 0, HttpAccess(HOST))
+    assert "tidegate_tries_total 0.0" in ask(port)[1]
+    assert ask(port, "localhost:1")[0] == 200
+    assert ask(port, "evil.example")[0] == 403
+
+
+def test_a_token_is_asked_for() -> None:
+    port = serve_scrapes(registry(), HOST, 0, HttpAccess(HOST, token="hush"))
+    assert (ask(port)[0], ask(port, token="Bearer hush")[0]) == (401, 200)
+
+
+def test_a_request_that_never_ends_is_ended() -> None:
+    port = serve_scrapes(registry(), HOST, 0, HttpAccess(HOST), connection_s=0.2)
+    with socket.create_connection((HOST, port), timeout=10) as slow:
+        slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: ")
+        try:
+            rest = slow.recv(1_000)
+        except ConnectionResetError:
+            rest = b""
+        assert b"tidegate_tries" not in rest
+    assert ask(port)[0] == 200
+
+
+def test_tls(tmp_path: Path) -> None:
+    authority = Authority()
+    files = files_of(authority.pair("query"), tmp_path)
+    port = serve_scrapes(registry(), HOST, 0, HttpAccess(HOST), files, connection_s=1.0)
+    trusted = ssl.create_default_context(cadata=authority.cert.decode())
+    assert ask(port, trusted=trusted)[0] == 200
+    with socket.create_connection((HOST, port), timeout=10) as silent, suppress(ConnectionResetError):
+        assert silent.recv(1) == b"", "a handshake that never begins is ended"
+    files[1].write_bytes(authority.pair("other").key)
+    with pytest.raises(OSError, match="mismatch"):
+        serve_scrapes(registry(), HOST, 0, HttpAccess(HOST), files)
+
+
+def test_clients_that_break_off_before_their_handshake_take_no_place(tmp_path: Path) -> None:
+    authority = Authority()
+    files = files_of(authority.pair("query"), tmp_path)
+    port = serve_scrapes(registry(), HOST, 0, HttpAccess(HOST), files)
+    for _ in range(2 * MOST_CONNECTIONS):
+        with socket.create_connection((HOST, port), timeout=10) as rude:
+            rude.sendall(b"?")
+            rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    trusted = ssl.create_default_context(cadata=authority.cert.decode())
+    assert ask(port, trusted=trusted)[0] == 200

@@ -1,0 +1,84 @@
+"""State of a partition in files: what is loaded is what was written, or is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import fs
+
+from tidegate.errors import StateError
+from tidegate.processor.batch import StateTable
+from tidegate.spark.platform.state_files import Changes, StateFiles, apply_changes
+
+_ADDRESSES = st.tuples(st.sampled_from(StateTable), st.binary(max_size=3))
+_CHANGES = st.dictionaries(_ADDRESSES, st.none() | st.binary(max_size=3), max_size=6)
+
+
+def _files(root: Path) -> StateFiles:
+    return StateFiles(fs.LocalFileSystem(), str(root), 3)
+
+
+@given(first=_CHANGES, later=st.lists(_CHANGES, max_size=4))
+def test_a_state_is_what_its_files_say_together(
+    tmp_path_factory: pytest.TempPathFactory, first: Changes, later: list[Changes]
+) -> None:
+    files = _files(tmp_path_factory.mktemp("state"))
+    rows: dict[tuple[StateTable, bytes], bytes] = {}
+    apply_changes(rows, first)
+    files.write("0", "", rows)
+    for number, changes in enumerate(later):
+        files.write(str(number + 1), str(number), changes)
+        apply_changes(rows, changes)
+    loaded = files.load(str(len(later)))
+    assert loaded == (rows, "0", sum(map(len, later)))
+
+
+def test_an_earlier_state_is_there_as_well(tmp_path: Path) -> None:
+    files, address = _files(tmp_path), (StateTable.RANGES, b"range")
+    files.write("0", "", {address: b"old"})
+    files.write("1", "0", {address: b"new"})
+    assert (files.load("0").rows, files.load("1").rows) == ({address: b"old"}, {address: b"new"})
+
+
+@pytest.mark.parametrize("gone", ["0", "1", "2"])
+def test_a_file_that_is_missing_is_named(tmp_path: Path, gone: str) -> None:
+    files = _files(tmp_path)
+    for number, previous in (("0", ""), ("1", "0"), ("2", "1")):
+        files.write(number, previous, {(StateTable.RANGES, b"range"): number.encode()})
+    (tmp_path / "state/3" / f"{gone}.arrow").unlink()
+    with pytest.raises(StateError, match=rf"log partition 3 .*/3/{gone}\.arrow is missing"):
+        files.load("2")
+
+
+def test_a_file_that_is_torn_is_named_wherever_it_is_torn(tmp_path: Path) -> None:
+    files = _files(tmp_path)
+    files.write("0", "", {(StateTable.RANGES, b"range"): b"row"})
+    path = tmp_path / "state/3/0.arrow"
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(StateError, match=r"/3/0\.arrow is torn"):
+            files.load("0")
+
+
+def test_what_no_state_needs_is_removed(tmp_path: Path) -> None:
+    files = _files(tmp_path)
+    for number, previous in (("0", ""), ("1", "0"), ("2", ""), ("3", "2")):
+        files.write(number, previous, {(StateTable.RANGES, b"range"): number.encode()})
+    files.remove_before("2")
+    assert files.names() == ["2", "3"]
+    files.load("3")
+
+
+def test_what_a_task_left_unfinished_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    """A younger one may be that of a task that still runs."""
+    files = _files(tmp_path)
+    files.write("2", "", {(StateTable.RANGES, b"range"): b"2"})
+    directory = tmp_path / "state" / "3"
+    for name in (".1-0a", ".3-0b"):
+        (directory / name).write_bytes(b"half")
+    files.remove_before("2")
+    assert sorted(path.name for path in directory.iterdir()) == [".3-0b", "2.arrow"]

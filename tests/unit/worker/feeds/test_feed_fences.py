@@ -1,0 +1,168 @@
+"""Whoever wrote a feed's progress and markers writes no more once its end is fenced (steps E2 and E5)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stack.kafka import KafkaBroker
+from tests.feeds import activation
+from tests.hand_log import HandTable
+from tests.unit.client.topics import create_topic
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.client.kafka import transaction
+from tidegate.client.kafka.transaction import Record
+from tidegate.delivery.producer_ids import MarkerIds
+from tidegate.errors import DeliveryError, RetryError, SinkHeld
+from tidegate.worker.feeds import feed_fences
+from tidegate.worker.feeds.feed_fences import FeedFences
+from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.output.sinks import SinkCluster, Sinks
+from tidegate.worker.process.machine import REAL
+from tidegate.worker.process.settings import Settings
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("others_allowed")]
+
+_FEED = FeedId("feed")
+
+
+class Ending:
+    """A jobs agent's fences on one cluster, and a sink on another."""
+
+    def __init__(self, home: KafkaBroker, other: str, prefix: str, threads: ThreadPoolExecutor) -> None:
+        self.settings = Settings(bootstrap_servers=home.bootstrap, app_id=f"{prefix}app", topic_prefix=prefix)
+        self.topic = f"{prefix}out"
+        self.sinks = Sinks(self.settings, TopicAdmin(self.settings), threads)
+        self.sink = self.sinks.of(
+            activation([HandTable.of(104, "plain").descriptor], sink_uri=f"kafka://{other}").definition
+        )
+        runtime = SimpleNamespace(sinks=self.sinks, threads=SimpleNamespace(commits=threads), machine=REAL)
+        shell: Any = SimpleNamespace(settings=self.settings, runtime=runtime)
+        self.fences = FeedFences(shell)
+        self.close = self.sinks.close
+
+    async def shut_out(self, cluster_id: str) -> None:
+        """Step E5, for topics on the cluster with this id."""
+        await self.fences.shut_out(_FEED, self.sink, self.topic, cluster_id)
+
+    def writer(self, cluster: SinkCluster, cluster_id: str = "") -> Callable[[], None]:
+        """An owner's producer on a cluster; each call commits a record.
+
+        ``cluster_id`` is in the transactional id of markers elsewhere; versions before had none there.
+        """
+        if cluster.admin.partitions(self.topic) is None:
+            create_topic(cluster.servers, self.topic)
+        former, present = MarkerIds.of(self.settings.app_id, _FEED, cluster_id)
+        producer = TransactionalProducer(cluster.settings, present if cluster_id else former)
+        producer.open()
+
+        def write() -> None:
+            producer.commit([Record(self.topic, 0, None, b"marker")])
+
+        write()
+        return write
+
+
+@pytest.fixture(scope="module")
+def other_broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture
+def ending(broker: KafkaBroker, other_broker: KafkaBroker, topic_prefix: str) -> Iterator[Ending]:
+    with (
+        ThreadPoolExecutor(2) as threads,
+        closing(Ending(broker, other_broker.bootstrap, topic_prefix, threads)) as made,
+    ):
+        yield made
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 60))
+
+
+def test_an_owner_that_sleeps_through_the_end_of_its_feed_writes_nothing_when_it_wakes(
+    ending: Ending,
+) -> None:
+    write = ending.writer(ending.sinks.own)
+    _run(ending.fences.end(_FEED))
+    with pytest.raises(DeliveryError):
+        write()
+    assert not ending.fences.is_shut_out(_FEED)  # that is for whoever wants its topics to ask
+
+
+def test_topics_on_another_cluster_are_free_once_nobody_can_write_markers_there(ending: Ending) -> None:
+    cluster_id = ending.sink.admin.cluster_id()
+    home, there = ending.writer(ending.sinks.own), ending.writer(ending.sink, cluster_id)
+    of_before = ending.writer(ending.sink)
+    _run(ending.shut_out(cluster_id))
+    assert ending.fences.is_shut_out(_FEED)
+    for write in (home, there, of_before):
+        with pytest.raises(DeliveryError):
+            write()
+
+
+def test_a_fence_on_another_cluster_that_is_at_the_sinks_address_frees_no_topics(ending: Ending) -> None:
+    there = ending.writer(ending.sink, "an-id")
+    with pytest.raises(SinkHeld, match="are on the Kafka cluster an-id, and at"):
+        _run(ending.shut_out("an-id"))
+    assert not ending.fences.is_shut_out(_FEED)
+    there()  # it was not fenced
+
+
+def test_topics_on_a_cluster_that_does_not_answer_stay_their_former_owners(
+    broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_fences, "_SINK_S", 0.3)
+    monkeypatch.setattr(transaction, "_CALL_S", 0.3)
+    with socket.socket() as nobody, ThreadPoolExecutor(2) as threads:
+        nobody.bind(("127.0.0.1", 0))
+        away = f"127.0.0.1:{nobody.getsockname()[1]}"
+        with closing(Ending(broker, away, topic_prefix, threads)) as ending:
+            with pytest.raises(RetryError, match="did not answer"):
+                _run(ending.shut_out("an-id"))
+            assert not ending.fences.is_shut_out(_FEED)
+
+
+def test_who_finds_no_thread_of_the_sink_waits_no_longer_than_for_the_cluster(
+    ending: Ending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other feeds, whose markers wait for the cluster, have all of them, maybe for days."""
+    cluster_id, answered = ending.sink.admin.cluster_id(), Event()
+    for _ in range(ending.settings.commit_threads):
+        ending.sink.threads.submit(answered.wait)
+    try:
+        with monkeypatch.context() as impatient:
+            impatient.setattr(feed_fences, "_SINK_S", 0.3)
+            with pytest.raises(RetryError, match="did not answer"):
+                asyncio.run(asyncio.wait_for(ending.shut_out(cluster_id), 20))
+    finally:
+        answered.set()
+    assert not ending.fences.is_shut_out(_FEED)
+    _run(ending.shut_out(cluster_id))
+    assert ending.fences.is_shut_out(_FEED)
+
+
+def test_each_of_the_ids_is_waited_for_so_long(ending: Ending, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a cluster that needs more than half of that for each would never free the topics."""
+    monkeypatch.setattr(feed_fences, "_SINK_S", 4.0)
+    cluster_id, open_fence = ending.sink.admin.cluster_id(), TransactionalProducer.open
+
+    def open_slowly(self: TransactionalProducer) -> None:
+        time.sleep(2.2)
+        open_fence(self)
+
+    monkeypatch.setattr(TransactionalProducer, "open", open_slowly)
+    _run(ending.shut_out(cluster_id))
+    assert ending.fences.is_shut_out(_FEED)

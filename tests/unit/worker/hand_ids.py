@@ -1,0 +1,83 @@
+"""Schema ids that come when a test lets them come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.errors import SchemaRejected
+from tidegate.processor.reference import content_id
+from tidegate.worker.process.schema_ids import RegistryWait
+
+
+class HandIds:
+    """A ``SchemaIds``. What is ``ready`` or ``given`` is known; everything else is asked for, and waits.
+
+    Ids follow from the schema, like the reference engine's. ``asked`` are the questions that were begun,
+    ``open`` those that nobody has answered or given up;
+    ``looked_up`` are the registries that somebody was interested in.
+    """
+
+    def __init__(self, ready: Callable[[Schema], bool] = lambda schema: False) -> None:
+        self._ready = ready
+        self._given: set[Schema] = set()
+        self._refused: dict[Schema, str] = {}
+        self.asked: list[tuple[str, FeedId, Schema]] = []
+        self.open: list[Schema] = []
+        self.looked_up: set[str] = set()
+        self._news = asyncio.Condition()
+
+    async def give(self, *schemas: Schema) -> None:
+        """The registry answers."""
+        self._given.update(schemas)
+        await self._tell()
+
+    async def refuse(self, schema: Schema, words: str) -> None:
+        """The registry refuses a schema."""
+        self._refused[schema] = words
+        await self._tell()
+
+    def known(self, url: str, schemas: Sequence[Schema]) -> Mapping[Schema, int] | None:
+        """See ``SchemaIds``."""
+        self.looked_up.add(url)
+        if not all(self._is_known(schema) for schema in schemas):
+            return None
+        return {schema: content_id(schema) for schema in schemas}
+
+    async def ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+        """See ``SchemaIds``."""
+        for schema in schemas:
+            if not self._is_known(schema):
+                await self._answer(url, feed_id, schema)
+        return {schema: content_id(schema) for schema in schemas}
+
+    async def try_ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+        """See ``SchemaIds``."""
+        raise NotImplementedError
+
+    def waiting(self) -> tuple[RegistryWait, ...]:
+        """See ``SchemaIds``."""
+        return ()
+
+    def close(self) -> None:
+        """See ``SchemaIds``."""
+
+    def _is_known(self, schema: Schema) -> bool:
+        return schema in self._given or self._ready(schema)
+
+    async def _answer(self, url: str, feed_id: FeedId, schema: Schema) -> None:
+        self.asked.append((url, feed_id, schema))
+        self.open.append(schema)
+        try:
+            async with self._news:
+                await self._news.wait_for(lambda: self._is_known(schema) or schema in self._refused)
+        finally:
+            self.open.remove(schema)
+        if schema in self._refused:
+            raise SchemaRejected(self._refused[schema])
+
+    async def _tell(self) -> None:
+        async with self._news:
+            self._news.notify_all()

@@ -1,0 +1,277 @@
+"""The intake: whatever is lost, repeated or reordered on the way, the batches taken are in unbroken order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from faust.types import TP
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.worker.kafka.fetched import FetchedBatch
+from tidegate.worker.kafka.intake import Intake
+
+_TP = TP("log", 0)
+
+
+@dataclass
+class Consumer:
+    """A partition's consumer: fetches from its position, and what it fetched waits in a queue."""
+
+    first: int = 0
+    end: int = 1_000_000
+    position: int = 0
+    flowing: bool = False
+    queue: list[FetchedBatch] = field(default_factory=list)
+    seeks: int = 0
+
+    async def open_partition(self, tp: TP, offset: int) -> None:
+        await asyncio.sleep(0)
+        self.position, self.flowing = max(offset, self.first), True
+        self.seeks += 1
+
+    def halt_partition(self, tp: TP) -> None:
+        self.flowing = False
+
+    def continue_partition(self, tp: TP) -> None:
+        self.flowing = True
+
+    async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]:
+        await asyncio.sleep(0)
+        return dict.fromkeys(partitions, self.first)
+
+    async def highwaters(self, *partitions: TP) -> Mapping[TP, int]:
+        await asyncio.sleep(0)
+        return dict.fromkeys(partitions, self.end)
+
+    def fetch(self, count: int) -> None:
+        end = self.position + count
+        self.queue.append(FetchedBatch("log", 0, self.position, end, end, ()))
+        self.position = end
+
+
+async def settled() -> None:
+    """Let tasks run that wait for nothing but each other."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def taken(batches: list[FetchedBatch]) -> list[int]:
+    """The offsets of the batches, one after the other."""
+    return [offset for batch in batches for offset in range(batch.start, batch.end)]
+
+
+def test_batches_that_follow_are_taken() -> None:
+    async def run() -> None:
+        consumer, got = Consumer(), list[FetchedBatch]()
+        intake = Intake(_TP, consumer, got.append)
+        intake.open(5)
+        await settled()
+        for count in (3, 4):
+            consumer.fetch(count)
+            intake.offer(consumer.queue.pop(0))
+        assert taken(got) == list(range(5, 12))
+        assert consumer.seeks == 1
+
+    asyncio.run(run())
+
+
+def test_a_batch_from_before_the_seek_is_refused() -> None:
+    async def run() -> None:
+        consumer, got = Consumer(), list[FetchedBatch]()
+        consumer.fetch(8)
+        intake = Intake(_TP, consumer, got.append)
+        intake.open(2)
+        intake.offer(consumer.queue.pop(0))  # while the seek is under way
+        await settled()
+        consumer.fetch(1)
+        intake.offer(consumer.queue.pop(0))
+        assert taken(got) == [2]
+
+    asyncio.run(run())
+
+
+def test_what_is_taken_while_the_end_is_asked_for_may_be_above_it() -> None:
+    """Found by the simulation: the answer was of a time before the batch, and the worker ended itself."""
+
+    async def run() -> None:
+        consumer, got = Consumer(), list[FetchedBatch]()
+        intake = Intake(_TP, consumer, got.append)
+        intake.open(5)
+        await settled()
+        consumer.end = 5
+        intake.offer(FetchedBatch("log", 0, 2, 4, 5, ()))  # does not follow: sends the consumer back
+        await asyncio.sleep(0)  # the question is on its way
+        intake.offer(FetchedBatch("log", 0, 5, 8, 8, ()))
+        await settled()
+        assert taken(got) == [5, 6, 7]
+        assert consumer.position == 8
+
+    asyncio.run(run())
+
+
+def test_a_cut_is_told_and_read_on_behind() -> None:
+    async def run() -> None:
+        consumer, got, cuts = Consumer(first=10), list[FetchedBatch](), list[int]()
+        intake = Intake(_TP, consumer, got.append, cuts.append)
+        intake.open(4)
+        await settled()
+        consumer.fetch(2)
+        intake.offer(consumer.queue.pop(0))
+        assert cuts == [10]
+        assert taken(got) == [10, 11]
+
+    asyncio.run(run())
+
+
+def test_a_cut_while_running_is_told() -> None:
+    async def run() -> None:
+        consumer, cuts = Consumer(), list[int]()
+        intake = Intake(_TP, consumer, lambda _: None, cuts.append)
+        intake.open(0)
+        await settled()
+        consumer.first, consumer.position = 7, 7  # as a consumer that was out of range resets itself
+        consumer.fetch(1)
+        intake.offer(consumer.queue.pop(0))
+        await settled()
+        assert cuts == [7]
+        assert intake.position == 7
+
+    asyncio.run(run())
+
+
+def test_a_halted_partition_stays_halted_over_a_seek() -> None:
+    async def run() -> None:
+        consumer = Consumer()
+        intake = Intake(_TP, consumer, lambda _: None)
+        intake.open(0)
+        intake.halt()
+        await settled()
+        assert not consumer.flowing
+        intake.proceed()
+        assert consumer.flowing
+
+    asyncio.run(run())
+
+
+def test_a_closed_intake_takes_nothing() -> None:
+    async def run() -> None:
+        consumer, got = Consumer(), list[FetchedBatch]()
+        intake = Intake(_TP, consumer, got.append)
+        intake.open(0)
+        await settled()
+        intake.close()
+        consumer.fetch(1)
+        intake.offer(consumer.queue.pop(0))
+        assert got == []
+
+    asyncio.run(run())
+
+
+@given(st.lists(st.sampled_from(["fetch", "deliver", "drop", "repeat", "clear", "wait"]), max_size=60))
+def test_what_was_lost_is_read_again(actions: list[str]) -> None:
+    """Batches may be lost anywhere between consumer and intake; the next one to arrive brings them back."""
+
+    async def run() -> None:
+        consumer, got = Consumer(), list[FetchedBatch]()
+        intake = Intake(_TP, consumer, got.append)
+        intake.open(0)
+        for action in actions:
+            if action == "fetch":
+                consumer.fetch(2)
+            elif action == "wait":
+                await settled()
+            elif action == "clear":
+                consumer.queue.clear()
+            elif consumer.queue:
+                batch = consumer.queue[0] if action == "repeat" else consumer.queue.pop(0)
+                if action != "drop":
+                    intake.offer(batch)
+        end = consumer.position + 2
+        while intake.position < end:
+            await settled()
+            consumer.fetch(2)
+            while consumer.queue:
+                intake.offer(consumer.queue.pop(0))
+        assert taken(got) == list(range(intake.position))
+
+    asyncio.run(run())
+
+
+def test_who_waits_for_an_offset_waits_until_everything_below_it_is_taken() -> None:
+    async def run() -> None:
+        consumer, got = Consumer(), list[FetchedBatch]()
+        intake = Intake(_TP, consumer, got.append)
+        intake.open(0)
+        reading = asyncio.create_task(intake.read_to(5))
+        await settled()
+        for offered in (3, 2):
+            assert not reading.done()
+            consumer.fetch(offered)
+            intake.offer(consumer.queue.pop(0))
+            await settled()
+        assert taken(got) == list(range(5))
+        assert reading.result()
+
+    asyncio.run(run())
+
+
+def test_waiting_for_an_offset_ends_when_the_topic_begins_above_it() -> None:
+    async def run() -> None:
+        intake = Intake(_TP, Consumer(first=9), list[FetchedBatch]().append)
+        intake.open(0)
+        assert await intake.read_to(5)
+
+    asyncio.run(run())
+
+
+def test_waiting_for_an_offset_is_given_up_when_the_intake_is_closed() -> None:
+    async def run() -> None:
+        intake = Intake(_TP, Consumer(), list[FetchedBatch]().append)
+        intake.open(0)
+        reading = asyncio.create_task(intake.read_to(5))
+        await settled()
+        intake.close()
+        assert not await reading
+
+    asyncio.run(run())
+
+
+def test_a_batch_that_is_faster_than_the_answer_to_its_seek_is_taken() -> None:
+    async def run() -> None:
+        consumer, got = Consumer(), list[FetchedBatch]()
+        intake = Intake(_TP, consumer, got.append)
+        intake.open(0)
+        consumer.fetch(4)
+        intake.offer(consumer.queue.pop())
+        await settled()
+        assert taken(got) == list(range(4))
+
+    asyncio.run(run())
+
+
+def test_nothing_is_taken_before_the_intake_is_open() -> None:
+    async def run() -> None:
+        consumer, got = Consumer(), list[FetchedBatch]()
+        intake = Intake(_TP, consumer, got.append)
+        consumer.fetch(4)
+        intake.offer(consumer.queue.pop())
+        await settled()
+        assert got == []
+        assert consumer.seeks == 0
+
+    asyncio.run(run())
+
+
+def test_an_intake_that_was_closed_is_not_opened() -> None:
+    async def run() -> None:
+        consumer = Consumer()
+        intake = Intake(_TP, consumer, list[FetchedBatch]().append)
+        intake.close()
+        intake.open(3)
+        await settled()
+        assert consumer.seeks == 0
+
+    asyncio.run(run())

@@ -1,0 +1,133 @@
+"""The clusters that feeds write to: one producer each, opened when it is needed. Nobody listens there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from pydantic import SecretStr
+
+import tidegate.worker.output.row_producer
+from tests.destinations import DESTINATIONS_FILE
+from tests.feeds import activation
+from tests.hand_log import HandTable
+from tidegate.changefeed.definition.feed import FeedDefinition
+from tidegate.errors import StatementError
+from tidegate.processor.batch import OutputRecord
+from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.operations.metrics import ReportCollector
+from tidegate.worker.operations.report import SinkReport, WorkerReport
+from tidegate.worker.output.row_producer import Barrier
+from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.process.machine import RealMachine
+from tidegate.worker.process.settings import SecurityProtocol, Settings
+
+_OWN = "127.0.0.1:9"
+_SETTINGS = Settings(
+    bootstrap_servers=f"localhost:8, {_OWN}",
+    security_protocol=SecurityProtocol.SASL_PLAINTEXT,
+    sasl_username="ann",
+    sasl_password=SecretStr("hush"),
+    destinations_file=DESTINATIONS_FILE,
+)
+
+
+def _feed(uri: str) -> FeedDefinition:
+    return activation([HandTable.of(104, "plain").descriptor], sink_uri=uri).definition
+
+
+class Machine(RealMachine):
+    """The real one, which notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.configs: list[dict[str, object]] = []
+
+    def producer(self, config):  # type: ignore[no-untyped-def]
+        self.configs.append(dict(config))
+        return super().producer(config)
+
+
+@contextmanager
+def opened(machine: Machine) -> Iterator[Sinks]:
+    with ThreadPoolExecutor(1) as threads:
+        sinks = Sinks(_SETTINGS, TopicAdmin(_SETTINGS, machine), threads, machine)
+        with closing(sinks):
+            yield sinks
+
+
+def test_feeds_of_one_cluster_share_a_producer_and_those_of_others_do_not() -> None:
+    with opened(Machine()) as sinks:
+        own = [sinks.of(_feed(uri)).rows for uri in (f"kafka://{_OWN}", "kafka://localhost:8?topic_prefix=x")]
+        other = [
+            sinks.of(_feed(uri)).rows
+            for uri in ("kafka://127.0.0.2:9,127.0.0.2:8", "kafka://127.0.0.2:8,127.0.0.2:9")
+        ]
+        third = sinks.of(_feed("kafka://127.0.0.3:9")).rows
+        assert own == [sinks.own.rows] * 2
+        assert other[0] is other[1]
+        assert len({id(sink) for sink in (own[0], other[0], third)}) == 3
+
+
+def test_a_feed_that_is_stored_on_the_workers_own_cluster_is_there_whatever_its_address() -> None:
+    with opened(Machine()) as sinks:
+        assert sinks.of(_feed("kafka://127.0.0.2:9"), "") is sinks.own
+        assert sinks.of(_feed("kafka://127.0.0.2:9"), "an-id") is sinks.of(_feed("kafka://127.0.0.2:9"))
+        assert not sinks.of(_feed(f"kafka://{_OWN}"), "an-id").own
+
+
+def test_a_producer_is_opened_when_its_rows_are_first_asked_for() -> None:
+    machine = Machine()
+    with opened(machine) as sinks:
+        cluster = sinks.of(_feed("kafka://127.0.0.2:9"))
+        assert machine.configs == []
+        assert cluster.rows is cluster.rows
+        assert [config["bootstrap.servers"] for config in machine.configs] == ["127.0.0.2:9"]
+
+
+def test_another_cluster_is_given_the_login_of_its_entry_and_not_the_workers() -> None:
+    machine = Machine()
+    with opened(machine) as sinks:
+        assert sinks.of(_feed("kafka://127.0.0.2:9")).rows is not None
+    (config,) = machine.configs
+    assert config["security.protocol"] == "PLAINTEXT"
+    assert "hush" not in str(config)
+
+
+def test_what_waits_for_another_cluster_has_threads_of_its_own() -> None:
+    with opened(Machine()) as sinks:
+        assert sinks.of(_feed("kafka://127.0.0.2:9")).threads is not sinks.own.threads
+
+
+def test_rows_that_a_closed_sink_gives_up_neither_end_the_process_nor_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[BaseException] = []
+    monkeypatch.setattr(tidegate.worker.output.row_producer, "end_process", ended.append)
+    loop = asyncio.new_event_loop()
+    with closing(loop), opened(Machine()) as sinks:
+        barrier = Barrier(1, loop)
+        row = OutputRecord("topic", 0, b"key", b"value", 1, [])
+        assert sinks.of(_feed("kafka://127.0.0.3:9")).rows.send([row], barrier) == 1
+        sinks.close()
+        assert (ended, barrier.acknowledged.done()) == ([], False)
+
+
+def test_each_sink_has_its_metrics() -> None:
+    with opened(Machine()) as sinks:
+        sinks.of(_feed("kafka://127.0.0.2:9"))
+        reports = sinks.report()
+    assert reports == (SinkReport("127.0.0.1:8,127.0.0.1:9", 0), SinkReport("127.0.0.2:9", 0))
+    report = WorkerReport("app", None, "raftlog", 1, stall_alarm_ms=1, sinks=reports)
+    registry = CollectorRegistry()
+    registry.register(ReportCollector(lambda: report))
+    assert 'tidegate_sink_pending_rows{sink="127.0.0.2:9"} 0.0' in generate_latest(registry).decode()
+    assert report.as_json()["sinks"][1] == {"sink": "127.0.0.2:9", "pending_rows": 0}
+
+
+def test_what_is_no_sink_is_refused() -> None:
+    with opened(Machine()) as sinks, pytest.raises(StatementError, match="unsupported sink"):
+        sinks.of(_feed("ftp://127.0.0.2:9"))

@@ -1,0 +1,73 @@
+"""The data directory: one worker at a time, and no layout of the future."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tidegate.errors import TopologyError
+from tidegate.worker.process.data_dir import LAYOUT_VERSION, DataDirectory
+
+
+def test_a_second_worker_is_told_who_has_it(tmp_path: Path) -> None:
+    with DataDirectory(tmp_path / "app"), pytest.raises(TopologyError, match=r"in use by .* process id \d+"):
+        DataDirectory(tmp_path / "app")
+
+
+def test_a_closed_directory_can_be_taken(tmp_path: Path) -> None:
+    DataDirectory(tmp_path / "app").close()
+    DataDirectory(tmp_path / "app").close()
+
+
+def test_a_newer_layout_is_refused_and_left_unlocked(tmp_path: Path) -> None:
+    (tmp_path / "version").write_text(f"{LAYOUT_VERSION + 1}\n")
+    with pytest.raises(TopologyError, match="run the newer worker"):
+        DataDirectory(tmp_path)
+    (tmp_path / "version").write_text(f"{LAYOUT_VERSION}\n")
+    DataDirectory(tmp_path).close()
+
+
+def test_other_users_cannot_enter_the_directory_nor_one_that_was_open(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir(mode=0o755)
+    for name in ("new", "old"):
+        DataDirectory(tmp_path / name).close()
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o700
+        assert (tmp_path / name / "lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_path_that_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TopologyError, match="cannot be written"):
+        DataDirectory(tmp_path / "file" / "app")
+
+
+def test_the_address_is_there_while_the_worker_is(tmp_path: Path) -> None:
+    with DataDirectory(tmp_path) as directory:
+        directory.announce("http://127.0.0.1:1234")
+        assert json.loads((tmp_path / "worker.json").read_text())["url"] == "http://127.0.0.1:1234"
+    assert not (tmp_path / "worker.json").exists()
+
+
+def test_names_in_the_group_outlast_a_process_that_died(tmp_path: Path) -> None:
+    directory = DataDirectory(tmp_path)
+    assert directory.members() == ()
+    directory.note_members(("a", "b"))
+    os.close(directory._lock)  # as the kernel does
+    assert DataDirectory(tmp_path).members() == ("a", "b")
+
+
+def test_a_process_that_left_its_group_leaves_no_name(tmp_path: Path) -> None:
+    with DataDirectory(tmp_path) as directory:
+        directory.note_members(("a",))
+    with DataDirectory(tmp_path) as directory:
+        assert directory.members() == ()
+
+
+@pytest.mark.parametrize("content", ["", "[", '{"a": 1}', "7"])
+def test_a_file_that_nobody_can_read_names_no_member(tmp_path: Path, content: str) -> None:
+    (tmp_path / "members.json").write_text(content)
+    with DataDirectory(tmp_path) as directory:
+        assert directory.members() == ()

@@ -1,0 +1,67 @@
+"""Backlogs on disk: what goes in comes out, in order, and memory stays bounded."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.examples import examples
+from tidegate.errors import StateError
+from tidegate.raftlog.entry import RangeId
+from tidegate.ranges.backlog import RawEntry
+from tidegate.worker.state.backlogs import BacklogMemory
+
+_parts = st.none() | st.binary(max_size=40)
+_entries = st.builds(RawEntry, st.integers(0, 2**62), _parts, _parts, st.integers(0, 2**62))
+
+
+@given(
+    actions=st.lists(st.tuples(st.integers(0, 1), _entries) | st.tuples(st.integers(0, 1), st.none())),
+    memory_bytes=st.sampled_from([0, 500, 2_000, 10**9]),
+)
+@examples(30)
+def test_entries_come_out_as_they_went_in(
+    actions: list[tuple[int, RawEntry | None]], memory_bytes: int
+) -> None:
+    with TemporaryDirectory() as directory:
+        memory = BacklogMemory(Path(directory), memory_bytes)
+        queues = [memory.queue(RangeId(1)), memory.queue(RangeId(2))]
+        models: list[deque[RawEntry]] = [deque(), deque()]
+        for number, entry in actions:
+            queue, model = queues[number], models[number]
+            if entry is not None:
+                queue.append(entry)
+                model.append(entry)
+            elif model:
+                assert queue.first() == model[0]
+                assert queue.popleft() == model.popleft()
+            assert len(queue) == len(model)
+        for queue, model in zip(queues, models, strict=True):
+            assert [queue.popleft() for _ in range(len(queue))] == list(model)
+            queue.close()
+        assert memory.disk_bytes == 0
+        assert list(Path(directory).iterdir()) == []
+
+
+def test_what_is_beyond_memory_lies_on_disk(tmp_path: Path) -> None:
+    memory = BacklogMemory(tmp_path, 1_000)
+    queue = memory.queue(RangeId(1))
+    for offset in range(100):
+        queue.append(RawEntry(offset, b"k", b"v" * 100, 0))
+    assert memory.disk_bytes > 95 * 100
+    queue.close()
+    assert memory.disk_bytes == 0
+    assert memory.has_room(1_000)
+
+
+def test_a_disk_that_takes_nothing_is_a_sentence(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("no directory")
+    queue = BacklogMemory(place, 0).queue(RangeId(1))
+    with pytest.raises(StateError, match="read again from the log"):
+        queue.append(RawEntry(0, b"k", b"v", 0))

@@ -1,0 +1,249 @@
+"""A feed's publisher whose markers go to another cluster than its progress (docs/delivery.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import replace
+from weakref import ref
+
+import pytest
+
+import tidegate.worker.process.ending
+from stack.kafka import KafkaBroker
+from tests.unit.client.topics import create_topic
+from tests.unit.worker.markers.test_feed_publisher import _FEED, Held, Publishing, checkpoint, until
+from tidegate.client.kafka import transaction
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.transaction import GivenUpError, Record
+from tidegate.client.output import OutputTopics
+from tidegate.delivery.producer_ids import MarkerIds
+from tidegate.errors import DeliveryError
+from tidegate.hlc import Timestamp
+from tidegate.worker.kafka.jobs_follower import JobsFollower
+from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.markers import marker_records
+from tidegate.worker.markers.feed_publisher import FeedPublisher
+from tidegate.worker.markers.marker_writer import OtherMarkers
+from tidegate.worker.output.sinks import SinkCluster, Sinks
+from tidegate.worker.process.machine import REAL
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("others_allowed")]
+
+
+class Ended(Exception):
+    """Stands for the end of the process."""
+
+
+class Elsewhere(Publishing):
+    """The same with a sink that is another cluster."""
+
+    def __init__(
+        self, broker: KafkaBroker, other: KafkaBroker, prefix: str, threads: ThreadPoolExecutor
+    ) -> None:
+        super().__init__(broker, prefix, threads)
+        self._other = other.bootstrap
+        create_topic(other.bootstrap, self.topic)
+        sinks = Sinks(self.settings, TopicAdmin(self.settings), threads)
+        self.sink: SinkCluster = sinks.of(replace(_FEED.definition, sink_uri=f"kafka://{other.bootstrap}"))
+        self.state = replace(self.state, sink_cluster=self.sink.admin.cluster_id())
+        self.ids = MarkerIds.of(self.settings.app_id, _FEED.feed_id, self.state.sink_cluster)
+        self.close = sinks.close
+
+    @asynccontextmanager
+    async def owner(self) -> AsyncIterator[tuple[FeedPublisher, JobsFollower]]:
+        """A publisher whose markers can be made at once."""
+        follower, markers = JobsFollower(self.settings), Held(self.topic)
+        markers.prepared.set()
+        try:
+            async with asyncio.timeout(100):
+                await follower.read_to_stable_end()
+                publisher = FeedPublisher(
+                    self.settings,
+                    _FEED.definition,
+                    self.state,
+                    follower,
+                    markers,
+                    self._threads,
+                    REAL,
+                    self.sink,
+                )
+                try:
+                    yield publisher, follower
+                finally:
+                    await asyncio.wait_for(publisher.close(), 30)
+        finally:
+            await asyncio.to_thread(follower.close)
+
+    def written(self) -> list[int]:
+        records = OutputTopics.now(KafkaConnection(self._other), [self.topic]).records()
+        return [int(record.value or b"") for record in records]
+
+    def written_at_home(self) -> list[int]:
+        return super().written()
+
+
+@pytest.fixture(scope="module")
+def other_broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture
+def elsewhere(broker: KafkaBroker, other_broker: KafkaBroker, topic_prefix: str) -> Iterator[Elsewhere]:
+    with (
+        ThreadPoolExecutor(2) as threads,
+        closing(Elsewhere(broker, other_broker, topic_prefix, threads)) as made,
+    ):
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marker_records, "_BACKOFF_FIRST_S", 0.01)
+    monkeypatch.setattr(transaction, "_CALL_S", 1.0)
+
+
+async def persisted(follower: JobsFollower, wall: int) -> None:
+    await until(lambda: follower.view[_FEED.feed_id].high_water == Timestamp(wall))
+
+
+def test_progress_stays_at_home_and_markers_go_to_the_sink(elsewhere: Elsewhere) -> None:
+    async def main() -> None:
+        async with elsewhere.owner() as (publisher, follower):
+            for wall in (10, 20):
+                publisher.apply(checkpoint(wall))
+                await persisted(follower, wall)
+                await until(lambda: elsewhere.written()[-1:] == [wall])  # noqa: B023
+
+    asyncio.run(main())
+    assert (elsewhere.written(), elsewhere.written_at_home()) == ([10, 20], [])
+
+
+def test_a_sink_that_is_away_holds_back_its_markers_and_nothing_else(
+    elsewhere: Elsewhere, other_broker: KafkaBroker
+) -> None:
+    async def away() -> None:
+        async with elsewhere.owner() as (publisher, follower):
+            publisher.apply(checkpoint(10))
+            await until(lambda: elsewhere.written() == [10])
+            await asyncio.to_thread(other_broker.stop)
+            for wall in (20, 30, 40):
+                publisher.apply(checkpoint(wall))
+                await persisted(follower, wall)
+        # and it lets go of the feed though a marker has no answer, which the context times
+
+    async def back() -> None:
+        async with elsewhere.owner() as (publisher, follower):
+            publisher.apply(checkpoint(50))
+            await persisted(follower, 50)
+            await asyncio.to_thread(other_broker.start)
+            await until(lambda: elsewhere.written()[-1:] == [50])
+
+    try:
+        asyncio.run(away())
+        asyncio.run(back())
+    finally:
+        other_broker.start()
+    assert elsewhere.written() == [10, 40, 50], "what a former owner may not have written comes first"
+
+
+def test_a_marker_that_the_sink_refuses_is_written_by_a_new_producer(elsewhere: Elsewhere) -> None:
+    """Such as one whose transaction was open for so long that Kafka gave it up."""
+
+    async def main() -> None:
+        async with elsewhere.owner() as (publisher, _):
+            publisher.apply(checkpoint(10))
+            await until(lambda: elsewhere.written() == [10])
+            usurper = TransactionalProducer(elsewhere.sink.settings, elsewhere.ids.present)
+            await asyncio.to_thread(usurper.open)  # the publisher's producer there is fenced
+            publisher.apply(checkpoint(20))
+            await until(lambda: elsewhere.written() == [10, 20])
+            await asyncio.to_thread(usurper.close)
+
+    asyncio.run(main())
+
+
+def test_a_feed_that_is_let_go_of_while_its_marker_waits_keeps_no_client(
+    elsewhere: Elsewhere, other_broker: KafkaBroker
+) -> None:
+    """A record that is not reported holds on to librdkafka's client, and to its threads and connections."""
+
+    async def main() -> ref[TransactionalProducer]:
+        writer = OtherMarkers(elsewhere.sink, elsewhere.ids, REAL, elsewhere.state)
+        await writer.open()
+        assert writer._producer is not None
+        producer = ref(writer._producer)
+        await asyncio.to_thread(other_broker.stop)
+        waits = asyncio.create_task(writer.write([Record(elsewhere.topic, 0, None, b"10")]))
+        await until(lambda: writer._producer is not None and writer._producer.is_amid)
+        writer.give_up()
+        with suppress(GivenUpError):
+            await waits
+        await writer.close()
+        return producer
+
+    try:
+        left = asyncio.run(main())
+    finally:
+        other_broker.start()
+    gc.collect()
+    assert left() is None
+
+
+def test_an_owner_of_a_version_before_writes_no_marker_behind_its_successor(elsewhere: Elsewhere) -> None:
+    """It has persisted the progress that its marker tells, and wrote by an id without the cluster's."""
+    former = TransactionalProducer(elsewhere.sink.settings, elsewhere.ids.former)
+    former.open()
+
+    async def main() -> None:
+        async with elsewhere.owner() as (publisher, _):
+            publisher.apply(checkpoint(20))
+            await until(lambda: elsewhere.written() == [20])
+
+    asyncio.run(main())
+    with pytest.raises(DeliveryError):
+        former.commit([Record(elsewhere.topic, 0, None, b"10")])
+    assert elsewhere.written() == [20], "no marker falls"
+
+
+def test_an_owner_that_was_overtaken_writes_no_marker_though_it_opens_last(
+    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the sink the last to open is not fenced. So it has to prove that it is not fenced at home."""
+    elsewhere.persisted(10)
+    told: list[BaseException] = []
+
+    def end(error: BaseException) -> None:
+        told.append(error)
+        raise Ended from error
+
+    monkeypatch.setattr(tidegate.worker.process.ending, "end_process", end)
+    open_writer, sleeps = OtherMarkers.open, asyncio.Event()
+
+    async def late(self: OtherMarkers) -> None:
+        if not sleeps.is_set():
+            sleeps.set()
+            await awake.wait()
+        await open_writer(self)
+
+    monkeypatch.setattr(OtherMarkers, "open", late)
+    awake = asyncio.Event()
+
+    async def main() -> None:
+        async with elsewhere.owner():
+            await sleeps.wait()
+            async with elsewhere.owner() as (successor, _):
+                successor.apply(checkpoint(20))
+                await until(lambda: elsewhere.written() == [10, 20])
+                awake.set()
+                await until(lambda: bool(told))
+
+    with pytest.raises(Ended):
+        asyncio.run(main())
+    assert isinstance(told[0], DeliveryError)
+    assert elsewhere.written() == [10, 20], "no marker falls"

@@ -1,0 +1,383 @@
+"""Rows that no repetition delivers: docs/delivery.md#rows-that-are-refused, steps R1 to R6.
+
+Two feeds share a producer, as feeds of one cluster do. The processor is the stand-in of the slow sinks, and
+each transaction is judged as it is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
+from typing import Final
+
+import pytest
+from confluent_kafka import KafkaError
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.unit.worker.test_slow_sinks import _Kafka, _Owner, _run, _Sink, settle
+from tidegate.changefeed.definition.feed import FeedEpoch, FeedId
+from tidegate.changefeed.lifecycle.control import Failed, Remove
+from tidegate.client.kafka.record_limit import limit_of_workers
+from tidegate.client.kafka.row_refusal import row_refused
+from tidegate.processor.batch import OutputRecord
+from tidegate.worker.output.outlet import RowSink
+from tidegate.worker.output.row_producer import Barrier
+
+_A: Final = FeedId("a")
+_B: Final = FeedId("b")
+_TOO_LARGE: Final = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")
+_GONE: Final = KafkaError(KafkaError._UNKNOWN_PARTITION, "gone")
+_PURGED: Final = KafkaError(KafkaError._PURGE_QUEUE, "purged")
+_FATAL: Final = KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "fatal")
+
+
+class How(enum.Enum):
+    """How a row is refused: at the call, by the broker, which ends the producer, or for want of its topic."""
+
+    AT_THE_CALL = "at the call"
+    BY_THE_BROKER = "by the broker"
+    FOR_WANT_OF_ITS_TOPIC = "for want of its topic"
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What a delivery report names."""
+
+    row: OutputRecord
+
+    def topic(self) -> str:
+        return self.row.topic
+
+    def partition(self) -> int:
+        return self.row.partition
+
+    def key(self) -> bytes:
+        return self.row.key
+
+    def value(self) -> bytes | None:
+        return self.row.value
+
+
+@dataclass
+class _Producer:
+    """Of all feeds of the cluster. It has its rows by topic, in order."""
+
+    cluster: _Cluster
+    is_over: bool = False
+    is_held: bool = False
+    ends: bool = False
+    queues: dict[str, deque[tuple[OutputRecord, Barrier]]] = field(default_factory=dict)
+
+    def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
+        assert not self.is_over, "rows are given to a producer that is over"
+        for number in range(first, len(rows)):
+            row = rows[number]
+            if self.ends:
+                return number
+            if self.cluster.refuses(row) is How.AT_THE_CALL:
+                barrier.refuse(
+                    row_refused(
+                        row.topic, row.partition, row.key, row.value, _TOO_LARGE, limit_of_workers(10)
+                    )
+                )
+                return number
+            self.queues.setdefault(row.topic, deque()).append((row, barrier))
+        return len(rows)
+
+    def answer(self, topic: str, rows: int) -> None:
+        """The broker answers for the oldest rows of a topic."""
+        queue = self.queues.get(topic, deque())
+        for _ in range(min(rows, len(queue))):
+            row, barrier = queue.popleft()
+            match self.cluster.refuses(row):
+                case None:
+                    self.cluster.sinks[FeedId(topic)].topic.append(row)
+                    barrier.delivered(None, None)
+                case How.BY_THE_BROKER:
+                    self.ends = True
+                    barrier.delivered(_TOO_LARGE, _Report(row))
+                    return
+                case _:
+                    barrier.delivered(_GONE, _Report(row))
+
+    def come_to_the_end(self) -> None:
+        """Some of its rows have come to their topics, and no answer of them; then it is over."""
+        self.ends = True
+        for topic, queue in self.queues.items():
+            written = self.cluster.rng.randint(0, len(queue))
+            for number, (row, barrier) in enumerate(queue):
+                if number < written and self.cluster.refuses(row) is None:
+                    self.cluster.sinks[FeedId(topic)].topic.append(row)
+                else:
+                    written = 0
+                barrier.delivered(_PURGED, _Report(row))
+        self.queues.clear()
+        self.is_over = True
+
+
+class _Cluster(_Kafka):
+    """Both feeds write to it; of a refused row is known which it is."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(_A, _B)
+        self.rng = Random(seed)
+        self.refused: dict[tuple[str, int], How] = {}
+        self.producer = _Producer(self)
+
+    def sink_of(self, feed_id: FeedId) -> RowSink:
+        if self.producer.is_over:
+            self.producer = _Producer(self)
+        return self.producer
+
+    def refuses(self, row: OutputRecord) -> How | None:
+        return self.refused.get((row.topic, int(row.value or b"")))
+
+    def answer_all(self) -> None:
+        for topic in (_A, _B):
+            self.producer.answer(topic, 1_000)
+        if self.producer.ends and not self.producer.is_over:
+            self.producer.come_to_the_end()
+
+    @property
+    def failures(self) -> list[str]:
+        acks = (ack for group in self.transactions for one in group for ack in one.acks)
+        return [ack.feed_id for ack in acks if isinstance(ack, Failed)]
+
+
+async def _until_quiet(owner: _Owner, cluster: _Cluster) -> None:
+    for _ in range(6):
+        cluster.answer_all()
+        await owner.passes(2)
+
+
+async def _die(owner: _Owner, cluster: _Cluster) -> _Owner:
+    await owner.die()
+    cluster.producer.come_to_the_end()
+    return _Owner(cluster, owner.directory, owner.spool_bytes, inflight=owner.inflight)
+
+
+def _in_order(sink: _Sink) -> bool:
+    return all(offsets == sorted(offsets) for offsets in sink.first_seen().values())
+
+
+@pytest.mark.parametrize("how", How)
+def test_a_refused_row_fails_its_feed_and_no_other_and_nothing_behind_it_is_promised(
+    tmp_path: Path, how: How
+) -> None:
+    async def scenario() -> None:
+        cluster = _Cluster()
+        cluster.refused[_B, 4] = how
+        owner = _Owner(cluster, tmp_path)
+        await owner.offer(3)
+        await _until_quiet(owner, cluster)
+        await owner.offer(6)
+        await _until_quiet(owner, cluster)
+        assert cluster.failures == [_B]
+        assert _B.encode() not in cluster.state
+        assert 2 <= cluster.named(_B) <= 3
+        assert set(cluster.sinks[_A].offsets) == set(range(9))
+        assert cluster.named(_A) == 8
+        assert _in_order(cluster.sinks[_A])
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_the_failure_is_committed_with_the_batch_that_lacks_the_row_and_not_behind_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster = _Cluster()
+        cluster.refused[_B, 0] = How.FOR_WANT_OF_ITS_TOPIC
+        owner = _Owner(cluster, tmp_path)
+        await owner.offer(3)
+        await _until_quiet(owner, cluster)
+        group = next(group for group in cluster.transactions if any(one.outputs.get(_B) for one in group))
+        assert [ack.feed_id for one in group for ack in one.acks] == [_B]
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_a_crash_between_the_refusal_and_the_commit_leaves_the_feed_as_it_was(tmp_path: Path) -> None:
+    """What is refused is asked for again: whoever has made room for it meanwhile has lost nothing."""
+
+    async def scenario() -> None:
+        cluster = _Cluster()
+        cluster.refused[_B, 1] = How.BY_THE_BROKER
+        owner = _Owner(cluster, tmp_path)
+        await owner.offer(3)
+        cluster.producer.answer(_B, 1_000)
+        owner = await _die(owner, cluster)
+        cluster.refused.clear()
+        await owner.offer(3 - owner.next)
+        await _until_quiet(owner, cluster)
+        assert cluster.failures == []
+        assert all(set(sink.offsets) == {0, 1, 2} and _in_order(sink) for sink in cluster.sinks.values())
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_rows_of_other_feeds_that_the_ended_producer_had_are_written_again_in_order(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster = _Cluster()
+        owner = _Owner(cluster, tmp_path)
+        await owner.offer(3)
+        cluster.producer.answer(_A, 1)
+        cluster.producer.come_to_the_end()
+        await _until_quiet(owner, cluster)
+        assert cluster.failures == []
+        assert all(set(sink.offsets) == {0, 1, 2} and _in_order(sink) for sink in cluster.sinks.values())
+        assert cluster.position == 2
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_producer_may_end_with_rows_of_a_feed_that_was_removed(tmp_path: Path, *, answers: bool) -> None:
+    """They are written again, or given up after a while; the other feed goes on."""
+
+    async def scenario() -> None:
+        cluster = _Cluster()
+        owner = _Owner(cluster, tmp_path, inflight=9)
+        await owner.offer(3)
+        await owner.tell(Remove(_B, FeedEpoch(1)))
+        assert list(owner.processor.feeds) == [_A]
+        cluster.producer.come_to_the_end()
+        await owner.passes(1)
+        for _ in range(12):
+            cluster.producer.answer(_A, 1_000)
+            cluster.producer.answer(_B, 1_000 if answers else 0)
+            await owner.passes(1)
+        await owner.offer(2)
+        cluster.producer.answer(_A, 1_000)
+        await owner.passes(1)
+        assert not answers or set(cluster.sinks[_B].offsets) == {0, 1, 2}
+        assert set(cluster.sinks[_A].offsets) == set(range(5))
+        assert all(_in_order(sink) for sink in cluster.sinks.values())
+        assert (cluster.position, cluster.named(_A)) == (4, 4)
+        assert _B.encode() not in cluster.state
+        assert [report.feed_id for report in owner.pipeline.outlets.report()] == [_A]
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_a_detached_feed_fails_too_when_its_topic_turns_out_to_be_gone(tmp_path: Path) -> None:
+    """Kafka tells so after half a minute only; its sink has stood still for as long."""
+
+    async def scenario() -> None:
+        cluster = _Cluster()
+        cluster.refused[_B, 0] = How.FOR_WANT_OF_ITS_TOPIC
+        owner = _Owner(cluster, tmp_path)
+        await owner.offer(3)
+        cluster.producer.answer(_A, 1_000)
+        await owner.passes(30)
+        assert cluster.position == 2
+        assert cluster.failures == []
+        await _until_quiet(owner, cluster)
+        assert cluster.failures == [_B]
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+def test_letting_go_of_a_partition_fails_the_feed_first(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster = _Cluster()
+        cluster.refused[_B, 1] = How.AT_THE_CALL
+        owner = _Owner(cluster, tmp_path)
+        await owner.offer(1)
+        draining = asyncio.ensure_future(owner.pipeline.drain())
+        await _until_quiet(owner, cluster)
+        await draining
+        successor = _Owner(cluster, tmp_path)
+        await successor.offer(3)
+        letting_go = asyncio.ensure_future(successor.pipeline.drain())
+        await _until_quiet(successor, cluster)
+        await letting_go
+        assert cluster.failures in ([_B], [])
+        assert cluster.named(_B) <= 0
+
+    _run(scenario)
+
+
+_EVENTS: Final = st.lists(
+    st.one_of(
+        st.tuples(st.just("offer"), st.integers(1, 4)),
+        st.tuples(st.sampled_from([_A, _B]), st.integers(1, 5)),
+        st.tuples(st.just("passes"), st.sampled_from([1, 2, 4, 10])),
+        st.tuples(st.sampled_from(["die", "the producer ends", "let go"]), st.just(0)),
+    ),
+    max_size=30,
+)
+_REFUSED: Final = st.dictionaries(
+    st.tuples(st.sampled_from([_A, _B]), st.integers(0, 12)), st.sampled_from(How), max_size=3
+)
+
+
+@example([], {(_A, 0): How.AT_THE_CALL, (_B, 0): How.AT_THE_CALL}, 0, 1, 0)
+@given(_EVENTS, _REFUSED, st.sampled_from([0, 500, 1 << 20]), st.integers(1, 4), st.integers(0, 9))
+def test_whatever_is_refused_in_whatever_order_no_marker_lies_and_no_other_feed_lacks_a_row(
+    events: list[tuple[str, int]],
+    refused: dict[tuple[str, int], How],
+    spool_bytes: int,
+    inflight: int,
+    seed: int,
+) -> None:
+    """Each transaction is judged as it is committed."""
+
+    async def scenario() -> None:
+        directory, cluster = Path(mkdtemp()), _Cluster(seed)
+        cluster.refused = dict(refused)
+        owner = _Owner(cluster, directory, spool_bytes, inflight=inflight)
+        for what, number in events:
+            owner = await _act(owner, cluster, what, number)
+        await owner.offer(max(0, cluster.log_end - owner.next) + 2)
+        for _ in range(20):
+            await _until_quiet(owner, cluster)
+        end = owner.next
+        assert cluster.position == end - 1, "the partition stands still"
+        for feed_id, sink in cluster.sinks.items():
+            assert _in_order(sink), "a key is reordered"
+            if any(feed == feed_id and offset < end for feed, offset in refused):
+                assert feed_id in cluster.failures
+            else:
+                assert set(sink.offsets) == set(range(end))
+                assert cluster.named(feed_id) == end - 1
+        await owner.pipeline.drain()
+
+    _run(scenario)
+
+
+async def _act(owner: _Owner, cluster: _Cluster, what: str, number: int) -> _Owner:
+    match what:
+        case "offer":
+            await owner.offer(number)
+        case "passes":
+            await owner.passes(number)
+        case "the producer ends":
+            cluster.producer.come_to_the_end()
+            await settle()
+        case "let go":
+            draining = asyncio.ensure_future(owner.pipeline.drain())
+            for _ in range(30):
+                cluster.answer_all()
+                await owner.passes(2)
+            assert draining.done()
+            return _Owner(cluster, owner.directory, owner.spool_bytes, inflight=owner.inflight)
+        case "die":
+            return await _die(owner, cluster)
+        case _:
+            cluster.producer.answer(what, number)
+            if cluster.producer.ends:
+                cluster.producer.come_to_the_end()
+            await settle()
+    return owner

@@ -1,0 +1,161 @@
+"""Which Kafka clusters and schema registries feeds may name, and by which login (docs/security.md).
+
+A feed's creator chooses the address of its sink. So a login belongs to addresses that the operator has named:
+the engine's own to ``bootstrap_servers``, any other to an entry of ``destinations_file``. An address that no
+entry names is never connected to. It is not asked which cluster it is either, for the question would come
+behind the login. A schema registry is bounded by the same file: none is asked that no entry names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Literal, Protocol
+
+from tidegate.changefeed.definition.registry_uri import RegistryUri
+from tidegate.changefeed.definition.secret_reference import secret_name
+from tidegate.changefeed.definition.sink_cluster import normal_servers
+from tidegate.errors import RegistryNotAllowed, SinkNotAllowed
+
+#: The page's chapters about entries.
+_PAGE: Final = "docs/security.md#other-clusters"
+_REGISTRIES_PAGE: Final = "docs/security.md#schema-registries"
+_ANY: Final = "*"
+
+
+class OwnSecrets(Protocol):
+    """Gives the secrets that the operator's own files name."""
+
+    def named_by_operator(self, name: str) -> str:
+        """The secret. Raises ``SecretMissing``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEntry:
+    """Another cluster: the servers that sinks may name, the feeds that may, and the login there.
+
+    In ``servers`` and ``feeds`` a ``*`` stands for any letters, digits, ``-`` and ``_``.
+    ``own_login`` is for further addresses of the engine's own cluster. Passwords are references to secrets.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid"}
+
+    servers: tuple[str, ...]
+    feeds: tuple[str, ...] = (_ANY,)
+    own_login: bool = False
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    ssl_ca_location: str | None = None
+    ssl_certificate_location: str | None = None
+    ssl_key_location: str | None = None
+    ssl_key_password: str | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    sasl_username: str | None = None
+    sasl_password: str | None = None
+
+    def names(self, servers: Iterable[str]) -> bool:
+        """Whether each of these normal servers fits one of its patterns."""
+        return all(any(fits(pattern, server) for pattern in self.servers) for server in servers)
+
+    def admits(self, feed_id: str) -> bool:
+        """Whether the feed may write there."""
+        return any(fits(pattern, feed_id) for pattern in self.feeds)
+
+    def login(self, secrets: OwnSecrets) -> dict[str, str | None]:
+        """Settings of a connection, by their names; none where the engine's own count. Raises
+        ``SecretMissing``."""
+        if self.own_login:
+            return {}
+
+        def value(reference: str | None) -> str | None:
+            return None if reference is None else secrets.named_by_operator(secret_name(reference))
+
+        return {
+            "security_protocol": self.security_protocol,
+            "ssl_ca_location": self.ssl_ca_location,
+            "ssl_certificate_location": self.ssl_certificate_location,
+            "ssl_key_location": self.ssl_key_location,
+            "ssl_key_password": value(self.ssl_key_password),
+            "sasl_mechanism": self.sasl_mechanism,
+            "sasl_username": self.sasl_username,
+            "sasl_password": value(self.sasl_password),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryEntry:
+    """Schema registries that every feed may name, by normal URLs: ``https://host:port/path``.
+
+    A ``*`` in host and port stands for any letters, digits, ``-`` and ``_``.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid"}
+
+    urls: tuple[str, ...]
+
+    def names(self, registry: RegistryUri) -> bool:
+        """Whether the registry's URL fits one of its patterns."""
+        return any(fits(pattern, registry.normal_url) for pattern in self.urls)
+
+
+@dataclass(frozen=True, slots=True)
+class Destinations:
+    """The entries, by their names. Without any, feeds write to the engine's own cluster alone, and no
+    registry is asked."""
+
+    clusters: tuple[tuple[str, ClusterEntry], ...] = field(default=())
+    registries: tuple[tuple[str, RegistryEntry], ...] = field(default=())
+
+    def entry(self, servers: Iterable[str], feed_id: str, bootstrap_servers: str) -> ClusterEntry:
+        """The entry for a sink on another cluster: the first that names all of its servers.
+
+        So it is the same for all feeds with these servers. Where all of them are ``bootstrap_servers`` of the
+        engine's own no entry is needed. Raises ``SinkNotAllowed`` where there is none, or where it does not
+        admit the feed.
+        """
+        wanted = normal_servers(servers)
+        if set(wanted) <= set(normal_servers(bootstrap_servers.split(","))):
+            return ClusterEntry(wanted, own_login=True)
+        name, entry = self.require_named(wanted, feed_id)
+        if entry.admits(feed_id):
+            return entry
+        raise SinkNotAllowed(
+            f"feed {feed_id} may not write to the Kafka cluster at {','.join(wanted)}, and nothing was sent "
+            f"there: the entry clusters.{name} of TIDEGATE_DESTINATIONS_FILE does not admit it. To allow it, "
+            f"add '{feed_id}' to the entry's feeds, and start the process again ({_PAGE})"
+        )
+
+    def require_named(self, servers: Sequence[str], feed_id: str) -> tuple[str, ClusterEntry]:
+        """The first entry that names all of these normal servers, and its name. Raises ``SinkNotAllowed``."""
+        for name, entry in self.clusters:
+            if entry.names(servers):
+                return name, entry
+        listed = ", ".join(f"'{server}'" for server in servers)
+        raise SinkNotAllowed(
+            f"feed {feed_id} may not write to the Kafka cluster at {','.join(servers)}, and nothing was sent "
+            "there: it is none of bootstrap_servers, and no entry of TIDEGATE_DESTINATIONS_FILE names it. To "
+            f"allow it, write [clusters.NAME] with servers = [{listed}] and the login for it (own_login = "
+            "true where it is another address of the own cluster) into that file, and start the process "
+            f"again ({_PAGE})"
+        )
+
+    def require_registry(self, registry: RegistryUri) -> None:
+        """Raise ``RegistryNotAllowed`` where no entry names the registry."""
+        if any(entry.names(registry) for _, entry in self.registries):
+            return
+        raise RegistryNotAllowed(
+            f"no feed may use the schema registry at {registry.shown}, and nothing was sent there: no entry "
+            "of TIDEGATE_DESTINATIONS_FILE names it. To allow it, write [registries.NAME] with urls = "
+            f"['{registry.normal_url}'] into that file, and start the process again ({_REGISTRIES_PAGE})"
+        )
+
+
+#: No entry: feeds write to the engine's own cluster alone, and use no registry.
+NOWHERE_ELSE: Final = Destinations()
+
+
+def fits(pattern: str, text: str) -> bool:
+    """Whether a text fits a pattern, in which ``*`` stands for any letters, digits, ``-`` and ``_``."""
+    expression = "[A-Za-z0-9_-]*".join(map(re.escape, pattern.split(_ANY)))
+    return re.fullmatch(expression, text) is not None

@@ -1,0 +1,41 @@
+"""Secrets in place of the references of a feed's headers, in rows that go to their producer.
+
+Until then, in state and in spools, rows have the references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.access.secret_store import Secrets
+from tidegate.changefeed.definition.extra_headers import header_references
+from tidegate.changefeed.definition.feed import FeedDefinition
+from tidegate.changefeed.definition.secret_reference import secret_name
+from tidegate.changefeed.definition.sink import parse_sink_uri
+from tidegate.processor.batch import OutputRecord
+
+
+class HeaderSecrets:
+    """Of one feed. It costs nothing where headers name no secrets."""
+
+    def __init__(self, definition: FeedDefinition, secrets: Secrets) -> None:
+        self._named = header_references(definition.options.extra_headers)
+        self._places = parse_sink_uri(definition.sink_uri).hosts if self._named else ()
+        self._secrets = secrets
+
+    def into(self, rows: Sequence[OutputRecord], first: int = 0) -> Sequence[OutputRecord]:
+        """The rows, with secrets from row ``first`` on. Raises ``SecretMissing``."""
+        if not self._named:
+            return rows
+        values = {(name, reference.encode()): self._value(reference) for name, reference in self._named}
+        filled = (
+            row._replace(headers=[(header[0], values.get(header, header[1])) for header in row.headers])
+            for row in rows[first:]
+        )
+        return [*rows[:first], *filled]
+
+    def _value(self, reference: str) -> bytes:
+        """Its secret, which every broker of the sink may have."""
+        name = secret_name(reference)
+        values = {self._secrets.get(name, place) for place in self._places}
+        return values.pop().encode()

@@ -1,0 +1,117 @@
+"""``extra_headers``: Kafka headers that are the same on every row's record of a feed.
+
+They are given as a JSON object. A string's contents, and the JSON text of any other value, is the header's;
+a member that is null has none. Markers have no headers. Where ``headers_json_column_name`` gives a row a
+header of the same name, the record has both, the row's behind the feed's: Kafka's headers are a list, in
+which names may repeat.
+
+Source: CockroachDB ``pkg/ccl/changefeedccl/changefeedbase/options.go`` (``GetKafkaSinkOptions``) and
+``sink_kafka_v2.go`` (``kafkaBuffer.Append``, ``FlushResolvedPayload``).
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+from tidegate.changefeed.definition.secret_reference import is_reference, is_secret_header, secret_name
+from tidegate.changefeed.definition.uri_parameters import REDACTED
+from tidegate.changefeed.text.json_text import json_value, utf8
+from tidegate.errors import StatementError
+
+_OPTION: Final = "extra_headers"
+#: What tidegate itself says about a record has names that begin so.
+_OWN_PREFIX: Final = "tidegate-"
+
+#: Headers by name, in the order of their names.
+_Named: TypeAlias = dict[str, str]
+
+
+def read_extra_headers(text: str) -> str:
+    """The option's value in one standard form: an object of texts, sorted by name; empty for no headers.
+
+    Raises ``StatementError``, without a position and without the values, which may be secrets.
+    """
+    given = _parse(text)
+    named = {_checked_name(name): _text(value) for name, value in given.items() if value is not None}
+    return _standard_form(named)
+
+
+def constant_headers(stored: str) -> list[tuple[str, bytes]]:
+    """The headers of a value in the standard form."""
+    return [(name, text.encode()) for name, text in _named(stored).items()]
+
+
+def redacted_headers(stored: str) -> str:
+    """The standard form with the values hidden: API keys are given in headers, too. References are shown."""
+    named = _named(stored).items()
+    return _standard_form({name: text if is_reference(text) else REDACTED for name, text in named})
+
+
+def literal_secrets(stored: str) -> list[str]:
+    """The headers whose names say that they carry a secret, and whose values are no references."""
+    named = _named(stored).items()
+    return [name for name, text in named if is_secret_header(name) and not is_reference(text)]
+
+
+def header_references(stored: str) -> list[tuple[str, str]]:
+    """The headers whose values are references, by name."""
+    return [(name, text) for name, text in _named(stored).items() if is_reference(text)]
+
+
+def standard_headers(stored: str) -> str:
+    """A value in the standard form, as it is stored. ``ValueError`` for any other text."""
+    named = _named(stored)
+    if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
+        raise ValueError("extra_headers is no object of texts")
+    return stored
+
+
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text, parse_int=Decimal, parse_float=Decimal, parse_constant=_refuse_constant)
+    except (ValueError, ArithmeticError, RecursionError):
+        raise StatementError(
+            f'{_OPTION} is not JSON: write an object of header names and texts, as {{"team": "blue"}}'
+        ) from None
+    if not isinstance(value, dict):
+        raise StatementError(
+            f'{_OPTION} is JSON and no object: write header names and texts, as {{"team": "blue"}}'
+        )
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _checked_name(name: str) -> str:
+    if not name or "\0" in name:
+        raise StatementError(f"{_OPTION} has a header whose name is empty, or holds a NUL: name it otherwise")
+    if name.startswith(_OWN_PREFIX):
+        raise StatementError(
+            f"{_OPTION} cannot set {_valid(name)}: names that begin with {_OWN_PREFIX} are for tidegate's own"
+        )
+    return _valid(name)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str) and is_reference(value):
+        secret_name(value)
+    return _valid(value if isinstance(value, str) else json_value(value))
+
+
+def _valid(text: str) -> str:
+    """The text with half surrogates, which have no bytes, as JSON prints them."""
+    return utf8(text).decode()
+
+
+def _standard_form(named: _Named) -> str:
+    ordered = {name: named[name] for name in sorted(named)}
+    return json.dumps(ordered, ensure_ascii=False) if ordered else ""
+
+
+def _named(stored: str) -> _Named:
+    named: _Named = json.loads(stored) if stored else {}
+    return named

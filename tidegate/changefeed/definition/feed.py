@@ -1,0 +1,254 @@
+"""What a feed is: its definition, its targets and its states."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, NewType
+
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.definition.sql_identifier import quoted_identifier, sql_identifier
+from tidegate.changefeed.definition.stored_fields import (
+    MAX_EPOCH,
+    MAX_INT32,
+    flag,
+    id_of_feed,
+    items,
+    members,
+    plain_text,
+    text,
+    whole,
+)
+from tidegate.errors import StatementError
+from tidegate.hlc import Timestamp, parse_decimal
+from tidegate.rows.descriptor import TableDescriptor
+from tidegate.spans import Span
+
+#: Short text given by the client; sorts by creation. Made by ``feed_id``.
+FeedId = NewType("FeedId", str)
+#: Counts a feed's definitions from 1: targets and output partition counts change only with it.
+FeedEpoch = NewType("FeedEpoch", int)
+
+FIRST_EPOCH: Final = FeedEpoch(1)
+_FEED_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+#: Words that this grammar keeps and SQL does not.
+_OUR_WORDS: Final = frozenset({"database"})
+
+
+def feed_id(text: str) -> FeedId:
+    """Check a feed id: 1 to 64 letters, digits, ``_`` and ``-``. Raises ``StatementError``."""
+    if _FEED_ID.fullmatch(text) is None:
+        raise StatementError(f"not a feed id: {text!r} (1 to 64 letters, digits, _ and -)")
+    return FeedId(text)
+
+
+class FeedState(enum.Enum):
+    """How far a feed is. The words are CockroachDB's where it has the state."""
+
+    PENDING = "pending"
+    """Defined; not every log partition has taken it up yet."""
+    STARTING = "starting"
+    """Its start timestamp and targets are stored; not every log partition emits yet."""
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    """Stopped for good: everything that it was to emit is emitted."""
+    FAILED = "failed"
+    """Stopped for good, with a reason."""
+    DROPPED = "dropped"
+    """Stopped for good by a user (CockroachDB: canceled)."""
+
+
+class Engine(enum.Enum):
+    """Who runs a feed. It has one at a time, and is moved to another by a new epoch (docs/hand-over.md)."""
+
+    WORKERS = "workers"
+    SPARK = "spark"
+    BACKFILL = "backfill"
+    """A batch job, which brings the feed to a moment and moves it to one of the others (docs/backfill.md)."""
+
+
+#: Those that run a feed for good.
+LASTING: Final = (Engine.WORKERS, Engine.SPARK)
+
+
+#: Nothing more comes of a feed in one of these, and its topics are free once every log partition forgot it.
+ENDED: Final = frozenset({FeedState.SUCCEEDED, FeedState.FAILED, FeedState.DROPPED})
+#: Rows and markers may come of a feed in one of these: its start and its targets are stored.
+LIVE: Final = frozenset({FeedState.STARTING, FeedState.RUNNING})
+
+
+class TableName(NamedTuple):
+    """A table's full name. ``a`` is ``defaultdb.public.a``, ``db.a`` is ``db.public.a``."""
+
+    name: str
+    schema: str = "public"
+    database: str = "defaultdb"
+
+    @classmethod
+    def of(cls, table: TableDescriptor) -> TableName:
+        """The name of a descriptor's table."""
+        return cls(table.name, table.schema, table.database)
+
+    def __str__(self) -> str:
+        return ".".join(map(_identifier, (self.database, self.schema, self.name)))
+
+    def to_json(self) -> list[str]:
+        """The stored form: database, schema, name."""
+        return [self.database, self.schema, self.name]
+
+    @classmethod
+    def from_json(cls, stored: list[str]) -> TableName:
+        """Read the stored form; ``ValueError`` when it is none."""
+        database, schema, name = (plain_text(each, "a table's name") for each in stored)
+        return cls(name, schema, database)
+
+
+def _identifier(name: str) -> str:
+    """The name as statements read it; always quoted beyond ASCII, where SQL takes spaces for letters too."""
+    if name.isascii() and name not in _OUR_WORDS:
+        return sql_identifier(name)
+    return quoted_identifier(name)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedCluster:
+    """An operator's word that the feed goes on on another Kafka cluster (docs/accept-cluster.md).
+
+    ``epoch`` is the feed's first one there, ``cluster`` the id, empty for the engine's own. Every version
+    above ``begin`` is written there; ``None``: everything from the feed's start on, its scan included.
+    """
+
+    epoch: FeedEpoch
+    cluster: str
+    begin: Timestamp | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form."""
+        begin = None if self.begin is None else self.begin.decimal()
+        return {"epoch": self.epoch, "cluster": self.cluster, "begin": begin}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> AcceptedCluster:
+        """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
+        begin = stored["begin"]
+        return cls(
+            FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)),
+            text(stored, "cluster"),
+            None if begin is None else parse_decimal(begin),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FeedDefinition:
+    """What the client asked for.
+
+    ``description`` is the statement without secrets and may be shown; ``sink_uri`` has them, and stays out
+    of ``repr``. ``created_ns`` is the client's wall clock. ``accepted`` is the last cluster that an operator
+    has accepted, in this epoch or an earlier one. ``goes_on`` is set for engines alone: rows of earlier
+    epochs stand on its topics, and this one adds to them what is above its start.
+    """
+
+    id: FeedId
+    epoch: FeedEpoch
+    description: str
+    sink_uri: str = field(repr=False)
+    tables: tuple[TableName, ...]
+    options: FeedOptions
+    created_ns: int
+    engine: Engine = Engine.WORKERS
+    accepted: AcceptedCluster | None = None
+    goes_on: bool = False
+
+    @property
+    def accepted_epoch(self) -> FeedEpoch | None:
+        """The first epoch on the cluster that was accepted last; ``None`` where none was."""
+        return None if self.accepted is None else self.accepted.epoch
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether earlier epochs may have written rows that count.
+
+        ``goes_on`` says so. Earlier versions stored definitions without it: there each later epoch with a
+        cursor counts, unless it begins anew on an accepted cluster.
+        """
+        if self.goes_on or self.epoch == FIRST_EPOCH or self.options.cursor is None:
+            return self.goes_on
+        return self.accepted is None or self.accepted.epoch != self.epoch or self.accepted.begin is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form."""
+        body: dict[str, Any] = {
+            "id": self.id,
+            "epoch": self.epoch,
+            "description": self.description,
+            "sink_uri": self.sink_uri,
+            "tables": [table.to_json() for table in self.tables],
+            "options": self.options.to_json(),
+            "created_ns": self.created_ns,
+            "engine": self.engine.value,
+        }
+        if self.accepted is not None:
+            body["accepted"] = self.accepted.to_json()
+        if self.goes_on:
+            body["goes_on"] = True
+        return body
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> FeedDefinition:
+        """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
+        accepted = stored.get("accepted")
+        return cls(
+            id=FeedId(id_of_feed(stored, "id")),
+            epoch=FeedEpoch(whole(stored, "epoch", 1, MAX_EPOCH)),
+            description=text(stored, "description"),
+            sink_uri=text(stored, "sink_uri"),
+            tables=tuple(TableName.from_json(table) for table in items(stored, "tables")),
+            options=FeedOptions.from_json(members(stored, "options")),
+            created_ns=whole(stored, "created_ns"),
+            engine=Engine(stored.get("engine", Engine.WORKERS.value)),
+            accepted=None if accepted is None else AcceptedCluster.from_json(accepted),
+            goes_on=flag(stored, "goes_on"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTarget:
+    """A table that a feed emits, resolved: its id, its topic, and what of the key space it covers.
+
+    ``partitions`` is the topic's partition count, pinned for the epoch.
+    """
+
+    table: TableName
+    table_id: int
+    topic: str
+    partitions: int
+    spans: tuple[Span, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form; keys are hexadecimal."""
+        return {
+            "table": self.table.to_json(),
+            "table_id": self.table_id,
+            "topic": self.topic,
+            "partitions": self.partitions,
+            "spans": [[span.start.hex(), span.end.hex()] for span in self.spans],
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> FeedTarget:
+        """Read the stored form; ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
+        return cls(
+            table=TableName.from_json(stored["table"]),
+            table_id=whole(stored, "table_id", 0),  # 0: a survey of a log, which gives nobody rows
+            topic=text(stored, "topic"),
+            partitions=whole(stored, "partitions", 1, MAX_INT32),
+            spans=tuple(_span(*span) for span in items(stored, "spans")),
+        )
+
+
+def _span(start: str, end: str) -> Span:
+    span = Span(bytes.fromhex(start), bytes.fromhex(end))
+    span.validate()
+    return span

@@ -1,0 +1,208 @@
+"""The options of a feed, as the rest of the program uses them.
+
+``option_clauses`` turns a statement's WITH clauses into one of these.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from tidegate.changefeed.definition.extra_headers import standard_headers
+from tidegate.changefeed.definition.stored_fields import flag, text, whole
+from tidegate.hlc import Timestamp, parse_decimal
+
+
+class Format(enum.Enum):
+    """How keys and values are encoded."""
+
+    JSON = "json"
+    AVRO = "avro"
+    """Confluent's framing: each key and value names its schema, which the schema registry has."""
+    CSV = "csv"
+    """The row's columns, separated by commas; for initial scans only."""
+
+
+class Envelope(enum.Enum):
+    """What a record's value holds."""
+
+    WRAPPED = "wrapped"
+    """``{"after": {...}}`` with the asked-for members beside it; a deletion has ``"after": null``."""
+    ROW = "row"
+    """The row itself, timestamps under ``__crdb__``; a deletion has an empty value."""
+    KEY_ONLY = "key_only"
+    """An empty value, always."""
+    BARE = "bare"
+    """The row itself, all metadata under ``__crdb__``; a deletion has its key columns and nulls."""
+    ENRICHED = "enriched"
+    """The wrapped envelope with ``op`` and ``ts_ns``; its key is an object."""
+    UPSERT = "upsert"
+    """The row itself and nothing else; a deletion has no value, as log compaction and sinks expect it."""
+    DEBEZIUM = "debezium"
+    """Debezium's ``before``, ``after``, ``op``, ``source`` and ``ts_ms``; a deletion is followed by a
+    record without a value."""
+
+
+class VirtualColumns(enum.Enum):
+    """What records show of virtual computed columns, which have no stored value."""
+
+    OMITTED = "omitted"
+    NULL = "null"
+
+
+class OnOversize(enum.Enum):
+    """What becomes of a row that is above the limit."""
+
+    FAIL = "fail"
+    """The limit is that of the producer and the broker, and the feed fails at a row that they refuse."""
+    KEY_ONLY = "key_only"
+    """A row above ``max_row_bytes`` is written without its value (``oversize.py``)."""
+
+
+class ExistingTopics(enum.Enum):
+    """What becomes of a feed whose topics somebody else has created."""
+
+    REFUSE = "refuse"
+    """It fails before it writes anything."""
+    USE = "use"
+    """It writes there."""
+
+
+class InitialScan(enum.Enum):
+    """Whether a feed begins with the rows that its tables have at its start."""
+
+    NO = "no"
+    YES = "yes"
+    ONLY = "only"
+    """These rows and nothing after them: then the feed has succeeded."""
+
+
+#: Envelopes that tell a new row from a changed one, so that they need the previous value.
+_TELL_INSERTS: Final = frozenset({Envelope.ENRICHED, Envelope.DEBEZIUM})
+#: Envelopes that show the previous row where ``diff`` asks for it.
+_SHOW_PREVIOUS: Final = frozenset({Envelope.WRAPPED, Envelope.ENRICHED, Envelope.DEBEZIUM})
+
+
+#: Envelopes made for Kafka Connect's sinks: where they carry a schema, their columns have Connect's types.
+CONNECT_ENVELOPES: Final = frozenset({Envelope.UPSERT, Envelope.DEBEZIUM})
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOptions:
+    """What one feed emits. The defaults are CockroachDB's, but for the initial scan: definitions that were
+    stored before there were scans do not name it and began without one. Statements say what they want.
+
+    ``resolved_interval_ns`` is the least distance of two markers in HLC nanoseconds: 0 for a marker at
+    every advance, ``None`` for no markers; ``resolved_topic`` is the topic that they go to, empty for the
+    rows' own. ``topic_prefix`` stands before the name of every topic of rows. ``key_column`` and
+    ``headers_json_column_name`` are column names, empty for none. ``connect_schema`` wraps JSON keys and
+    values as ``{"schema": ..., "payload": ...}``. ``enriched_properties`` is ``schema``, ``source``, or both
+    with a comma between. ``confluent_schema_registry`` is a URL, ``extra_headers`` the standard form that
+    ``extra_headers.py`` reads; both may hold secrets and stay out of ``repr``.
+    ``cursor`` is where a feed that starts in the past does: versions above it are emitted.
+    ``max_row_bytes`` is above what size ``on_oversize`` leaves out a row's value; 0 where it leaves out none.
+    """
+
+    format: Format = Format.JSON
+    envelope: Envelope = Envelope.WRAPPED
+    updated: bool = False
+    mvcc_timestamp: bool = False
+    resolved_interval_ns: int | None = None
+    topic_prefix: str = ""
+    diff: bool = False
+    key_in_value: bool = False
+    topic_in_value: bool = False
+    full_table_name: bool = False
+    key_column: str = ""
+    unordered: bool = False
+    headers_json_column_name: str = ""
+    connect_schema: bool = False
+    resolved_topic: str = ""
+    avro_schema_prefix: str = ""
+    confluent_schema_registry: str = field(default="", repr=False)
+    virtual_columns: VirtualColumns = VirtualColumns.OMITTED
+    encode_json_value_null_as_object: bool = False
+    extra_headers: str = field(default="", repr=False)
+    enriched_properties: str = ""
+    initial_scan: InitialScan = InitialScan.NO
+    cursor: Timestamp | None = None
+    on_oversize: OnOversize = OnOversize.FAIL
+    max_row_bytes: int = 0
+    existing_topics: ExistingTopics = ExistingTopics.REFUSE
+
+    @property
+    def enriched_source(self) -> bool:
+        """Whether enriched records tell of the table that their row is of."""
+        return "source" in self.enriched_properties
+
+    @property
+    def enriched_schema(self) -> bool:
+        """Whether enriched records in JSON have their schema beside them."""
+        return "schema" in self.enriched_properties and self.format is Format.JSON
+
+    @property
+    def shows_previous(self) -> bool:
+        """Whether records hold the row as it was before."""
+        return self.envelope in _SHOW_PREVIOUS and (self.diff or self.envelope is Envelope.DEBEZIUM)
+
+    @property
+    def needs_previous(self) -> bool:
+        """Whether rows cannot be encoded without the value that they replace."""
+        return self.shows_previous or self.envelope in _TELL_INSERTS
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form; the cursor is an HLC decimal."""
+        return {each.name: _stored(getattr(self, each.name)) for each in fields(self)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> FeedOptions:
+        """Read the stored form, also that of an earlier version, which has fewer options.
+
+        ``KeyError`` or ``ValueError`` when it is none.
+        """
+        plain = (each.name for each in fields(cls) if each.name in stored and each.name not in _NAMED)
+        values = {name: _plain(stored, name) for name in plain}
+        named = {
+            "format": Format(stored["format"]),
+            "envelope": Envelope(stored["envelope"]),
+            "virtual_columns": VirtualColumns(stored.get("virtual_columns", VirtualColumns.OMITTED.value)),
+            "initial_scan": InitialScan(stored.get("initial_scan", InitialScan.NO.value)),
+            "on_oversize": OnOversize(stored.get("on_oversize", OnOversize.FAIL.value)),
+            "existing_topics": ExistingTopics(stored.get("existing_topics", ExistingTopics.REFUSE.value)),
+            "cursor": None if stored.get("cursor") is None else parse_decimal(stored["cursor"]),
+        }
+        standard_headers(values.get("extra_headers", ""))
+        return cls(**{**values, **named})
+
+
+#: Options that are stored otherwise than they are used.
+_NAMED: Final = frozenset(
+    {
+        *("format", "envelope", "virtual_columns", "initial_scan", "on_oversize", "cursor"),
+        "existing_topics",
+    }
+)
+
+
+def _plain(stored: Mapping[str, Any], name: str) -> Any:
+    """An option that is a text, a flag or a number, as its default is."""
+    match getattr(DEFAULT_OPTIONS, name):
+        case bool():
+            return flag(stored, name)
+        case str():
+            return text(stored, name)
+        case None if stored[name] is None:
+            return None
+        case _:
+            return whole(stored, name)
+
+
+def _stored(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.value
+    return value.decimal() if isinstance(value, Timestamp) else value
+
+
+DEFAULT_OPTIONS: Final = FeedOptions()

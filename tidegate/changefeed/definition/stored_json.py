@@ -1,0 +1,109 @@
+"""The form of everything that jobs, control and acknowledgement topics hold: JSON with a version.
+
+The version is the format's, one for all kinds. A reader takes its own version and older ones, and refuses
+newer ones, because a field that it does not know may change what the others mean. A record is one of a newer
+version if it is a JSON object in UTF-8 whose ``v`` is a whole number above ours, up to 1,000, and whose
+``kind`` is a word: every version writes both. Anything else that cannot be read is no record of tidegate's,
+and is passed over (docs/security.md#foreign-records).
+
+Version 2 has more options in a feed's definition: an older worker would write other records than were asked
+for. A definition of version 1 has none of them, and is read as what it meant: their defaults. Version 3 has
+starts in the past and initial scans, which an older worker would leave out, feeds that have succeeded, and
+sinks that are other clusters than the workers' own. Version 4 has feeds that another engine runs. Version 5
+has feeds that leave out the values of rows that are too large. Version 6, of definitions alone, has
+secrets by name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from tidegate.changefeed.definition.stored_fields import text, whole
+from tidegate.errors import ForeignRecord, StateError
+
+STORED_VERSION: Final = 6
+#: Of what an older worker can read: only definitions that name secrets are newer.
+_USUAL_VERSION: Final = 5
+#: A number above is no version: ten of them a year last for a hundred.
+_NEWEST_VERSION: Final = 1_000
+_KIND: Final = re.compile(r"[a-z_]{1,32}")
+
+#: What a reader may raise for JSON of another form than it expects.
+_UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+_SURROGATE_ESCAPES: Final = (b"\\ud", b"\\uD")
+_SHOWN: Final = 200  # characters of what somebody else may have written
+
+_T = TypeVar("_T")
+
+
+def dump(kind: str, body: Mapping[str, Any], *, names_secrets: bool = False) -> bytes:
+    """The bytes of one record. ``body`` must not have members named ``v`` or ``kind``.
+
+    ``names_secrets``: an older worker would take names of secrets for the secrets themselves.
+    """
+    record = {"v": STORED_VERSION if names_secrets else _USUAL_VERSION, "kind": kind, **body}
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def load(data: bytes, readers: Mapping[str, Callable[[dict[str, Any]], _T]], what: str) -> _T:
+    """Read one record with the reader for its kind; ``what`` names the record in errors.
+
+    Raises ``StateError`` for a record of a newer version, ``ForeignRecord`` for an unknown kind and for bytes
+    that the reader cannot take, whatever they are.
+    """
+    try:
+        record = _parsed(data)
+    except _UNREADABLE as error:
+        raise _foreign(what, error) from None
+    if record["v"] > STORED_VERSION:
+        raise StateError(
+            f"{what} was written by a newer tidegate (format {record['v']}, this one reads up to "
+            f"{STORED_VERSION}): upgrade this process; nothing was changed"
+        )
+    try:
+        return readers[record["kind"]](record)
+    except _UNREADABLE as error:
+        raise _foreign(what, error) from None
+
+
+def is_newer(data: bytes) -> bool:
+    """Whether the bytes are a record of a newer version."""
+    try:
+        return bool(_parsed(data)["v"] > STORED_VERSION)
+    except _UNREADABLE:
+        return False
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    """The record, which has a version and a kind."""
+    record = json.loads(data.decode())
+    _require_text(data, record)
+    if not isinstance(record, dict):
+        raise ValueError("it is no object")  # noqa: TRY004 - as of other bytes
+    whole(record, "v", 1, _NEWEST_VERSION)
+    if _KIND.fullmatch(text(record, "kind")) is None:
+        raise ValueError("kind is no word")
+    return record
+
+
+def _require_text(data: bytes, record: object) -> None:
+    """Raise ``ValueError`` for strings that are no text: half of a surrogate pair, which no bytes stand for.
+
+    JSON can name one by an escape, and what holds it could not be stored again. We write no such escapes.
+    """
+    if any(escape in data for escape in _SURROGATE_ESCAPES):
+        json.dumps(record, ensure_ascii=False).encode()
+
+
+def _foreign(what: str, error: Exception) -> ForeignRecord:
+    return ForeignRecord(f"{what[:_SHOWN]} cannot be read ({_brief(error)}): tidegate did not write it")
+
+
+def _brief(error: Exception) -> str:
+    """The error without what it quotes beyond some characters, and without what is no text."""
+    if isinstance(error, UnicodeEncodeError | UnicodeDecodeError):
+        return f"{type(error).__name__}: {error.reason}"
+    return repr(error)[:_SHOWN].encode(errors="backslashreplace").decode()

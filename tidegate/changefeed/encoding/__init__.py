@@ -1,0 +1,1 @@
+"""Records of rows and markers: their bytes, and what readers make of them."""

@@ -1,0 +1,91 @@
+"""Records of one schema as Avro's binary form, written by fastavro.
+
+A datum of a union comes with the name of its branch, ``("long", 1)``: to find the branch by the value takes
+fastavro longer than to write it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from typing import Any, Final, TypeAlias
+
+from fastavro import parse_schema, schemaless_writer
+from fastavro.schema import SchemaParseException
+
+from tidegate.changefeed.encoding.key_fault import not_utf8
+from tidegate.errors import UnsupportedTable
+
+#: A datum of a union: the name of its branch, and the datum.
+Branch: TypeAlias = tuple[str, Any]
+#: The fields of a record by their Avro names.
+Fields: TypeAlias = dict[str, Any]
+WriteBody: TypeAlias = Callable[[Fields], bytes]
+
+NULL: Final[Branch] = ("null", None)
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def body_writer(text: str, table_name: str) -> WriteBody:
+    """A writer of records of the schema with this text.
+
+    Bytes of a string that were not UTF-8 become U+FFFD, one each, so that every consumer can read the record.
+    Raises ``UnsupportedTable`` for a schema that is none, as of a decimal with more places than digits.
+    """
+    write_valid = _writer(text, table_name)
+
+    def write(record: Fields) -> bytes:
+        try:
+            return write_valid(record)
+        except UnicodeEncodeError:
+            return write_valid(_with_valid_text(record))
+
+    return write
+
+
+def key_writer(text: str, table_name: str, columns: Sequence[str]) -> WriteBody:
+    """The same for keys; ``columns`` are the names behind the fields, in their order.
+
+    The writer raises ``RowError`` for bytes that were not UTF-8: of two keys it would make one.
+    """
+    write_valid = _writer(text, table_name)
+
+    def write(record: Fields) -> bytes:
+        try:
+            return write_valid(record)
+        except UnicodeEncodeError:
+            fields = zip(columns, record.values(), strict=True)
+            column = next(name for name, datum in fields if _with_valid_text(datum) != datum)
+            raise not_utf8(table_name, column) from None
+
+    return write
+
+
+def _writer(text: str, table_name: str) -> WriteBody:
+    """A writer that raises ``UnicodeEncodeError`` for text that is not UTF-8."""
+    try:
+        schema = parse_schema(json.loads(text))
+    except SchemaParseException as error:
+        raise UnsupportedTable(f"table {table_name} has no Avro schema: {error} ({text})") from None
+
+    def write(record: Fields) -> bytes:
+        buffer = BytesIO()
+        schemaless_writer(buffer, schema, record)
+        return buffer.getvalue()
+
+    return write
+
+
+def _with_valid_text(datum: Any) -> Any:
+    match datum:
+        case str():
+            return _LONE_SURROGATE.sub("\ufffd", datum)
+        case dict():
+            return {name: _with_valid_text(value) for name, value in datum.items()}
+        case list():
+            return [_with_valid_text(item) for item in datum]
+        case (branch, value):
+            return branch, _with_valid_text(value)
+    return datum

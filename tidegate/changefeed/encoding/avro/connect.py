@@ -1,0 +1,135 @@
+"""The upsert and debezium envelopes with a schema, for Kafka Connect: Avro.
+
+Values are converted before they are written, decimals too: fastavro leaves bytes as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.names import avro_name
+from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.definition.table_topics import key_subject, value_subject
+from tidegate.changefeed.encoding.avro.body import NULL, Fields, body_writer, key_writer
+from tidegate.changefeed.encoding.avro.connect_schema import branch_of, schema_text
+from tidegate.changefeed.encoding.confluent import RecordSchemas, Schema
+from tidegate.changefeed.encoding.connect import schema as connect
+from tidegate.changefeed.encoding.connect.records import (
+    ConnectColumn,
+    compile_before,
+    key_of,
+    located,
+    row_columns,
+    value_schema,
+)
+from tidegate.changefeed.encoding.debezium_source import source_texts
+from tidegate.changefeed.encoding.record_encoder import RecordEncoder
+from tidegate.changefeed.encoding.replaced import operation, require_previous
+from tidegate.errors import RowError, UnsupportedTable
+from tidegate.hlc import Timestamp
+from tidegate.rows.descriptor import TableDescriptor
+from tidegate.rows.row import Row
+from tidegate.rows.types import Datum
+
+_Fill: TypeAlias = Callable[[Sequence[Datum]], Fields]
+_Value: TypeAlias = Callable[[Row, Timestamp], Fields | None]
+
+
+def compile_connect_avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
+    """The encoder for a table version. Raises ``UnsupportedTable`` for a table without such a form."""
+    key, columns = key_of(table, options), row_columns(table, options)
+    value = value_schema(table, options, columns)
+    schemas = _schemas(table, options, key.schema, value)
+    write_key = key_writer(schemas.key.text, table.name, [column.name for column in key.columns])
+    write_value = body_writer(schemas.value.text, table.name)
+    fill_key = _fill(table, key.columns, unions=key.schema.fields[0].optional)
+    fill_value = _value(table, options, columns, value)
+
+    def encode(row: Row, timestamp: Timestamp) -> tuple[bytes, bytes | None]:
+        record = fill_value(row, timestamp)
+        return write_key(fill_key(key.datums(row))), None if record is None else write_value(record)
+
+    return RecordEncoder(encode, schemas, tombstones=options.envelope is Envelope.DEBEZIUM)
+
+
+def _schemas(
+    table: TableDescriptor, options: FeedOptions, key: connect.Schema, value: connect.Schema
+) -> RecordSchemas:
+    name = TableName.of(table)
+    try:
+        return RecordSchemas(
+            Schema(key_subject(name, options), schema_text(key)),
+            Schema(value_subject(name, options), schema_text(value)),
+        )
+    except UnsupportedTable as error:
+        raise UnsupportedTable(f"table {table.name}: {error}") from None
+
+
+def _value(
+    table: TableDescriptor, options: FeedOptions, columns: Sequence[ConnectColumn], schema: connect.Schema
+) -> _Value:
+    fill = _fill(table, columns, unions=True)
+    if options.envelope is Envelope.UPSERT:
+        return lambda row, _: None if row.values is None else fill(row.values)
+    return _change(table, options, fill, schema.fields[0].schema.name)
+
+
+def _change(table: TableDescriptor, options: FeedOptions, fill: _Fill, row_name: str) -> _Value:
+    """The envelope's record. Raises ``RowError`` for a row whose previous value is not known."""
+
+    texts, before_of = source_texts(table, options), compile_before(table)
+    scanned_texts = source_texts(table, options, scanned=True)
+
+    def change(row: Row, timestamp: Timestamp) -> Fields:
+        previous = require_previous(row, options)
+        before = before_of(row, previous)
+        updated = row.updated(timestamp)
+        wall_ms = updated.wall_ms
+        return {
+            "before": (row_name, fill(before)) if before else NULL,
+            "after": NULL if row.values is None else (row_name, fill(row.values)),
+            "source": {
+                **(texts if row.scanned_at is None else scanned_texts),
+                "ts_hlc": updated.decimal(),
+                "ts_ms": wall_ms,
+                "ts_ns": updated.wall,
+            },
+            "op": operation(row, previous, options),
+            "ts_ms": ("long", wall_ms),
+        }
+
+    return change
+
+
+def _fill(table: TableDescriptor, columns: Sequence[ConnectColumn], *, unions: bool) -> _Fill:
+    """What makes a record of datums: with ``unions``, of values that name their branch; else none is NULL."""
+    converts = [column.type.convert for column in columns]
+    slots = [
+        (avro_name(column.name), column.position, branch_of(column.type.schema), column.type.convert)
+        for column in columns
+    ]
+
+    def branches(datums: Sequence[Datum]) -> Fields:
+        return {
+            name: NULL
+            if (datum := datums[at]) is None
+            else (branch, datum if convert is None else convert(datum))
+            for name, at, branch, convert in slots
+        }
+
+    def values(datums: Sequence[Datum]) -> Fields:
+        return {
+            name: datums[at] if convert is None else convert(datums[at]) for name, at, _, convert in slots
+        }
+
+    make = branches if unions else values
+
+    def fill(datums: Sequence[Datum]) -> Fields:
+        try:
+            return make(datums)
+        except RowError as error:
+            raise located(table.name, columns, converts, datums, error) from None
+
+    return fill

@@ -1,0 +1,104 @@
+"""What the enriched envelope has beside its rows: ``source``, ``ts_ns`` and ``op``.
+
+``source`` is a record of that name, with the fields of ``enriched_source.py`` sorted by name, and all of the
+timestamps: null where the feed does not ask for them. As in JSON, ``ts_ns`` is the wall time of the row's
+commit, or of the scan that found it. Source: CockroachDB ``pkg/ccl/changefeedccl/avro/avro.go``
+(``NewEnvelopeRecord``) and ``enriched_source_provider.go``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.names import avro_name
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.encoding.avro.body import NULL, Branch
+from tidegate.changefeed.encoding.avro.envelope_field import EnvelopeField
+from tidegate.changefeed.encoding.avro.schema_text import (
+    AvroType,
+    full_name,
+    namespace_of,
+    nullable_field,
+    record_schema,
+)
+from tidegate.changefeed.encoding.enriched_source import (
+    MVCC_TIMESTAMP,
+    TS_HLC,
+    TS_NS,
+    SourceValue,
+    source_constants,
+    source_stamps,
+)
+from tidegate.changefeed.encoding.replaced import operation, require_previous
+from tidegate.errors import UnsupportedTable
+from tidegate.hlc import Timestamp
+from tidegate.rows.descriptor import TableDescriptor
+from tidegate.rows.row import Row
+
+SOURCE: Final = "source"
+OP: Final = "op"
+_STAMPS: Final[dict[str, AvroType]] = {MVCC_TIMESTAMP: "string", TS_HLC: "string", TS_NS: "long"}
+
+
+def enriched_fields(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
+    """The fields behind ``before`` and ``after``, in the order of the source."""
+
+    def op(row: Row, _: Timestamp) -> Branch:
+        return "string", operation(row, require_previous(row, options), options)
+
+    return [
+        *_source(table, options),
+        EnvelopeField(nullable_field(TS_NS, ["long"]), lambda row, timestamp: _stamp(TS_NS, row, timestamp)),
+        EnvelopeField(nullable_field(OP, ["string"]), op),
+    ]
+
+
+def _source(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
+    told, stamps = source_constants(table, options), source_stamps(options)
+    if not told and not stamps:
+        return []
+    if avro_name(table.name) == SOURCE:
+        raise UnsupportedTable(
+            f"table {table.name}: its rows and the envelope's {SOURCE} would be Avro records of one name; "
+            "leave out enriched_properties, updated and mvcc_timestamp, or use envelope=wrapped"
+        )
+    types = {name: _avro_type(value) for name, value in told.items()} | _STAMPS
+    namespace = namespace_of(TableName.of(table), options)
+    record = record_schema(SOURCE, [nullable_field(name, [types[name]]) for name in sorted(types)], namespace)
+    branch = full_name(SOURCE, namespace)
+    same: dict[str, Any] = dict.fromkeys(_STAMPS, NULL) | {
+        name: _branch(value) for name, value in told.items()
+    }
+
+    def member(row: Row, timestamp: Timestamp) -> Branch:
+        return branch, same | {name: _stamp(name, row, timestamp) for name in stamps}
+
+    return [EnvelopeField(nullable_field(SOURCE, [record]), member)]
+
+
+def _avro_type(value: SourceValue) -> AvroType:
+    match value:
+        case str():
+            return "string"
+        case int():
+            return "int"
+        case _:
+            return {"type": "array", "items": "string"}
+
+
+def _branch(value: SourceValue) -> Branch:
+    match value:
+        case str():
+            return "string", value
+        case int():
+            return "int", value
+        case _:
+            return "array", list(value)
+
+
+def _stamp(name: str, row: Row, timestamp: Timestamp) -> Branch:
+    if name == TS_NS:
+        return "long", row.updated(timestamp).wall
+    shown = timestamp if name == MVCC_TIMESTAMP else row.updated(timestamp)
+    return "string", shown.decimal()

@@ -1,0 +1,52 @@
+"""Keys as Avro: a record of the primary key's columns, or of the one that ``key_column`` names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.definition.table_topics import key_subject
+from tidegate.changefeed.encoding.avro.body import key_writer
+from tidegate.changefeed.encoding.avro.rows import row_record
+from tidegate.changefeed.encoding.avro.schema_text import label_name, namespace_of, schema_text
+from tidegate.changefeed.encoding.columns import named_column
+from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.rows.descriptor import Column, TableDescriptor
+from tidegate.rows.row import Row
+from tidegate.rows.types import Datum
+
+WriteKey: TypeAlias = Callable[[Row], bytes]
+_KeyDatums: TypeAlias = Callable[[Row], tuple[Datum, ...]]
+
+
+def compile_key(table: TableDescriptor, options: FeedOptions) -> tuple[Schema, WriteKey]:
+    """The schema of a table's keys, and their writer. Raises ``UnsupportedTable``."""
+    name = TableName.of(table)
+    columns, datums = _columns(table, options)
+    record = row_record(table, columns, label_name(name, options), namespace_of(name, options))
+    schema = Schema(key_subject(name, options), schema_text(record.schema))
+    names = [column.name for column in columns]
+    write, fill = key_writer(schema.text, table.name, names), record.fill
+    return schema, lambda row: write(fill(datums(row)))
+
+
+def _columns(table: TableDescriptor, options: FeedOptions) -> tuple[list[Column], _KeyDatums]:
+    if options.key_column:
+        return _named_column(table, options.key_column)
+    by_id = {column.id: column for column in table.columns}
+    return [by_id[part.column_id] for part in table.primary_key], lambda row: row.key
+
+
+def _named_column(table: TableDescriptor, name: str) -> tuple[list[Column], _KeyDatums]:
+    """A deletion knows the column's datum only where it is in the primary key; elsewhere it is null."""
+    position, column = named_column(table, name, "key_column")
+    index = next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
+
+    def datums(row: Row) -> tuple[Datum, ...]:
+        if row.values is not None:
+            return (row.values[position],)
+        return (None if index is None else row.key[index],)
+
+    return [column], datums

@@ -1,0 +1,42 @@
+"""Which of a table's columns a record shows, and the column that an option names."""
+
+from __future__ import annotations
+
+from tidegate.changefeed.definition.options import FeedOptions, VirtualColumns
+from tidegate.errors import UnsupportedTable
+from tidegate.rows.descriptor import Column, TableDescriptor
+
+
+def public_columns(table: TableDescriptor) -> list[Column]:
+    """The columns that a row has datums for, in the order of ``Row.values``."""
+    return [column for column in table.columns if column.in_rows]
+
+
+def shown_columns(table: TableDescriptor, options: FeedOptions) -> list[Column]:
+    """The columns that a row's record shows, in table order: virtual ones, always null, where asked for."""
+    virtual = options.virtual_columns is VirtualColumns.NULL
+    return [
+        column
+        for column in table.columns
+        if (column.in_rows or (virtual and column.public)) and column.name != options.headers_json_column_name
+    ]
+
+
+def named_column(table: TableDescriptor, name: str, option: str) -> tuple[int, Column]:
+    """The column that an option names, with its position in a row's datums.
+
+    Raises ``UnsupportedTable`` with the names that there are; it begins as CockroachDB's error does.
+    """
+    columns = public_columns(table)
+    for position, column in enumerate(columns):
+        if column.name == name:
+            return position, column
+    if any(column.name == name and column.virtual for column in table.columns):
+        raise UnsupportedTable(
+            f"table {table.name}, column {name}, which {option} names: it is virtual, so the log holds no "
+            "value of it; name a stored column"
+        )
+    raise UnsupportedTable(
+        f"required column {name} not present on table {table.name}, which {option} names; its columns are "
+        f"{', '.join(column.name for column in columns)}"
+    )

@@ -1,0 +1,174 @@
+"""The schemas of a table's records in Kafka Connect: key, row, and Debezium's envelope of rows.
+
+Names are as Debezium gives them, with the topic for a namespace: ``<topic>.Key``, ``<topic>.Value``,
+``<topic>.Envelope``. Its sinks know a change from a row by the ending ``.Envelope``. The columns of a key are
+never null, because sinks make a primary key of them; all columns of a row may be null, so that columns can
+come and go. Source: Debezium ``Envelope``, ``TopicNamingStrategy`` and ``KafkaDebeziumSinkRecord``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.names import avro_name
+from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.changefeed.definition.table_topics import table_topic
+from tidegate.changefeed.encoding.columns import named_column, public_columns
+from tidegate.changefeed.encoding.connect.schema import Field, Schema, struct
+from tidegate.changefeed.encoding.connect.types import ColumnType, Convert, column_type, key_column_type
+from tidegate.errors import RowError, UnsupportedTable
+from tidegate.rows.descriptor import Column, TableDescriptor
+from tidegate.rows.row import Row
+from tidegate.rows.types import Datum, SqlType
+
+_INT64: Final = Schema("int64")
+_STRING: Final = Schema("string")
+_SOURCE: Final = struct(
+    "tidegate.Source",
+    *(Field(name, _STRING, optional=False) for name in ("version", "connector", "name", "snapshot")),
+    *(Field(name, _STRING, optional=False) for name in ("db", "schema", "table", "ts_hlc")),
+    *(Field(name, _INT64, optional=False) for name in ("ts_ms", "ts_ns")),
+)
+
+
+class ConnectColumn(NamedTuple):
+    """A column of a struct: where its datum stands, what it is called, and what it becomes."""
+
+    position: int
+    name: str
+    type: ColumnType
+
+    def field(self, *, optional: bool = True) -> Field:
+        """The column as a field."""
+        return Field(self.name, self.type.schema, optional)
+
+
+class Key(NamedTuple):
+    """A record's key: its columns by their positions in what ``datums`` gives for a row."""
+
+    columns: tuple[ConnectColumn, ...]
+    datums: Callable[[Row], tuple[Datum, ...]]
+    schema: Schema
+
+
+def key_of(table: TableDescriptor, options: FeedOptions) -> Key:
+    """The primary key in index order, or the column that ``key_column`` names.
+
+    Raises ``UnsupportedTable`` for a column that Kafka Connect has no type for, or that the table has not.
+    """
+    if options.key_column:
+        return _column_key(table, options)
+    by_id = {column.id: column for column in table.columns}
+    parts = [by_id[part.column_id] for part in table.primary_key]
+    columns = tuple(
+        ConnectColumn(at, part.name, _type(table, part, key_column_type)) for at, part in enumerate(parts)
+    )
+    return Key(columns, lambda row: row.key, _key_schema(table, options, columns))
+
+
+def _column_key(table: TableDescriptor, options: FeedOptions) -> Key:
+    """The key of ``key_column``: a deletion knows the column's value only where it is in the primary key."""
+    position, column = named_column(table, options.key_column, "key_column")
+    columns = (ConnectColumn(0, column.name, _type(table, column, key_column_type)),)
+    index = next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
+    if index is not None:
+        return Key(columns, lambda row: (row.key[index],), _key_schema(table, options, columns))
+    schema = _key_schema(table, options, columns, optional=True)
+    return Key(columns, lambda row: (None if row.values is None else row.values[position],), schema)
+
+
+def _key_schema(
+    table: TableDescriptor,
+    options: FeedOptions,
+    columns: Sequence[ConnectColumn],
+    *,
+    optional: bool = False,
+) -> Schema:
+    return struct(
+        f"{_namespace(table, options)}.Key", *(column.field(optional=optional) for column in columns)
+    )
+
+
+def row_columns(table: TableDescriptor, options: FeedOptions) -> list[ConnectColumn]:
+    """The columns of a row by their positions in ``Row.values``; what goes into headers is left out.
+
+    Raises ``UnsupportedTable`` for a column that Kafka Connect has no type for.
+    """
+    return [
+        ConnectColumn(position, column.name, _type(table, column, column_type))
+        for position, column in enumerate(public_columns(table))
+        if column.name != options.headers_json_column_name
+    ]
+
+
+def value_schema(table: TableDescriptor, options: FeedOptions, columns: Sequence[ConnectColumn]) -> Schema:
+    """The schema of a record's value: the row's, or that of the envelope around it."""
+    namespace = _namespace(table, options)
+    row = struct(f"{namespace}.Value", *(column.field() for column in columns))
+    if options.envelope is Envelope.UPSERT:
+        return row
+    return struct(
+        f"{namespace}.Envelope",
+        Field("before", row),
+        Field("after", row),
+        Field("source", _SOURCE, optional=False),
+        Field("op", _STRING, optional=False),
+        Field("ts_ms", _INT64),
+    )
+
+
+def compile_before(table: TableDescriptor) -> Callable[[Row, tuple[Datum, ...]], tuple[Datum, ...]]:
+    """What gives the datums of ``before`` for a row and the ones that it replaced; empty for none.
+
+    The deletion of a row that was not there has the columns of its key, as Debezium's connectors write a
+    deletion of which they know no more: its sink breaks off at one without ``before``.
+    """
+    index = {part.column_id: at for at, part in enumerate(table.primary_key)}
+    places = [index.get(column.id) for column in public_columns(table)]
+
+    def before(row: Row, previous: tuple[Datum, ...]) -> tuple[Datum, ...]:
+        if previous or row.values is not None:
+            return previous
+        return tuple(None if at is None else row.key[at] for at in places)
+
+    return before
+
+
+def namespace_of(topic: str) -> str:
+    """The topic's name as the namespace of schemas, in characters that every format takes."""
+    parts = topic.split(".")
+    return ".".join(map(avro_name, parts)) if all(parts) else avro_name(topic)
+
+
+def located(
+    table_name: str,
+    columns: Sequence[ConnectColumn],
+    converts: Sequence[Convert | None],
+    datums: Sequence[Datum],
+    error: RowError,
+) -> RowError:
+    """The error of a row that could not be converted, with the names of table and column.
+
+    Rows are converted without an eye on the column's name; only a row that failed is gone through again.
+    """
+    for column, convert in zip(columns, converts, strict=True):
+        datum = datums[column.position]
+        try:
+            if datum is not None and convert is not None:
+                convert(datum)
+        except RowError as cause:
+            return RowError(f"table {table_name}, column {column.name}: {cause}; the feed fails")
+    return error
+
+
+def _namespace(table: TableDescriptor, options: FeedOptions) -> str:
+    return namespace_of(table_topic(TableName.of(table), options))
+
+
+def _type(table: TableDescriptor, column: Column, type_of: Callable[[SqlType], ColumnType]) -> ColumnType:
+    try:
+        return type_of(column.type)
+    except UnsupportedTable as error:
+        raise UnsupportedTable(f"table {table.name}, column {column.name}: {error}") from None

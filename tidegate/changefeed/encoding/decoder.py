@@ -1,0 +1,37 @@
+"""Which decoder reads a feed's records."""
+
+from __future__ import annotations
+
+from tidegate.changefeed.definition.options import FeedOptions, Format, OnOversize
+from tidegate.changefeed.encoding.avro.decode import AvroDecoder
+from tidegate.changefeed.encoding.csv_records import CsvDecoder
+from tidegate.changefeed.encoding.record import JsonDecoder, RecordDecoder, SchemaText
+from tidegate.changefeed.encoding.value_members import value_members
+from tidegate.errors import MalformedRecord
+
+
+def _no_registry(schema_id: int) -> str:
+    raise MalformedRecord(f"schema {schema_id} is needed, and no schema registry is known to ask for it")
+
+
+def decoder_for(
+    options: FeedOptions, schema_text: SchemaText = _no_registry, *, whole: bool = True
+) -> RecordDecoder:
+    """The decoder of a feed's records; ``schema_text`` is asked for each schema id once.
+
+    Where the options are not the ``whole`` of the feed's, records may have any member of their envelope.
+    """
+    match options.format:
+        case Format.JSON:
+            return JsonDecoder(
+                options.envelope,
+                row_keys=not options.key_column,
+                connect_schema=options.connect_schema,
+                enriched_schema=options.enriched_schema,
+                members=value_members(options) if whole else None,
+                oversize=options.on_oversize is OnOversize.KEY_ONLY or not whole,
+            )
+        case Format.AVRO:
+            return AvroDecoder(options, schema_text, whole=whole)
+        case Format.CSV:
+            return CsvDecoder()

@@ -1,0 +1,70 @@
+"""Rows and markers into bytes: which encoder a feed's options ask for."""
+
+from __future__ import annotations
+
+from tidegate.changefeed.definition.extra_headers import constant_headers
+from tidegate.changefeed.definition.feed import FeedDefinition, TableName
+from tidegate.changefeed.definition.options import CONNECT_ENVELOPES, FeedOptions, Format, OnOversize
+from tidegate.changefeed.definition.oversize import RowLimit
+from tidegate.changefeed.encoding.avro.connect import compile_connect_avro
+from tidegate.changefeed.encoding.avro.envelopes import compile_avro
+from tidegate.changefeed.encoding.avro.marker import compile_avro_marker
+from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.csv_records import compile_csv
+from tidegate.changefeed.encoding.json.connect import compile_connect_json
+from tidegate.changefeed.encoding.json.envelope import compile_json
+from tidegate.changefeed.encoding.marker import json_marker
+from tidegate.changefeed.encoding.record_encoder import Headers, MarkerEncoder, RecordEncoder
+from tidegate.rows.descriptor import TableDescriptor
+
+
+def compile_encoder(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
+    """The encoder for a table version.
+
+    Raises ``UnsupportedTable``, naming table and column, for a table that the feed cannot emit.
+    """
+    encoder = _compile(table, options)
+    constants = constant_headers(options.extra_headers)
+    if constants:
+        encoder = encoder._replace(headers=_with_constants(constants, encoder.headers))
+    if options.on_oversize is OnOversize.KEY_ONLY:
+        limit = RowLimit(options.max_row_bytes, encoder.schemas is not None, tuple(constants))
+        encoder = encoder._replace(limit=limit)
+    return encoder
+
+
+def _compile(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
+    match options.format:
+        case Format.JSON if options.connect_schema:
+            return compile_connect_json(table, options)
+        case Format.JSON:
+            return compile_json(table, options)
+        case Format.AVRO if options.envelope in CONNECT_ENVELOPES:
+            return compile_connect_avro(table, options)
+        case Format.AVRO:
+            return compile_avro(table, options)
+        case Format.CSV:
+            return compile_csv(table, options)
+
+
+def _with_constants(constants: list[tuple[str, bytes]], row_headers: Headers | None) -> Headers:
+    """The feed's headers, and behind them the row's own."""
+    if row_headers is None:
+        return lambda _: constants
+    return lambda row: constants + row_headers(row)
+
+
+def compile_marker(table: TableName, options: FeedOptions) -> MarkerEncoder:
+    """The encoder of the markers on a table's topic, or on the feed's ``resolved_topic``."""
+    if options.format is Format.AVRO and not options.resolved_topic:
+        return compile_avro_marker(table, options)
+    return json_marker(options)
+
+
+def marker_schemas(definition: FeedDefinition) -> list[Schema]:
+    """The schemas of the feed's markers. Raises ``FeedError`` for a feed that can have none."""
+    options = definition.options
+    if options.resolved_interval_ns is None:
+        return []
+    encoders = (compile_marker(table, options) for table in definition.tables)
+    return [encoder.schema for encoder in encoders if encoder.schema is not None]

@@ -1,0 +1,63 @@
+"""What a row did to the one before it: for envelopes that tell, or that show the row as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.encoding.columns import public_columns
+from tidegate.changefeed.encoding.json.members import row_members
+from tidegate.changefeed.encoding.json.template import (
+    NULL,
+    Datums,
+    Member,
+    beside,
+    compile_template,
+    constant,
+    json_object,
+)
+from tidegate.changefeed.encoding.replaced import CREATE, DELETE, UPDATE, require_previous, scan_operation
+from tidegate.changefeed.text.json_text import utf8
+from tidegate.hlc import Timestamp
+from tidegate.rows.descriptor import TableDescriptor
+from tidegate.rows.row import Row
+
+#: The envelope's own members for an operation, besides ``after`` and ``before``.
+Others: TypeAlias = Callable[[str], Sequence[Member]]
+
+
+def compile_changes(
+    table: TableDescriptor, options: FeedOptions, others: Others
+) -> Callable[[Row, Timestamp], bytes]:
+    """What prints an object with ``after``, ``before`` where the options show it, and ``others``.
+
+    There is a template for each of the shapes that a change can have: a new row, one that a scan found, a
+    changed one, a deleted one, and a deletion where nothing was. It raises ``RowError`` for a row whose
+    previous value is not known.
+    """
+    shown, width = options.shows_previous, len(public_columns(table))
+    after, no_after = json_object("after", row_members(table, options)), constant("after", NULL)
+    no_before = constant("before", NULL)
+
+    def fill(op: str, now: Member, before: Member) -> Callable[[Datums], str]:
+        return compile_template(json_object("", [now, *([before] if shown else []), *others(op)]))
+
+    created = fill(CREATE, after, no_before)
+    scanned = fill(scan_operation(options), after, no_before)
+    updated = fill(UPDATE, after, json_object("before", row_members(table, options, offset=width)))
+    deleted = fill(DELETE, no_after, json_object("before", row_members(table, options)))
+    nothing = fill(DELETE, no_after, no_before)
+
+    def encode(row: Row, timestamp: Timestamp) -> bytes:
+        values, previous = row.values, require_previous(row, options)
+        rest = beside(row, timestamp)
+        if values is None:
+            text = deleted(previous + rest) if previous else nothing(rest)
+        elif previous:
+            text = updated(values + previous + rest)
+        else:
+            text = (created if row.scanned_at is None else scanned)(values + rest)
+        return utf8(text)
+
+    return encode

@@ -1,0 +1,136 @@
+"""Keys: the primary key's columns, or the one that ``key_column`` names, as an array or as an object.
+
+An array has the columns in index order, an object has its members sorted by name. Source: CockroachDB
+``pkg/ccl/changefeedccl/encoder_json.go``, ``encodeKeyRaw``.
+
+A deletion knows its key only as the key-value store has it: a DECIMAL without its trailing zeros, a FLOAT
+without a negative zero. CockroachDB's envelopes print what there is, so that a row and its deletion can have
+different keys. In ours they must not, or neither compaction nor a sink would find the row: there equal values
+have equal keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from typing import Any, Final, TypeAlias
+
+from tidegate.changefeed.definition.options import CONNECT_ENVELOPES, Envelope, FeedOptions
+from tidegate.changefeed.encoding.columns import named_column
+from tidegate.changefeed.encoding.json.members import column_text
+from tidegate.changefeed.encoding.json.template import (
+    NULL,
+    Datums,
+    Member,
+    Slot,
+    compile_template,
+    constant,
+    datum,
+    json_object,
+)
+from tidegate.changefeed.encoding.key_fault import is_utf8, not_utf8
+from tidegate.changefeed.text.json_text import TextEncoder, utf8
+from tidegate.rows.descriptor import Column, TableDescriptor
+from tidegate.rows.row import Row
+from tidegate.rows.types import Kind, SqlType
+
+KeyText: TypeAlias = Callable[[Row], str]
+
+#: Envelopes whose keys are objects, so that a consumer that sees the key alone knows the columns.
+OBJECT_KEYS: Final = frozenset({Envelope.ENRICHED, Envelope.UPSERT, Envelope.DEBEZIUM})
+#: Decimals of any size, without rounding.
+_EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
+
+
+def compile_key(table: TableDescriptor, options: FeedOptions) -> Callable[[Row], bytes]:
+    """What prints a record's key. Raises ``UnsupportedTable``.
+
+    In envelopes made for sinks the printer raises ``RowError`` for text that is not UTF-8.
+    """
+    text = _key_printer(table, options)
+    if options.envelope not in CONNECT_ENVELOPES:
+        return lambda row: utf8(text(row))
+
+    def encode(row: Row) -> bytes:
+        try:
+            return text(row).encode()
+        except UnicodeEncodeError:
+            column = options.key_column or _first_not_utf8(table, options, row)
+            raise not_utf8(table.name, column) from None
+
+    return encode
+
+
+def _first_not_utf8(table: TableDescriptor, options: FeedOptions, row: Row) -> str:
+    texts = zip(_column_texts(table, options).items(), row.key, strict=True)
+    return next(name for (name, text), datum in texts if not is_utf8(text(datum)))
+
+
+def _key_printer(table: TableDescriptor, options: FeedOptions) -> KeyText:
+    if options.key_column:
+        return _column_key(table, options)
+    if len(table.primary_key) == 1 and options.envelope not in OBJECT_KEYS:
+        (only,) = _column_texts(table, options).values()
+        return lambda row: f"[{only(row.key[0])}]"  # most keys, at half the cost of a template
+    text = primary_key_text(table, options)
+    return lambda row: text(row.key)
+
+
+def primary_key_text(table: TableDescriptor, options: FeedOptions) -> Callable[[Datums], str]:
+    """What prints a primary key's datums, in the form that the envelope's keys have."""
+    texts = _column_texts(table, options)
+    if options.envelope in OBJECT_KEYS:
+        members = [datum(name, position, text) for position, (name, text) in enumerate(texts.items())]
+        return compile_template(json_object("", members))
+    template = f"[{', '.join(['%s'] * len(texts))}]"
+    slots = tuple(Slot(position, text) for position, text in enumerate(texts.values()))
+    return compile_template(Member("", template, slots))
+
+
+def _column_texts(table: TableDescriptor, options: FeedOptions) -> dict[str, TextEncoder]:
+    """What prints each column of the primary key, in index order."""
+    by_id = {column.id: column for column in table.columns}
+    columns = [by_id[part.column_id] for part in table.primary_key]
+    return {column.name: _key_text(table, column, options) for column in columns}
+
+
+def _key_text(table: TableDescriptor, column: Column, options: FeedOptions) -> TextEncoder:
+    text = column_text(table, column, options)
+    reduced = _reducer(column.type) if options.envelope in CONNECT_ENVELOPES else None
+    return text if reduced is None else lambda datum: text(reduced(datum))
+
+
+def _reducer(sql_type: SqlType) -> Callable[[Any], Any] | None:
+    """What makes equal datums of a type the same one; nothing for types whose datums are so already."""
+    match sql_type.kind:
+        case Kind.DECIMAL:
+            return _reduced_decimal
+        case Kind.FLOAT:
+            return lambda datum: datum + 0.0
+        case Kind.ARRAY if sql_type.element is not None:
+            reduced = _reducer(sql_type.element)
+            if reduced is not None:
+                return lambda datum: tuple([None if item is None else reduced(item) for item in datum])
+    return None
+
+
+def _reduced_decimal(datum: Decimal) -> Decimal:
+    return _EXACT.normalize(datum) if datum else Decimal(0)
+
+
+def _column_key(table: TableDescriptor, options: FeedOptions) -> KeyText:
+    """The key of ``key_column``: a deletion knows the column's value only where it is in the primary key."""
+    position, column = named_column(table, options.key_column, "key_column")
+    text = _key_text(table, column, options)
+    whole = _single(options, datum(column.name, position, text))
+    index = next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
+    deleted = _single(
+        options, constant(column.name, NULL) if index is None else datum(column.name, index, text)
+    )
+    return lambda row: deleted(row.key) if row.values is None else whole(row.values)
+
+
+def _single(options: FeedOptions, member: Member) -> Callable[[Datums], str]:
+    if options.envelope in OBJECT_KEYS:
+        return compile_template(json_object("", [member]))
+    return compile_template(member._replace(template=f"[{member.template}]"))

@@ -1,0 +1,62 @@
+"""A table's columns as members of an object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.encoding.columns import public_columns, shown_columns
+from tidegate.changefeed.encoding.json.template import NULL, Member, constant, datum
+from tidegate.changefeed.text.json_text import TextEncoder, text_encoder
+from tidegate.errors import UnsupportedTable
+from tidegate.rows.descriptor import Column, TableDescriptor
+from tidegate.rows.types import Kind
+
+#: What stands for JSON null where it must not look like SQL NULL.
+JSON_NULL_OBJECT: Final = '{"__crdb_json_null__": true}'
+
+
+def row_members(table: TableDescriptor, options: FeedOptions, offset: int = 0) -> list[Member]:
+    """The members of a whole row whose first datum stands at ``offset``; what goes into headers is left out.
+
+    Raises ``UnsupportedTable`` for a column that has no JSON text.
+    """
+    positions = {column.id: at for at, column in enumerate(public_columns(table), start=offset)}
+    return _members(table, options, positions)
+
+
+def key_only_members(table: TableDescriptor, options: FeedOptions) -> list[Member]:
+    """The members of a deleted row whose datums are those of its primary key; all others are null."""
+    positions = {part.column_id: position for position, part in enumerate(table.primary_key)}
+    return _members(table, options, positions)
+
+
+def _members(table: TableDescriptor, options: FeedOptions, positions: Mapping[int, int]) -> list[Member]:
+    """The members of a row by the positions of its columns' datums; columns without one are null."""
+    return [
+        datum(column.name, positions[column.id], column_text(table, column, options))
+        if column.id in positions and not column.virtual
+        else constant(column.name, NULL)
+        for column in shown_columns(table, options)
+    ]
+
+
+def column_text(table: TableDescriptor, column: Column, options: FeedOptions) -> TextEncoder:
+    """What prints a column's datums. Raises ``UnsupportedTable`` with the names of table and column."""
+    try:
+        text = text_encoder(column.type)
+    except UnsupportedTable as error:
+        raise UnsupportedTable(f"table {table.name}, column {column.name}: {error}") from None
+    if options.encode_json_value_null_as_object and column.type.kind is Kind.JSONB:
+        return _json_null_as_object(text)
+    return text
+
+
+def _json_null_as_object(text: TextEncoder) -> TextEncoder:
+    """JSON null apart from SQL NULL. A null inside of an array or an object is told from it anyway.
+
+    A value that is this object itself prints alike. Source: CockroachDB
+    ``pkg/ccl/changefeedccl/encoder_json.go``, ``datumToJSON``, which logs a warning then.
+    """
+    return lambda datum: JSON_NULL_OBJECT if datum.value is None else text(datum)

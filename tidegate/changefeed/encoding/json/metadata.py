@@ -1,0 +1,70 @@
+"""What a record says about its row besides the columns: timestamps, key and topic."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.definition.table_topics import table_topic
+from tidegate.changefeed.encoding.columns import shown_columns
+from tidegate.changefeed.encoding.json.key import primary_key_text
+from tidegate.changefeed.encoding.json.template import (
+    KEY,
+    MVCC,
+    UPDATED,
+    Member,
+    Slot,
+    constant,
+    datum,
+    json_object,
+)
+from tidegate.changefeed.text.json_text import json_string
+from tidegate.errors import UnsupportedTable
+from tidegate.hlc import Timestamp
+from tidegate.rows.descriptor import TableDescriptor
+
+#: The object that carries metadata where the row's columns stand at the top level.
+METADATA_MEMBER: Final = "__crdb__"
+
+
+def stamp_members(options: FeedOptions) -> list[Member]:
+    """The asked-for timestamps; the two differ for the rows of a scan."""
+    asked = {"mvcc_timestamp": (MVCC, options.mvcc_timestamp), "updated": (UPDATED, options.updated)}
+    return [decimal_member(name, position) for name, (position, wanted) in asked.items() if wanted]
+
+
+def decimal_member(name: str, position: int) -> Member:
+    """One of the row's timestamps as the text of its decimal."""
+    return Member(name, '"%s"', (Slot(position, Timestamp.decimal),))
+
+
+def place_members(table: TableDescriptor, options: FeedOptions) -> list[Member]:
+    """The asked-for key and topic. The key is the primary key's, also where ``key_column`` replaces it."""
+    members = []
+    if options.key_in_value:
+        members.append(datum("key", KEY, primary_key_text(table, options)))
+    if options.topic_in_value:
+        members.append(constant("topic", json_string(table_topic(TableName.of(table), options))))
+    return members
+
+
+def metadata_object(table: TableDescriptor, options: FeedOptions, members: list[Member]) -> list[Member]:
+    """The members as one object beside the columns, if there are any.
+
+    Raises ``UnsupportedTable`` for a table with a column of its name, which would stand there twice.
+    """
+    if not members:
+        return []
+    if any(column.name == METADATA_MEMBER for column in shown_columns(table, options)):
+        raise UnsupportedTable(
+            f"table {table.name} has a column named {METADATA_MEMBER}, where the {options.envelope.value} "
+            "envelope puts its metadata: rename the column, use envelope=wrapped, or leave out "
+            f"{', '.join(_asking(options))}"
+        )
+    return [json_object(METADATA_MEMBER, members)]
+
+
+def _asking(options: FeedOptions) -> list[str]:
+    names = ("updated", "mvcc_timestamp", "key_in_value", "topic_in_value")
+    return [name for name in names if getattr(options, name)]

@@ -1,0 +1,80 @@
+"""JSON objects as templates that are made once for a table version and filled once for each row.
+
+A row's datums come as one tuple: those of its columns (``columns.py`` says in which order), and behind them
+its primary key's datums and its timestamps, so that every slot is a position in that tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from tidegate.changefeed.text.json_text import TextEncoder, json_string
+from tidegate.hlc import Timestamp
+from tidegate.rows.row import Row
+
+#: A row's datums, then what ``beside`` gives.
+Datums: TypeAlias = tuple[Any, ...]
+
+#: Where the primary key's datums stand.
+KEY: Final = -3
+#: Where the version's own timestamp stands.
+MVCC: Final = -2
+#: Where the timestamp stands that records call ``updated``: that of the scan, for a row that one found.
+UPDATED: Final = -1
+
+NULL: Final = "null"
+
+
+def beside(row: Row, timestamp: Timestamp) -> Datums:
+    """What stands behind a row's datums; ``timestamp`` is the version's own."""
+    return row.key, timestamp, row.updated(timestamp)
+
+
+class Slot(NamedTuple):
+    """A place in a template: which of a row's datums goes there, and how it prints."""
+
+    position: int
+    text: TextEncoder
+
+
+class Member(NamedTuple):
+    """A member of a JSON object: a %-template of its value, and the slots in it from left to right."""
+
+    name: str
+    template: str
+    slots: tuple[Slot, ...] = ()
+
+
+def json_object(name: str, members: Iterable[Member]) -> Member:
+    """An object as a member of another; its own members sorted bytewise by name."""
+    # Code point order is UTF-8 byte order.
+    ordered = sorted(members, key=lambda member: member.name)
+    body = ", ".join(f"{_literal(json_string(member.name))}: {member.template}" for member in ordered)
+    return Member(name, f"{{{body}}}", tuple(slot for member in ordered for slot in member.slots))
+
+
+def constant(name: str, text: str) -> Member:
+    """A member with the same JSON text in every record."""
+    return Member(name, _literal(text))
+
+
+def datum(name: str, position: int, text: TextEncoder) -> Member:
+    """A member whose value is the text of one datum, ``null`` for NULL."""
+    return Member(name, "%s", (Slot(position, text),))
+
+
+def _literal(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def compile_template(member: Member) -> Callable[[Datums], str]:
+    """What fills the template of a member's value."""
+    template, slots = member.template, member.slots
+
+    def fill(datums: Datums) -> str:
+        return template % tuple(
+            [NULL if (datum := datums[at]) is None else text(datum) for at, text in slots]
+        )
+
+    return fill

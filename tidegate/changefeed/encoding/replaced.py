@@ -1,0 +1,74 @@
+"""The version that a row replaced: what an encoder needs of it, and how it says that it is not known."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate.changefeed.definition.options import Envelope, FeedOptions
+from tidegate.errors import RowError
+from tidegate.rows.row import Row, Unreadable
+from tidegate.rows.types import Datum
+
+#: Debezium's and CockroachDB's letters for what happened to a row.
+CREATE: Final = "c"
+UPDATE: Final = "u"
+DELETE: Final = "d"
+#: Debezium's letter for a row that a scan found; CockroachDB's enriched envelope takes it for a new one.
+READ: Final = "r"
+
+_NOT_HELD: Final = (
+    "the log does not hold it; the feed fails. Let the source write previous values into its log (the "
+    "simulated store does, unless told not to)"
+)
+_UNREADABLE_ADVICE: Final = "the feed fails. Create the feed again, which then begins after this row"
+
+
+def require_previous(row: Row, options: FeedOptions) -> tuple[Datum, ...]:
+    """The datums that the row replaced; empty where there was no row, and for rows of a scan.
+
+    In the debezium envelope a deletion where no row was shows its key, and NULL for all other columns:
+    Debezium's own sinks break off at a deletion without ``before``.
+
+    Raises ``RowError`` when the log does not say what the row replaced, or says it in a way that cannot be
+    read. Guessing would call a changed row a new one, or show an old value that never was.
+    """
+    if row.scanned_at is not None:
+        return ()
+    previous = row.previous
+    if previous is None:
+        raise _missing(row, options, _NOT_HELD)
+    if isinstance(previous, Unreadable):
+        raise _missing(row, options, f"it cannot be read ({previous.cause}); {_UNREADABLE_ADVICE}")
+    if not previous and row.values is None and options.envelope is Envelope.DEBEZIUM:
+        return _key_alone(row)
+    return previous
+
+
+def _missing(row: Row, options: FeedOptions, why: str) -> RowError:
+    needs = f"envelope={options.envelope.value}{' with diff' if options.diff else ''}"
+    return RowError(
+        f"{needs} needs the value that a row of table {row.table.name} replaces, and {why}, or create the "
+        "feed again without diff and with envelope=wrapped, row, key_only, bare or upsert"
+    )
+
+
+def _key_alone(row: Row) -> tuple[Datum, ...]:
+    key = {part.column_id: datum for part, datum in zip(row.table.primary_key, row.key, strict=True)}
+    return tuple(key.get(column.id) for column in row.table.columns if column.in_rows)
+
+
+def operation(row: Row, previous: tuple[Datum, ...], options: FeedOptions) -> str:
+    """What the row did to ``previous``; the deletion of a row that was not there is one too.
+
+    Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``, ``deduceOp``.
+    """
+    if row.values is None:
+        return DELETE
+    if row.scanned_at is not None:
+        return scan_operation(options)
+    return UPDATE if previous else CREATE
+
+
+def scan_operation(options: FeedOptions) -> str:
+    """What the envelope calls a row that a scan found."""
+    return READ if options.envelope is Envelope.DEBEZIUM else CREATE

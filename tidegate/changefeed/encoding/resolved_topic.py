@@ -1,0 +1,83 @@
+"""Markers on a topic of their own, the feed's ``resolved_topic`` (docs/delivery.md, Markers).
+
+The marker for partition p names the end of partition p of every topic of the feed that has one: all rows at
+or below its timestamp that belong there stand below. It is JSON in every format and envelope, without spaces
+and with its members in the order of their names, as the printer of in-stream markers writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from tidegate.changefeed.definition.feed import FeedTarget
+from tidegate.changefeed.definition.names import TOPIC_NAME_LIMIT, is_topic_name
+from tidegate.changefeed.encoding.record import Headers, MarkerRecord
+from tidegate.errors import MalformedRecord
+from tidegate.hlc import ResolvedTimestamp, parse_decimal
+
+
+def resolved_topic_fault(name: str, row_topics: Iterable[str]) -> str:
+    """Why ``name`` cannot be the side topic of a feed with these topics of rows, or nothing.
+
+    It is no SQL name, so it is not escaped: somebody has to find the topic by the name that he gave it.
+    """
+    if not is_topic_name(name):
+        return (
+            f"this resolved_topic is a text that Kafka does not take as the name of a topic: give it 1 to "
+            f"{TOPIC_NAME_LIMIT} letters, digits, '.', '_' and '-'"
+        )
+    if name in row_topics:
+        return f"resolved_topic is {name}, and the feed writes rows there: name a topic that has none"
+    return ""
+
+
+def marker_partitions(targets: Sequence[FeedTarget]) -> int:
+    """How many partitions the side topic has: as many as the greatest of the feed's topics."""
+    return max(target.partitions for target in targets)
+
+
+def topics_with(partition: int, targets: Sequence[FeedTarget]) -> list[str]:
+    """The topics whose ends the markers for this partition name."""
+    return [target.topic for target in targets if target.partitions > partition]
+
+
+def offset_marker_value(resolved: ResolvedTimestamp, offsets: Mapping[str, int]) -> bytes:
+    """The marker's value: ``{"offsets":{"orders":1234},"resolved":"1.0000000002"}``.
+
+    Raises ``ValueError`` for zero, as ``marker_value`` does.
+    """
+    if resolved.wall <= 0:
+        raise ValueError(f"a marker cannot say {resolved.decimal()}: nothing is resolved yet")
+    members = {"offsets": offsets, "resolved": resolved.decimal()}
+    return json.dumps(members, sort_keys=True, separators=(",", ":")).encode()
+
+
+class OffsetMarkerDecoder:
+    """Reads the records of a side topic."""
+
+    __slots__ = ()
+
+    @property
+    def tombstones(self) -> bool:
+        """Whether deletions stand there: they do not."""
+        return False
+
+    def decode(self, key: bytes | None, value: bytes | None, _: Headers = ()) -> MarkerRecord:
+        """Read one marker. Raises ``MalformedRecord`` for bytes that no feed can have written there."""
+        try:
+            return _decoded(key, value)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise MalformedRecord(
+                f"not a marker with offsets ({error!r}): key {key!r}, value {value!r}"
+            ) from None
+
+
+def _decoded(key: bytes | None, value: bytes | None) -> MarkerRecord:
+    if key is not None or value is None:
+        raise ValueError("a marker has a value and no key")
+    members = json.loads(value)
+    offsets = dict(members["offsets"].items())
+    if not all(type(offset) is int and offset >= 0 for offset in offsets.values()):
+        raise ValueError("an offset is a number that is not negative")
+    return MarkerRecord(ResolvedTimestamp(parse_decimal(members["resolved"])), offsets)

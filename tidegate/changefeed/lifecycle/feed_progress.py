@@ -1,0 +1,53 @@
+"""What an owner of a feed persists of its progress (docs/delivery.md, step M2), and how the next one goes on.
+
+The same for every engine: each may have to go on where another one ended.
+"""
+
+from __future__ import annotations
+
+from tidegate.changefeed.definition.feed import FeedDefinition
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier
+from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.hlc import ResolvedTimestamp
+
+
+class FeedProgress:
+    """Of one epoch of a feed. ``state`` is that of a feed that has its start."""
+
+    def __init__(self, definition: FeedDefinition, state: StateRecord) -> None:
+        self._definition = definition
+        self._state = state
+        self._read_up_to = dict(state.positions)  # by log partition, as it is persisted
+        self._marked: ResolvedTimestamp | None = None
+
+    def begin(self, left: FeedView) -> FeedFrontier:
+        """The frontier as the last owner of the epoch left it."""
+        progress, taken = left.progress, left.current_takeover
+        if progress is not None and progress.epoch == self._definition.epoch:
+            self._read_up_to.update(progress.positions)
+            self._marked = progress.marked
+        assert self._state.start is not None
+        options = self._definition.options
+        return FeedFrontier(
+            [span for target in self._state.targets for span in target.spans],
+            self._state.start,
+            options.resolved_interval_ns,
+            left.high_water,
+            left.ahead,
+            options.initial_scan,
+            None if taken is None else taken.silent_to,
+        )
+
+    def note_marker(self, marker: ResolvedTimestamp) -> None:
+        """It was written to every output partition; the next record says so."""
+        self._marked = marker
+
+    def record(self, frontier: FeedFrontier, high_water: ResolvedTimestamp) -> ProgressRecord:
+        """What to persist: a high-water of the frontier, and the log positions that belong to it."""
+        for partition, offset in frontier.positions.items():
+            self._read_up_to[partition] = max(offset + 1, self._read_up_to.get(partition, 0))
+        definition = self._definition
+        return ProgressRecord(
+            definition.id, definition.epoch, high_water, dict(self._read_up_to), self._marked
+        )

@@ -1,0 +1,174 @@
+"""Where a marker is decided: the minimum of the ranges' checkpoints over all target spans of a feed.
+
+A checkpoint of a range says how far the rows of its span are complete and acknowledged. The feed is
+complete up to the minimum over its target spans; a part of them that no range has reported holds it back.
+That minimum is the feed's high-water: it is persisted first, then written as a marker to every partition
+of every output topic (docs/delivery.md#markers).
+
+A feed that begins with a scan owes rows at its start, so its spans begin at zero: a checkpoint names the feed
+only once the partition has no gap for it, and that the spans have come to the start is how it is known that
+the scan is done (docs/catch-up.md#the-end-of-a-scan).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.span_progress import AHEAD_NS, SpanProgress, spans_ahead
+from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
+from tidegate.spans import Span, SpanFrontier
+
+
+class FeedFrontier:
+    """The progress of one epoch of one feed.
+
+    ``resolved_interval_ns`` is the minimum distance between two markers in HLC time (0: every advance);
+    ``None`` for a feed without markers. ``start`` is exclusive: nothing at or below it belongs to the feed,
+    but for the rows of its initial ``scan``. ``high_water`` and ``ahead`` are what an earlier owner of the
+    same epoch has persisted; what is ahead may be missing. No marker is written at or below ``silent_to``:
+    an earlier epoch may have written some up to there, and markers never fall.
+
+    Feeds with the same ``targets`` may have their ``spans`` in common (`share`).
+    """
+
+    __slots__ = (
+        "_interval_ns",
+        "_marked",
+        "_positions",
+        "_scan",
+        "_seen",
+        "_silent_to",
+        "_start",
+        "begin",
+        "spans",
+        "targets",
+    )
+
+    def __init__(
+        self,
+        spans: Iterable[Span],
+        start: Timestamp,
+        resolved_interval_ns: int | None,
+        high_water: Timestamp | None = None,
+        ahead: Iterable[SpanProgress] = (),
+        scan: InitialScan = InitialScan.NO,
+        silent_to: Timestamp | None = None,
+    ) -> None:
+        self._start = start
+        self._silent_to = start if silent_to is None else max(start, silent_to)
+        self._scan = scan
+        #: The high-water before any progress.
+        self.begin = start if scan is InitialScan.NO else ZERO
+        self._interval_ns = resolved_interval_ns
+        self._marked = high_water if high_water is not None and high_water > self._silent_to else None
+        self.targets = frozenset(spans)
+        known = self.begin if high_water is None else max(self.begin, high_water)
+        self.spans = SpanFrontier(self.targets, known)
+        self.spans.forward_all(ahead)
+        self._seen = self.spans.minimum
+        self._positions: dict[int, int] = {}
+
+    @property
+    def high_water(self) -> Timestamp:
+        """Every row of the feed at or below it was acknowledged.
+
+        Before any progress that is ``begin``: the feed's start, or zero where its initial scan is not done.
+        It does not pass the start of a feed that is a scan only.
+        """
+        lowest = self.spans.minimum
+        if lowest < self._start:
+            return self.begin
+        return self._start if self._scan is InitialScan.ONLY else lowest
+
+    @property
+    def scanned(self) -> bool:
+        """Whether every row at the start was acknowledged; so it is where the feed has no initial scan."""
+        return self.high_water >= self._start
+
+    @property
+    def positions(self) -> Mapping[int, int]:
+        """Per log partition the offset up to which its rows were acknowledged when it last reported."""
+        return self._positions
+
+    def apply_columns(
+        self,
+        partition: int,
+        offset: int,
+        starts: Sequence[bytes],
+        ends: Sequence[bytes],
+        resolved: Sequence[ResolvedTimestamp],
+    ) -> bool:
+        """Take a partition's checkpoint, its spans in columns of equal length; late and repeated ones are
+        harmless.
+
+        Returns whether the minimum rose since this feed was last told something.
+        """
+        self.spans.forward_columns(starts, ends, resolved)
+        return self._note(partition, offset)
+
+    def _note(self, partition: int, offset: int) -> bool:
+        if offset > self._positions.get(partition, -1):
+            self._positions[partition] = offset
+        seen, self._seen = self._seen, self.spans.minimum
+        return self._seen > seen
+
+    def due_marker(self) -> ResolvedTimestamp | None:
+        """The marker to write now: the high-water, when it has come far enough since the last marker."""
+        high_water = self.high_water
+        if self._interval_ns is None or high_water <= self._silent_to:
+            return None
+        if self._marked is not None and (
+            high_water <= self._marked or high_water.wall - self._marked.wall < self._interval_ns
+        ):
+            return None
+        return ResolvedTimestamp(high_water)
+
+    @property
+    def marker(self) -> Timestamp | None:
+        """The last marker that was written, by an earlier owner's account too; ``None`` before the first."""
+        return self._marked
+
+    def marked(self, marker: ResolvedTimestamp) -> None:
+        """Note that ``marker`` was written to every output partition."""
+        self._marked = marker
+
+    def ahead(self) -> tuple[SpanProgress, ...]:
+        """The spans that are so far above the high-water that a restart should know of them."""
+        high_water = self.high_water
+        if self.spans.maximum.wall - high_water.wall < AHEAD_NS:
+            return ()
+        return spans_ahead(self.spans.entries(), high_water)
+
+    def laggard(self) -> Span | None:
+        """The span that holds the high-water back; the first of several."""
+        lowest = self.spans.lowest_entry()
+        return None if lowest is None else lowest[0]
+
+
+def share(frontiers: Iterable[FeedFrontier]) -> None:
+    """Let feeds whose spans are in the same state have them in common: what is reported is applied once.
+
+    From then on nothing may be applied to one of them that does not hold for all.
+    """
+    distinct: dict[frozenset[Span], list[FeedFrontier]] = {}
+    for frontier in frontiers:
+        alike = distinct.setdefault(frontier.targets, [])
+        for other in alike:
+            if frontier.spans is other.spans or frontier.spans.same_as(other.spans):
+                frontier.spans = other.spans
+                break
+        else:
+            alike.append(frontier)
+
+
+def part(frontiers: Iterable[FeedFrontier], others: Iterable[FeedFrontier]) -> None:
+    """Give ``frontiers`` spans that they do not have in common with ``others``; among themselves they may."""
+    shared = {id(other.spans) for other in others}
+    copies: dict[int, SpanFrontier] = {}
+    for frontier in frontiers:
+        known = id(frontier.spans)
+        if known in shared:
+            if known not in copies:
+                copies[known] = frontier.spans.copy()
+            frontier.spans = copies[known]

@@ -1,0 +1,129 @@
+"""Where a feed goes on in a new epoch: on another engine (docs/hand-over.md), or on another Kafka cluster
+that was accepted (docs/accept-cluster.md).
+
+Each epoch of a feed is run by one engine. What the next one has to emit follows from the records of those
+before it: everything above their high-water, or above their start as long as there is none; with the
+initial scan at that start, if it was not done. An epoch that is the first on a cluster begins where the
+operator said: what epochs before it have written is not there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, AcceptedCluster, FeedDefinition
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecord, TakeoverRecord
+from tidegate.changefeed.lifecycle.output_topic import OutputTopics
+from tidegate.hlc import ResolvedTimestamp
+
+
+def takeover(
+    definition: FeedDefinition,
+    state: StateRecord | None,
+    progress: ProgressRecord | None,
+    former: TakeoverRecord | None,
+) -> TakeoverRecord:
+    """What the definition's epoch takes over: the others are the last records of the epochs before it.
+
+    Nobody may write progress of these epochs any more.
+    """
+    start = None if state is None else state.start
+    targets = () if state is None else state.targets
+    cluster = "" if state is None else state.sink_cluster
+    if former is not None and former.start is not None:  # an epoch that resumed has another start
+        start, targets, cluster = former.start, former.targets, former.sink_cluster
+    reached = None if progress is None else progress.high_water
+    handed = None if former is None else former.high_water
+    silent_to = None if former is None else former.silent_to
+    accepted = awaited(definition, former)
+    if accepted is not None and start is not None:
+        begin = None if accepted.begin is None else ResolvedTimestamp(accepted.begin)
+        return TakeoverRecord(
+            definition.id,
+            definition.epoch,
+            start,
+            begin,
+            targets,
+            accepted.cluster,
+            marked=begin,
+            silent_to=_highest(reached, handed, silent_to),
+            unprepared=True,
+        )
+    return TakeoverRecord(
+        definition.id,
+        definition.epoch,
+        start,
+        _highest(reached if _is_of_its_cluster(definition, progress) else None, handed),
+        targets,
+        cluster,
+        marked=last_marker(definition, progress, former),
+        silent_to=silent_to,
+        unprepared=former is not None and former.unprepared and not _has_begun_there(definition, state),
+        topics=_topics(definition, state, former),
+    )
+
+
+def awaited(definition: FeedDefinition, former: TakeoverRecord | None) -> AcceptedCluster | None:
+    """The cluster that was accepted and that no epoch has taken over yet, ``former`` being the last."""
+    accepted = definition.accepted
+    if accepted is None or (former is not None and former.epoch >= accepted.epoch):
+        return None
+    return accepted
+
+
+def last_marker(
+    definition: FeedDefinition, progress: ProgressRecord | None, former: TakeoverRecord | None
+) -> ResolvedTimestamp | None:
+    """The last marker that is known to be written on the feed's cluster; ``None`` where none is.
+
+    One behind it may have been written too. Where the cluster was accepted and no marker has been written
+    there yet, it is where the feed began there.
+    """
+    if progress is not None and progress.marked is not None and _is_of_its_cluster(definition, progress):
+        return progress.marked
+    return None if former is None else former.marked
+
+
+def resumed(definition: FeedDefinition, taken: TakeoverRecord) -> FeedDefinition:
+    """The definition with the options that make its feed go on where ``taken`` says.
+
+    A scan that is all of a feed is done once it has a high-water; there is nothing to go on with.
+    """
+    options = definition.options
+    if taken.high_water is not None and options.initial_scan is not InitialScan.ONLY:
+        options = replace(options, cursor=taken.high_water, initial_scan=InitialScan.NO)
+    elif taken.start is not None:
+        options = replace(options, cursor=taken.start)
+    return replace(definition, options=options, goes_on=_goes_on(definition, taken))
+
+
+def _goes_on(definition: FeedDefinition, taken: TakeoverRecord) -> bool:
+    """Whether rows of earlier epochs count: not where none had begun, nor where the feed begins again at its
+    start on a cluster that has none of it."""
+    accepted = definition.accepted
+    begins_anew = accepted is not None and accepted.epoch == definition.epoch and accepted.begin is None
+    return taken.start is not None and not begins_anew
+
+
+def _is_of_its_cluster(definition: FeedDefinition, record: ProgressRecord | StateRecord | None) -> bool:
+    """Whether there is such a record, from the cluster that the feed is on and not from one before."""
+    return record is not None and record.epoch >= (definition.accepted_epoch or FIRST_EPOCH)
+
+
+def _has_begun_there(definition: FeedDefinition, state: StateRecord | None) -> bool:
+    return state is not None and state.start is not None and _is_of_its_cluster(definition, state)
+
+
+def _topics(
+    definition: FeedDefinition, state: StateRecord | None, former: TakeoverRecord | None
+) -> OutputTopics:
+    """What is known of the feed's topics on its cluster; an epoch that has not begun there knows less."""
+    if state is not None and state.topics and _has_begun_there(definition, state):
+        return state.topics
+    return () if former is None else former.topics
+
+
+def _highest(*marks: ResolvedTimestamp | None) -> ResolvedTimestamp | None:
+    known = [mark for mark in marks if mark is not None]
+    return ResolvedTimestamp(max(known)) if known else None

@@ -1,0 +1,80 @@
+"""A statement as errors may show it: its own words stay, all else is starred out.
+
+A mistake can move a secret to any place. A quote that is missing turns literals inside out, so that a
+password stands where a name belongs. So nothing is shown because of where it stands, but for table names:
+these follow ``CREATE CHANGEFEED FOR``, and are letters and digits between spaces, commas and dots.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tidegate.changefeed.statement.grammar import KEYWORDS
+from tidegate.changefeed.statement.option_catalogue import KNOWN_OPTIONS
+
+_SHOWN: Final = 60  # characters of a word that may be of any length
+_WORDS: Final = frozenset(
+    (
+        *map(str.lower, KEYWORDS),
+        *KNOWN_OPTIONS,
+        *(choice for option in KNOWN_OPTIONS.values() for choice in option.choices),
+        *("delete", "insert", "options", "select", "update", "upsert"),
+    )
+)
+#: A literal, a quoted name, a comment, a word: one that is not closed goes on to the end.
+_PIECE: Final = re.compile(
+    r"""'[^']*'?|"[^"]*"?|--[^\n]*|/\*(?:(?!\*/)[\s\S])*(?:\*/)?|[^\s,.=();'"]+""",
+)
+_BEGIN: Final = re.compile(r"\s*CREATE\s+CHANGEFEED\s+FOR(?=\s)", re.IGNORECASE)
+_TABLE_NAME: Final = re.compile(r"[^\W\d][\w$]*(?=[\s,.])")
+_HIDDEN: Final = re.compile(r"[^\s]")
+_AFTER_NAMES: Final = frozenset(("into", "with"))
+
+
+def masked(statement: str) -> str:
+    """The statement with stars in place of all that may be a secret; the same length, with its line breaks.
+
+    Example: ``FOR TABLE t INTO 'kafka://h' WITH diff`` becomes ``FOR TABLE t INTO '*********' WITH diff``.
+    """
+    begin = _BEGIN.match(statement)
+    names_end = _names_end(statement, begin.end()) if begin else 0
+    return _PIECE.sub(lambda piece: _masked_piece(piece, names_end), statement)
+
+
+def found_words(statement: str, position: int) -> str:
+    """What stands at ``position``, in words that tell no secret."""
+    piece = _PIECE.match(masked(statement), position)
+    if piece is None:
+        return statement[position]
+    text = piece[0]
+    if text.startswith(("'", '"')):
+        return "text in single quotes" if text[0] == "'" else "text in double quotes"
+    if "*" in text:
+        return "another word"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _names_end(statement: str, begin: int) -> int:
+    """Where the table names end that begin at ``begin``: at the first piece that is none."""
+    for piece in _PIECE.finditer(statement, begin):
+        name = _TABLE_NAME.match(statement, piece.start())
+        if name is None or name.end() != piece.end() or name[0].lower() in _AFTER_NAMES:
+            return piece.start()
+    return len(statement)
+
+
+def _masked_piece(piece: re.Match[str], names_end: int) -> str:
+    text = piece[0]
+    if piece.start() < names_end or text.lower() in _WORDS:
+        return text
+    if text[0] in "'\"":
+        if text[1:-1].lower() in _WORDS:
+            return text
+        end = text[0] if len(text) > 1 and text[-1] == text[0] else ""
+        return text[0] + _stars(text[1 : len(text) - len(end)]) + end
+    return text[:2] + _stars(text[2:]) if text.startswith(("--", "/*")) else _stars(text)
+
+
+def _stars(text: str) -> str:
+    return _HIDDEN.sub("*", text)

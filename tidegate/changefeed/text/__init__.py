@@ -1,0 +1,1 @@
+"""The text of datums, as CockroachDB prints them."""

@@ -1,0 +1,1 @@
+"""Kafka for tidegate's own readers and writers."""

@@ -1,0 +1,144 @@
+"""What a cluster says about its topics: partition counts, and where their records begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import confluent_kafka
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.listed_offsets import listed_offsets
+from tidegate.errors import InputError
+from tidegate.verify import TopicPartition
+
+#: Answers to a question for offsets that pass by themselves: it is asked again.
+_PASSING: Final = frozenset(
+    {
+        # The public names of librdkafka's own: a connection was lost amid the question, or before it.
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._NOENT,  # noqa: SLF001
+        KafkaError.LEADER_NOT_AVAILABLE,  # another broker leads the partition, or none yet
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # a new topic that this broker has not heard of yet
+        KafkaError.UNKNOWN_LEADER_EPOCH,  # a broker that knows less of the partition than we do
+        KafkaError.FENCED_LEADER_EPOCH,  # we know less than the broker
+    }
+)
+
+
+class Bounds(NamedTuple):
+    """The offsets of a partition: ``low`` of its first record, ``end`` one above its last committed one."""
+
+    low: int
+    end: int
+
+
+class GroupMember(NamedTuple):
+    """A process in a consumer group: its name, the host it calls from, and the partitions that it has."""
+
+    name: str
+    host: str
+    partitions: frozenset[TopicPartition]
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.host}"
+
+
+class Cluster:
+    """Asks a cluster about topics. Every method raises ``BrokerUnavailable`` after a bounded wait."""
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._connection = connection
+        self._admin = connection.open(AdminClient)
+
+    def partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
+        """The partition count of each topic. ``InputError`` names those that do not exist."""
+        known = self._topics()
+        wanted = list(dict.fromkeys(topics))
+        missing = [topic for topic in wanted if topic not in known]
+        if missing:
+            raise InputError(
+                f"Kafka at {self._connection.bootstrap_servers} has no topic {', '.join(missing)}."
+            )
+        return {topic: len(known[topic].partitions) for topic in wanted}
+
+    def existing(self, topics: Iterable[str]) -> list[str]:
+        """Those of the topics that the cluster has, each once."""
+        known = self._topics()
+        return [topic for topic in dict.fromkeys(topics) if topic in known]
+
+    def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        """Where each partition begins and ends now, as one moment: ends are asked for in one request."""
+        wanted = list(places)
+        ends = self._offsets(wanted, OffsetSpec.latest())
+        lows = self._offsets(wanted, OffsetSpec.earliest())
+        return {place: Bounds(lows[place], ends[place]) for place in wanted}
+
+    def offsets_at(self, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
+        """The first record at or above the time in each partition; its end where there is none."""
+        wanted = list(places)
+        ends = self._offsets(wanted, OffsetSpec.latest())
+        found = self._offsets(wanted, OffsetSpec.for_timestamp(max(time_ms, 0)))
+        return {place: found[place] if found[place] >= 0 else ends[place] for place in wanted}
+
+    def compacted(self, topics: Iterable[str]) -> frozenset[str]:
+        """Those of the topics that lose the older records of a key."""
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        with self._connection.asking("asking how topics are cleaned up"):
+            answers = self._admin.describe_configs(resources, request_timeout=self._connection.timeout_s)
+            policies = {resource.name: each.result()["cleanup.policy"] for resource, each in answers.items()}
+        return frozenset(topic for topic, policy in policies.items() if "compact" in policy.value)
+
+    def members(self, group: str) -> tuple[GroupMember, ...]:
+        """The members of a consumer group, with what each one has; none for a group that does not exist."""
+        with self._connection.asking(f"asking who is in the group {group}"):
+            asked = self._admin.describe_consumer_groups([group], request_timeout=self._connection.timeout_s)
+            found = asked[group].result()
+        return tuple(
+            GroupMember(
+                member.group_instance_id or member.client_id,
+                member.host.lstrip("/"),
+                frozenset(TopicPartition(each.topic, each.partition) for each in _assigned(member)),
+            )
+            for member in found.members
+        )
+
+    def _topics(self) -> Mapping[str, Any]:
+        """The description of each topic of the cluster."""
+        with self._connection.asking("listing topics"):
+            topics: Mapping[str, Any] = self._admin.list_topics(timeout=self._connection.timeout_s).topics
+        return topics
+
+    def _offsets(self, places: Iterable[TopicPartition], spec: Any) -> Mapping[TopicPartition, int]:
+        asked = {confluent_kafka.TopicPartition(*place): spec for place in places}
+        attempts = Retrying(
+            retry=retry_if_exception(_may_pass),
+            stop=stop_after_delay(self._connection.timeout_s),
+            wait=wait_random_exponential(multiplier=0.05, max=1),
+            reraise=True,
+        )
+        with self._connection.asking("asking where topics begin and end"):
+            return attempts(
+                listed_offsets,
+                self._admin,
+                asked,
+                IsolationLevel.READ_COMMITTED,
+                self._connection.timeout_s,
+            )
+
+
+def _assigned(member: Any) -> Iterable[confluent_kafka.TopicPartition]:
+    return () if member.assignment is None else member.assignment.topic_partitions
+
+
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in _PASSING
+
+
+def partitions_of(counts: Mapping[str, int]) -> list[TopicPartition]:
+    """Every partition of topics with these partition counts."""
+    return [TopicPartition(topic, i) for topic, count in counts.items() for i in range(count)]

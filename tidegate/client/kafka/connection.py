@@ -1,0 +1,136 @@
+"""How to reach Kafka: brokers, security, and how long to wait for an answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from tidegate.access.destinations import NOWHERE_ELSE, Destinations
+from tidegate.access.secret_store import SecretStore
+from tidegate.errors import BrokerUnavailable, InputError, SettingsError, TidegateError
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+# librdkafka's own lines repeat themselves many times a second; what matters of them comes as an error.
+_LOGGER: Final = logging.getLogger("tidegate.kafka")
+_LOGGER.addHandler(logging.NullHandler())
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+_Client = TypeVar("_Client")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaConnection:
+    """Where Kafka is and how to talk to it. Secrets stay out of ``repr``.
+
+    ``timeout_s`` bounds every wait for an answer. Raises ``SettingsError`` for a login without its parts.
+    """
+
+    bootstrap_servers: str = "127.0.0.1:9092"
+    security_protocol: str = "PLAINTEXT"
+    ssl_ca_location: str | None = None
+    ssl_certificate_location: str | None = None
+    ssl_key_location: str | None = None
+    ssl_key_password: str | None = field(default=None, repr=False)
+    sasl_mechanism: str = "SCRAM-SHA-512"
+    sasl_username: str | None = None
+    sasl_password: str | None = field(default=None, repr=False)
+    timeout_s: float = 10.0
+    destinations: Destinations = NOWHERE_ELSE
+    """The other clusters that feeds may write to."""
+
+    def __post_init__(self) -> None:
+        if self.security_protocol not in PROTOCOLS:
+            raise SettingsError(
+                f"The security protocol {self.security_protocol!r} is not one of {', '.join(PROTOCOLS)}."
+            )
+        if self._logs_in and (self.sasl_username is None or self.sasl_password is None):
+            raise SettingsError(
+                f"{self.security_protocol} needs a user name and a password: set TIDEGATE_SASL_USERNAME and"
+                " TIDEGATE_SASL_PASSWORD."
+            )
+
+    def open(
+        self, client: Callable[[dict[str, Any]], _Client], more: Mapping[str, Any] = _NOTHING
+    ) -> _Client:
+        """A librdkafka client with this configuration and ``more``.
+
+        Raises ``SettingsError`` for what librdkafka does not take, such as a certificate it cannot read.
+        """
+        try:
+            return client({**self.config(), **more})
+        except KafkaException as error:
+            raise SettingsError(f"These Kafka settings cannot be used: {error.args[0].str()}.") from None
+
+    def config(self) -> dict[str, Any]:
+        """The configuration that every librdkafka client needs."""
+        config: dict[str, Any] = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "security.protocol": self.security_protocol,
+            "logger": _LOGGER,
+            "allow.auto.create.topics": False,  # else a producer creates the topic whose name is misspelt
+        }
+        if self.security_protocol.endswith("SSL"):
+            config |= _set(
+                {
+                    "ssl.ca.location": self.ssl_ca_location,
+                    "ssl.certificate.location": self.ssl_certificate_location,
+                    "ssl.key.location": self.ssl_key_location,
+                    "ssl.key.password": self.ssl_key_password,
+                }
+            )
+        if self._logs_in:
+            config |= {
+                "sasl.mechanism": self.sasl_mechanism,
+                "sasl.username": self.sasl_username,
+                "sasl.password": self.sasl_password,
+            }
+        return config
+
+    def to(self, servers: Sequence[str], feed_id: str) -> KafkaConnection:
+        """To the other cluster that is the sink of a feed: its brokers, and the login that its entry has.
+
+        Raises ``SinkNotAllowed`` where none allows it, and ``SecretMissing``.
+        """
+        entry = self.destinations.entry(servers, feed_id, self.bootstrap_servers)
+        login: Any = entry.login(SecretStore.of_environment())
+        return replace(self, bootstrap_servers=",".join(servers), **login)
+
+    def away(self, doing: str, cause: str = "") -> BrokerUnavailable:
+        """The error for a broker that gave no answer while we were ``doing`` something."""
+        detail = f" ({cause})" if cause else ""
+        return BrokerUnavailable(
+            f"Kafka at {self.bootstrap_servers} gave no answer within {self.timeout_s:g} s while {doing}"
+            f"{detail}. Check that it runs and that --bootstrap-servers is right, then try again."
+        )
+
+    @contextmanager
+    def asking(self, doing: str) -> Iterator[None]:
+        """Turn librdkafka's errors inside the block into ours: no answer, or an answer that says no."""
+        try:
+            yield
+        except KafkaException as error:
+            raise self.failed(doing, error.args[0]) from None
+
+    def failed(self, doing: str, cause: KafkaError) -> TidegateError:
+        """The error for what librdkafka said while we were ``doing`` something.
+
+        Its own codes are below zero and mean that no broker answered; the others are a broker's answer.
+        """
+        if cause.code() < 0 or cause.retriable():
+            return self.away(doing, cause.str())
+        return InputError(f"Kafka at {self.bootstrap_servers} refused while {doing}: {cause.str()}.")
+
+    @property
+    def _logs_in(self) -> bool:
+        return self.security_protocol.startswith("SASL")
+
+
+def _set(config: dict[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in config.items() if value is not None}

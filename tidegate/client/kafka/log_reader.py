@@ -1,0 +1,100 @@
+"""Reads the log topic from a place that people name: its beginning, an offset, or a timestamp."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from tidegate.client.kafka.cluster import Bounds, Cluster
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.reader import PartitionReader
+from tidegate.errors import InputError
+from tidegate.hlc import Timestamp, parse_decimal
+from tidegate.verify import TopicPartition, TopicRecord
+
+#: How far the clocks of the store may be apart: a version may stand in a record so much older than itself.
+MAX_CLOCK_OFFSET_MS: Final = 500
+#: A number from here on is nanoseconds since 1970 and no offset: eleven days of them.
+_LOWEST_WALL_NS: Final = 10**15
+
+
+class LogBegin(NamedTuple):
+    """Where to begin: at an offset of each partition, or with the versions above a timestamp.
+
+    Without either it is the beginning of the log.
+    """
+
+    offset: int | None = None
+    above: Timestamp | None = None
+
+
+def parse_begin(text: str) -> LogBegin:
+    """Read ``beginning``, an offset, or a timestamp as cursors are written.
+
+    ``ValueError`` says what it may be.
+    """
+    if text == "beginning":
+        return LogBegin()
+    try:
+        timestamp = parse_decimal(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no place in a log: give beginning, an offset, or a timestamp "
+            "(nanoseconds since 1970, with a logical part behind a dot or without)"
+        ) from None
+    if "." in text or timestamp.wall >= _LOWEST_WALL_NS:
+        return LogBegin(above=timestamp)
+    return LogBegin(offset=timestamp.wall)
+
+
+def read_log(
+    connection: KafkaConnection,
+    topic: str,
+    begin: LogBegin,
+    *,
+    partitions: Sequence[int] = (),
+    follow: bool = False,
+) -> Generator[TopicRecord, None, None]:
+    """The log's records, of all its partitions or of these; without ``follow`` up to where they end now.
+
+    A timestamp is looked up by record time, earlier by what clocks may differ: older versions come too.
+    Partitions interleave as they arrive. Raises ``InputError`` for a topic or partition that does not exist
+    and for records that are deleted, ``BrokerUnavailable`` when Kafka does not answer.
+    """
+    cluster = Cluster(connection)
+    places = _places(topic, cluster.partition_counts([topic])[topic], partitions)
+    bounds = cluster.bounds(places)
+    starts = _starts(cluster, bounds, begin)
+    ends = {place: each.end for place, each in bounds.items() if starts[place] < each.end}
+    if not ends and not follow:
+        return
+    with PartitionReader(connection, starts) as reader:
+        if not follow:
+            yield from reader.read_to(ends)
+            return
+        while True:
+            yield from reader.poll()
+
+
+def _places(topic: str, count: int, partitions: Sequence[int]) -> list[TopicPartition]:
+    for partition in partitions:
+        if partition >= count:
+            raise InputError(f"Topic {topic} has {count} partitions; there is no partition {partition}.")
+    return [TopicPartition(topic, partition) for partition in partitions or range(count)]
+
+
+def _starts(
+    cluster: Cluster, bounds: Mapping[TopicPartition, Bounds], begin: LogBegin
+) -> dict[TopicPartition, int]:
+    if begin.above is not None:
+        found = cluster.offsets_at(bounds, begin.above.wall_ms - MAX_CLOCK_OFFSET_MS)
+        return {place: min(offset, bounds[place].end) for place, offset in found.items()}
+    if begin.offset is None:
+        return {place: each.low for place, each in bounds.items()}
+    for place, each in bounds.items():
+        if begin.offset < each.low:
+            raise InputError(
+                f"Offset {begin.offset} of {place} is deleted: its first record is at {each.low}. Begin "
+                "there or later."
+            )
+    return {place: min(begin.offset, each.end) for place, each in bounds.items()}

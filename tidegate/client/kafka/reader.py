@@ -1,0 +1,162 @@
+"""Reads partitions record by record, what is committed only, without a consumer group."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError
+
+from tidegate.client.kafka.cluster_watch import ClusterWatch
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.errors import InputError
+from tidegate.verify import TopicPartition, TopicRecord
+
+_FETCHED_RECORDS: Final = 1_000
+#: How long to wait for records, in seconds: it bounds how late a key press or an elapsed wait is noticed.
+POLL_S: Final = 0.2
+
+
+class PartitionReader:
+    """Reads the partitions in ``starts`` from these offsets on. Close it, or use it in a ``with``.
+
+    ``last_error`` is what librdkafka complained of last, for error messages. ``watch`` is told what it logs,
+    where the address may come to mean another cluster.
+    """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        starts: Mapping[TopicPartition, int],
+        watch: ClusterWatch | None = None,
+    ) -> None:
+        self.last_error = ""
+        self._connection = connection
+        self.consumer = connection.open(
+            Consumer,
+            {
+                "group.id": f"tidegate-reader-{uuid.uuid4()}",  # never joined: librdkafka insists on one
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",  # deleted records must not be passed over in silence
+                "error_cb": self._note_error,
+                **({} if watch is None else {"logger": watch}),
+            },
+        )
+        self.assign(starts)
+
+    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read the partitions in ``starts`` from these offsets on, and no others."""
+        self._unfinished = set(starts)
+        #: Where reading goes on. What stands below was read, or is no record.
+        self.positions = dict(starts)
+        self._silent_s = 0.0
+        self.consumer.assign(
+            [confluent_kafka.TopicPartition(*place, offset) for place, offset in starts.items()]
+        )
+
+    @property
+    def at_end(self) -> bool:
+        """Whether every partition was at its end when last heard of."""
+        return not self._unfinished
+
+    def poll(self, timeout_s: float = POLL_S) -> list[TopicRecord]:
+        """What has come in, at the latest after ``timeout_s``."""
+        records = []
+        messages = self.consumer.consume(_FETCHED_RECORDS, timeout=timeout_s)
+        self._silent_s = 0.0 if messages else self._silent_s + timeout_s
+        for message in messages:
+            place = TopicPartition(message.topic(), message.partition())
+            if self._is_end(message):
+                self._unfinished.discard(place)
+                self.positions[place] = max(self.positions[place], message.offset())
+            else:
+                self._unfinished.add(place)
+                self.positions[place] = message.offset() + 1
+                records.append(_record(message))
+        return records
+
+    def read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[TopicRecord]:
+        """Records below these offsets, as they come; partitions interleave. `assign` before reading on.
+
+        Raises ``BrokerUnavailable`` when nothing comes for the connection's timeout.
+        """
+        open_ends = dict(ends)
+        while open_ends:
+            for record in self.poll():
+                place = TopicPartition(record.topic, record.partition)
+                end = open_ends.get(place)
+                if end is None:
+                    continue
+                if record.offset < end:
+                    yield record
+                if record.offset >= end - 1:
+                    self._leave(place, open_ends)
+            # A transaction's control record is never delivered: the last offset may have no record.
+            # And a leader that has only begun may tell of an end below one that was told before.
+            for place in [place for place in open_ends if place not in self._unfinished]:
+                if self.positions[place] >= open_ends[place]:
+                    self._leave(place, open_ends)
+            if self._silent_s > self._connection.timeout_s:
+                raise self._connection.away("reading records", self.last_error)
+
+    def take_notices(self) -> None:
+        """Take in what the client has noticed so far, such as another cluster. No partition is assigned."""
+        while self.consumer.poll(0) is not None:
+            continue
+
+    def pause(self, place: TopicPartition) -> None:
+        """Fetch no more of a partition until ``resume``."""
+        self.consumer.pause([confluent_kafka.TopicPartition(*place)])
+
+    def resume(self, place: TopicPartition) -> None:
+        """Go on with a partition that was paused."""
+        self.consumer.resume([confluent_kafka.TopicPartition(*place)])
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self.consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _leave(self, place: TopicPartition, open_ends: dict[TopicPartition, int]) -> None:
+        del open_ends[place]
+        self.consumer.incremental_unassign([confluent_kafka.TopicPartition(*place)])
+
+    def _is_end(self, message: Any) -> bool:
+        error = message.error()
+        if error is None:
+            return False
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - this is its public name
+            return True
+        place = f"{message.topic()}[{message.partition()}]"
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - this is its public name
+            raise InputError(
+                f"Records of {place} were deleted while they were to be read ({error.str()}); start again."
+            )
+        raise self._connection.failed(f"reading {place}", error)
+
+    def _note_error(self, error: KafkaError) -> None:
+        self.last_error = error.str()
+
+
+def _record(message: Any) -> TopicRecord:
+    return TopicRecord(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.key(),
+        message.value(),
+        message.timestamp()[1],
+        message.headers() or (),
+    )

@@ -1,0 +1,347 @@
+"""Finds, checks and creates topics; asks again while no broker answers."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+
+from tidegate.client.kafka.cluster_watch import ClusterWatch
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.listed_offsets import listed_offsets
+from tidegate.errors import RetryError, TopologyError
+
+_REQUEST_S: Final = 10.0
+_ENDS_S: Final = 5.0  # asked again soon, and a feed that closes waits for the answer
+_BACKOFF_FIRST_S: Final = 0.5
+_BACKOFF_MAX_S: Final = 10.0
+_LOOK_AGAIN_S: Final = 0.1
+_BROKERS_DEFAULT: Final = -1
+
+#: Answers that pass by themselves, if they pass: a broker that has not heard of a new topic or of its new
+#: leader, a controller that moves. What still says so after ``_PASSING_S`` is refused.
+_PASSING: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+_PASSING_S: Final = 30.0
+#: librdkafka's words for a topic of which no broker has told it: none has answered, or the topic is gone.
+_UNHEARD_OF: Final = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - these are their public names
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+    }
+)
+#: librdkafka's words for a login or a certificate that is refused, by whichever side. A connection that is
+#: lost amid the handshake is a lost connection to it.
+_NOT_LET_IN: Final = frozenset(
+    {
+        KafkaError._AUTHENTICATION,  # noqa: SLF001
+        KafkaError._SSL,  # noqa: SLF001
+    }
+)
+_MAY_DESCRIBE: Final = (
+    "Let the worker's user describe topics and their configuration, where that is forbidden"
+)
+
+_AWAY: Final = (
+    KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's own codes carry an underscore
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+    KafkaError._RESOLVE,  # noqa: SLF001
+)
+
+_log = logging.getLogger("tidegate.topology")
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic that the worker needs: created with ``config`` when missing, else compared with it.
+
+    Only ``cleanup.policy`` is compared: another one loses data. The rest may be tuned by its owner.
+    """
+
+    name: str
+    partitions: int
+    config: Mapping[str, str]
+
+
+class TopicAdmin:
+    """Finds, checks and creates topics of the cluster at ``servers``, by ``client``.
+
+    ``replication`` is how many copies a topic has that is created. ``watch`` is the logger of ``client``, for
+    one whose address may come to mean another cluster.
+
+    Every method blocks, and all but ``ends``, ``cluster_id`` and ``only_cluster`` wait for a broker that is
+    away: for ``patience_s`` if that is given, and then raise ``RetryError``.
+    """
+
+    def __init__(
+        self,
+        client: AdminClient,
+        servers: str,
+        replication: int,
+        *,
+        patience_s: float | None = None,
+        watch: ClusterWatch | None = None,
+    ) -> None:
+        self._admin = client
+        self._servers = servers
+        self._replication = replication
+        self._patience_s = patience_s
+        self._watch = watch or ClusterWatch(_log)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether another cluster was seen: nobody knows whose its answers are; another client is needed."""
+        return self._watch.has_changed
+
+    @property
+    def servers(self) -> str:
+        """The addresses that it was told: ``host:port``, comma-separated."""
+        return self._servers
+
+    def partitions(self, topic: str) -> int | None:
+        """How many partitions the topic has; ``None`` when it does not exist.
+
+        Asking creates no topic where the client's configuration forbids it. Raises ``TopologyError`` when the
+        broker refuses to tell.
+        """
+
+        def ask() -> int | None:
+            found = self._admin.list_topics(topic, timeout=_REQUEST_S).topics[topic]
+            if found.error is None:
+                return len(found.partitions)
+            if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise KafkaException(found.error)
+
+        return self._insist(f"partitions of the topic {topic}", ask)
+
+    def config(self, topic: str) -> dict[str, str]:
+        """The topic's configuration, defaults included. Raises ``TopologyError``."""
+
+        def ask() -> Any:
+            resource = ConfigResource(ResourceType.TOPIC, topic)
+            return self._admin.describe_configs([resource], request_timeout=_REQUEST_S)[resource].result()
+
+        entries = self._insist(f"configuration of the topic {topic}", ask)
+        return {name: entry.value for name, entry in entries.items()}
+
+    def ensure(self, specs: Iterable[TopicSpec]) -> None:
+        """Create the topics that are missing, and compare the others with their specification.
+
+        Raises ``TopologyError`` that names the topic and what to do.
+        """
+        for spec in specs:
+            found = self.create_unless_there(spec)
+            if found is not None:
+                self._check(spec, found)
+
+    def create_unless_there(self, spec: TopicSpec) -> int | None:
+        """How many partitions the topic had already; ``None`` when it was missing, and is created now.
+
+        Raises ``TopologyError`` when it cannot be created.
+        """
+        found = self.partitions(spec.name)
+        if found is None and not self._create(spec):  # another was faster, and may have made it otherwise
+            found = self._wait_until_known(spec.name)
+        return found
+
+    def cluster_id(self) -> str:
+        """What the cluster is known by, whatever its addresses. Asks once. Raises ``RetryError``."""
+        try:
+            answer = self._admin.describe_cluster(request_timeout=_ENDS_S).result()
+        except KafkaException as failure:
+            cause = failure.args[0].str()
+            raise RetryError(f"Kafka at {self._servers} gives no answer: {cause}") from None
+        return str(answer.cluster_id)
+
+    def only_cluster(self, topic: str) -> str:
+        """The id of the cluster that has given all of its answers so far; it asks about ``topic``.
+
+        Asks once. Raises ``RetryError`` without an answer, and ``SinkHeld`` when it ``is_over``.
+        """
+        name = f"a client of the cluster at {self._servers}"
+        return self._watch.only_cluster(self._admin, topic, _ENDS_S, name)
+
+    def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Where these partitions, (topic, number), end now for an uncommitted reader.
+
+        Asks once, in one request to each broker. Raises ``RetryError`` when any of them cannot be had.
+        """
+        asked = {TopicPartition(*place): OffsetSpec.latest() for place in places}
+        try:
+            found = listed_offsets(self._admin, asked, IsolationLevel.READ_UNCOMMITTED, _ENDS_S)
+            return dict(found.items())
+        except KafkaException as failure:
+            topics, cause = ", ".join(sorted({topic for topic, _ in places})), failure.args[0].str()
+            raise RetryError(
+                f"Kafka does not tell where the topics {topics} end: {cause}. {_MAY_DESCRIBE}"
+            ) from None
+
+    def is_empty(self, topic: str, partitions: int) -> bool:
+        """Whether nothing was ever written to the topic.
+
+        Waits for its leaders, which a new topic may not have yet. Raises ``TopologyError``.
+        """
+        latest = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+
+        def ask() -> bool:
+            found = listed_offsets(self._admin, latest, IsolationLevel.READ_UNCOMMITTED, _ENDS_S)
+            return not any(end for _, end in found.items())
+
+        return self._insist(f"ends of the topic {topic}", ask)
+
+    def _create(self, spec: TopicSpec) -> bool:
+        """Whether this call created the topic; returns once the brokers tell of it."""
+        topic = NewTopic(spec.name, spec.partitions, self._replication, config=dict(spec.config))
+
+        def ask() -> bool:
+            try:
+                self._admin.create_topics([topic], request_timeout=_REQUEST_S)[spec.name].result()
+            except KafkaException as failure:
+                if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+                return False
+            return True
+
+        mend = f"Create it with {spec.partitions} partitions and {dict(spec.config)}, or let this user do so"
+        created = self._insist(f"creation of the topic {spec.name}", ask, mend)
+        if created:
+            self._wait_until_known(spec.name)
+            _log.info("topic %s created with %d partitions", spec.name, spec.partitions)
+        return created
+
+    def _wait_until_known(self, topic: str) -> int:
+        deadline = time.monotonic() + _PASSING_S
+        while not (partitions := self.partitions(topic)):
+            if time.monotonic() > deadline:
+                raise TopologyError(
+                    f"Kafka says that the topic {topic} exists, but no broker told of its partitions for "
+                    f"{_PASSING_S:.0f} s; look whether it is being deleted, then try again"
+                )
+            time.sleep(_LOOK_AGAIN_S)
+        return partitions
+
+    def _check(self, spec: TopicSpec, partitions: int) -> None:
+        if partitions != spec.partitions:
+            raise TopologyError(
+                f"The topic {spec.name} has {partitions} partitions where {spec.partitions} are needed "
+                "(as many as the log for state and control). The log cannot grow under an application: start "
+                "a new app_id, or restore the former count"
+            )
+        policy = self.config(spec.name).get("cleanup.policy", "")
+        if policy != spec.config["cleanup.policy"]:
+            raise TopologyError(
+                f"The topic {spec.name} has cleanup.policy={policy}, which loses what tidegate keeps there; "
+                f"set it to {spec.config['cleanup.policy']}"
+            )
+
+    def ids(self, names: list[str]) -> dict[str, str]:
+        """The id of each topic, by name. Raises ``TopologyError``, for one that is not there as well."""
+
+        def ask() -> dict[str, str]:
+            found = self._admin.describe_topics(TopicCollection(names), request_timeout=_REQUEST_S)
+            return {name: str(future.result().topic_id) for name, future in found.items()}
+
+        return self._insist(f"ids of the topics {', '.join(names)}", ask)
+
+    def _insist(self, what: str, ask: Callable[[], ResultT], mend: str = _MAY_DESCRIBE) -> ResultT:
+        return insist(what, ask, self._metadata, mend, self._patience_s)
+
+    def _metadata(self) -> object:
+        return self._admin.list_topics(timeout=_REQUEST_S)
+
+
+def open_admin(connection: KafkaConnection, patience_s: float) -> TopicAdmin:
+    """For the connection's cluster, waiting so long for a broker that is away.
+
+    Topics that it creates have as many copies as the brokers give by default. Raises ``SettingsError`` as
+    ``KafkaConnection.open`` does.
+    """
+    watch, servers = ClusterWatch(logging.getLogger("tidegate.kafka")), connection.bootstrap_servers
+    client = connection.open(AdminClient, {"logger": watch})
+    return TopicAdmin(client, servers, _BROKERS_DEFAULT, patience_s=patience_s, watch=watch)
+
+
+def insist(
+    what: str,
+    ask: Callable[[], ResultT],
+    metadata: Callable[[], object],
+    mend: str = _MAY_DESCRIBE,
+    patience_s: float | None = None,
+) -> ResultT:
+    """The answer of ``ask``, repeated with back-off while no broker answers it.
+
+    ``metadata`` is any request for metadata by the same client: it tells a topic that no broker knows of from
+    one that none has told of, since none answers. Raises ``TopologyError`` with ``what`` was asked, the
+    broker's words and how to ``mend`` it when the broker refuses; ``RetryError`` when none has answered for
+    ``patience_s``, if that is given.
+    """
+    pause_s = _BACKOFF_FIRST_S
+    given_up_at = math.inf if patience_s is None else time.monotonic() + patience_s
+    passing_until: float | None = None
+    while True:
+        try:
+            return ask()
+        except KafkaException as failure:
+            error = _cause(failure, metadata)
+        if time.monotonic() > given_up_at:
+            raise RetryError(f"Kafka gave no answer for {patience_s:.0f} s ({what}): {error.str()}")
+        if broker_is_away(error):
+            passing_until = None
+        elif not _may_pass(error):
+            raise refused(what, error, mend)
+        elif passing_until is None:
+            passing_until = time.monotonic() + _PASSING_S
+        elif time.monotonic() > passing_until:
+            raise refused(what, error, mend)
+        _log.warning("waiting for Kafka (%s), asked again in %g s: %s", what, pause_s, error.str())
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _BACKOFF_MAX_S)
+
+
+def _cause(failure: KafkaException, metadata: Callable[[], object]) -> KafkaError:
+    """What went wrong; of a topic that was not heard of, why nothing is heard."""
+    error: KafkaError = failure.args[0]
+    if error.code() in _UNHEARD_OF:
+        try:
+            metadata()
+        except KafkaException as unanswered:
+            cause: KafkaError = unanswered.args[0]
+            return cause
+    return error
+
+
+def _may_pass(error: KafkaError) -> bool:
+    """Whether to ask again for a while: most of librdkafka's own errors, below zero, are no refusal.
+
+    In the moment in which a broker dies, a connection is taken down amid the question.
+    """
+    code = error.code()
+    return code in _PASSING or (code < 0 and code not in _NOT_LET_IN)
+
+
+def refused(what: str, error: KafkaError, mend: str) -> TopologyError:
+    """The broker's refusal as a sentence."""
+    return TopologyError(f"Kafka refused what the worker asked for ({what}): {error.str()}. {mend}")
+
+
+def broker_is_away(error: KafkaError) -> bool:
+    """Whether the broker may answer yet when it is asked again."""
+    return error.retriable() or error.code() in _AWAY

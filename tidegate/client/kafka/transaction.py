@@ -1,0 +1,289 @@
+"""A transactional producer: all records of a commit become readable together, by one writer at a time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from tidegate.client.kafka.cluster_watch import ClusterWatch
+from tidegate.client.kafka.delivery_report import begin_report
+from tidegate.client.kafka.row_refusal import is_for_good, is_too_large, marker_refused
+from tidegate.delivery.marker_records import MarkerRecord
+from tidegate.errors import DeliveryError, RecordRefused
+
+#: The coordinator aborts a transaction that is open for longer; a broker may be away for that long in the
+#: middle of one before the worker has to start again. Below the broker's transaction.max.timeout.ms.
+TRANSACTION_TIMEOUT_MS: Final = 300_000
+_CALL_S: Final = 5.0  # one attempt of a call that is repeated
+_BACKOFF_S: Final = 0.5
+_FENCED: Final = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH)  # noqa: SLF001 - its name
+_ATTEMPTS_MAX: Final = 5  # of a whole transaction that the coordinator asked to abort
+
+_log = logging.getLogger("tidegate.transaction")
+
+
+class Record(NamedTuple):
+    """A record of an internal or output topic; ``value`` ``None`` is a tombstone."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int = 0  # 0: now
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+def sent(markers: Iterable[MarkerRecord]) -> list[Record]:
+    """Markers as the records that a transaction writes."""
+    return [Record(topic, partition, None, value) for topic, partition, value in markers]
+
+
+def transactional(transactional_id: str, limit_bytes: int) -> Mapping[str, Any]:
+    """What librdkafka's configuration needs for such a producer; records may have up to ``limit_bytes``."""
+    return {
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "linger.ms": 0,  # a commit flushes at once; waiting for more only adds to it
+        "message.max.bytes": limit_bytes,
+    }
+
+
+class TransactionalProducer:
+    """Commits records under one ``transactional.id``. Every method blocks; one thread at a time.
+
+    ``producer`` is librdkafka's, configured with ``transactional``, and is used by nobody else. ``watch`` is
+    its logger, for one whose address may come to mean another cluster.
+    """
+
+    def __init__(
+        self,
+        producer: Producer,
+        transactional_id: str,
+        limit_bytes: int,
+        watch: ClusterWatch | None = None,
+    ) -> None:
+        self._id = transactional_id
+        self._watch = watch or ClusterWatch(_log)
+        self._limit = limit_bytes
+        self._failed: KafkaError | None = None
+        self._refusal: RecordRefused | None = None
+        self._given_up = threading.Event()
+        self._producer = producer
+        #: Whether a transaction was begun that is not ended, as far as is known.
+        self.is_amid = False
+
+    def open(self) -> None:
+        """Fence every earlier writer of this id, and finish what it left open (step O1).
+
+        Waits for the broker without limit. Raises ``DeliveryError`` when it refuses.
+        """
+        self._insist("init_transactions", lambda: self._producer.init_transactions(_CALL_S))
+
+    def commit(self, records: Sequence[Record], *, insist: bool = True) -> dict[tuple[str, int], int]:
+        """Write ``records`` and commit them (steps 5 and 6); repeats without limit while the broker is away.
+
+        Returns per topic and partition the offset behind the last of them. Raises ``DeliveryError`` when
+        this writer is fenced, a record is refused, or the coordinator keeps aborting: nothing was
+        committed then, and the process must end. Without ``insist`` it raises ``RecordRefused`` as soon as a
+        topic refuses a record for good, and can go on.
+        """
+        for attempt in range(_ATTEMPTS_MAX):
+            try:
+                ends = self._write(records)
+                self._finish()
+            except _AbortedError as aborted:
+                cause = str(aborted)
+            else:
+                return ends
+            _log.warning("a transaction of %s is repeated (%d): %s", self._id, attempt + 1, cause)
+            self._insist("abort_transaction", lambda: self._producer.abort_transaction(_CALL_S))
+            self.is_amid = False
+            if self._refusal is not None and not insist:
+                raise self._refusal
+        raise DeliveryError(
+            f"The transaction coordinator aborted {_ATTEMPTS_MAX} transactions of {self._id} in a row; "
+            "nothing of them is visible. The worker ends, its successor repeats them; see the broker's log"
+        )
+
+    def commit_once(self, records: Sequence[Record]) -> None:
+        """Write ``records`` and commit them as ``commit`` does, but neither abort nor repeat (step M3c).
+
+        For a producer whose address may come to mean another cluster. That one refuses what was begun, since
+        it knows nothing of the producer; but librdkafka aborts by asking it for an id of its own, with which
+        a repetition would succeed. Raises ``RecordRefused`` when a topic refuses a record for good, and
+        ``DeliveryError`` for all else that leaves the transaction uncommitted. The next writer that opens
+        aborts it; this one has to be replaced.
+        """
+        try:
+            self._write(records)
+            self._finish()
+        except _AbortedError as aborted:
+            if self._refusal is not None:
+                raise self._refusal from None
+            raise DeliveryError(f"A transaction of {self._id} was not committed: {aborted}") from None
+
+    def cluster_id(self, topic: str) -> str:
+        """The id of the cluster that it has talked to all the time; it asks about ``topic``.
+
+        Raises ``RetryError`` without an answer, and ``SinkHeld`` once another cluster was seen: nobody knows
+        which of the two has refused what. Then another producer is needed.
+        """
+        return self._watch.only_cluster(self._producer, topic, _CALL_S, self._id)
+
+    def give_up(self) -> None:
+        """Raise ``GivenUpError`` where a call would be repeated: the one under way, and all later ones.
+
+        By any thread. What was begun is left for the next writer to abort.
+        """
+        self._given_up.set()
+
+    def close(self) -> None:
+        """Give the connections back; an open transaction is left for the next writer to abort.
+
+        The client's own ``close`` aborts one first: it waits without limit while the broker is away, and asks
+        whatever cluster is at the address.
+        """
+        if self.is_amid:
+            self._producer.purge()
+            with suppress(KafkaException, SystemError):  # how it ended is known
+                self._producer.poll(0)  # what was purged holds on to the client until it is reported
+            return
+        try:
+            self._producer.close()
+        except KafkaException as failure:
+            _log.debug("a transaction of %s was not aborted: %s", self._id, failure.args[0].str())
+
+    def _write(self, records: Iterable[Record]) -> dict[tuple[str, int], int]:
+        ends: dict[tuple[str, int], int] = {}
+
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            begin_report()
+            if error is None:
+                ends[message.topic(), message.partition()] = message.offset() + 1
+            else:
+                self._failed = self._failed or error
+                self._note_refusal(message.topic(), message.partition(), error)
+
+        self._failed = self._refusal = None
+        self._insist("begin_transaction", self._producer.begin_transaction)
+        self.is_amid = True
+        for record in records:
+            self._produce(record, delivered)
+        self._insist("flush", self._flush)
+        if self._failed is not None:
+            raise _AbortedError(self._failed.str())
+        return ends
+
+    def _flush(self) -> None:
+        try:
+            while self._producer.flush(_CALL_S):
+                self._require_wanted()
+                _log.warning("records of a transaction of %s wait for the broker", self._id)
+        except SystemError:
+            # A report came after the fatal error that the client raises here; the next call raises it again.
+            _log.warning("a transaction of %s was not delivered", self._id)
+
+    def _finish(self) -> None:
+        self._insist("commit_transaction", lambda: self._producer.commit_transaction(_CALL_S))
+        self.is_amid = False
+
+    def _produce(self, record: Record, delivered: Callable[[KafkaError | None, Any], None]) -> None:
+        error = self._error_of_produce(record, delivered)
+        if error is None:
+            return
+        if is_fatal(error):
+            self._finish()  # raises what it was: ``produce`` may say no more than that it was fatal
+            raise self._fatal("produce", error)
+        self._note_refusal(record.topic, record.partition, error)
+        if self._refusal is not None and not is_too_large(error):
+            raise _AbortedError(error.str())
+        raise refused(record, self._limit, error)
+
+    def _error_of_produce(
+        self, record: Record, delivered: Callable[[KafkaError | None, Any], None]
+    ) -> KafkaError | None:
+        """Hand ``record`` to the client, and return why it did not take it.
+
+        What the client raises while its last exception is handled stays for good, with the client and its
+        threads. So an exception of ``produce`` is done with before the client is called again.
+        """
+        topic, partition, key, value, timestamp_ms, headers = record
+        while True:
+            try:
+                self._producer.produce(
+                    topic, value, key, partition, delivered, None, timestamp_ms, list(headers)
+                )
+            except BufferError:
+                pass  # the local queue is full
+            except KafkaException as failure:
+                error: KafkaError = failure.args[0]
+                return error
+            else:
+                return None
+            self._require_wanted()
+            self._producer.poll(_BACKOFF_S)
+
+    def _note_refusal(self, topic: str, partition: int, error: KafkaError) -> None:
+        if self._refusal is None and is_for_good(error):
+            self._refusal = marker_refused(topic, partition, error)
+
+    def _insist(self, name: str, call: Callable[[], None]) -> None:
+        """Repeat ``call`` while the broker does not answer."""
+        while True:
+            try:
+                return call()
+            except KafkaException as failure:
+                error: KafkaError = failure.args[0]
+                if error.txn_requires_abort():
+                    raise _AbortedError(error.str()) from None
+                if not error.retriable():
+                    raise self._fatal(name, error) from None
+                self._require_wanted()
+                _log.warning(
+                    "a transaction of %s waits for the broker in %s: %s", self._id, name, error.str()
+                )
+                time.sleep(_BACKOFF_S)
+
+    def _require_wanted(self) -> None:
+        if self._given_up.is_set():
+            raise GivenUpError
+
+    def _fatal(self, name: str, error: KafkaError) -> DeliveryError:
+        if error.code() in _FENCED:
+            return DeliveryError(
+                f"Another worker has taken over {self._id} from this one, which was taken for dead, or Kafka "
+                f"gave up a transaction that was open for {TRANSACTION_TIMEOUT_MS // 1000} s ({name}: "
+                f"{error.str()}). Nothing of it is visible; this worker ends, the next goes on"
+            )
+        return DeliveryError(f"{name} of {self._id} failed for good: {error.str()}")
+
+
+class GivenUpError(Exception):
+    """Nobody waits for the transaction any more; whether it is committed is not known."""
+
+
+class _AbortedError(Exception):
+    """The coordinator wants the transaction aborted; it may be written again."""
+
+
+def is_fatal(error: KafkaError) -> bool:
+    """Whether the producer can do nothing more; ``produce`` says so by the code alone."""
+    return bool(error.fatal()) or error.code() == KafkaError._FATAL  # noqa: SLF001 - its public name
+
+
+def refused(record: Record, limit_bytes: int, cause: KafkaError) -> DeliveryError:
+    """The sentence for a record that ``produce`` did not take."""
+    size = len(record.key or b"") + len(record.value or b"")
+    where = f"{record.topic} partition {record.partition}, key {(record.key or b'').hex()}"
+    if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        return DeliveryError(
+            f"A record of {size} bytes for {where} is above the limit of {limit_bytes} bytes. Nothing of its "
+            "batch is acknowledged. Raise TIDEGATE_MAX_RECORD_BYTES and the topic's max.message.bytes"
+        )
+    return DeliveryError(f"A record of {size} bytes for {where} was refused: {cause.str()}")

@@ -1,0 +1,322 @@
+"""What there is to know when somebody asks why a feed's resolved timestamp stands still.
+
+Each worker tells of its own partitions and feeds, so all of them are asked. What one of them says is of its
+moment: what lies between two of these moments must be explained by whoever reads them together.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeAlias, TypeVar
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.cluster import Cluster, GroupMember
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.why.worker_status import fetch_ranges, fetch_status
+from tidegate.errors import InputError, TidegateError
+from tidegate.hlc import Timestamp, parse_decimal
+from tidegate.processor.status import RangesIn
+from tidegate.raftlog.entry import RangeId
+from tidegate.spans import Span
+from tidegate.verify import TopicPartition
+
+Json: TypeAlias = Mapping[str, Any]
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEvidence:
+    """A log partition, as its worker tells of it (``tidegate.worker.operations.report.PartitionReport`` has
+    the meanings)."""
+
+    partition: int
+    state: str
+    worker: str
+    next_offset: int | None = None
+    lag_records: int | None = None
+    log_time_ms: int = 0
+    inflight_rows: int = 0
+    oldest_unacknowledged_ms: int = 0
+    held_for: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierEvidence:
+    """A feed's frontier, as its worker tells of it: ``span`` is the lowest of all, at ``resolved``.
+
+    ``high_water`` is ``None`` while the feed's initial scan is not done.
+    """
+
+    worker: str
+    high_water: Timestamp | None
+    span: Span
+    resolved: Timestamp
+    persisted: Timestamp | None = None
+    marker: Timestamp | None = None
+    resolved_interval_ms: int | None = None
+    markers_wait: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaggingEvidence:
+    """The feed lacks rows of ``ranges`` ranges of a log partition
+    (``tidegate.worker.operations.report.LaggingReport`` has the meanings): ``complete_to`` is what it has of
+    ``range_id``, ``None`` before its initial scan."""
+
+    partition: int
+    ranges: int
+    complete_to: Timestamp | None
+    range_id: RangeId
+    scans: int
+    gc_reserve_ms: int | None
+    standing_range: RangeId | None = None
+    standing_request: int | None = None
+    standing_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryEvidence:
+    """How the feed's rows leave a log partition, as its worker tells of it
+    (``tidegate.worker.operations.report.DeliveryReport`` has the meanings)."""
+
+    partition: int
+    state: str
+    worker: str
+    waiting_bytes: int
+    spool_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryEvidence:
+    """A feed whose rows wait for its schema registry, on ``worker``."""
+
+    worker: str
+    feed: str
+    registry: str
+    waiting_ms: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapEvidence:
+    """Keys that frontiers hold since several ranges have them at once
+    (``tidegate.worker.operations.report.OverlapReport``)."""
+
+    span: Span
+    ranges: tuple[int, ...]
+    generations: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignEvidence:
+    """Records of a topic that ``worker`` has passed over (``tidegate.worker.operations.report.ForeignReport``
+    has the meanings)."""
+
+    worker: str
+    topic: str
+    records: int
+    partition: int
+    offset: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """What the workers that answered say; ``silent`` are sentences about those that did not.
+
+    ``log`` is the log's topic and ``log_partitions`` how many it has: 0 when nobody answered.
+    """
+
+    log: str = ""
+    log_partitions: int = 0
+    partitions: tuple[PartitionEvidence, ...] = ()
+    frontier: FrontierEvidence | None = None
+    registries: tuple[RegistryEvidence, ...] = ()
+    lagging: tuple[LaggingEvidence, ...] = ()
+    deliveries: tuple[DeliveryEvidence, ...] = ()
+    push_enabled: bool = True
+    push_age_ms: int = 0
+    silent: tuple[str, ...] = ()
+    overlaps: tuple[OverlapEvidence, ...] = ()
+    foreign: tuple[ForeignEvidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything about a feed at the wall-clock time ``now_ms``.
+
+    ``ranges`` are those of the frontier's lowest span, by log partition. ``members`` is who is in the
+    workers' group, ``None`` when that is not known; ``frontier_place`` is where the feed's frontier lives.
+    """
+
+    feed_id: FeedId
+    feed: FeedView
+    now_ms: int
+    workers: Workers
+    ranges: Mapping[int, RangesIn]
+    members: tuple[GroupMember, ...] | None = None
+    frontier_place: TopicPartition | None = None
+
+    def partition(self, number: int) -> PartitionEvidence | None:
+        """A log partition, if one of the workers that answered has it."""
+        return next((each for each in self.workers.partitions if each.partition == number), None)
+
+    def owner(self, place: TopicPartition) -> GroupMember | None:
+        """Who has a partition."""
+        return next((member for member in self.members or () if place in member.partitions), None)
+
+
+def gather(
+    connection: KafkaConnection,
+    app_id: str,
+    feed_id: FeedId,
+    urls: Sequence[str],
+    now_ms: int,
+    silent: Iterable[str] = (),
+) -> Evidence:
+    """Ask Kafka and the workers at ``urls``. ``silent``: workers that are known to be away.
+
+    Raises ``InputError`` for an unknown feed, ``BrokerUnavailable``.
+    """
+    feed = Jobs(connection, app_id).feed(feed_id)
+    statuses, away = _ask(urls, lambda url: fetch_status(url, connection.timeout_s))
+    workers = read_workers(feed_id, statuses, (*silent, *away))
+    ranges: dict[int, RangesIn] = {}
+    if workers.frontier is not None and workers.frontier.span.start < workers.frontier.span.end:
+        span = workers.frontier.span
+        told, gone = _ask(statuses, lambda url: fetch_ranges(url, span, connection.timeout_s))
+        ranges = dict(chain.from_iterable(each.items() for each in told.values()))
+        if gone:  # a partition whose ranges are not known is not to look like one without any
+            workers = read_workers(feed_id, {url: statuses[url] for url in told}, (*silent, *away, *gone))
+    cluster = Cluster(connection)
+    place = _frontier_place(cluster, f"{app_id}-checkpoints", feed_id)
+    return Evidence(feed_id, feed, now_ms, workers, ranges, _members(cluster, app_id), place)
+
+
+def _members(cluster: Cluster, group: str) -> tuple[GroupMember, ...] | None:
+    try:
+        return cluster.members(group)
+    except TidegateError:
+        return None  # we may not be allowed to ask, and it is only to name owners
+
+
+def _frontier_place(cluster: Cluster, topic: str, feed_id: FeedId) -> TopicPartition | None:
+    try:
+        count = cluster.partition_counts([topic])[topic]
+    except TidegateError:
+        return None
+    return TopicPartition(topic, zlib.crc32(feed_id.encode()) % count)
+
+
+def _ask(urls: Iterable[str], question: Callable[[str], _Answer]) -> tuple[dict[str, _Answer], list[str]]:
+    """The answers of the workers that answer, by address, and a sentence for each of the others."""
+    answers: dict[str, _Answer] = {}
+    away = []
+    for url in urls:
+        try:
+            answers[url] = question(url)
+        except TidegateError as error:
+            away.append(str(error))
+    return answers, away
+
+
+def read_workers(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[str, ...] = ()) -> Workers:
+    """What workers say at ``/status``, by their addresses. ``InputError`` for one of another version."""
+    try:
+        return _read(feed_id, statuses, silent)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise InputError(
+            f"What workers say of themselves cannot be read ({error!r}): they are of another version than "
+            "this command."
+        ) from None
+
+
+def _read(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[str, ...]) -> Workers:
+    if not statuses:
+        return Workers(silent=silent)
+    first = next(iter(statuses.values()))
+    settings = [each for status in statuses.values() for each in status["settings"]]
+    rows = [(url, row) for url, status in statuses.items() for row in status["feeds"]]
+    return Workers(
+        first["log"],
+        first["log_partitions"],
+        tuple(_partition(url, row) for url, status in statuses.items() for row in status["partitions"]),
+        next((_frontier(url, row) for url, row in rows if row["feed"] == feed_id), None),
+        tuple(
+            RegistryEvidence(url, row["feed"], row["registry"], row["waiting_ms"], row["cause"])
+            for url, status in statuses.items()
+            for row in status["schema_registry_waits"]
+        ),
+        tuple(
+            _lagging(row)
+            for status in statuses.values()
+            for row in status["lagging_feeds"]
+            if row["feed"] == feed_id
+        ),
+        tuple(
+            DeliveryEvidence(row["partition"], row["state"], url, row["waiting_bytes"], row["spool_bytes"])
+            for url, status in statuses.items()
+            for row in status["deliveries"]
+            if row["feed"] == feed_id
+        ),
+        all(each["push_enabled"] for each in settings),
+        max(each["push_age_ms"] for each in settings),
+        silent,
+        tuple({_overlap(row): None for status in statuses.values() for row in status.get("overlaps", ())}),
+        tuple(
+            ForeignEvidence(url, row["topic"], row["records"], row["partition"], row["offset"], row["cause"])
+            for url, status in statuses.items()
+            for row in status.get("foreign_records", ())
+        ),
+    )
+
+
+def _overlap(row: Json) -> OverlapEvidence:
+    span = Span(bytes.fromhex(row["start"]), bytes.fromhex(row["end"]))
+    return OverlapEvidence(span, tuple(row["ranges"]), tuple(row["generations"]))
+
+
+def _partition(url: str, row: Json) -> PartitionEvidence:
+    return PartitionEvidence(
+        row["partition"],
+        row["state"],
+        url,
+        row["next_offset"],
+        row["lag_records"],
+        row["log_time_ms"],
+        row["inflight_rows"],
+        row["oldest_unacknowledged_ms"],
+        tuple(row["held_for"]),
+    )
+
+
+def _lagging(row: Json) -> LaggingEvidence:
+    return LaggingEvidence(
+        row["partition"],
+        row["ranges"],
+        None if row["complete_to"] is None else parse_decimal(row["complete_to"]),
+        RangeId(row["range_id"]),
+        row["scans"],
+        row["gc_reserve_ms"],
+        row.get("standing_range"),
+        row.get("standing_request"),
+        row.get("standing_ms"),
+    )
+
+
+def _frontier(url: str, row: Json) -> FrontierEvidence:
+    return FrontierEvidence(
+        url,
+        None if row["high_water"] is None else parse_decimal(row["high_water"]),
+        Span(bytes.fromhex(row["laggard"]), bytes.fromhex(row["laggard_end"])),
+        parse_decimal(row["laggard_resolved"]),
+        None if row["persisted"] is None else parse_decimal(row["persisted"]),
+        None if row["marker"] is None else parse_decimal(row["marker"]),
+        row["resolved_interval_ms"],
+        row["markers_wait"],
+    )

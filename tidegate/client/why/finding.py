@@ -1,0 +1,134 @@
+"""One thing that holds a feed's resolved timestamp back, in a sentence that a person can act on."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tidegate.changefeed.definition.feed import FeedTarget
+from tidegate.errors import EncodingError
+from tidegate.rows.pretty import pretty_key
+from tidegate.rows.table_key import table_id_of
+from tidegate.spans import Span
+
+#: Of things of one kind so many are named.
+SEVERAL: Final = 3
+_STEP: Final = 1024
+
+
+class Cause(enum.Enum):
+    """What it is; the values are for programs and stay."""
+
+    NOTHING = "nothing"
+    FEED = "feed"
+    """It does not run: pending, succeeded, failed or dropped. Or it is not the workers'."""
+    WORKERS = "workers"
+    """No worker answers, or none of those that answer has what would have to be looked at."""
+    RESTORING = "restoring"
+    HELD = "held"
+    REGISTRY = "schema_registry"
+    SINK = "sink"
+    """Rows are not acknowledged, or the feed is detached since they were not for too long."""
+    READING = "reading"
+    """The worker is behind with the log."""
+    UNCOVERED = "uncovered"
+    OVERLAP = "overlap"
+    QUARANTINED = "quarantined"
+    HEALING = "healing"
+    PARKED = "parked"
+    CATCHING_UP = "catching_up"
+    LAGGING = "lagging"
+    """The feed lacks rows that ranges have passed, and is given them by scans."""
+    SNAPSHOT = "snapshot"
+    """A snapshot that has begun, or must follow, is not complete."""
+    TRANSACTION = "transaction"
+    CLOSED = "closed_timestamp"
+    FRONTIER = "frontier"
+    MARKERS = "markers"
+    FOREIGN = "foreign_records"
+    """Records of the application's own topics were passed over, and something may wait for one of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``facts`` are the figures of the sentence, for programs."""
+
+    cause: Cause
+    sentence: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``--format json``."""
+        return {"cause": self.cause.value, "sentence": self.sentence, **self.facts}
+
+
+class Keys:
+    """Keys for people, with the names of the feed's tables."""
+
+    def __init__(self, targets: tuple[FeedTarget, ...]) -> None:
+        self._names = {target.table_id: target.table.name for target in targets}
+
+    def key(self, key: bytes) -> str:
+        """``accounts/1/17/0`` for a key of the feed's tables, ``/Table/104/1/17/0`` for any other."""
+        text = pretty_key(key)
+        try:
+            table_id = table_id_of(key)
+        except EncodingError:
+            return text
+        head = f"/Table/{table_id}"
+        name = self._names.get(table_id)
+        return text if name is None or not text.startswith(head) else f"{name}{text.removeprefix(head)}"
+
+    def span(self, span: Span) -> str:
+        """``from accounts/1/17 to accounts/1/21``; the upper key does not belong to it."""
+        return f"from {self.key(span.start)} to {self.key(span.end)}"
+
+
+def duration(ms: int) -> str:
+    """``480 ms``, ``12.3 s``, ``14 min``, ``5.2 h``."""
+    if abs(ms) < 1_000:
+        return f"{ms} ms"
+    if abs(ms) < 120_000:
+        return f"{ms / 1_000:.1f} s"
+    return f"{ms / 60_000:.0f} min" if abs(ms) < 7_200_000 else f"{ms / 3_600_000:.1f} h"
+
+
+def behind_present(ms: int) -> str:
+    """``12.3 s behind the present``; of a time that lies ahead, ``212 ms ahead of this machine's clock``."""
+    return f"{duration(ms)} behind the present" if ms >= 0 else _ahead(ms)
+
+
+def age(ms: int) -> str:
+    """``12.3 s old``; of a time that lies ahead, ``212 ms ahead of this machine's clock``."""
+    return f"{duration(ms)} old" if ms >= 0 else _ahead(ms)
+
+
+def _ahead(ms: int) -> str:
+    return f"{duration(-ms)} ahead of this machine's clock"
+
+
+def elapsed(ms: int) -> str:
+    """The duration between two times of the log; 0 where workers told of them at different moments.
+
+    The worker's answer about its partition can be older than its answer about a range.
+    """
+    return duration(max(ms, 0))
+
+
+def counted(count: int, what: str) -> str:
+    """``1 range``, ``2 ranges``."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def size(count: int) -> str:
+    """Of bytes: ``1 byte``, ``900 bytes``, ``12.0 KiB``, ``1.5 GiB``."""
+    if count < _STEP:
+        return counted(count, "byte")
+    amount = count / _STEP
+    for unit in ("KiB", "MiB"):
+        if amount < _STEP:
+            return f"{amount:.1f} {unit}"
+        amount /= _STEP
+    return f"{amount:.1f} GiB"

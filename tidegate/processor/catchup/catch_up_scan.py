@@ -1,0 +1,83 @@
+"""A scan by which a feed catches up in one range, and what waits for it (docs/catch-up.md, C2 to C5)."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Final
+
+from tidegate.hlc import ZERO
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.raftlog.entry import Offset
+from tidegate.ranges.gap import Gap
+from tidegate.ranges.range_state import RangeState
+from tidegate.ranges.scan import RangeScan, ScanPart
+from tidegate.ranges.version import Version
+
+_VERSION_BYTES: Final = 200  # of a version that is held, without its key and values
+_NOWHERE: Final = Offset(0)
+
+
+class CatchUpScan:
+    """A scan of one gap of one feed, which began, or went on last, at ``went_on_ms`` of elapsed log time.
+
+    Until its chunks come, versions of its keys above it are held.
+
+    Not ``holding``: versions above it have passed that are not held, so another scan has to follow.
+    """
+
+    __slots__ = ("_held", "_held_keys", "feed", "gap", "held_bytes", "holding", "scan", "taken", "went_on_ms")
+
+    def __init__(self, feed: PartitionFeed, state: RangeState, gap: Gap, now_ms: int) -> None:
+        self.feed, self.gap = feed, gap
+        self.went_on_ms = now_ms
+        newest = gap.complete_to is None
+        upto = feed.start if newest else state.high
+        self.scan = RangeScan(
+            state.range_id,
+            _NOWHERE,
+            gap.span,
+            [ScanPart(gap.span, gap.complete_to or ZERO)],
+            upto,
+            with_prev=feed.shows_previous and not newest,
+            newest=newest,
+        )
+        self.holding = not feed.scans_only and upto >= state.high
+        #: By key; a heap of the keys tells those that a chunk covers without a look at all others.
+        self._held: dict[bytes, list[Version]] = {}
+        self._held_keys: list[bytes] = []
+        self.held_bytes = 0
+        self.taken = state.snapshots_taken
+
+    def is_of(self, state: RangeState) -> bool:
+        """Whether the range has taken no other snapshot since, and is whole."""
+        return self.taken == state.snapshots_taken and state.checkpointable
+
+    def hold(self, version: Version) -> None:
+        """Keep a version until the chunk that covers its key, unless it is in the scan, or its key was."""
+        if self.holding and version.timestamp > self.scan.upto and self._is_ahead(version.key):
+            versions = self._held.get(version.key)
+            if versions is None:
+                self._held[version.key] = [version]
+                heappush(self._held_keys, version.key)
+            else:
+                versions.append(version)
+            self.held_bytes += _size(version)
+
+    def hold_nothing(self) -> None:
+        """Let go of what is held, and hold no more."""
+        self.holding, self._held, self._held_keys, self.held_bytes = False, {}, [], 0
+
+    def release(self) -> list[Version]:
+        """What was held of the keys that are covered now, key by key."""
+        released: list[Version] = []
+        while self._held_keys and self._held_keys[0] < self.scan.next_key:
+            released += self._held.pop(heappop(self._held_keys))
+        self.held_bytes -= sum(map(_size, released))
+        return released
+
+    def _is_ahead(self, key: bytes) -> bool:
+        return self.scan.next_key <= key < self.scan.span.end
+
+
+def _size(version: Version) -> int:
+    return _VERSION_BYTES + len(version.key) + len(version.value) + len(version.prev_value or b"")

@@ -1,0 +1,323 @@
+"""The scans by which the lagging feeds of one log partition catch up (docs/catch-up.md).
+
+What a feed lacks is part of the ranges' state, as gaps (``lags.py``). All here, the scans that are under way
+and the versions that they hold, ends with the process: scans are asked for again, from the gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, NamedTuple
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.catchup.catch_up_scan import CatchUpScan
+from tidegate.processor.catchup.committed import CommittedVersions, scanned_version
+from tidegate.processor.catchup.detached import Detached, DetachedFeeds
+from tidegate.processor.catchup.lagging import LaggingFeed, LaggingFeeds
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.table.quarantine import Quarantines
+from tidegate.processor.table.range_table import RangeTable
+from tidegate.processor.table.silence import SILENT_MS, is_silent
+from tidegate.raftlog.entry import Offset, RangeId, ScanChunk
+from tidegate.raftlog.request import Scan
+from tidegate.ranges.gap import Gap, joined, outside
+from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.ranges.scan import SCAN_REPEAT_MS
+from tidegate.ranges.version import Version
+from tidegate.spans import Span
+
+#: So many of a feed's ranges are looked at in a step for one that can be scanned.
+_LOOKED_AT: Final = 256
+#: A silent range is not left before it was asked for rows, and has had so much elapsed log time to answer.
+_ASKED_MS: Final = 2 * SCAN_REPEAT_MS
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUpLimits:
+    """How many scans a partition has under way, and how many bytes of versions they may hold."""
+
+    scans: int = 4
+    held_bytes: int = 64 << 20
+
+
+class Overtaken(NamedTuple):
+    """The source has removed versions up to ``threshold``, and the feed lacks those above ``complete_to``."""
+
+    feed_id: FeedId
+    range_id: RangeId
+    complete_to: Timestamp
+    threshold: Timestamp
+
+
+class StandingScan(NamedTuple):
+    """A scan of a range that has brought nothing for ``waits_ms`` of elapsed log time.
+
+    ``request_id`` is the last request for it.
+    """
+
+    range_id: RangeId
+    request_id: int
+    waits_ms: int
+
+
+class FeedLag(NamedTuple):
+    """A feed that lags in ``ranges`` ranges of a partition.
+
+    ``complete_to`` is the lowest of what it has of their keys, ``None`` as long as its initial scan has not
+    come everywhere. ``waiting`` is one of the ranges, ``scans`` are under way, and hold ``held_bytes``.
+    ``reserve_ns`` is how far what it has is above its range's GC threshold, where that is nearest; ``None``
+    while no Snapshot of these ranges has told of a threshold. ``standing`` is the scan that has brought
+    nothing for longest.
+    """
+
+    feed_id: FeedId
+    ranges: int
+    complete_to: Timestamp | None
+    waiting: RangeId
+    scans: int
+    held_bytes: int
+    reserve_ns: int | None
+    standing: StandingScan | None = None
+
+
+class CatchUps:
+    """In the ranges of ``table``, for the feeds that are ``lagging`` and not ``detached``. Versions go to
+    ``committed``."""
+
+    def __init__(
+        self,
+        lagging: LaggingFeeds,
+        detached: DetachedFeeds,
+        table: RangeTable,
+        committed: CommittedVersions,
+        quarantines: Quarantines,
+        limits: CatchUpLimits,
+    ) -> None:
+        self._lagging = lagging
+        self._detached = detached
+        self._ranges = table.states
+        self._touch = table.touch
+        self._clock = table.clock
+        self._committed = committed
+        self._quarantines = quarantines
+        self._limits = limits
+        self._scans: dict[RangeId, CatchUpScan] = {}
+        #: The ranges that could not be scanned when it was their turn.
+        self._passed_by: set[RangeId] = set()
+        self._overtaken: list[Overtaken] = []
+
+    # ---- versions ----
+
+    def take(self, state: RangeState, versions: Sequence[Version]) -> None:
+        """Give versions that a range committed to the feeds that have parted from the others (C3)."""
+        scan = self._valid_scan(state)
+        for feed_id in self._committed.parted:
+            gaps, mode = state.lags.get(feed_id), self._detached.mode(feed_id)
+            if mode is Detached.STALLED:
+                continue
+            if not gaps or mode is Detached.SPOOLING:
+                self._committed.give(feed_id, versions)
+                continue
+            passed = []
+            for version in versions:
+                if not any(gap.span.contains(version.key) for gap in gaps):
+                    passed.append(version)
+                elif scan is not None and scan.feed.id == feed_id:
+                    scan.hold(version)
+            self._committed.give(feed_id, passed)
+        if scan is not None and scan.held_bytes:
+            self._bound_held()
+
+    def take_chunk(self, chunk: ScanChunk) -> bool:
+        """Take a chunk of a catch-up scan (C4); whether it was one."""
+        state = self._ranges.get(chunk.range_id)
+        scan = None if state is None else self._valid_scan(state)
+        if state is None or scan is None or chunk.generation != state.generation:
+            return False
+        begun = scan.scan.next_key
+        rows = scan.scan.take(chunk, self._clock.elapsed_ms)
+        covered = Span(begun, scan.scan.next_key)
+        if covered.start == covered.end or self._is_overtaken(scan.feed, state, scan.gap):
+            return True
+        scan.went_on_ms = self._clock.elapsed_ms
+        scanned_at = scan.scan.upto if scan.scan.newest else None
+        versions = [scanned_version(state.range_id, row) for row in rows if row.value or scanned_at is None]
+        self._committed.give(scan.feed.id, versions, scanned_at)
+        self._committed.give(scan.feed.id, scan.release())
+        self._close(self._touch(state.range_id), scan, covered)
+        if scan.scan.done:
+            del self._scans[state.range_id]
+        return True
+
+    def _close(self, state: RangeState, scan: CatchUpScan, covered: Span) -> None:
+        gaps = [*outside(state.lags.get(scan.feed.id, ()), covered)]
+        if not scan.holding and not scan.feed.scans_only:
+            gaps.append(Gap(covered, scan.scan.upto))
+        self._lagging.set(state, scan.feed.id, joined(gaps))
+
+    def _bound_held(self) -> None:
+        """What is too much is scanned for again."""
+        while sum(scan.held_bytes for scan in self._scans.values()) > self._limits.held_bytes:
+            max(self._scans.values(), key=lambda scan: scan.held_bytes).hold_nothing()
+
+    # ---- scans ----
+
+    def due(self, touched: Iterable[RangeState], offset: Offset) -> list[Scan]:
+        """The scans to ask for now (C2). Of ranges that were ``touched`` the source may have removed more."""
+        self._look_for_removed(touched)
+        for range_id in list(self._scans):
+            self._valid_scan(self._ranges[range_id])
+        self._passed_by.clear()
+        while len(self._scans) < self._limits.scans and self._begin_one():
+            pass
+        self._leave_silent(offset)
+        now_ms = self._clock.elapsed_ms
+        return [
+            scan.scan.request(offset, now_ms) for scan in self._scans.values() if scan.scan.is_due(now_ms)
+        ]
+
+    def _begin_one(self) -> bool:
+        """Begin a scan of the feed whose turn it is, if any can begin."""
+        lost = {item.feed_id for item in self._overtaken}
+        for feed_id, lagging in [*self._lagging.feeds.items()]:
+            if feed_id in lost or not self._is_catching_up(lagging.feed):
+                continue
+            range_id = self._next_of(lagging)
+            if range_id is not None:
+                self._lagging.comes_last(feed_id)
+                self._begin(lagging.feed, self._ranges[range_id])
+                return True
+        return False
+
+    def _next_of(self, lagging: LaggingFeed) -> RangeId | None:
+        """A range that can be scanned, of the next few; those that were looked at come last next time."""
+        for range_id in [*islice(lagging.ranges, _LOOKED_AT)]:
+            del lagging.ranges[range_id]
+            lagging.ranges[range_id] = None
+            if self._can_scan(range_id):
+                return range_id
+            self._passed_by.add(range_id)
+        return None
+
+    def _can_scan(self, range_id: RangeId) -> bool:
+        state = self._ranges[range_id]
+        return state.checkpointable and range_id not in self._scans and not self._lagging.is_behind(range_id)
+
+    def _begin(self, feed: PartitionFeed, state: RangeState) -> None:
+        gap = min(state.lags[feed.id], key=_completeness)
+        if gap.complete_to is not None and gap.complete_to >= state.high:
+            gaps = (other for other in state.lags[feed.id] if other is not gap)
+            self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))  # there is nothing
+            return
+        if not self._is_overtaken(feed, state, gap):
+            self._scans[state.range_id] = CatchUpScan(feed, state, gap, self._clock.elapsed_ms)
+
+    def _look_for_removed(self, touched: Iterable[RangeState]) -> None:
+        for state in touched if self._lagging.feeds else ():
+            for feed_id, lagging in self._lagging.feeds.items():
+                if self._detached.is_spooling(feed_id):
+                    continue  # its rows are on their way
+                any(self._is_overtaken(lagging.feed, state, gap) for gap in state.lags.get(feed_id, ()))
+
+    def _is_overtaken(self, feed: PartitionFeed, state: RangeState, gap: Gap) -> bool:
+        """Whether the source may have removed versions that the feed lacks; it fails then."""
+        lowest = feed.start if gap.complete_to is None else gap.complete_to
+        if lowest >= state.gc_threshold or self._is_empty(gap, state):
+            return False
+        self._overtaken.append(Overtaken(feed.id, state.range_id, lowest, state.gc_threshold))
+        return True
+
+    def _is_empty(self, gap: Gap, state: RangeState) -> bool:
+        """Whether there is no version that the feed lacks."""
+        return gap.complete_to is not None and self._lagging.has_nothing_above(state, gap.complete_to)
+
+    def _leave_silent(self, offset: Offset) -> None:
+        """Wait no more for ranges of which nothing is read (C7); their next snapshot would heal them."""
+        now_ms = self._clock.elapsed_ms
+        for range_id in {*self._scans, *self._passed_by}:
+            state = self._ranges[range_id]
+            if not self._is_waited_for(state, now_ms):
+                continue
+            if state.heard_ms is None:  # an earlier version has stored it without
+                self._touch(range_id).heard_ms = now_ms
+            elif is_silent(state.heard_ms, now_ms):
+                cause = (
+                    f"a feed lacks rows of it, and for {SILENT_MS // 1000} s of log time nothing of it was "
+                    "read. If other ranges have its keys it is over, and the record that says so is lost"
+                )
+                self._quarantines.begin_at(state, offset, cause)
+
+    def _is_waited_for(self, state: RangeState, now_ms: int) -> bool:
+        """Whether the range does not answer its scan, or cannot be scanned before its next snapshot."""
+        if state.status is not RangeStatus.LIVE or self._lagging.is_behind(state.range_id):
+            return False
+        scan = self._scans.get(state.range_id)
+        if scan is None:
+            return not state.checkpointable
+        return now_ms - scan.went_on_ms >= _ASKED_MS
+
+    def take_overtaken(self) -> Sequence[Overtaken]:
+        """The feeds since the last call that can never be given what they lack, each once."""
+        overtaken, self._overtaken = self._overtaken, []
+        return [*{item.feed_id: item for item in overtaken}.values()]
+
+    def _valid_scan(self, state: RangeState) -> CatchUpScan | None:
+        """The scan of the range that is under way; one whose range broke or changed is given up."""
+        scan = self._scans.get(state.range_id)
+        if scan is not None and not (scan.is_of(state) and self._is_catching_up(scan.feed)):
+            del self._scans[state.range_id]
+            return None
+        return scan
+
+    def _is_catching_up(self, feed: PartitionFeed) -> bool:
+        """Whether it lags, and its sink takes rows."""
+        lagging = self._lagging.feeds.get(feed.id)
+        return lagging is not None and lagging.feed is feed and self._detached.mode(feed.id) is None
+
+    def give_up(self, feed_id: FeedId) -> None:
+        """Pass over answers to the feed's scans: what it lacks is not what they were asked for."""
+        for range_id in [range_id for range_id, scan in self._scans.items() if scan.feed.id == feed_id]:
+            del self._scans[range_id]
+
+    # ---- what an operator sees ----
+
+    def status(self) -> tuple[FeedLag, ...]:
+        """The feeds that lag."""
+        return tuple(self._status(lagging) for _, lagging in sorted(self._lagging.feeds.items()))
+
+    def _status(self, lagging: LaggingFeed) -> FeedLag:
+        feed = lagging.feed
+        gaps = [
+            (gap.complete_to, state)
+            for state in map(self._ranges.__getitem__, lagging.ranges)
+            for gap in state.lags[feed.id]
+        ]
+        lowest, state = min(gaps, key=lambda item: (item[0] or ZERO, item[1].range_id))
+        scans = [scan for scan in self._scans.values() if scan.feed.id == feed.id]
+        told = ((done or feed.start, at.gc_threshold) for done, at in gaps if at.gc_threshold > ZERO)
+        reserve = min((has.wall - threshold.wall for has, threshold in told), default=None)
+        return FeedLag(
+            feed.id,
+            len(lagging.ranges),
+            lowest,
+            state.range_id,
+            len(scans),
+            sum(scan.held_bytes for scan in scans),
+            reserve,
+            self._standing(scans),
+        )
+
+    def _standing(self, scans: Sequence[CatchUpScan]) -> StandingScan | None:
+        scan = min(scans, key=lambda scan: scan.went_on_ms, default=None)
+        if scan is None:
+            return None
+        waits_ms = self._clock.elapsed_ms - scan.went_on_ms
+        return StandingScan(scan.scan.range_id, scan.scan.request_id, waits_ms)
+
+
+def _completeness(gap: Gap) -> tuple[bool, Timestamp, Span]:
+    """Gaps that are complete to the lowest come first, so that none waits for another for ever."""
+    return gap.complete_to is not None, gap.complete_to or ZERO, gap.span

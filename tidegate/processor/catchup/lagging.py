@@ -1,0 +1,115 @@
+"""Which feeds lag in which ranges of a log partition: an index over the gaps in the ranges' state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.hlc import Timestamp
+from tidegate.processor.catchup.committed import CommittedVersions
+from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.feeds.partition_feed import FeedStatus, PartitionFeed
+from tidegate.processor.table.range_table import RangeTable
+from tidegate.raftlog.entry import RangeId
+from tidegate.ranges.gap import Gaps
+from tidegate.ranges.range_state import RangeState, RangeStatus
+
+
+@dataclass(slots=True)
+class LaggingFeed:
+    """A feed, and the ranges in which it lags, those that waited longest first."""
+
+    feed: PartitionFeed
+    ranges: dict[RangeId, None] = field(default_factory=dict)
+
+
+class LaggingFeeds:
+    """Of the ranges of ``table``; ``is_behind`` says whether one has entries that it has not applied. Feeds
+    that lag part from the others in ``committed``."""
+
+    def __init__(
+        self,
+        feeds: PartitionFeeds,
+        table: RangeTable,
+        is_behind: Callable[[RangeId], bool],
+        committed: CommittedVersions,
+    ) -> None:
+        self._feeds = feeds
+        self._table = table
+        self.is_behind = is_behind
+        self._committed = committed
+        self._lagging: dict[FeedId, LaggingFeed] = {}
+        self._caught_up = False
+
+    @property
+    def feeds(self) -> Mapping[FeedId, LaggingFeed]:
+        """The feeds that have a gap in any range: no checkpoint may name them."""
+        return self._lagging
+
+    def comes_last(self, feed_id: FeedId) -> None:
+        """All others have their turns first."""
+        self._lagging[feed_id] = self._lagging.pop(feed_id)
+
+    def has_nothing_above(self, state: RangeState, timestamp: Timestamp) -> bool:
+        """Whether a range is whole, and no version of it stands above a timestamp."""
+        whole = state.checkpointable and not self.is_behind(state.range_id)
+        return whole and state.high <= timestamp
+
+    def set(self, state: RangeState, feed_id: FeedId, gaps: Gaps) -> None:
+        """The feed lacks this of a range."""
+        if gaps:
+            state.lags[feed_id] = gaps
+            if state.heard_ms is None:
+                state.heard_ms = self._table.clock.elapsed_ms
+        else:
+            state.lags.pop(feed_id, None)
+        feed = self._feeds.get(feed_id)
+        if feed is not None and feed.status is FeedStatus.ACTIVE:
+            self._note(feed, state, {} if self._is_over(state) else state.lags)
+
+    def restore(self) -> None:
+        """Note the gaps of restored ranges."""
+        for state in self._table:
+            self._index(state)
+
+    def settle(self, touched: Iterable[RangeState]) -> bool:
+        """Note which of the changed ranges still have gaps; whether a feed has come to have none (C6)."""
+        for state in touched:
+            if state.lags or self._lagging:
+                self._index(state)
+        caught_up, self._caught_up = self._caught_up, False
+        return caught_up
+
+    def forget_but(self, active: Container[FeedId]) -> None:
+        """The active feeds are others than before: those that are gone lack nothing."""
+        for feed_id in [feed_id for feed_id in self._lagging if feed_id not in active]:
+            del self._lagging[feed_id]
+        for state in list(self._table):
+            for name in [name for name in state.lags if name not in active]:
+                del self._table.touch(state.range_id).lags[name]
+
+    def _index(self, state: RangeState) -> None:
+        """Note the range with the feeds that lag in it, and with no other."""
+        lags = {} if self._is_over(state) else state.lags
+        for feed in self._feeds.active:
+            self._note(feed, state, lags)
+
+    def _note(self, feed: PartitionFeed, state: RangeState, lags: Mapping[str, Gaps]) -> None:
+        """Note the range with the feed if it is among ``lags``, and forget it there if it is not."""
+        if feed.id in lags:
+            if feed.id not in self._lagging:
+                self._lagging[feed.id] = LaggingFeed(feed)
+                self._committed.part(feed.id)
+            self._lagging[feed.id].ranges.setdefault(state.range_id)
+        elif (lagging := self._lagging.get(feed.id)) is not None and state.range_id in lagging.ranges:
+            lagging.ranges.pop(state.range_id, None)
+            if not lagging.ranges:
+                del self._lagging[feed.id]
+                self._caught_up = True
+
+    def _is_over(self, state: RangeState) -> bool:
+        """Whether nothing is lacking here: it has ended, or broke, and may never come back; then others have
+        its keys. When it does come back its gaps count again, and until then it gives no checkpoint."""
+        broken = state.status is RangeStatus.QUARANTINED and not self.is_behind(state.range_id)
+        return broken or state.status is RangeStatus.ENDED

@@ -1,0 +1,152 @@
+"""What feeds lack of keys that come to the ranges of a log partition: from the past, or from other ranges.
+
+How gaps come and move (docs/catch-up.md#ranges-that-move); those of detached feeds in ``detached.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.catchup.detached import DetachedFeeds, lost_above
+from tidegate.processor.catchup.lagging import LaggingFeeds
+from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.served_feeds import ServedFeeds
+from tidegate.processor.table.range_keys import is_gone, keys_known, keys_of
+from tidegate.processor.table.range_table import RangeTable
+from tidegate.ranges.gap import Gap, amended, clipped, joined, remainder, told_of
+from tidegate.ranges.handoff import HandOff
+from tidegate.ranges.range_state import RangeState
+from tidegate.ranges.scan import RangeScan
+from tidegate.rows.table_key import watched_parts
+from tidegate.spans import Span
+
+
+class Lags:
+    """Of the ranges of ``table``. What feeds lack goes to ``lagging``; ``detached`` are those whose sinks do
+    not follow."""
+
+    def __init__(
+        self, feeds: PartitionFeeds, table: RangeTable, lagging: LaggingFeeds, detached: DetachedFeeds
+    ) -> None:
+        self._feeds = feeds
+        self._table = table
+        self._ranges = table.states
+        self._touch = table.touch
+        self._lagging = lagging
+        self._detached = detached
+
+    def begin(self, feed: PartitionFeed) -> None:
+        """The feed was activated, and lacks everything that its ranges have passed and that it wants (C1)."""
+        for state in list(self._ranges.values()):
+            if is_gone(state):
+                continue
+            gaps = self._unseen(feed, state, keys_of(state))
+            if gaps:
+                self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))
+
+    def inherit(self, state: RangeState, before: Iterable[Span], hand_offs: Iterable[HandOff]) -> None:
+        """The range has taken a snapshot. Of the keys ``before`` it is known what feeds lack; the others came
+        to it."""
+        assert state.span is not None
+        new, told = remainder(state.span, before), list(hand_offs)
+        if self._table.journal is not None:
+            self._table.journal.inherit(state.range_id, told)
+        certain = min((hand_off.resolved for hand_off in told), default=ZERO)
+        for feed in self._feeds.active:
+            gaps = self._with_inherited(feed, state, new, told)
+            gaps += self._lost_if_detached(feed, gaps, new, certain)
+            self._lagging.set(state, feed.id, joined(clipped(gaps, state.span)))
+
+    def foresee(self, state: RangeState, scan: RangeScan) -> None:
+        """The range is going to scan for what was missed. A feed that lacks more of its keys than the scan
+        brings must not be given the scan's rows first. Of keys that it has scanned before that is known."""
+        new, told = remainder(scan.span, keys_known(state)), list(state.hand_offs.values())
+        for feed in self._feeds.active:
+            gaps = self._with_inherited(feed, state, new, told)
+            gaps += self._lost_if_detached(feed, gaps, new, scan.since)
+            self._lagging.set(state, feed.id, joined(gaps))
+
+    def _lost_if_detached(
+        self, feed: PartitionFeed, gaps: Sequence[Gap], new: Sequence[Span], certain: Timestamp
+    ) -> list[Gap]:
+        """What a feed may lack of ``new`` keys beside ``gaps`` because it is detached."""
+        return [] if self._detached.mode(feed.id) is None else [*lost_above(feed, new, gaps, certain)]
+
+    def _with_inherited(
+        self, feed: PartitionFeed, state: RangeState, new: Sequence[Span], hand_offs: Sequence[HandOff]
+    ) -> list[Gap]:
+        """What a feed lacks in a range that is given ``new`` keys, some of them in its gaps already."""
+        gaps = state.lags.get(feed.id, ())
+        lacking = [gap.span for gap in gaps]
+        parts = [part for span in new for part in remainder(span, lacking)]
+        inherited = [gap for part in parts for gap in self._inherited(feed, state, part, hand_offs)]
+        spooling = bool(inherited) and self._detached.is_spooling(feed.id)
+        if spooling and self._lacks_others_rows(feed, state, parts, hand_offs):
+            self._detached.stall(feed.id)  # what is lacking here was never spooled
+        return [*gaps, *inherited]
+
+    def _lacks_others_rows(
+        self, feed: PartitionFeed, state: RangeState, parts: Iterable[Span], hand_offs: Iterable[HandOff]
+    ) -> bool:
+        """Whether a feed lacks more of new keys than ranges here have told: rows of those came out."""
+        own = [
+            hand_off._replace(lags=amended(hand_off.lags, feed.told_as, ()))
+            if hand_off.claim.parent in self._ranges
+            else hand_off
+            for hand_off in hand_offs
+        ]
+        return any(True for part in parts for _ in self._inherited(feed, state, part, own))
+
+    def _inherited(
+        self, feed: PartitionFeed, state: RangeState, part: Span, hand_offs: Sequence[HandOff]
+    ) -> Iterator[Gap]:
+        """What a feed lacks of keys that came to a range: what it was told, and all that nobody spoke of.
+
+        A parent that has forgotten what it promised may have had gaps of any feed.
+        """
+        silent = [part]
+        for hand_off in hand_offs:
+            shared = None if hand_off.span is None else hand_off.span.intersect(part)
+            told = None if shared is None else told_of(feed.told_as, hand_off.lags)
+            if shared is not None and told is not None:
+                silent = [rest for span in silent for rest in remainder(span, (shared,))]
+                yield from _wanted(feed, clipped(told, shared))
+        if not feed.can_lag and any(map(_is_forgotten, hand_offs)):
+            # It may have been detached there, and nobody knows any more.
+            yield from (Gap(part, feed.start) for span in silent for part in watched_parts(span, feed.spans))
+        yield from self._unseen(feed, state, silent)
+
+    def _unseen(self, feed: PartitionFeed, state: RangeState, spans: Iterable[Span]) -> list[Gap]:
+        """Gaps of all keys in ``spans`` that the feed watches, if it wants versions that have passed."""
+        if not feed.can_lag or (
+            not feed.begins_with_scan and self._lagging.has_nothing_above(state, feed.start)
+        ):
+            return []
+        complete_to = None if feed.begins_with_scan else feed.start
+        return [Gap(part, complete_to) for span in spans for part in watched_parts(span, feed.spans)]
+
+    def look_at_feeds(self) -> None:
+        """The active feeds are others than before: those that are gone lack nothing."""
+        self._table.serves = ServedFeeds(self._feeds.active)
+        active = {feed.id for feed in self._feeds.active}
+        self._lagging.forget_but(active)
+        self._detached.forget_but(active)
+
+
+def _wanted(feed: PartitionFeed, gaps: Iterable[Gap]) -> Iterator[Gap]:
+    """What a feed wants of gaps that it was told to have: a partition that failed it before its start names
+    keys that it does not watch, and times below its start."""
+    for gap in gaps:
+        complete_to = None if gap.complete_to is None else max(gap.complete_to, feed.start)
+        for part in watched_parts(gap.span, feed.spans):
+            yield Gap(part, complete_to)
+
+
+def _is_forgotten(hand_off: HandOff) -> bool:
+    """Whether a parent knows that its rows are complete, and not for which keys, or for which feeds.
+
+    What has no span may have lags all the same: those of a feed that was detached since.
+    """
+    return hand_off.complete and (hand_off.span is None or hand_off.lags is None)

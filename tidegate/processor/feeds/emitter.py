@@ -1,0 +1,154 @@
+"""Rows into output records: the last stage of a step, one emitter for each active feed.
+
+Batch in, batch out, as the stages before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.encoding.partition import partition_of
+from tidegate.changefeed.encoding.record_encoder import RecordEncoder
+from tidegate.changefeed.text.row_bytes import ROW_BYTES_MAX, too_large
+from tidegate.errors import FeedError, RowError, UnsupportedTable
+from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
+from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic, UnframedRecord
+from tidegate.processor.containment import feed_error, unforeseen_in
+from tidegate.processor.feeds.rows import Decoded, TableRowError
+from tidegate.ranges.version import Version
+from tidegate.rows import Row, TableDescriptor
+
+
+class Destination(NamedTuple):
+    """Where the rows of a table go."""
+
+    topic: str
+    partitions: int
+
+
+class Emission(NamedTuple):
+    """What a feed emits in a step: records, and those that wait for the ids of their schemas."""
+
+    records: list[OutputRecord]
+    unframed: list[UnframedRecord]
+
+
+class Emitter:
+    """Encodes one feed's rows: those of its tables, above its start."""
+
+    __slots__ = ("_destinations", "_options", "_start", "_tables")
+
+    def __init__(
+        self, options: FeedOptions, start: Timestamp, destinations: Mapping[int, Destination]
+    ) -> None:
+        self._options = options
+        self._start = start
+        self._destinations = destinations
+        self._tables: dict[int, _TableEmitter] = {}
+
+    def emit(
+        self, versions: Sequence[Version], rows: Sequence[Decoded], into: Emission, *, scanned: bool = False
+    ) -> FeedError | None:
+        """Append the records of the rows that belong to the feed, in log order.
+
+        What an initial scan found (``scanned``) is from before the start, and all that there was, whatever
+        writers wanted omitted. Stops at the first row that cannot be decoded or encoded and returns why; what
+        was appended before it stands.
+        """
+        start, tables = ZERO if scanned else self._start, self._tables
+        try:
+            for version, row in zip(versions, rows, strict=True):
+                if row is None or version.timestamp <= start:
+                    continue
+                if version.omit_in_rangefeeds and not scanned:
+                    continue
+                if isinstance(row, TableRowError):
+                    if row.table_id in self._destinations:
+                        return row
+                    continue
+                table = row.table
+                emitter = tables.get(table.id)
+                if emitter is None or emitter.table is not table:
+                    if table.id not in self._destinations:
+                        continue
+                    emitter = tables[table.id] = _table_emitter(
+                        table, self._options, self._destinations[table.id]
+                    )
+                emitter.emit(row, version, into)
+        except UnsupportedTable as error:  # no encoder can be made for it
+            return error
+        except Exception as error:  # of `encode`: the row holds what cannot be written
+            cause = feed_error(error)
+            failure = TableRowError(table.id, version, _naming(table, cause))
+            failure.unforeseen = unforeseen_in(cause)
+            return failure
+        return None
+
+
+class _TableEmitter:
+    """What is compiled once for a table version."""
+
+    __slots__ = ("_encode", "_headers", "_limit", "_partitions", "_tombstones", "_topic", "table")
+
+    def __init__(self, table: TableDescriptor, encoder: RecordEncoder, destination: Destination) -> None:
+        self.table = table
+        self._encode, self._headers, self._limit = encoder.encode, encoder.headers, encoder.limit
+        self._tombstones = encoder.tombstones
+        self._topic, self._partitions = destination
+
+    def emit(self, row: Row, version: Version, into: Emission) -> None:
+        """Append the row's record, and a tombstone where one belongs behind it."""
+        key, value, headers = self._encoded(row, version)
+        partition = partition_of(key, self._partitions)
+        wall_ms = version.timestamp.wall // NANOS_PER_MS
+        into.records.append(OutputRecord(self._topic, partition, key, value, wall_ms, headers))
+        if self._tombstones and row.values is None:
+            into.records.append(OutputRecord(self._topic, partition, key, None, wall_ms, headers))
+
+    def _encoded(self, row: Row, version: Version) -> tuple[bytes, bytes | None, list[tuple[str, bytes]]]:
+        """Key, value and headers of the row's record."""
+        key, value = self._encode(row, version.timestamp)
+        headers = [(SOURCE_HEADER, b"%d/%d/%d" % version[5:8])] if version.raft_index else []
+        if self._limit is not None:
+            own = [] if self._headers is None else self._headers(row)
+            value, own = self._limit.applied(row, version.timestamp, key, value, own)
+            headers += own
+        elif self._headers is not None:
+            headers += self._headers(row)
+        if value is not None and len(value) > ROW_BYTES_MAX:
+            raise too_large("its value")
+        return key, value, headers
+
+
+class _SchemedTableEmitter(_TableEmitter):
+    """The same for a format whose records name their schemas."""
+
+    __slots__ = ("_to",)
+
+    def __init__(self, table: TableDescriptor, encoder: RecordEncoder, to: SchemedTopic) -> None:
+        super().__init__(table, encoder, Destination(to.topic, to.partitions))
+        self._to = to
+
+    def emit(self, row: Row, version: Version, into: Emission) -> None:
+        key, value, headers = self._encoded(row, version)
+        wall_ms = version.timestamp.wall // NANOS_PER_MS
+        into.unframed.append(UnframedRecord(self._to, key, value, wall_ms, headers))
+        if self._tombstones and row.values is None:
+            into.unframed.append(UnframedRecord(self._to, key, None, wall_ms, headers))
+
+
+def _naming(table: TableDescriptor, error: FeedError) -> RowError:
+    """The error with the name of the table, which encoders that know the column have named already."""
+    cause = str(error)
+    named = f"table {table.name}" in cause
+    return RowError(cause if named else f"table {table.name}: {cause}")
+
+
+def _table_emitter(table: TableDescriptor, options: FeedOptions, destination: Destination) -> _TableEmitter:
+    encoder = compile_encoder(table, options)
+    if encoder.schemas is None:
+        return _TableEmitter(table, encoder, destination)
+    return _SchemedTableEmitter(table, encoder, SchemedTopic(*destination, encoder.schemas))

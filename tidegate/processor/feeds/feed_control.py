@@ -1,0 +1,193 @@
+"""How a log partition takes feeds up, and lets go of them (docs/architecture.md#feeds).
+
+    Register   the partition stores the feed with its position X, answers with X and the highest timestamp
+               that it has applied, and is *held*: nothing is applied before the feed's start S is known,
+               unless the feed begins with a scan or in the past, and is given by scans what passes meanwhile
+    Activate   S and the targets are stored; rows above S from X on are emitted
+    Remove     the feed is forgotten
+
+While a feed is held the partition waits for all others to answer: a fraction of a second. An engine that has
+waited too long gives the registered feeds up: they fail, and whatever comes for them later is answered so. A
+message that says nothing new gets the stored answer again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidegate.changefeed.definition.feed import TableName
+from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.lifecycle.control import (
+    Activate,
+    ControlMessage,
+    KnownTable,
+    Register,
+    Registered,
+    Remove,
+)
+from tidegate.errors import FeedError
+from tidegate.hlc import Timestamp
+from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.feeds.keys_read import keys_read, keys_scanned_since
+from tidegate.processor.feeds.partition_feed import FeedStatus, PartitionFeed
+from tidegate.processor.feeds.rows import PartitionRows
+from tidegate.processor.state.state_codec import NOWHERE
+from tidegate.raftlog.entry import Offset, RangeId
+from tidegate.ranges.mutated_keys import MutatedKeys
+from tidegate.rows import Catalog, TableDescriptor
+
+
+def take_up(
+    feeds: PartitionFeeds,
+    message: ControlMessage,
+    offset: Offset,
+    high: Timestamp,
+    rows: PartitionRows,
+    mutated: Iterable[tuple[RangeId, MutatedKeys]],
+) -> bool:
+    """Take a message at a batch boundary, the log applied up to ``offset``, versions up to ``high``.
+
+    ``mutated`` are the keys that were changed outside the op log so far. Returns whether a feed became
+    active.
+    """
+    match message:
+        case Register():
+            _register(feeds, message, offset, high, rows)
+            return False
+        case Activate():
+            return _activate(feeds, message, offset, rows, mutated)
+        case Remove():
+            feeds.remove(message.feed_id, message.epoch)
+            return False
+
+
+def refuse_message(feeds: PartitionFeeds, message: ControlMessage, cause: str) -> None:
+    """Fail the feed of a message that cannot be taken up. What ends a feed is passed over, and repeated."""
+    known = feeds.get(message.feed_id)
+    if isinstance(message, Remove) or (known is not None and known.epoch > message.definition.epoch):
+        return
+    feeds.refuse(PartitionFeed(message, None), FeedError(cause))
+
+
+def _register(
+    feeds: PartitionFeeds, message: Register, offset: Offset, high: Timestamp, rows: PartitionRows
+) -> None:
+    known = feeds.get(message.feed_id)
+    if known is not None and known.epoch >= message.definition.epoch:
+        feeds.answer(known)
+        return
+    tables = known_tables(message.definition.tables, rows.catalog)
+    answer = Registered(
+        message.feed_id,
+        message.definition.epoch,
+        feeds.partition,
+        offset + 1,
+        high,
+        tuple(KnownTable(name, table.id) for name, table in tables),
+        () if len(tables) == len(message.definition.tables) else tuple(rows.refused()),
+    )
+    feed = PartitionFeed(message, answer)
+    reason = unsupported(tables, rows, message.definition.options)
+    if reason:
+        feed.fail(reason)
+    feeds.answer(feed)
+
+
+def _activate(
+    feeds: PartitionFeeds,
+    message: Activate,
+    offset: Offset,
+    rows: PartitionRows,
+    mutated: Iterable[tuple[RangeId, MutatedKeys]],
+) -> bool:
+    feed = feeds.get(message.feed_id)
+    if feed is not None and feed.epoch > message.definition.epoch:
+        return False
+    if feed is None or feed.epoch < message.definition.epoch:
+        feed = PartitionFeed(message, None)
+        if offset != NOWHERE and not feed.can_lag:
+            feed.fail(
+                "the partition never registered it, so rows since its start may have passed: "
+                "create the feed again"
+            )
+    activated = feed.status is FeedStatus.REGISTERED
+    if activated:
+        error = _passed_rows(feed, message.start) or _changed_before(message, rows, mutated)
+        if error is not None:
+            feeds.refuse(feed, error)
+            return False
+        feed.activate(message)
+    feeds.answer(feed)
+    return activated
+
+
+def _passed_rows(feed: PartitionFeed, start: Timestamp) -> FeedError | None:
+    """Why a registered feed cannot begin at ``start``, if rows above it had passed at its registration.
+
+    A start is the highest of what all partitions answered, so that cannot be, unless the partition's state
+    was lost after its answer and it registered the feed a second time, further on in the log.
+    """
+    registered = feed.registered
+    if registered is None or start >= registered.highest:
+        return None
+    if feed.can_lag:
+        return None  # what has passed above its start is scanned for
+    return FeedError(
+        f"rows up to {registered.highest} had passed when the partition registered it at offset "
+        f"{registered.position}, above the start {start} that was fixed for all partitions: the partition's "
+        "state was lost after an earlier answer, and the rows between would be missing. Create the feed again"
+    )
+
+
+def _changed_before(
+    message: Activate, rows: PartitionRows, mutated: Iterable[tuple[RangeId, MutatedKeys]]
+) -> FeedError | None:
+    """Why a feed cannot go on from an earlier epoch, if rows that this one has written may be others by now.
+
+    Whatever changed at or below the start had failed the earlier epoch. What changed above it may have been
+    read by nobody who had the feed (docs/hand-over.md, step H6).
+    """
+    if not message.definition.may_go_on:
+        return None
+    start, targets = message.start, message.targets
+    for range_id, (span, time, last, first) in mutated:
+        if time <= start:
+            continue
+        concerned = [
+            *keys_read(targets, rows, max(first, min(start, last)), last),
+            *keys_scanned_since(targets, rows, first, last, start),
+        ]
+        if any(span.overlaps(keys) for keys in concerned):
+            return FeedError(
+                f"range {range_id} changed rows outside its op log (keys {span.start.hex()} to "
+                f"{span.end.hex()}) above {start}, up to which an earlier epoch of the feed had "
+                "written them, and before this log partition took the feed up: no record says which rows "
+                "are others now. Create the feed again"
+            )
+    return None
+
+
+def known_tables(names: Iterable[TableName], catalog: Catalog) -> list[tuple[TableName, TableDescriptor]]:
+    """The tables that have a descriptor here: of several versions the newest, unless it says dropped."""
+    newest: dict[int, TableDescriptor] = {}
+    for descriptor in catalog.descriptors():
+        newest[descriptor.id] = descriptor
+    by_name = {TableName.of(table): table for table in newest.values() if not table.dropped}
+    return [(name, by_name[name]) for name in names if name in by_name]
+
+
+def unsupported(
+    tables: Iterable[tuple[TableName, TableDescriptor]], rows: PartitionRows, options: FeedOptions
+) -> str:
+    """Why rows of the newest versions of the tables could not be read or written; empty when they can."""
+    try:
+        for _, table in tables:
+            unfit = rows.unfit(table.id)
+            if unfit:
+                return unfit
+            rows.catalog.latest(table.id)
+            compile_encoder(table, options)
+    except FeedError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,195 @@
+"""The feeds that one log partition has taken up: what steps and ranges ask of them, and what they answer.
+
+``feed_control.py`` takes up the messages that make them come and go; ``feed_failures.py`` says why they stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch, FeedId
+from tidegate.changefeed.lifecycle.control import Ack, Active, Failed, Removed
+from tidegate.errors import FeedError
+from tidegate.hlc import MAX, ZERO, Timestamp
+from tidegate.processor.batch import ActiveFeed, Incident, StateChange, StateTable
+from tidegate.processor.feeds.partition_feed import FeedStatus, PartitionFeed, feed_row, read_feed
+from tidegate.processor.feeds.rows import Starts
+from tidegate.processor.feeds.waiting import Reach
+from tidegate.raftlog.entry import Offset
+from tidegate.ranges.gap import Gap, Gaps, amended
+from tidegate.ranges.handoff import Claim, Exchange
+from tidegate.rows.table_key import watched_parts
+from tidegate.spans import Span
+
+
+class PartitionFeeds:
+    """All feeds of log partition ``partition``."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self._feeds: dict[FeedId, PartitionFeed] = {}
+        self._changed: set[FeedId] = set()
+        self._acks: list[Ack] = []
+        self._incidents: list[tuple[FeedId, str]] = []
+        self._refresh()
+
+    def __len__(self) -> int:
+        return len(self._feeds)
+
+    def __getitem__(self, feed_id: FeedId) -> PartitionFeed:
+        return self._feeds[feed_id]
+
+    def get(self, feed_id: FeedId) -> PartitionFeed | None:
+        """The feed, if the partition has taken it up."""
+        return self._feeds.get(feed_id)
+
+    # ---- what steps ask ----
+
+    def _refresh(self) -> None:
+        """Derive what every step asks from the feeds as they are now."""
+        registered = (
+            feed.id
+            for feed in self._feeds.values()
+            if feed.status is FeedStatus.REGISTERED and not feed.can_lag
+        )
+        #: The feeds that hold the partition until it knows their starts: those that are not given what passes
+        #: meanwhile by scans. Plain, so that another thread may look at it.
+        self.registered: frozenset[FeedId] = frozenset(registered)
+        active = [feed for feed in self._feeds.values() if feed.status is FeedStatus.ACTIVE]
+        self.active: Sequence[PartitionFeed] = active
+        self.wanted_tables = frozenset[int]().union(*(feed.table_ids for feed in active))
+        self.wanted_previous = frozenset[int]().union(
+            *(feed.table_ids for feed in active if feed.shows_previous)
+        )
+        previous = [feed for feed in active if feed.shows_previous]
+        self.starts = Starts(_lowest_starts(active), _lowest_starts(previous))
+        self.watched_spans: tuple[Span, ...] = tuple({span: None for feed in active for span in feed.spans})
+
+    def definition_of(self, feed_id: FeedId) -> FeedDefinition:
+        """The definition of a feed that the partition has taken up."""
+        return self._feeds[feed_id].message.definition
+
+    def is_active(self, feed_id: FeedId) -> bool:
+        """Whether the feed is emitted, or will be with the next rows; one that was removed is not."""
+        feed = self._feeds.get(feed_id)
+        return feed is not None and feed.status is FeedStatus.ACTIVE
+
+    def active_feeds(self, lagging: Container[FeedId]) -> tuple[ActiveFeed, ...]:
+        """The feeds that a checkpoint holds for: those that lag are not among them."""
+        return tuple(ActiveFeed(feed.id, feed.epoch) for feed in self.active if feed.id not in lagging)
+
+    # ---- what ranges ask ----
+
+    def lowest_start(self, span: Span, below: Timestamp, reach: Reach) -> Timestamp | None:
+        """See ``tidegate.processor.feeds.waiting.Watchers``."""
+        missing = (feed.start for feed in self.missing(span, below) if reach.includes(feed.start))
+        return min(missing, default=None)
+
+    def want_previous(self, span: Span) -> bool:
+        """See ``tidegate.processor.feeds.waiting.Watchers``."""
+        return any(feed.shows_previous and feed.watches(span) for feed in self.active)
+
+    def has_earlier_rows(self, span: Span) -> bool:
+        """See ``tidegate.processor.feeds.waiting.Watchers``."""
+        return any((feed.begins_with_scan or feed.goes_on) and feed.watches(span) for feed in self.active)
+
+    def missing(self, span: Span, below: Timestamp) -> Sequence[PartitionFeed]:
+        """The active feeds that want rows of the span from below a timestamp."""
+        return [feed for feed in self.active if feed.start < below and feed.watches(span)]
+
+    def tell_failures(self, message: Exchange) -> Exchange:
+        """What goes to another partition, saying of feeds that have failed here that nothing was emitted.
+
+        They may be active there until all have heard of it: a checkpoint that names one of them would be
+        for rows that this partition left out.
+        """
+        failed = [feed for feed in self._feeds.values() if feed.status is FeedStatus.FAILED]
+        if not failed or isinstance(message, Claim) or message.span is None or message.lags is None:
+            return message
+        lags = message.lags
+        for feed in failed:
+            lost = _given_nothing(feed, message.span)
+            lags = amended(lags, feed.told_as, lost) if lost else lags
+        return message._replace(lags=lags)
+
+    # ---- what comes of them ----
+
+    def answer(self, feed: PartitionFeed) -> None:
+        """Take in the feed as it is, and acknowledge it: its row of state is written with that."""
+        self._feeds[feed.id] = feed
+        self._changed.add(feed.id)
+        self._refresh()
+        if feed.status is FeedStatus.ACTIVE:
+            self._acks.append(Active(feed.id, feed.epoch, self.partition))
+        elif feed.status is FeedStatus.FAILED:
+            self._acks.append(Failed(feed.id, feed.epoch, self.partition, feed.reason))
+        elif feed.registered is not None:
+            self._acks.append(feed.registered)
+
+    def fail(self, feed_id: FeedId, error: FeedError) -> None:
+        """Stop a feed for good, and say so to the jobs agent and the operator."""
+        self.refuse(self._feeds[feed_id], error)
+
+    def refuse(self, feed: PartitionFeed, error: FeedError) -> None:
+        """Stop a feed as `fail` does, that the partition may never have heard of."""
+        feed.fail(str(error))
+        self._incidents.append((feed.id, f"feed {feed.id} failed: {error}"))
+        self.answer(feed)
+
+    def remove(self, feed_id: FeedId, epoch: FeedEpoch) -> None:
+        """Forget a feed, unless it is of a later epoch. Acknowledge that, with why it failed, if it did."""
+        feed = self._feeds.get(feed_id)
+        reason = ""
+        if feed is not None and feed.epoch <= epoch:
+            reason = feed.reason
+            del self._feeds[feed_id]
+            self._changed.add(feed_id)
+            self._refresh()
+        self._acks.append(Removed(feed_id, epoch, self.partition, reason))
+
+    def take_acks(self) -> list[Ack]:
+        """The answers since the last call."""
+        acks, self._acks = self._acks, []
+        return acks
+
+    def take_incidents(self, offset: Offset) -> list[Incident]:
+        """The failures since the last call."""
+        incidents, self._incidents = self._incidents, []
+        return [Incident(self.partition, offset, None, feed_id, cause) for feed_id, cause in incidents]
+
+    # ---- state ----
+
+    def freeze(self) -> Iterator[StateChange]:
+        """The rows of state that changed since the last call."""
+        for feed_id in sorted(self._changed):
+            feed = self._feeds.get(feed_id)
+            yield StateChange(StateTable.FEEDS, feed_id.encode(), None if feed is None else feed_row(feed))
+        self._changed = set()
+
+    def restore(self, values: Iterable[bytes]) -> None:
+        """Put back what ``freeze`` gave."""
+        for value in values:
+            feed = read_feed(value)
+            self._feeds[feed.id] = feed
+        self._refresh()
+
+
+def _given_nothing(feed: PartitionFeed, span: Span) -> Gaps:
+    """The gaps of a feed that was given nothing of a range's keys.
+
+    One that failed before its start was known here may want any of them, from any time on: who has been told
+    its start and its keys takes what is its own of that.
+    """
+    if not feed.targets:
+        return (Gap(span, None if feed.begins_with_scan else ZERO),)
+    complete_to = None if feed.begins_with_scan else feed.start
+    return tuple(Gap(part, complete_to) for part in watched_parts(span, feed.spans))
+
+
+def _lowest_starts(feeds: Iterable[PartitionFeed]) -> dict[int, Timestamp]:
+    """Per table the lowest start of the feeds on it."""
+    lowest: dict[int, Timestamp] = {}
+    for feed in feeds:
+        for table_id in feed.table_ids:
+            lowest[table_id] = min(feed.start, lowest.get(table_id, MAX))
+    return lowest

@@ -1,0 +1,48 @@
+"""Schema ids into records: the one thing about a row that its log does not say.
+
+A step is pure and cannot ask a registry, so rows of a format with schemas leave it unframed. The engine
+has their schemas registered, each once, and frames them. A registry gives one schema the same id whenever
+it is asked, so that a repeated step writes the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tidegate.changefeed.encoding.confluent import Schema, frame_prefix
+from tidegate.changefeed.encoding.partition import partition_of
+from tidegate.processor.batch import OutputRecord, UnframedRecord
+
+
+def schemas_of(records: Iterable[UnframedRecord]) -> list[Schema]:
+    """The schemas of these records, in the order of their first use.
+
+    A value's schema is among them only if a record has a value: no schema without a record.
+    """
+    found: dict[Schema, None] = {}
+    last, has_value = None, False
+    for to, _, value, _, _ in records:
+        if to is not last:
+            last, has_value = to, False
+            found[to.schemas.key] = None
+        if value and not has_value:
+            has_value = True
+            found[to.schemas.value] = None
+    return list(found)
+
+
+def frame(records: Sequence[UnframedRecord], ids: Mapping[Schema, int]) -> list[OutputRecord]:
+    """The records as they go to the sink, in order. ``KeyError`` for a schema without an id."""
+    framed: list[OutputRecord] = []
+    last, key_prefix, value_prefix = None, b"", b""
+    for to, key, value, timestamp_ms, headers in records:
+        if to is not last:
+            last, key_prefix = to, frame_prefix(ids[to.schemas.key])
+            value_prefix = b""
+        if value:
+            value_prefix = value_prefix or frame_prefix(ids[to.schemas.value])
+            value = value_prefix + value
+        key = key_prefix + key
+        partition = partition_of(key, to.partitions)
+        framed.append(OutputRecord(to.topic, partition, key, value, timestamp_ms, headers))
+    return framed

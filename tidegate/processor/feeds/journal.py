@@ -1,0 +1,231 @@
+"""What ranges were before the steps that are not committed yet (docs/catch-up.md, K2).
+
+A feed that is detached is given up from the oldest of these steps on: nobody knows which of its rows since
+then are acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.hlc import ResolvedTimestamp
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.raftlog.entry import RangeId
+from tidegate.ranges.gap import Gap, Gaps, Lag, amended, clipped, joined, remainder, told_of
+from tidegate.ranges.handoff import Claim, HandOff, Hole, Promise
+from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.rows.table_key import watched_parts, without_tenant
+from tidegate.spans import Span
+
+
+class Earlier(NamedTuple):
+    """A range as it was. Its output was complete up to ``resolved``, but for ``lags``."""
+
+    span: Span | None
+    ended: bool
+    resolved: ResolvedTimestamp
+    lags: Mapping[str, Gaps]
+    promises: list[Promise]
+    holes: list[Hole]
+    hand_offs: frozenset[Claim]
+
+
+def as_it_is(state: RangeState) -> Earlier:
+    """The range now; the lists are never changed in place."""
+    return Earlier(
+        state.span,
+        state.status is RangeStatus.ENDED,
+        state.resolved,
+        dict(state.lags),
+        state.promises,
+        state.holes,
+        frozenset(state.hand_offs),
+    )
+
+
+@dataclass(slots=True)
+class _Step:
+    serial: int = 0
+    noted: dict[RangeId, Earlier] = field(default_factory=dict)
+    begun: set[FeedId] = field(default_factory=set)
+    handed: list[tuple[RangeId, HandOff]] = field(default_factory=list)
+
+
+class Journal:
+    """Notes ranges before they change, step by step, until their steps are committed."""
+
+    def __init__(self) -> None:
+        self._steps: deque[_Step] = deque()
+        self._now = _Step()
+
+    def note(self, state: RangeState) -> None:
+        """The range is about to be changed for the first time in this step."""
+        self._now.noted[state.range_id] = as_it_is(state)
+
+    def begin(self, feed_id: FeedId) -> None:
+        """The feed is activated in this step."""
+        self._now.begun.add(feed_id)
+
+    def inherit(self, range_id: RangeId, hand_offs: Iterable[HandOff]) -> None:
+        """The range has taken a snapshot in this step, and goes on from where these parents ended."""
+        self._now.handed += [(range_id, hand_off) for hand_off in hand_offs]
+
+    def end_step(self, serial: int) -> None:
+        """The step with this number is over."""
+        self._now.serial = serial
+        self._steps.append(self._now)
+        self._now = _Step()
+
+    def committed(self, serial: int) -> None:
+        """The steps up to this one are durable, and their rows acknowledged."""
+        while self._steps and self._steps[0].serial <= serial:
+            self._steps.popleft()
+
+    def has_begun(self, feed_id: FeedId) -> bool:
+        """Whether the feed was activated in a step that is not committed."""
+        return any(feed_id in step.begun for step in self._uncommitted)
+
+    def handed(self) -> dict[RangeId, list[HandOff]]:
+        """By range the hand-offs that it has gone on from since the first step that is not committed, in
+        order.
+        """
+        handed: dict[RangeId, list[HandOff]] = {}
+        for step in self._uncommitted:
+            for range_id, hand_off in step.handed:
+                handed.setdefault(range_id, []).append(hand_off)
+        return handed
+
+    def earlier(self, states: Iterable[RangeState]) -> dict[RangeId, Earlier]:
+        """The ranges as they were before the first step that is not committed; those since then are new."""
+        noted: dict[RangeId, Earlier] = {}
+        for step in self._uncommitted:
+            for range_id, then in step.noted.items():
+                noted.setdefault(range_id, then)
+        return {
+            state.range_id: noted[state.range_id] if state.range_id in noted else as_it_is(state)
+            for state in states
+        }
+
+    @property
+    def _uncommitted(self) -> Iterable[_Step]:
+        return (*self._steps, self._now)
+
+
+class Certainty:
+    """Up to where a feed's rows are certain to be acknowledged, by what ``states`` were by the ``journal``.
+
+    Nothing is of a feed that can lag and has begun since.
+    """
+
+    def __init__(self, feed: PartitionFeed, states: Mapping[RangeId, RangeState], journal: Journal) -> None:
+        self._feed = feed
+        self._states = states
+        self._begun = feed.can_lag and journal.has_begun(feed.id)
+        self._handed = journal.handed()
+        self.then = then = journal.earlier(states.values())
+        self._spans = [earlier for earlier in then.values() if earlier.span is not None and not earlier.ended]
+
+    def gaps(self, state: RangeState, span: Span | None) -> Gaps:
+        """What the feed may lack of keys of a range, which may have come to it since."""
+        found: list[Gap] = []
+        if span is None:
+            return ()
+        for part in watched_parts(span, self._feed.spans):
+            silent = [part]
+            for earlier in self._of(state, part):
+                assert earlier.span is not None
+                shared = earlier.span.intersect(part)
+                if shared is not None:
+                    found += self._earlier(earlier, shared)
+                    silent = [rest for left in silent for rest in remainder(left, (shared,))]
+            for rest in silent:
+                found += self._since(state, rest, frozenset())
+        return joined(found)
+
+    def amended(
+        self, state: RangeState, span: Span | None, lags: tuple[Lag, ...] | None
+    ) -> tuple[Lag, ...] | None:
+        """What a range said that feeds lack of ``span``, with what this feed may lack.
+
+        A feed that watches none of these keys is not named.
+        """
+        if span is None or not self._feed.watches(without_tenant(span)):
+            return lags
+        return amended(lags, self._feed.told_as, self.gaps(state, span))
+
+    def was_told(self, hand_off: HandOff) -> bool:
+        """Whether what a range has said to a claim was noted before these steps.
+
+        At one index there may be several promises, as of a range that merges and is merged away at once.
+        """
+        claim = hand_off.claim
+        parent, index, told = self.then[claim.parent], claim.last_index, (hand_off.resolved, hand_off.span)
+        return any(
+            promise.at == index and (promise.resolved, promise.span) == told for promise in parent.promises
+        ) or any(hole.before < index <= hole.last_index for hole in parent.holes)
+
+    def _of(self, state: RangeState, part: Span) -> Iterable[Earlier]:
+        own = self.then.get(state.range_id)
+        if own is not None and own.span is not None and not own.ended and own.span.intersect(part) == part:
+            return (own,)
+        return self._spans
+
+    def _earlier(self, earlier: Earlier, span: Span) -> Iterator[Gap]:
+        gaps = [*clipped(earlier.lags.get(self._feed.id, ()), span)]
+        yield from gaps
+        for rest in remainder(span, (gap.span for gap in gaps)):
+            if self._begun:
+                yield self._whole(rest)
+            elif not self._feed.scans_only:  # which wants nothing above its start
+                yield Gap(rest, max(earlier.resolved, self._feed.start))
+
+    def _since(self, state: RangeState, span: Span, heirs: frozenset[RangeId]) -> Iterator[Gap]:
+        """Of keys that no range had then: by whom the range has first been handed them since.
+
+        ``heirs`` are the ranges that have them from here.
+        """
+        silent = [span]
+        if not self._begun:
+            for hand_off in self._handed.get(state.range_id, ()):
+                told = () if hand_off.span is None else (hand_off.span,)
+                for part in [each for left in silent for one in told if (each := left.intersect(one))]:
+                    yield from self._of_parent(hand_off, part, heirs | {state.range_id})
+                silent = [rest for left in silent for rest in remainder(left, told)]
+        yield from map(self._whole, silent)
+
+    def _of_parent(self, hand_off: HandOff, span: Span, heirs: frozenset[RangeId]) -> Iterator[Gap]:
+        """What another partition has handed off was certain there, and what a range of this one had promised
+        before these steps; rows of these steps were not.
+        """
+        parent = self._states.get(hand_off.claim.parent)
+        is_certain = parent is None or self.was_told(hand_off)
+        if parent is not None and not is_certain and parent.range_id not in heirs:
+            yield from self._since(parent, span, heirs)
+        elif not is_certain or hand_off.resolved <= self._feed.start:
+            yield self._whole(span)
+        else:
+            yield from self._told(hand_off, span)
+
+    def _told(self, hand_off: HandOff, span: Span) -> Iterator[Gap]:
+        """What a hand-off leaves uncertain: what it says that the feed lacked there, and all above its time.
+
+        Nothing is certain where it does not speak of the feed: that may have been activated later there. One
+        that cannot lag it names only if it was detached, unless the parent has forgotten what it promised.
+        """
+        gaps = told_of(self._feed.told_as, hand_off.lags)
+        if gaps is None and (self._feed.can_lag or hand_off.lags is None):
+            yield self._whole(span)
+            return
+        lacking = [*clipped(gaps or (), span)]
+        yield from lacking
+        if not self._feed.scans_only:
+            for rest in remainder(span, (gap.span for gap in lacking)):
+                yield Gap(rest, hand_off.resolved)
+
+    def _whole(self, span: Span) -> Gap:
+        """The keys of a feed that was given none of them."""
+        return Gap(span, None if self._feed.begins_with_scan else self._feed.start)

@@ -1,0 +1,147 @@
+"""One feed in one log partition: how far it is there, what it wants, and its row of state."""
+
+from __future__ import annotations
+
+import enum
+
+from tidegate.changefeed.definition.feed import FeedEpoch, FeedId, FeedTarget
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.control import (
+    Activate,
+    Register,
+    Registered,
+    Remove,
+    read_ack,
+    read_control,
+)
+from tidegate.errors import ForeignRecord, StateError, StateMismatch, brief
+from tidegate.hlc import MAX, Timestamp
+from tidegate.processor.feeds.emitter import Destination, Emitter
+from tidegate.processor.state import state_pb2 as pb
+from tidegate.processor.state.stored import pack, unpack
+from tidegate.ranges.gap import told_name
+from tidegate.spans import Span
+
+
+class FeedStatus(enum.Enum):
+    """How far a feed is in this partition."""
+
+    REGISTERED = 1
+    ACTIVE = 2
+    FAILED = 3
+
+
+class PartitionFeed:
+    """One feed as this partition has taken it up."""
+
+    __slots__ = ("emitter", "epoch", "id", "message", "reason", "registered", "status", "told_as")
+
+    def __init__(self, message: Register | Activate, registered: Registered | None) -> None:
+        self.id: FeedId = message.feed_id
+        self.epoch: FeedEpoch = message.definition.epoch
+        #: What hand-offs call it.
+        self.told_as = told_name(self.id, message.definition.accepted_epoch)
+        self.registered = registered
+        self.status = FeedStatus.REGISTERED
+        self.reason = ""
+        self.message = message
+        self.emitter: Emitter | None = None
+
+    def activate(self, message: Activate) -> None:
+        """Emit rows from here on."""
+        self.message = message
+        self.status = FeedStatus.ACTIVE
+        destinations = {
+            target.table_id: Destination(target.topic, target.partitions) for target in message.targets
+        }
+        self.emitter = Emitter(message.definition.options, message.start, destinations)
+
+    def fail(self, reason: str) -> None:
+        """Emit nothing any more."""
+        self.status, self.reason, self.emitter = FeedStatus.FAILED, brief(reason), None
+
+    @property
+    def start(self) -> Timestamp:
+        """It emits rows above this; none while it is unknown."""
+        return self.message.start if isinstance(self.message, Activate) else MAX
+
+    @property
+    def table_ids(self) -> frozenset[int]:
+        """The tables that it emits."""
+        if not isinstance(self.message, Activate):
+            return frozenset()
+        return frozenset(target.table_id for target in self.message.targets)
+
+    @property
+    def begins_with_scan(self) -> bool:
+        """Whether it emits what there was at its start before anything else."""
+        return self.message.definition.options.initial_scan is not InitialScan.NO
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether earlier epochs of it have given what is at or below its start."""
+        return self.message.definition.may_go_on
+
+    @property
+    def scans_only(self) -> bool:
+        """Whether it emits nothing but that."""
+        return self.message.definition.options.initial_scan is InitialScan.ONLY
+
+    @property
+    def can_lag(self) -> bool:
+        """Whether it wants versions that ranges had passed when it was activated."""
+        return self.begins_with_scan or self.message.definition.options.cursor is not None
+
+    @property
+    def shows_previous(self) -> bool:
+        """Whether its rows show what they replaced."""
+        return self.message.definition.options.needs_previous
+
+    def watches(self, span: Span) -> bool:
+        """Whether it emits rows of the span, which has no tenant prefix."""
+        return any(span.overlaps(watched) for watched in self.spans)
+
+    @property
+    def targets(self) -> tuple[FeedTarget, ...]:
+        """The tables that it emits, resolved; none before its start is known."""
+        return self.message.targets if isinstance(self.message, Activate) else ()
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The keys that it watches."""
+        return tuple(span for target in self.targets for span in target.spans)
+
+
+def feed_row(feed: PartitionFeed) -> bytes:
+    """The feed as it is stored."""
+    return pack(
+        pb.Feed(
+            feed_id=feed.id,
+            epoch=feed.epoch,
+            status=feed.status.value,
+            registered=b"" if feed.registered is None else feed.registered.to_bytes(),
+            message=feed.message.to_bytes(),
+            reason=feed.reason,
+        )
+    )
+
+
+def read_feed(value: bytes) -> PartitionFeed:
+    """What ``feed_row`` made. Raises ``StateError`` for a row that cannot be read."""
+    row = unpack(pb.Feed, value, "a feed of the partition")
+    try:
+        message = read_control(row.message)
+        registered = read_ack(row.registered) if row.registered else None
+    except ForeignRecord as foreign:
+        raise StateMismatch(
+            f"feed {row.feed_id} is stored with a message that is damaged: {foreign}"
+        ) from None
+    if isinstance(message, Remove) or not isinstance(registered, Registered | None):
+        raise StateError(f"feed {row.feed_id} is stored with a message that cannot be its own")
+    feed = PartitionFeed(message, registered)
+    status = FeedStatus(row.status)
+    if status is FeedStatus.ACTIVE and isinstance(message, Activate):
+        feed.activate(message)
+    elif status is FeedStatus.FAILED:
+        feed.fail(row.reason)
+    return feed

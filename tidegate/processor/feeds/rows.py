@@ -1,0 +1,306 @@
+"""Committed versions into rows: the stage between the ranges and the feeds.
+
+Batch in, batch out: a columnar kernel may replace ``decode`` as long as it gives the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeAlias
+
+from tidegate.errors import DescriptorConflict, EncodingError, FeedError, RowError, StateError, brief
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.batch import StateChange, StateTable
+from tidegate.processor.containment import feed_error, unforeseen, unforeseen_in
+from tidegate.processor.state import state_pb2 as pb
+from tidegate.processor.state.stored import pack, unpack
+from tidegate.raftlog.entry import DescriptorUpdate
+from tidegate.ranges.version import Version
+from tidegate.rows import (
+    Catalog,
+    Datum,
+    Row,
+    TableCodec,
+    TableDescriptor,
+    Unreadable,
+    decode_descriptor,
+    encode_descriptor,
+    table_id_of,
+)
+from tidegate.spans import Span
+
+_HIGH_PREFIX: Final = b"h"
+_DESCRIPTOR_PREFIX: Final = b"d"
+_UNFIT_PREFIX: Final = b"u"
+_REFUSED_SHOWN: Final = 3
+#: Every snapshot repeats the descriptors of its tables: of 50,000 ranges they are decoded once.
+_decoded: Final = lru_cache(maxsize=256)(decode_descriptor)
+
+
+class _Unfit(NamedTuple):
+    """A descriptor version that could not be taken, and why."""
+
+    version: int
+    reason: str
+
+
+class TableRowError(FeedError):
+    """A row that cannot be decoded, with the table that it belongs to.
+
+    ``unforeseen`` is what it met where nobody foresaw that.
+    """
+
+    def __init__(self, table_id: int, version: Version, cause: FeedError) -> None:
+        super().__init__(
+            f"{cause} (range {version.range_id}, raft index {version.raft_index}, "
+            f"at {version.timestamp.decimal()})"
+        )
+        self.table_id = table_id
+        self.version = version
+        self.unforeseen = unforeseen_in(cause)
+
+
+#: A row; or why there is none; or ``None`` for a version that no feed looks at.
+Decoded: TypeAlias = Row | TableRowError | None
+
+
+class Starts(NamedTuple):
+    """Per table the lowest start of the feeds that want its rows, and of those that want what they replaced.
+
+    Nobody wants what is at or below it. Of a table that is not named here all versions are wanted.
+    """
+
+    rows: Mapping[int, Timestamp]
+    previous: Mapping[int, Timestamp]
+
+
+_EVERY_VERSION: Final = Starts({}, {})
+
+
+class PartitionRows:
+    """The table descriptors that a partition knows, and the rows that it reads by them."""
+
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+        #: Per table the highest timestamp of a row that was decoded: no older descriptor may come after it.
+        self._highs: dict[int, Timestamp] = {}
+        self._changed_descriptors: list[TableDescriptor] = []
+        self._changed_highs: set[int] = set()
+        #: Tables with a version that could not be taken: an older one must not read their rows.
+        self._unfit: dict[int, _Unfit] = {}
+        self._changed_unfit: set[int] = set()
+        self._versions = 0
+
+    def __len__(self) -> int:
+        """How many rows its state has."""
+        return self._versions + len(self._highs) + len(self._unfit)
+
+    def is_new(self, update: DescriptorUpdate) -> bool:
+        """Whether the update is not known yet: rows before it must be read without it."""
+        return not self.catalog.has(update.table_id, update.version)
+
+    def learn(self, update: DescriptorUpdate, place: str = "") -> None:
+        """Take a descriptor version that stands at ``place``, which is told of one that cannot be taken.
+
+        Raises ``DescriptorConflict`` when it comes too late, for a table some of whose rows were read by an
+        older version: it is known from here on, but who emitted those rows must stop. Raises
+        ``DescriptorConflict`` or ``EncodingError`` for a version that cannot be taken: the table is unfit
+        until a later one can, or this one when it comes again.
+        """
+        if update.table_id <= 0:
+            raise DescriptorConflict(f"{update.table_id} is no table id: table ids are above 0")
+        late = self.is_new(update) and self._was_read_without(update)
+        try:
+            descriptor = _descriptor_of(update)
+            _require_agreement(update, descriptor)
+            added = self.catalog.add(descriptor)
+            if added:
+                self._changed_descriptors.append(descriptor)
+                self._versions += 1
+        except (DescriptorConflict, EncodingError) as error:
+            where = f" (it stands at {place})" if place else ""
+            self._set_unfit(update.table_id, _Unfit(update.version, f"{brief(str(error))}{where}"))
+            raise
+        unfit = self._unfit.get(update.table_id)
+        # The same version cures only if it was not known: what a former release could not read. Where it was,
+        # the log has given two contents for it, and repeats one of them.
+        if unfit is not None and (
+            unfit.version < update.version or (added and unfit.version == update.version)
+        ):
+            self._set_unfit(update.table_id, None)
+        if late:
+            raise DescriptorConflict(
+                f"version {update.version} of table {descriptor.name!r} is valid from {update.modified}, but "
+                f"rows up to {self._highs[update.table_id]} were read before it arrived. The source broke "
+                "the log contract; create the feed again"
+            )
+
+    def unfit(self, table_id: int) -> str:
+        """Why rows of the table cannot be read at present; empty when they can."""
+        unfit = self._unfit.get(table_id)
+        return "" if unfit is None else f"version {unfit.version} of table {table_id}: {unfit.reason}"
+
+    def refused(self) -> list[str]:
+        """Of tables whose newest version could not be taken, why not; some, where there are many."""
+        return [self.unfit(table_id) for table_id in sorted(self._unfit)[:_REFUSED_SHOWN]]
+
+    def primary_keys(self, table_id: int, first: Timestamp, last: Timestamp) -> tuple[Span, ...] | None:
+        """See `Catalog.primary_keys`; not known either of a table that has a version which cannot be read."""
+        return None if table_id in self._unfit else self.catalog.primary_keys(table_id, first, last)
+
+    def _was_read_without(self, update: DescriptorUpdate) -> bool:
+        """Whether rows that the version governs were read by an older one; without one they failed."""
+        if update.modified > self._highs.get(update.table_id, ZERO):
+            return False
+        return self.catalog.has_before(update.table_id, update.modified)
+
+    def _set_unfit(self, table_id: int, unfit: _Unfit | None) -> None:
+        if unfit is None:
+            self._unfit.pop(table_id, None)
+        else:
+            self._unfit[table_id] = unfit
+        self._changed_unfit.add(table_id)
+
+    def decode(
+        self,
+        versions: Sequence[Version],
+        wanted: Container[int],
+        wanted_previous: Container[int] = frozenset(),
+        starts: Starts = _EVERY_VERSION,
+        scanned_at: Timestamp | None = None,
+    ) -> list[Decoded]:
+        """The row of each version that a feed wants, in its version's place; nothing else is looked into.
+
+        Wanted are the tables in ``wanted``, above their ``starts``, but for what the writer wants omitted
+        from feeds. The rows of the tables in ``wanted_previous`` come with the version that they replaced.
+        One that cannot be read is no fault of the row: feeds that do not need it take the row all the same.
+
+        What an initial scan found is read by the descriptor of the time that it was ``scanned_at``, wherever
+        feeds start.
+        """
+        if scanned_at is not None:
+            return [self._decode_scanned(version, wanted, scanned_at) for version in versions]
+        return [
+            None if version.omit_in_rangefeeds else self._decode(version, wanted, wanted_previous, starts)
+            for version in versions
+        ]
+
+    def _decode_scanned(self, version: Version, wanted: Container[int], scanned_at: Timestamp) -> Decoded:
+        try:
+            table_id = table_id_of(version.key)
+        except EncodingError:
+            return None
+        if table_id not in wanted:
+            return None
+        self._raise_high(table_id, scanned_at)
+        try:
+            row = self.catalog.at(table_id, scanned_at).decode(version.key, version.value)
+            return None if row is None else row._replace(scanned_at=scanned_at)
+        except Exception as error:
+            return TableRowError(table_id, version, feed_error(error))
+
+    def _decode(
+        self, version: Version, wanted: Container[int], wanted_previous: Container[int], starts: Starts
+    ) -> Decoded:
+        try:
+            table_id = table_id_of(version.key)
+        except EncodingError:
+            return None  # not a table's key: the store's own data
+        timestamp = version.timestamp
+        if table_id not in wanted or timestamp <= starts.rows.get(table_id, ZERO):
+            return None
+        self._raise_high(table_id, timestamp)
+        try:
+            codec = self.catalog.at(table_id, timestamp)
+            row = codec.decode(version.key, version.value)
+            if row is None or table_id not in wanted_previous:
+                return row
+            if timestamp <= starts.previous.get(table_id, ZERO):
+                return row
+            return row._replace(previous=_previous(codec, version))
+        except Exception as error:
+            return TableRowError(table_id, version, feed_error(error))
+
+    def _raise_high(self, table_id: int, timestamp: Timestamp) -> None:
+        if timestamp > self._highs.get(table_id, ZERO):
+            self._highs[table_id] = timestamp
+            self._changed_highs.add(table_id)
+
+    def freeze(self) -> Iterator[StateChange]:
+        """The rows of state that changed since the last call."""
+        for descriptor in self._changed_descriptors:
+            yield _descriptor_row(descriptor)
+        for table_id in self._changed_highs:
+            high = self._highs[table_id]
+            stored = pack(pb.TableHigh(wall=high.wall, logical=high.logical))
+            yield StateChange(StateTable.DESCRIPTORS, _HIGH_PREFIX + table_id.to_bytes(8, "big"), stored)
+        for table_id in self._changed_unfit:
+            yield StateChange(
+                StateTable.DESCRIPTORS, _UNFIT_PREFIX + table_id.to_bytes(8, "big"), self._unfit_row(table_id)
+            )
+        self._changed_descriptors = []
+        self._changed_highs = set()
+        self._changed_unfit = set()
+
+    def _unfit_row(self, table_id: int) -> bytes | None:
+        unfit = self._unfit.get(table_id)
+        return None if unfit is None else pack(pb.UnfitTable(version=unfit.version, reason=unfit.reason))
+
+    def restore(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Put back what ``freeze`` gave: (key, value) of the descriptors table."""
+        for key, value in rows:
+            if key.startswith(_HIGH_PREFIX):
+                high = unpack(pb.TableHigh, value, "a table's highest row timestamp")
+                self._highs[int.from_bytes(key[1:], "big")] = Timestamp(high.wall, high.logical)
+            elif key.startswith(_UNFIT_PREFIX):
+                unfit = unpack(pb.UnfitTable, value, "a table that cannot be read")
+                self._unfit[int.from_bytes(key[1:], "big")] = _Unfit(unfit.version, unfit.reason)
+            else:
+                self._versions += self.catalog.add(_restored(value))
+
+
+def _restored(stored: bytes) -> TableDescriptor:
+    try:
+        return _decoded(stored)
+    except EncodingError as error:
+        raise StateError(
+            f"a table descriptor in the stored state cannot be read: {error}. Use the version of tidegate "
+            "that wrote it, or a newer one"
+        ) from None
+
+
+def _descriptor_of(update: DescriptorUpdate) -> TableDescriptor:
+    """Raises ``EncodingError`` for one that cannot be read."""
+    try:
+        return _decoded(update.descriptor)
+    except EncodingError:
+        raise
+    except Exception as error:
+        raise EncodingError(unforeseen(error)) from error
+
+
+def _previous(codec: TableCodec, version: Version) -> tuple[Datum, ...] | Unreadable | None:
+    """The datums that the version replaced; see ``Row.previous``."""
+    if version.prev_value is None:
+        return None
+    try:
+        replaced = codec.decode(version.key, version.prev_value)
+    except RowError as error:
+        return Unreadable(str(error))
+    return () if replaced is None or replaced.values is None else replaced.values
+
+
+def _require_agreement(update: DescriptorUpdate, descriptor: TableDescriptor) -> None:
+    named = (update.table_id, update.version, update.modified)
+    if named != (descriptor.id, descriptor.version, descriptor.modified):
+        raise DescriptorConflict(
+            f"the log announces version {update.version} of table {update.table_id} from {update.modified} "
+            f"on, but carries version {descriptor.version} of table {descriptor.id} from "
+            f"{descriptor.modified} on"
+        )
+
+
+def _descriptor_row(descriptor: TableDescriptor) -> StateChange:
+    key = _DESCRIPTOR_PREFIX + descriptor.id.to_bytes(8, "big") + descriptor.version.to_bytes(8, "big")
+    return StateChange(StateTable.DESCRIPTORS, key, encode_descriptor(descriptor))

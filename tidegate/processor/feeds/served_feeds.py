@@ -1,0 +1,38 @@
+"""The feeds that ranges name to those that go on from them: those that can lag, by the keys they watch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.rows.table_key import without_tenant
+from tidegate.spans import Span
+
+_SPANS_MAX: Final = 10_000
+
+
+class ServedFeeds:
+    """The feeds of ``active`` that can lag, asked for by span. A span keeps its answer: most ask again."""
+
+    def __init__(self, active: Iterable[PartitionFeed]) -> None:
+        self._feeds = [feed for feed in active if feed.can_lag]
+        #: Feeds that watch the same keys are looked at once.
+        self._watched = dict.fromkeys(feed.spans for feed in self._feeds)
+        self._of: dict[Span, tuple[str, ...]] = {}
+
+    def __call__(self, span: Span | None) -> Sequence[str]:
+        """The told names of the feeds that watch keys of ``span``, which may have a tenant prefix; none of a
+        span not known."""
+        if span is None:
+            return ()
+        known = self._of.get(span)
+        if known is None:
+            if len(self._of) >= _SPANS_MAX:
+                self._of.clear()
+            known = self._of[span] = tuple(self._watching(without_tenant(span)))
+        return known
+
+    def _watching(self, span: Span) -> Iterable[str]:
+        meeting = {watched for watched in self._watched if any(part.overlaps(span) for part in watched)}
+        return (feed.told_as for feed in self._feeds if feed.spans in meeting)

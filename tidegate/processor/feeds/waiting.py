@@ -1,0 +1,157 @@
+"""What a range has to wait for before it takes a snapshot (docs/ranges.md#words, #healing)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.bounds import PARENTS_MAX
+from tidegate.processor.feeds.mutations import Mutations
+from tidegate.raftlog.entry import Offset, RangeId, Snapshot
+from tidegate.ranges.handoff import Claim
+from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.ranges.scan import RangeScan, ScanPart, parts_left
+from tidegate.rows.table_key import without_tenant
+from tidegate.spans import Span
+
+
+class Reach(NamedTuple):
+    """A range that is complete up to ``resolved``, and whose source keeps the versions from ``kept`` on."""
+
+    resolved: Timestamp
+    kept: Timestamp
+
+    def includes(self, start: Timestamp) -> bool:
+        """Whether a feed from ``start`` on can be given every version that it misses."""
+        return max(self.resolved, start) >= self.kept
+
+
+EVERYWHERE = Reach(ZERO, ZERO)
+
+
+class Watchers(Protocol):
+    """What ranges need to know of the feeds of their partition. Spans are without tenant prefix."""
+
+    def lowest_start(self, span: Span, below: Timestamp, reach: Reach) -> Timestamp | None:
+        """The lowest start, below a timestamp and within reach, of the active feeds that watch the span."""
+
+    def has_earlier_rows(self, span: Span) -> bool:
+        """Whether any active feed that watches the span has rows from before its start: it began with a
+        scan, so that keys may lack in it, or goes on from an earlier epoch.
+        """
+
+    def want_previous(self, span: Span) -> bool:
+        """Whether any active feed that watches the span shows previous values."""
+
+
+class Unreachable(NamedTuple):
+    """A scan has begun that cannot bring what feeds miss whose start is not within ``reach``."""
+
+    range_id: RangeId
+    span: Span
+    high: Timestamp
+    reach: Reach
+
+
+def claims_of(state: RangeState, head: Snapshot) -> frozenset[Claim]:
+    """The hand-offs that a range needs before it takes a snapshot. Out of a hole it scans instead."""
+    return frozenset() if state.status is RangeStatus.QUARANTINED else claims_told_by(state, head)
+
+
+def claims_told_by(state: RangeState, head: Snapshot) -> frozenset[Claim]:
+    """The claims on other ranges that a snapshot tells of, whether or not this one waits for the answers.
+
+    A snapshot that names more parents than a range has tells of none.
+    """
+    if len(head.parents) > PARENTS_MAX:
+        return frozenset()
+    foreign = (parent for parent in head.parents if parent.range_id != state.range_id)
+    return frozenset(
+        Claim(state.range_id, parent.range_id, parent.last_index, head.span, head.closed.wall_ms)
+        for parent in foreign
+    )
+
+
+def complete_before(state: RangeState, head: Snapshot) -> list[ScanPart] | None:
+    """How far keys of a range are complete before ``head`` when rows are missing; ``None`` when none are.
+
+    Nothing is known of keys in no part. All hand-offs that it needs must have come.
+    """
+    own = [] if state.span is None else [ScanPart(state.span, state.resolved)]
+    if state.status is RangeStatus.QUARANTINED:
+        return own
+    claims = claims_of(state, head)
+    if state.status is RangeStatus.UNINITIALISED and not claims:
+        return []
+    hand_offs = [state.hand_offs[claim] for claim in claims]
+    if all(hand_off.complete for hand_off in hand_offs):
+        return None
+    return own + [
+        ScanPart(hand_off.span, hand_off.resolved) for hand_off in hand_offs if hand_off.span is not None
+    ]
+
+
+def _unseen_above(state: RangeState, head: Snapshot, complete: list[ScanPart]) -> Timestamp:
+    """Above which timestamp entries may be missing, of any key of a snapshot.
+
+    The range's own entries are not, unless it is in a hole, nor are those of a parent that is complete.
+    """
+    lowest = min(part.after for part in parts_left(head.span, complete, None))
+    if state.status is RangeStatus.QUARANTINED or lowest == ZERO:
+        return lowest
+    told = (state.hand_offs[claim] for claim in claims_of(state, head))
+    return min((hand_off.resolved for hand_off in told if not hand_off.complete), default=lowest)
+
+
+class Waiting:
+    """Decides for the ranges of one partition; ``unreachable`` collects what no scan can bring, ``mutations``
+    what changed in entries that were not applied."""
+
+    def __init__(self, watchers: Watchers, mutations: Mutations) -> None:
+        self._watchers = watchers
+        self._mutations = mutations
+        self.unreachable: list[Unreachable] = []
+
+    def is_needed(self, head: Snapshot) -> bool:
+        """Whether a feed may miss rows from before a snapshot."""
+        span = without_tenant(head.span)
+        if self._watchers.has_earlier_rows(span):
+            return True
+        return self._watchers.lowest_start(span, head.high, EVERYWHERE) is not None
+
+    def take_unasked(self, state: RangeState, head: Snapshot) -> None:
+        """Let the range take the snapshot though hand-offs are missing, since no feed needs what they say."""
+        self._mutations.suspect(state, head)
+
+    def scan_for(self, state: RangeState, head: Snapshot, offset: Offset) -> RangeScan | None:
+        """The scan that a range needs before it takes the snapshot at ``offset``, begun before or new.
+
+        What an earlier scan has brought is not scanned again.
+        """
+        begun = state.scan
+        if begun is not None and begun.snapshot_offset == offset:
+            return None if begun.done else begun
+        complete = complete_before(state, head)
+        if complete is None:
+            return None
+        self._mutations.judge(state, head, offset, _unseen_above(state, head, complete))
+        wanted = [self._wanted(head, part) for part in parts_left(head.span, complete, begun)]
+        parts = sorted(
+            (part for part in wanted if part is not None), key=lambda part: (part.after, part.span)
+        )
+        if not parts:
+            return None
+        previous = self._watchers.want_previous(without_tenant(head.span))
+        scan = RangeScan(state.range_id, offset, head.span, parts, head.high, with_prev=previous)
+        if begun is not None:
+            scan.since = min(scan.since, begun.since)
+        return scan
+
+    def _wanted(self, head: Snapshot, part: ScanPart) -> ScanPart | None:
+        """What feeds miss of keys that are complete up to ``part.after``, as of a snapshot."""
+        if part.after >= head.high:
+            return None
+        span, reach = without_tenant(part.span), Reach(part.after, head.gc_threshold)
+        self.unreachable.append(Unreachable(head.range_id, span, head.high, reach))
+        start = self._watchers.lowest_start(span, head.high, reach)
+        return None if start is None else ScanPart(part.span, max(start, part.after))

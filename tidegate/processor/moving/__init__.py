@@ -1,0 +1,1 @@
+"""Entries on their way to ranges that split, merge, wait and heal."""

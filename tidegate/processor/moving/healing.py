@@ -1,0 +1,64 @@
+"""How ranges come out of holes: scans for what they missed (docs/ranges.md#healing, Q2 to Q4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.processor.catchup.committed import scanned_version
+from tidegate.processor.catchup.lags import Lags
+from tidegate.processor.feeds.mutations import Mutations
+from tidegate.processor.table.backlogs import Backlogs
+from tidegate.processor.table.range_table import RangeTable
+from tidegate.raftlog.entry import Offset, ScanChunk
+from tidegate.raftlog.request import Scan
+from tidegate.ranges.backlog import Backlog
+from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.ranges.scan import RangeScan
+from tidegate.ranges.version import Version
+
+
+class Healing:
+    """The scans of parked ranges; feeds that lack more of their keys than a scan brings are in ``lags``."""
+
+    def __init__(self, table: RangeTable, backlogs: Backlogs, lags: Lags, mutations: Mutations) -> None:
+        self._table = table
+        self._backlogs = backlogs
+        self._lags = lags
+        self._mutations = mutations
+
+    def begin(self, state: RangeState, backlog: Backlog, scan: RangeScan) -> None:
+        """Let the range wait for a scan (Q2)."""
+        self._lags.foresee(state, scan)
+        state.scan = backlog.scan = scan
+        self.leave_behind(state, backlog)
+
+    def leave_behind(self, state: RangeState, backlog: Backlog) -> None:
+        """A scan of keys that the range has no more is never answered: go on where its span changed.
+
+        What lies between becomes part of the hole. The scan stays in the state, for what it has brought.
+        """
+        left_out = backlog.skip_to_move()
+        if left_out:
+            self._mutations.leave_out(state, left_out)
+            if state.status is not RangeStatus.QUARANTINED:
+                cause = "its span changed while rows were scanned for"
+                state.quarantine_at(backlog.start, cause, state.resolved)
+            self._backlogs.let_go_on(state.range_id)
+
+    def take(self, backlog: Backlog, chunk: ScanChunk) -> Sequence[Version]:
+        """The versions of a chunk that a range waits for (Q3). With the last one it goes on (Q4)."""
+        scan = backlog.scan
+        if scan is None or chunk.generation != backlog.head.generation:
+            return ()
+        rows = scan.take(chunk, self._table.clock.elapsed_ms)
+        if scan.done:
+            self._backlogs.clear(chunk.range_id)
+        return [scanned_version(chunk.range_id, row) for row in rows]
+
+    def due(self, state: RangeState, backlog: Backlog, offset: Offset) -> Sequence[Scan]:
+        """What to ask for now, if the range waits for a scan."""
+        now_ms = self._table.clock.elapsed_ms
+        if backlog.scan is None or not backlog.scan.is_due(now_ms):
+            return ()
+        self._table.touch(state.range_id)
+        return (backlog.scan.request(offset, now_ms),)

@@ -1,0 +1,229 @@
+"""Ranges that wait before a snapshot: for the hand-offs of their parents, or for a scan (docs/ranges.md).
+
+Only the range is parked, never its partition: its entries stay in its backlog until what it waits for has
+come, or is waited for no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from tidegate.processor.batch import LogRecord
+from tidegate.processor.bounds import HAND_OFFS_MAX
+from tidegate.processor.feeds.mutations import Mutations
+from tidegate.processor.feeds.waiting import Unreachable, Waiting, claims_of, claims_told_by
+from tidegate.processor.moving.exchange import Exchanges
+from tidegate.processor.moving.healing import Healing
+from tidegate.processor.table.backlogs import Backlogs
+from tidegate.processor.table.quarantine import Quarantines
+from tidegate.processor.table.range_table import RangeTable
+from tidegate.processor.table.silence import is_silent
+from tidegate.raftlog.entry import Offset, Snapshot
+from tidegate.raftlog.request import Scan
+from tidegate.ranges.backlog import Backlog
+from tidegate.ranges.claim_answer import is_within, look_at_heirs
+from tidegate.ranges.handoff import Claim, HandOff
+from tidegate.ranges.range_snapshot import passes_over
+from tidegate.ranges.range_state import RangeState, RangeStatus
+
+#: A range that is claimed, and of which nothing is read for so long behind the claim, has lost what it is
+#: claimed for. A child that waits claims again after so long.
+HAND_OFF_LIMIT_MS: Final = 600_000
+
+
+class Parking:
+    """Parks ranges of ``table``, lets them go on, and answers claims on them by ``exchanges``."""
+
+    def __init__(
+        self,
+        table: RangeTable,
+        backlogs: Backlogs,
+        waiting: Waiting,
+        healing: Healing,
+        quarantines: Quarantines,
+        mutations: Mutations,
+    ) -> None:
+        self._table = table
+        self._backlogs = backlogs
+        self._waiting = waiting
+        self._healing = healing
+        self._quarantines = quarantines
+        self._mutations = mutations
+        #: Claims and hand-offs; those for ranges here take effect at once.
+        self.exchanges = Exchanges(table, self._receive)
+
+    def parks(self, state: RangeState, head: Snapshot, record: LogRecord) -> bool:
+        """Park the range before the snapshot that begins here, if it has to wait for anything.
+
+        One that was let go on comes here again with its backlog, and other feeds may need it by then.
+        """
+        if state.status is RangeStatus.ENDED and head.generation > state.generation:  # its heir was ahead
+            self.exchanges.claim(claims_told_by(state, head))
+        if passes_over(state, head):
+            return False
+        if state.heirs:
+            state.heirs = tuple(claim for claim in state.heirs if claim.last_index >= head.raft_index)
+        self._quarantines.begin_before(state, head, record)
+        told = claims_told_by(state, head)
+        state.hand_offs = _counting(state.hand_offs, told)
+        missing = claims_of(state, head).difference(state.hand_offs)
+        if missing and self._waiting.is_needed(head):
+            self._hold(state, head, record, missing).asked_ms = self._table.clock.elapsed_ms
+            self.exchanges.claim(missing)
+            return True
+        self.exchanges.claim(told.difference(state.hand_offs))
+        if missing:
+            self._waiting.take_unasked(state, head)
+        scan = None if missing else self._waiting.scan_for(state, head, Offset(record.offset))
+        if scan is None:
+            return False
+        self._healing.begin(state, self._hold(state, head, record, frozenset()), scan)
+        return True
+
+    def _hold(
+        self, state: RangeState, head: Snapshot, record: LogRecord, missing: frozenset[Claim]
+    ) -> Backlog:
+        """Let the range wait; one that waited when the partition was restored goes on waiting."""
+        since_ms = heard_ms = self._table.clock.elapsed_ms
+        begins = state.range_id not in self._backlogs
+        if begins and state.behind is not None:
+            since_ms = since_ms if state.waits_since_ms is None else state.waits_since_ms
+            heard_ms = heard_ms if state.heard_ms is None else state.heard_ms
+        backlog = self._backlogs.hold(state.range_id, record)
+        if begins:
+            backlog.heard_ms = heard_ms
+        backlog.wait_for(head, Offset(record.offset), since_ms, missing)
+        return backlog
+
+    def _receive(self, hand_off: HandOff) -> None:
+        claim = hand_off.claim
+        state, backlog = self._table.touch(claim.child), self._backlogs.get(claim.child)
+        if backlog is None and state.status is not RangeStatus.UNINITIALISED and not state.awaits_snapshot:
+            return  # it has gone on without it
+        head = _head_of(state, backlog)
+        if head is not None and claim not in claims_told_by(state, head):
+            return  # it was claimed for a snapshot that was left out
+        is_missing = backlog is not None and claim in backlog.missing
+        if len(state.hand_offs) >= HAND_OFFS_MAX and not is_missing and claim not in state.hand_offs:
+            return  # it is claimed when it is needed
+        state.hand_offs[claim] = hand_off
+        if backlog is not None and is_missing:
+            backlog.missing -= {claim}
+            if not backlog.missing:
+                self._come_to_scan(state, backlog)
+
+    def _come_to_scan(self, state: RangeState, backlog: Backlog) -> None:
+        """Every parent has answered: scan what they could not give, or go on."""
+        scan = self._waiting.scan_for(state, backlog.head, backlog.start)
+        if scan is None:
+            self._backlogs.clear(state.range_id)
+        else:
+            self._healing.begin(state, backlog, scan)
+
+    # ---- what lets ranges go on ----
+
+    def settle(self) -> bool:
+        """Answer the claims that can be answered; returns whether any was."""
+        self.exchanges.claim(self._backlogs.take_skipped())
+        answered = self.exchanges.settle()
+        if answered:
+            for state, backlog in self._parked():
+                if state.status is RangeStatus.ENDED:
+                    self._leave(state, backlog.start)
+        return answered
+
+    def release_unneeded(self) -> None:
+        """Let ranges go on that wait for the sake of feeds that are gone."""
+        for state, backlog in self._parked():
+            if not self._waiting.is_needed(backlog.head):
+                self._table.touch(state.range_id).scan = None
+                self._backlogs.clear(state.range_id)
+
+    def due(self, offset: Offset) -> Iterator[Scan]:
+        """The scans to ask for now. What is claimed here and does not come is waited for no more."""
+        now_ms = self._table.clock.elapsed_ms
+        for state, backlog in self._parked():
+            if is_silent(backlog.heard_ms, now_ms):
+                self._leave(state, offset)
+                continue
+            if backlog.missing and now_ms - backlog.asked_ms >= HAND_OFF_LIMIT_MS:
+                backlog.asked_ms = now_ms
+                self.exchanges.claim(backlog.missing)
+            yield from self._healing.due(state, backlog, offset)
+        for state in self.exchanges.claimed:
+            if state.range_id not in self._backlogs and state.behind is None:
+                self._look_for_lost(state, offset)
+
+    def _look_for_lost(self, state: RangeState, offset: Offset) -> None:
+        """Give up waiting for entries that others claim, when this partition has read far beyond them.
+
+        Only here is it known how far the range's log was read: its children's partitions may be read at quite
+        another time. A range whose keys are all claimed has ended then.
+        """
+        clock = self._table.clock
+        claims = [claim for claim in (*state.claims, *state.heirs) if claim.told_ms <= clock.time_ms]
+        if not claims or state.status not in (RangeStatus.UNINITIALISED, RangeStatus.LIVE):
+            return
+        since_ms = state.claimed_since_ms
+        if since_ms is None:
+            self._table.touch(state.range_id).claimed_since_ms = since_ms = clock.elapsed_ms
+        passed = [claim for claim in claims if claim.told_ms + HAND_OFF_LIMIT_MS <= clock.time_ms]
+        if passed and clock.elapsed_ms - since_ms >= HAND_OFF_LIMIT_MS:
+            self._give_up(state, passed, offset)
+
+    def _give_up(self, state: RangeState, claims: Sequence[Claim], offset: Offset) -> None:
+        """What these claims are for is lost. The range has ended when one of them is for all of its keys."""
+        self._table.touch(state.range_id).claimed_since_ms = None
+        heir = next((claim for claim in claims if is_within(state, claim.span)), None)
+        if heir is not None:
+            self._quarantines.begin_at(
+                state,
+                offset,
+                f"range {heir.child} has all of its keys since index {heir.last_index}, and its log "
+                f"did not come there: index {state.applied} is the last. It is over",
+            )
+            look_at_heirs(state)
+            return
+        for claim in sorted(state.claims.intersection(claims)):
+            self.exchanges.answer_as_lost(state, claim)
+
+    def _parked(self) -> Iterable[tuple[RangeState, Backlog]]:
+        """The ranges that wait now, whatever becomes of them meanwhile."""
+        states = self._table.states
+        return [(states[range_id], backlog) for range_id, backlog in self._backlogs.items() if backlog.parked]
+
+    def _leave(self, state: RangeState, offset: Offset) -> None:
+        """A range that waits has ended: another has taken over its keys, or it has been silent for too long.
+
+        The next snapshot heals a range that fell silent; one that has ended stays so. The keys that had left
+        it in its backlog have left it all the same.
+        """
+        backlog = self._backlogs[state.range_id]
+        if state.status not in (RangeStatus.QUARANTINED, RangeStatus.ENDED):
+            state.quarantine_at(offset, "it fell silent while it waited", state.resolved)
+        self._table.touch(state.range_id).scan = None
+        if state.status is not RangeStatus.ENDED:
+            state.behind = None  # of one that has ended the claims in its log are still to be sent
+        self._mutations.leave_out(state, backlog.spans())
+        self.exchanges.claim(backlog.told)
+        self._backlogs.drop(state.range_id)
+
+    def take_unreachable(self) -> list[Unreachable]:
+        """The scans since the last call that cannot bring everything."""
+        unreachable, self._waiting.unreachable = self._waiting.unreachable, []
+        return unreachable
+
+
+def _counting(hand_offs: Mapping[Claim, HandOff], told: frozenset[Claim]) -> dict[Claim, HandOff]:
+    """Those that answer what a snapshot tells of. The others were claimed for one that was left out: what
+    their parents said of keys may not be true any more, for these have been elsewhere since."""
+    return {claim: hand_off for claim, hand_off in hand_offs.items() if claim in told}
+
+
+def _head_of(state: RangeState, backlog: Backlog | None) -> Snapshot | None:
+    """The first chunk of the snapshot that a range waits for or has begun to take; ``None`` when it reads on
+    to the next one."""
+    if backlog is not None and backlog.parked:
+        return backlog.head
+    return state.chunks[0] if state.chunks else None

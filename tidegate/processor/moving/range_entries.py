@@ -1,0 +1,285 @@
+"""How entries of a log partition reach their ranges: at once, into a backlog, or out of it (docs/ranges.md).
+
+One bad range never stops another: an entry that cannot be followed quarantines its range, and the rest of the
+batch goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from tidegate.errors import MalformedEntry, RangeError
+from tidegate.hlc import ClosedTimestamp
+from tidegate.processor.batch import LogRecord
+from tidegate.processor.bounds import RecordBounds
+from tidegate.processor.breaking import broke
+from tidegate.processor.catchup.catch_ups import CatchUps
+from tidegate.processor.catchup.committed import CommittedVersions
+from tidegate.processor.catchup.lags import Lags
+from tidegate.processor.containment import Input
+from tidegate.processor.feeds.mutations import Mutations, Place
+from tidegate.processor.feeds.waiting import claims_told_by
+from tidegate.processor.moving.entry_reader import EntryReader
+from tidegate.processor.moving.healing import Healing
+from tidegate.processor.moving.horizon import Horizon
+from tidegate.processor.moving.parking import Parking
+from tidegate.processor.table.backlogs import Backlogs, raw_entry
+from tidegate.processor.table.quarantine import Quarantines
+from tidegate.processor.table.range_keys import keys_known
+from tidegate.processor.table.range_table import RangeTable
+from tidegate.raftlog.decode import decode_key
+from tidegate.raftlog.entry import (
+    BROADCAST,
+    Command,
+    DescriptorUpdate,
+    Heartbeat,
+    Offset,
+    RangeEnd,
+    RangeId,
+    ScanChunk,
+    Snapshot,
+    Trigger,
+)
+from tidegate.ranges.backlog import Backlog, RawEntry
+from tidegate.ranges.range_log import apply_entry
+from tidegate.ranges.range_snapshot import passes_over
+from tidegate.ranges.range_state import RangeState
+from tidegate.ranges.version import Version
+from tidegate.rows.table_key import shortened
+from tidegate.spans import Span
+
+#: What a range's own log says of it.
+OwnEntry: TypeAlias = Command | Heartbeat | Snapshot | RangeEnd
+RangeEntry: TypeAlias = OwnEntry | ScanChunk
+
+
+class RangeEntries:
+    """Applies entries to the ranges of ``table``; what they commit goes to ``committed``, or to feeds that
+    lag by ``catch_ups``."""
+
+    def __init__(
+        self,
+        table: RangeTable,
+        backlogs: Backlogs,
+        parking: Parking,
+        healing: Healing,
+        quarantines: Quarantines,
+        lags: Lags,
+        catch_ups: CatchUps,
+        committed: CommittedVersions,
+        mutations: Mutations,
+        bounds: RecordBounds,
+    ) -> None:
+        self._table = table
+        self._touch = table.touch
+        self._backlogs = backlogs
+        self._parking = parking
+        self._healing = healing
+        self._quarantines = quarantines
+        self._lags = lags
+        self._catch_ups = catch_ups
+        self._committed = committed
+        self._mutations = mutations
+        self._key_bytes = bounds.key_bytes
+        self.reader = EntryReader()
+        self.horizon = Horizon(table.clock)
+
+    def take(self, record: LogRecord, entry: RangeEntry, *, passed: bool) -> None:
+        """Take the next entry of the partition, or one that it has ``passed`` and this range has not.
+
+        A command whose op is forbidden commits nothing: its range is complete up to the resolved
+        timestamp from before it, and quarantined there.
+        """
+        range_id = entry.range_id
+        if not self._table.is_here(range_id):
+            self._quarantines.report_stray(range_id, record)
+            return
+        state, backlog = self._touch(range_id), self._backlogs.get(range_id)
+        if not passed:
+            self._hear_of(state, backlog)
+        if isinstance(entry, Snapshot) and entry.chunk == 0:
+            self._mutations.pass_snapshot(state, entry, _closed(state, backlog), is_new=not passed)
+        if isinstance(entry, ScanChunk):
+            self._take_chunk(state, entry, record)
+        elif backlog is None:
+            self._follow(state, entry, record)
+        else:
+            self._put_off(state, backlog, entry, record)
+
+    def _follow(self, state: RangeState, entry: OwnEntry, record: LogRecord) -> None:
+        """Apply an entry of a range that has applied all before it, or is in a hole."""
+        if isinstance(entry, Command) and entry.trigger is not Trigger.NONE:
+            place = Place(Offset(record.offset), state.span, state.resolver.closed, is_behind=False)
+            self._mutations.note(state, entry, place)
+        self._apply(state, entry, record)
+        if state.quarantine is not None and isinstance(entry, Command):
+            self._mutations.account(state, entry, state.generation)
+
+    def _put_off(self, state: RangeState, backlog: Backlog, entry: OwnEntry, record: LogRecord) -> None:
+        """Put an entry into the backlog; what counts where the partition passes it is noted now."""
+        offset = Offset(record.offset)
+        backlog.append(raw_entry(record), entry)
+        if isinstance(entry, Command):
+            if entry.trigger is not Trigger.NONE:
+                place = Place(offset, backlog.span, _closed(state, backlog), is_behind=True)
+                self._mutations.note(state, entry, place)
+            self._mutations.account(state, entry, backlog.generation)
+        if isinstance(entry, Snapshot) and entry.chunk == 0:
+            backlog.note_claims(offset, claims_told_by(state, entry))
+        if backlog.scan is not None:
+            self._healing.leave_behind(state, backlog)
+
+    def _hear_of(self, state: RangeState, backlog: Backlog | None) -> None:
+        """Note that the range's log goes on: it has not fallen silent, and its end may still come."""
+        state.claimed_since_ms = None
+        if backlog is not None:
+            backlog.heard_ms = self._table.clock.elapsed_ms
+        elif state.lags:
+            state.heard_ms = self._table.clock.elapsed_ms
+
+    def _commit(self, state: RangeState, versions: Sequence[Version]) -> None:
+        """Give versions to the feeds."""
+        if versions:
+            self._committed.shared += versions
+            if self._committed.parted:
+                self._catch_ups.take(state, versions)
+
+    def refuse(self, record: LogRecord, error: MalformedEntry, *, passed: bool) -> None:
+        """A record that could not be read: a hole in its range, or in all when it names none.
+
+        ``passed``: the partition was told before, and only ranges that are behind were not.
+        """
+        range_id = decode_key(record.key)
+        if range_id is None or range_id == BROADCAST:
+            cause = f"an unreadable record that names no range: {error}"
+            for state in self._not_past(Offset(record.offset + 1), passed=passed):
+                self._hole(state, record, cause)
+        elif self._table.is_here(range_id):
+            self._hole(self._touch(range_id), record, str(error))
+        else:
+            self._quarantines.report_stray(range_id, record)
+
+    def cut(self, log_start: Offset, cause: str, *, passed: bool) -> None:
+        """Entries below ``log_start`` are gone that were to be read: a hole in every range.
+
+        ``passed``: the partition had passed them, and only ranges that are behind had not.
+        """
+        gap = RawEntry(log_start, None, None, 0)
+        for state in self._not_past(log_start, passed=passed):
+            if state.behind is not None and state.behind < log_start:
+                self._mutations.forget_keys(state)
+            self._hole(state, gap, cause)
+
+    def _not_past(self, offset: Offset, *, passed: bool) -> list[RangeState]:
+        """The ranges that have not applied everything below ``offset``."""
+        if not passed:
+            return list(self._table)
+        return [state for state in self._table if state.behind is not None and state.behind < offset]
+
+    def _hole(self, state: RangeState, record: LogRecord, cause: str) -> None:
+        """A hole here, or where the range comes to it when it applies its backlog."""
+        backlog = self._backlogs.get(state.range_id)
+        if backlog is None:
+            self._quarantines.begin(state, record, cause, state.resolved)
+        else:
+            backlog.append(raw_entry(record), None)
+
+    def _apply(self, state: RangeState, entry: RangeEntry, record: LogRecord) -> None:
+        if isinstance(entry, ScanChunk):
+            return
+        if isinstance(entry, Snapshot):
+            self._apply_snapshot(state, entry, record)
+            return
+        resolved, high = state.resolved, state.high
+        try:
+            versions = apply_entry(state, entry)
+            if versions and state.high[0] > self.horizon.believed:
+                state.high, highest = high, state.high  # it was raised by them
+                self.horizon.require(highest, "the time of a version", record)
+                state.high = highest
+            self._commit(state, versions)
+        except RangeError as error:
+            self._quarantines.begin(state, record, str(error), resolved)
+            if isinstance(entry, RangeEnd):
+                apply_entry(state, entry)  # there will be nothing to heal it
+
+    def _apply_snapshot(self, state: RangeState, chunk: Snapshot, record: LogRecord) -> None:
+        if chunk.chunk == 0 and not passes_over(state, chunk):
+            self._mutations.leave_out(state, (chunk.span,))  # for it may break before it is taken
+        if max(map(len, chunk.span)) > self._key_bytes:
+            self._quarantines.begin(state, record, self._too_long(chunk.span), state.resolved)
+            return
+        if chunk.chunk == 0 and self._parking.parks(state, chunk, record):
+            return
+        resolved, before, hand_offs = state.resolved, keys_known(state), state.hand_offs
+        taken = state.snapshots_taken
+        try:
+            apply_entry(state, chunk)
+        except RangeError as error:
+            self._quarantines.begin(state, record, str(error), resolved)
+            return
+        if state.snapshots_taken > taken:
+            self._lags.inherit(state, before, hand_offs.values())
+
+    def _too_long(self, span: Span) -> str:
+        start, end = map(shortened, span)
+        return (
+            f"its keys from {start} to {end} are too long to store: one has {max(map(len, span))} bytes, and "
+            f"{self._key_bytes} can be stored. Split it at shorter keys, or raise TIDEGATE_MAX_RECORD_BYTES"
+        )
+
+    def _take_chunk(self, state: RangeState, chunk: ScanChunk, record: LogRecord) -> None:
+        """A chunk is for the scan that the range is parked for, or for a feed that catches up."""
+        backlog = self._backlogs.get(state.range_id)
+        try:
+            self.horizon.require_chunk(chunk, record)
+            if backlog is None:
+                self._catch_ups.take_chunk(chunk)
+            else:
+                self._commit(state, self._healing.take(backlog, chunk))
+        except MalformedEntry as error:
+            state.refused_chunks += 1
+            self._quarantines.report_chunk(chunk, record, error)
+
+    # ---- backlogs that are applied ----
+
+    def drain(self, limit: int) -> int:
+        """Apply up to ``limit`` entries of backlogs; returns how many it was."""
+        taken = 0
+        while self._backlogs.ready and taken < limit:
+            taken += self._drain_one(self._backlogs.first_ready(), limit - taken)
+        return taken
+
+    def _drain_one(self, range_id: RangeId, limit: int) -> int:
+        state, backlog = self._touch(range_id), self._backlogs[range_id]
+        taken = 0
+        while backlog.queue and taken < limit:
+            raw = backlog.queue.first()
+            try:
+                self._apply_raw(state, raw)
+            except Exception as error:
+                raise broke(error, Input.LOG, (raw,)) from error
+            taken += 1
+            if backlog.parked:
+                return taken  # again, before that entry
+            if backlog.queue.first().offset == raw.offset:
+                backlog.queue.popleft()
+        if not backlog.queue:
+            self._backlogs.drop(range_id)
+        return taken
+
+    def _apply_raw(self, state: RangeState, raw: RawEntry) -> None:
+        try:
+            entry = self.reader.read_again(raw)
+            self.horizon.require_entry(entry, raw)
+        except MalformedEntry as error:
+            self._quarantines.begin(state, raw, str(error), state.resolved)
+            return
+        assert not isinstance(entry, DescriptorUpdate)
+        self._apply(state, entry, raw)
+
+
+def _closed(state: RangeState, backlog: Backlog | None) -> ClosedTimestamp:
+    """The highest that the range has closed where the partition is, as far as its entries were read."""
+    return state.resolver.closed if backlog is None else max(state.resolver.closed, backlog.closed)

@@ -1,0 +1,209 @@
+"""The ranges of one log partition: entries in, committed versions out (docs/ranges.md). The parts are in
+
+    range_table.py        all ranges, which of them have changed, their rows of state
+    range_entries.py      how entries of the log reach their ranges
+    quarantine.py         what cannot be followed, and what there is to report of it
+    parking.py            ranges that wait before a snapshot; exchange.py has claims and hand-offs
+    healing.py            the scans of those that come out of a hole
+    mutations.py          changes of their data outside the op log
+    backlogs.py           the entries of those that wait, or waited
+    silence.py            how long nothing of one was read
+    range_checkpoints.py  how far they are resolved
+    lags.py               what feeds lack of them; catch_ups.py has the scans for it
+    lagging.py            which feeds lag, and where; detached.py has those whose sinks do not follow
+
+and put together here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.processor.batch import RangeCheckpoint, StateChange
+from tidegate.processor.bounds import BOUNDS, RecordBounds
+from tidegate.processor.catchup.catch_ups import CatchUpLimits, CatchUps
+from tidegate.processor.catchup.committed import CommittedVersions, Delivery
+from tidegate.processor.catchup.detached import DetachedFeeds
+from tidegate.processor.catchup.lagging import LaggingFeeds
+from tidegate.processor.catchup.lags import Lags
+from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.feeds.journal import Certainty, Journal
+from tidegate.processor.feeds.mutations import Mutations
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.waiting import Waiting
+from tidegate.processor.moving.healing import Healing
+from tidegate.processor.moving.parking import Parking
+from tidegate.processor.moving.range_checkpoints import RangeCheckpoints
+from tidegate.processor.moving.range_entries import RangeEntries
+from tidegate.processor.table.backlogs import Backlogs
+from tidegate.processor.table.quarantine import Quarantines
+from tidegate.processor.table.range_table import RangeTable
+from tidegate.raftlog.decode import decode_key
+from tidegate.raftlog.entry import Offset, RangeId
+from tidegate.raftlog.request import Scan
+from tidegate.ranges.backlog import Backlog, QueueFactory, RawEntry
+from tidegate.ranges.intent_budget import PartitionSpill
+from tidegate.ranges.mutated_keys import MutatedKeys
+from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.ranges.version import Version
+from tidegate.rows.table_key import prefix_end
+from tidegate.spans import Span
+
+
+class PartitionRanges:
+    """All ranges of log partition ``partition`` of ``partitions``, for its ``feeds``, put together.
+
+    ``committed`` are the versions that came since they were last taken out.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        partitions: int,
+        feeds: PartitionFeeds,
+        queue: QueueFactory | None = None,
+        spill: PartitionSpill | None = None,
+        catch_up: CatchUpLimits | None = None,
+        journal: Journal | None = None,
+        bounds: RecordBounds = BOUNDS,
+    ) -> None:
+        self.partition = partition
+        self._bounds = bounds
+        self.table = table = RangeTable(partition, partitions, spill, journal)
+        self._backlogs = backlogs = Backlogs(queue)
+        self.quarantines = Quarantines(table)
+        self.committed = CommittedVersions()
+        self.lagging = LaggingFeeds(feeds, table, backlogs.__contains__, self.committed)
+        self.detached = DetachedFeeds(table, self.lagging)
+        self.lags = Lags(feeds, table, self.lagging, self.detached)
+        self.catch_ups = CatchUps(
+            self.lagging,
+            self.detached,
+            table,
+            self.committed,
+            self.quarantines,
+            catch_up or CatchUpLimits(),
+        )
+        self.mutations = Mutations(bounds.key_bytes)
+        healing = Healing(table, backlogs, self.lags, self.mutations)
+        waiting = Waiting(feeds, self.mutations)
+        self.parking = Parking(table, backlogs, waiting, healing, self.quarantines, self.mutations)
+        self.entries = RangeEntries(
+            table,
+            backlogs,
+            self.parking,
+            healing,
+            self.quarantines,
+            self.lags,
+            self.catch_ups,
+            self.committed,
+            self.mutations,
+            bounds,
+        )
+        self._checkpoints = RangeCheckpoints(table)
+
+    def __iter__(self) -> Iterator[RangeState]:
+        return iter(self.table)
+
+    def __len__(self) -> int:
+        return len(self.table.states)
+
+    def restore(self, state: RangeState) -> None:
+        """Put back a range as it was stored."""
+        self.table.restore(state)
+        self.parking.exchanges.restore(state)
+
+    @property
+    def touched(self) -> Iterable[RangeState]:
+        """The ranges that changed since the last freeze and have applied all their entries."""
+        return (state for state in self.table.touched.values() if state.range_id not in self._backlogs)
+
+    @property
+    def backlogs(self) -> Iterable[tuple[RangeState, Backlog]]:
+        """The ranges with entries that they have not applied."""
+        states = self.table.states
+        return ((states[range_id], backlog) for range_id, backlog in self._backlogs.items())
+
+    @property
+    def ready(self) -> bool:
+        """Whether there are entries that `RangeEntries.drain` would apply."""
+        return self._backlogs.ready
+
+    def settle_lags(self) -> bool:
+        """Note what the changes of this step mean for feeds that lag; whether any does not lag any more."""
+        return self.lagging.settle(self.table.touched.values())
+
+    @property
+    def lowest_behind(self) -> Offset | None:
+        """The lowest offset whose entry a range has not applied, as the state knows it."""
+        return min((state.behind for state in self if state.behind is not None), default=None)
+
+    def is_behind(self, key: bytes | None, offset: int) -> bool:
+        """Whether a record that the partition has passed counts for any of its ranges."""
+        range_id = decode_key(key)
+        if range_id is None:
+            return True
+        state = self.table.states.get(range_id)
+        return state is not None and state.behind is not None and offset >= state.behind
+
+    def due(self, offset: Offset) -> list[Scan]:
+        """The scans to ask for now. Hand-offs that did not come are waited for no more."""
+        healing = [*self.parking.due(offset)]
+        catch_ups = self.catch_ups.due(self.table.touched.values(), offset)
+        return [scan._replace(span=self._asked(scan.span)) for scan in healing + catch_ups]
+
+    def _asked(self, span: Span) -> Span:
+        """The keys to ask for so that ``span`` comes, which may begin or end in the midst of what has: a key
+        that is too long for a record is cut, and what comes twice is passed over."""
+        most = self._bounds.key_bytes
+        start, end = span
+        return Span(start[:most], end if len(end) <= most else prefix_end(end[:most]))
+
+    # ---- feeds ----
+
+    def begin(self, feed: PartitionFeed) -> None:
+        """The feed was activated."""
+        if self.table.journal is not None:
+            self.table.journal.begin(feed.id)
+        self.lags.begin(feed)
+
+    def mutated(self) -> Iterator[tuple[RangeId, MutatedKeys]]:
+        """The keys that were changed outside the op log, and the ranges whose log told it."""
+        return ((state.range_id, keys) for state in self.table for keys in state.mutated)
+
+    def detach(self, feed: PartitionFeed) -> Certainty:
+        """Take the rows of the feed from all steps that are not committed for lost."""
+        assert self.table.journal is not None
+        certain = Certainty(feed, self.table.states, self.table.journal)
+        self.detached.detach(feed, certain)
+        self.catch_ups.give_up(feed.id)
+        return certain
+
+    def take_committed(self) -> tuple[list[Version], Mapping[FeedId, Sequence[Delivery]]]:
+        """The versions since the last call: of all feeds, and of those that are given them alone."""
+        return self.committed.take_out(self.lagging.feeds)
+
+    # ---- checkpoints and state ----
+
+    def checkpoints(self, spans: Iterable[Span], *, everything: bool = False) -> list[RangeCheckpoint]:
+        """The checkpoints that touched ranges (or all) can give over keys that ``spans`` watch."""
+        return self._checkpoints.of(spans, everything=everything)
+
+    def ended(self) -> Iterator[RangeId]:
+        """The touched ranges that have ended."""
+        return (each.range_id for each in self.table.touched.values() if each.status is RangeStatus.ENDED)
+
+    def catch_up(self) -> None:
+        """The partition has read again all that it had passed: only backlogs are behind from here on."""
+        for state in self:
+            if state.behind is not None and state.range_id not in self._backlogs:
+                self.table.touch(state.range_id).behind = None
+
+    def freeze(self, offset: Offset, read: Offset) -> list[StateChange]:
+        """The rows of everything that changed since the last freeze; see `RangeTable.freeze`."""
+
+        def refuse(state: RangeState, cause: str) -> None:
+            self.quarantines.begin(state, RawEntry(offset, None, None, 0), cause, state.resolved)
+
+        return self.table.freeze(offset, read, self._backlogs, self._bounds, refuse)

@@ -1,0 +1,1 @@
+"""The stored forms of a partition's state, and their digests."""

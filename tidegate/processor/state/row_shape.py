@@ -1,0 +1,31 @@
+"""The shape of rows of state: what stands in a changelog and has another one was written by somebody else.
+
+Looked at before the row is in the local copy, so that a foreign record does not take the place of a row. It
+proves nothing: whether rows are those that were written is for digests to say (docs/delivery.md, step O3).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tidegate.processor.batch import StateTable
+from tidegate.processor.state.position_hash import POSITION_KEY
+
+_PIECE: Final = rb"(?:/piece/.{4})?"
+_KEYS: Final = {
+    StateTable.RANGES: rb".{8}(?:/t|.{4})?" + _PIECE + rb"|" + re.escape(POSITION_KEY) + _PIECE,
+    StateTable.INTENTS: rb".{8}.*",
+    StateTable.DESCRIPTORS: rb"(?:[hu].{8}|d.{16})" + _PIECE,
+    StateTable.FEEDS: rb"[A-Za-z0-9_-]{1,64}" + _PIECE,
+}
+_SHAPES: Final = {table: re.compile(pattern, re.DOTALL) for table, pattern in _KEYS.items()}
+#: Versions of rows, ours and what newer ones may come to, and the first bytes of pieces.
+_FRAMES: Final = frozenset({*range(1, 16), 0xF0, 0xF1})
+
+
+def is_shaped(table: StateTable, key: bytes | None, value: bytes | None) -> bool:
+    """Whether a record of the table's changelog may be a row, or the removal of one."""
+    if key is None or _SHAPES[table].fullmatch(key) is None:
+        return False
+    return value is None or (value[:1] != b"" and value[0] in _FRAMES)

@@ -1,0 +1,183 @@
+"""What a range tells those that go on from it, its promises and holes, as a row of its own.
+
+It changes when the range splits, merges or breaks, and not with each step. Feeds that are named many times,
+and what they lack, stand in it once. Rows of before had all of it in the range's own row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from tidegate.errors import StateMismatch
+from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp, Timestamp
+from tidegate.processor.state import state_pb2 as pb
+from tidegate.processor.state.lag_codec import gap_message, read_gap, read_lags
+from tidegate.processor.state.stored import TOLD_VERSION, pack, unpack
+from tidegate.raftlog.entry import RaftIndex
+from tidegate.ranges.gap import Gaps, Lag
+from tidegate.ranges.handoff import Hole, Promise
+from tidegate.ranges.range_state import RangeState
+from tidegate.spans import Span
+
+_NOT_KNOWN: Final = 0
+#: A range that splits keeps up to 64 promises, most of which it has stored before.
+_ENCODED_MAX: Final = 256
+
+
+def told_value(state: RangeState, most_bytes: int) -> bytes | None:
+    """Encode what the range tells others, in at most ``most_bytes``; ``None`` when that is nothing.
+
+    Where it would be more the range forgets its oldest promises, and then what it knows of its oldest holes.
+    Who asks for these is told that nothing is sure, and scans.
+    """
+    while state.promises or state.holes:
+        stored = pack(_told_message(state.promises, state.holes), TOLD_VERSION)
+        if len(stored) <= most_bytes or not _forget_some(state):
+            return stored
+    return None
+
+
+def _forget_some(state: RangeState) -> bool:
+    """Forget the older half of the promises, or where there is none the two oldest holes."""
+    if state.promises:
+        state.promises = state.promises[len(state.promises) // 2 + len(state.promises) % 2 :]
+    elif len(state.holes) > 1:
+        first, second, *rest = state.holes
+        state.holes = [Hole(first.before, second.last_index, None, ZERO_RESOLVED), *rest]
+    elif state.holes[0].span is not None:
+        (hole,) = state.holes
+        state.holes = [Hole(hole.before, hole.last_index, None, ZERO_RESOLVED)]
+    else:
+        return False
+    return True
+
+
+def read_told(state: RangeState, value: bytes) -> None:
+    """Give a range what was stored of it by `told_value`."""
+    row = unpack(pb.Told, value, f"what range {state.range_id} tells others")
+    sets = [tuple(feeds.feed_ids) for feeds in row.feed_sets]
+    told: list[tuple[Lag, ...] | None] = [None]
+    try:
+        told += (_lags(sets[lags.feed_set - 1], lags.lacking) for lags in row.lags)
+        state.promises = [_promise(message, told[message.told]) for message in row.promises]
+        state.holes = [_hole(message, told[message.told]) for message in row.holes]
+    except IndexError:
+        raise StateMismatch(
+            f"what range {state.range_id} tells others is damaged: it refers to feeds that are not in it. "
+            "Wipe the data directory to restore it"
+        ) from None
+
+
+def read_inline(row: pb.Range, state: RangeState) -> None:
+    """Give a range what rows of before had of it in its own row."""
+    state.promises = [_promise(message, read_lags(message)) for message in row.promises]
+    state.holes = [_hole(message, read_lags(message)) for message in row.holes]
+
+
+class _FeedSets:
+    """Numbers lists of feeds, and what feeds lack, as they are met."""
+
+    def __init__(self, message: pb.Told) -> None:
+        self._message = message
+        self._known: dict[int, int] = {}  # of the very objects: most are the same
+        self._lags: dict[tuple[Lag, ...], int] = {}
+        self._sets: dict[tuple[str, ...], int] = {}
+
+    def number_of(self, lags: tuple[Lag, ...] | None) -> int:
+        """The number under which ``lags`` stand in the message; they are added to it if they do not."""
+        if lags is None:
+            return _NOT_KNOWN
+        number = self._known.get(id(lags))
+        if number is None:
+            number = self._lags.get(lags)
+            if number is None:
+                number = self._lags[lags] = len(self._lags) + 1
+                self._add(lags)
+            self._known[id(lags)] = number
+        return number
+
+    def _add(self, lags: tuple[Lag, ...]) -> None:
+        feeds, lacking = _encoded(lags)
+        if feeds not in self._sets:
+            self._sets[feeds] = len(self._sets) + 1
+            self._message.feed_sets.add(feed_ids=feeds)
+        added = self._message.lags.add(feed_set=self._sets[feeds])
+        added.MergeFromString(lacking)
+
+
+@lru_cache(maxsize=_ENCODED_MAX)
+def _encoded(lags: tuple[Lag, ...]) -> tuple[tuple[str, ...], bytes]:
+    """The feeds of ``lags``, and the stored form of what they lack: each gap once for all that have it."""
+    places: dict[Gaps, list[int]] = {}
+    for place, (_, gaps) in enumerate(lags):
+        if gaps:
+            places.setdefault(gaps, []).append(place)
+    message = pb.Lags()
+    for gaps, feeds in places.items():
+        message.lacking.add(feeds=feeds, gaps=map(gap_message, gaps))
+    return tuple(lag.feed for lag in lags), message.SerializeToString()
+
+
+def _lags(feeds: Sequence[str], lacking: Iterable[pb.Lacking]) -> tuple[Lag, ...]:
+    gaps_at: dict[int, Gaps] = {}
+    for message in lacking:
+        gaps_at |= dict.fromkeys(message.feeds, tuple(map(read_gap, message.gaps)))
+    return tuple(Lag(feed, gaps_at.get(place, ())) for place, feed in enumerate(feeds))
+
+
+def _told_message(promises: Iterable[Promise], holes: Iterable[Hole]) -> pb.Told:
+    message = pb.Told()
+    sets = _FeedSets(message)
+    for at, resolved, span, lags, closed_wall in promises:
+        start, end = span or (b"", b"")
+        message.promises.add(
+            index=at,
+            resolved_wall=resolved.wall,
+            start=start,
+            end=end,
+            told=sets.number_of(lags),
+            closed_wall=closed_wall,
+        )
+    for before, last_index, span, resolved, lags in holes:
+        start, end = span or (b"", b"")
+        message.holes.add(
+            before=before,
+            last_index=last_index,
+            resolved_wall=resolved.wall,
+            start=start,
+            end=end,
+            told=sets.number_of(lags),
+        )
+    return message
+
+
+def _promise(message: pb.Promise, lags: tuple[Lag, ...] | None) -> Promise:
+    return Promise(
+        RaftIndex(message.index),
+        _resolved(message.resolved_wall),
+        span_of(message.start, message.end),
+        lags,
+        message.closed_wall or message.resolved_wall,
+    )
+
+
+def _hole(message: pb.Hole, lags: tuple[Lag, ...] | None) -> Hole:
+    span = span_of(message.start, message.end)
+    return Hole(
+        RaftIndex(message.before),
+        RaftIndex(message.last_index),
+        span,
+        _resolved(message.resolved_wall),
+        lags,
+    )
+
+
+def span_of(start: bytes, end: bytes) -> Span | None:
+    """The span of a message, which has an end if it has any."""
+    return Span(start, end) if end else None
+
+
+def _resolved(wall: int) -> ResolvedTimestamp:
+    return ResolvedTimestamp(Timestamp(wall))

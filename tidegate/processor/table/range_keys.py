@@ -1,0 +1,40 @@
+"""Which keys a range has, will have, or had not before."""
+
+from __future__ import annotations
+
+from tidegate.ranges.gap import remainder
+from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.spans import Span
+
+
+def is_gone(state: RangeState) -> bool:
+    """Whether a range has ended, and has said all that it has to say to those that go on from it.
+
+    One that ended in a hole says later what feeds lack there.
+    """
+    return state.status is RangeStatus.ENDED and state.quarantine is None
+
+
+def keys_of(state: RangeState) -> list[Span]:
+    """The keys that a range has, and those that it will have."""
+    return _own(state) + keys_to_come(state)
+
+
+def keys_known(state: RangeState) -> list[Span]:
+    """The keys of which a range knows what feeds lack: its own, and those that it scans or has scanned."""
+    return _own(state) + keys_scanned(state)
+
+
+def keys_to_come(state: RangeState) -> list[Span]:
+    """The keys that a range has not yet, of the snapshot that it scans for or has begun to take."""
+    begun = remainder(state.chunks[0].span, keys_known(state)) if state.chunks else []
+    return keys_scanned(state) + begun
+
+
+def keys_scanned(state: RangeState) -> list[Span]:
+    """The keys that a range has not yet, and scans or has scanned."""
+    return [] if state.scan is None else remainder(state.scan.span, _own(state))
+
+
+def _own(state: RangeState) -> list[Span]:
+    return [] if state.span is None else [state.span]

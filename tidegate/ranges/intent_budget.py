@@ -1,0 +1,113 @@
+"""How many open transactions a worker has in memory, and who moves some of them out.
+
+One budget for the worker, one share of it for each partition that it holds. A partition's queues are looked
+at by one thread at a time; those of different partitions by several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+from typing import Final, NamedTuple
+
+from tidegate.raftlog.entry import RangeId
+from tidegate.ranges.intent_queue import IntentQueue
+from tidegate.ranges.spilled_txns import SpilledTxns, SpillStore, forget_prefix
+
+#: What an open transaction takes in memory with an anchor key of 30 bytes: its object, heap item, names.
+TXN_BYTES: Final = 700
+_NUMBER_BYTES: Final = 8
+
+
+class SpillCounts(NamedTuple):
+    """Transactions of a partition beyond memory, and the bytes that were written for them."""
+
+    transactions: int = 0
+    bytes: int = 0
+
+
+class IntentBudget:
+    """The open transactions that all partitions of a worker may have in memory: ``memory_bytes`` of them."""
+
+    def __init__(self, memory_bytes: int, store: SpillStore) -> None:
+        self.store = store
+        self._limit = max(1, memory_bytes // TXN_BYTES)
+        self._partitions: dict[int, PartitionSpill] = {}
+        self._numbers = count()
+
+    def partition(self) -> PartitionSpill:
+        """A partition's part of the budget, until that is closed."""
+        number = next(self._numbers)
+        spill = self._partitions[number] = PartitionSpill(self, number)
+        return spill
+
+    def left(self, number: int) -> None:
+        """The partition has closed its part."""
+        self._partitions.pop(number, None)
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether there are more transactions in memory than there may be."""
+        return sum(spill.in_memory for spill in list(self._partitions.values())) > self._limit
+
+    @property
+    def share(self) -> int:
+        """The transactions that one partition may have in memory while the budget is exceeded."""
+        return self._limit // max(1, len(self._partitions))
+
+
+class PartitionSpill:
+    """Moves transactions of one log partition out of memory while the worker has too many."""
+
+    def __init__(self, budget: IntentBudget, number: int) -> None:
+        self._budget = budget
+        self._number = number
+        self._prefix = number.to_bytes(_NUMBER_BYTES, "big")
+        self._queues: dict[RangeId, IntentQueue] = {}
+        self._noted: dict[RangeId, int] = {}
+        self._numbers = count()
+        #: Transactions in memory, as of the last ``settle``.
+        self.in_memory = 0
+
+    @property
+    def counts(self) -> SpillCounts:
+        """What is beyond memory."""
+        queues = list(self._queues.values())
+        return SpillCounts(sum(q.spilled for q in queues), sum(q.spill_bytes for q in queues))
+
+    def settle(self, queues: Iterable[tuple[RangeId, IntentQueue]]) -> None:
+        """Take note of the queues that have changed, and move transactions out when there are too many.
+
+        To be called when what changed in them is frozen: what is not, stays.
+        """
+        for range_id, queue in queues:
+            self._queues[range_id] = queue
+            self._note(range_id, queue)
+        if self._budget.exceeded and self.in_memory > self._budget.share:
+            self._spill(self._budget.share - self._budget.share // 8)
+
+    def close(self) -> None:
+        """Forget everything; the queues cannot be used any more."""
+        self._budget.left(self._number)
+        if self.counts.transactions:
+            forget_prefix(self._budget.store, self._prefix)
+        self._queues = {}
+
+    def _spill(self, target: int) -> None:
+        """The largest queues give half of theirs, until ``target`` are left or nobody can give."""
+        moved = 1
+        while self.in_memory > target and moved:
+            moved = 0
+            for range_id, queue in sorted(self._queues.items(), key=lambda item: -item[1].in_memory):
+                if self.in_memory <= target:
+                    return
+                moved += queue.spill(max(1, queue.in_memory // 2), self._place)
+                self._note(range_id, queue)
+
+    def _place(self) -> SpilledTxns:
+        number = next(self._numbers).to_bytes(_NUMBER_BYTES, "big")
+        return SpilledTxns(self._budget.store, self._prefix + number)
+
+    def _note(self, range_id: RangeId, queue: IntentQueue) -> None:
+        self.in_memory += queue.in_memory - self._noted.get(range_id, 0)
+        self._noted[range_id] = queue.in_memory

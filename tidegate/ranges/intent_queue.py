@@ -1,0 +1,275 @@
+"""Open transactions of a range, oldest first.
+
+The log says that a transaction wrote intents, moved them and resolved them, but not where; so intents
+are counted per transaction. Source: CockroachDB ``rangefeed/resolved_timestamp.go``
+(``unresolvedIntentQueue``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush, nsmallest
+from itertools import chain, islice
+from typing import Final
+
+from tidegate.hlc import MAX, Timestamp
+from tidegate.raftlog.entry import TxnId
+from tidegate.ranges.spilled_txns import SpilledTxns
+from tidegate.ranges.tracked_txn import TrackedTxn
+
+__all__ = ["IntentQueue", "TrackedTxn"]
+
+#: So many of the oldest come back to memory at once.
+_OLDEST_COUNT: Final = 64
+_NOWHERE: Final = (MAX, TxnId(b""))
+
+
+class IntentQueue:
+    """Transactions with open intents, ordered by (timestamp, transaction id).
+
+    Every change returns whether the oldest timestamp rose or the oldest transaction left.
+
+    While ``allow_negative`` is set, intents may be resolved before the scan that finds them: counts may
+    then be negative. Afterwards a decrement of an unknown transaction is ignored.
+
+    The heap keeps an item for each timestamp that a transaction in memory ever had; stale ones are dropped
+    when they surface, or all at once when they outnumber the live ones.
+
+    ``changed`` and ``gone`` name the transactions whose stored row is out of date: a transaction that came
+    and went between two freezes appears in neither.
+
+    ``spill`` moves transactions beyond memory; the queue answers as before. What is in memory: all that is
+    named in ``changed``, the oldest, and what was touched since.
+    """
+
+    __slots__ = (
+        "_heap",
+        "_spilled",
+        "_spilled_from",
+        "_txns",
+        "allow_negative",
+        "changed",
+        "gone",
+        "intents",
+        "rows_hash",
+    )
+
+    def __init__(self, *, allow_negative: bool) -> None:
+        self.allow_negative = allow_negative
+        self._txns: dict[TxnId, TrackedTxn] = {}
+        self._heap: list[tuple[Timestamp, TxnId]] = []
+        #: ``None`` until something was spilled; nothing in it stands below ``_spilled_from``.
+        self._spilled: SpilledTxns | None = None
+        self._spilled_from: tuple[Timestamp, TxnId] = _NOWHERE
+        self.changed: set[TxnId] = set()
+        self.gone: set[TxnId] = set()
+        #: The sum of all counts.
+        self.intents = 0
+        #: The sum of ``row_hash`` of all transactions; the caller takes it modulo 2^64.
+        self.rows_hash = 0
+
+    def __len__(self) -> int:
+        return len(self._txns) + self.spilled
+
+    def __iter__(self) -> Iterator[TrackedTxn]:
+        """All transactions; those beyond memory are copies."""
+        return chain(self._txns.values(), self._spilled or ())
+
+    @property
+    def in_memory(self) -> int:
+        """How many transactions are in memory."""
+        return len(self._txns)
+
+    @property
+    def spilled(self) -> int:
+        """How many transactions are beyond memory."""
+        return 0 if self._spilled is None else len(self._spilled)
+
+    @property
+    def spill_bytes(self) -> int:
+        """What those take there, before any compression."""
+        return 0 if self._spilled is None else self._spilled.bytes
+
+    def get(self, txn_id: TxnId) -> TrackedTxn | None:
+        """The transaction if it is tracked; a copy where it is beyond memory."""
+        txn = self._txns.get(txn_id)
+        return self._spilled.get(txn_id) if txn is None and self._spilled else txn
+
+    def oldest(self) -> TrackedTxn | None:
+        """The transaction with the lowest timestamp, among equals the one with the lowest id."""
+        txn = self._oldest_in_memory()
+        while self._spilled and (txn is None or _age(txn) > self._spilled_from):
+            self._bring_back_oldest(self._spilled)
+            txn = self._oldest_in_memory()
+        return txn
+
+    def below(self, timestamp: Timestamp, limit: int | None = None) -> list[TrackedTxn]:
+        """The first ``limit`` transactions strictly below ``timestamp``, or all, oldest first.
+
+        Those beyond memory are copies.
+        """
+        found = [txn for txn in self._txns.values() if txn.timestamp < timestamp]
+        if self._spilled and timestamp > self._spilled_from[0]:
+            found += self._spilled.below(timestamp, limit)
+        return sorted(found, key=_age) if limit is None else nsmallest(limit, found, key=_age)
+
+    def lacking_intents(self) -> list[TrackedTxn]:
+        """The transactions whose count is not positive: none may be left when negative counts end."""
+        return [txn for txn in self if txn.refs <= 0]
+
+    def increment(
+        self, txn_id: TxnId, anchor_key: bytes, min_timestamp: Timestamp, timestamp: Timestamp
+    ) -> bool:
+        """Count one more intent at ``timestamp``."""
+        txn = self._find(txn_id)
+        if txn is None:
+            return self._add(TrackedTxn(txn_id, anchor_key, min_timestamp, timestamp, 1))
+        if not txn.anchor_key:
+            txn.anchor_key, txn.min_timestamp = anchor_key, min_timestamp
+        return self._count(txn, 1, timestamp)
+
+    def decrement(self, txn_id: TxnId, timestamp: Timestamp | None) -> bool:
+        """Count one intent less; those that remain stand at ``timestamp`` or above."""
+        txn = self._find(txn_id)
+        if txn is not None:
+            return self._count(txn, -1, timestamp)
+        if not self.allow_negative:
+            return False
+        zero = Timestamp(0, 0)
+        return self._add(TrackedTxn(txn_id, b"", zero, timestamp or zero, -1))
+
+    def forward(self, txn_id: TxnId, timestamp: Timestamp) -> bool:
+        """Raise a tracked transaction to ``timestamp``."""
+        txn = self._find(txn_id)
+        return txn is not None and self._forward(txn, timestamp)
+
+    def remove(self, txn_id: TxnId) -> bool:
+        """Forget the transaction, whatever its count."""
+        txn = self._find(txn_id)
+        return txn is not None and self._drop(txn)
+
+    # ---- rows of state ----
+
+    def restore(self, txn: TrackedTxn) -> None:
+        """Put back a transaction as it was stored."""
+        self._add(txn)
+        txn.stored = True
+        self.changed.discard(txn.txn_id)
+
+    def stored_as(self, txn: TrackedTxn, row_hash: int) -> None:
+        """A row with this hash stands for a transaction of ``changed`` from now on."""
+        self.rows_hash += row_hash - txn.row_hash
+        txn.row_hash = row_hash
+        txn.stored = True
+
+    def forget_all(self) -> set[TxnId]:
+        """The transactions whose stored rows must go; the queue is to be thrown away."""
+        stored = self.gone | {txn.txn_id for txn in self if txn.stored}
+        if self._spilled is not None:
+            self._spilled.clear()
+        return stored
+
+    # ---- beyond memory ----
+
+    def spill(self, count: int, place: Callable[[], SpilledTxns]) -> int:
+        """Move the first ``count`` transactions that came to memory out of it; returns how many could go.
+
+        Transactions whose rows are out of date stay, the oldest one as well, and all while counts may be
+        negative. ``place`` is asked once, by the first that goes.
+        """
+        if self.allow_negative:
+            return 0
+        oldest = self.oldest()
+        free = (txn for txn in self._txns.values() if txn is not oldest and txn.txn_id not in self.changed)
+        leaving = list(islice(free, count))
+        if leaving:
+            if self._spilled is None:
+                self._spilled = place()
+            self._spilled.add(leaving)
+            lowest = min(map(_age, leaving))
+            self._spilled_from = min(self._spilled_from, lowest)
+            gone = {txn.txn_id for txn in leaving}
+            self._txns = {txn_id: txn for txn_id, txn in self._txns.items() if txn_id not in gone}
+            self._renew_heap()
+        return len(leaving)
+
+    def _find(self, txn_id: TxnId) -> TrackedTxn | None:
+        """The transaction, in memory: it is about to change."""
+        txn = self._txns.get(txn_id)
+        if txn is None and self._spilled:
+            txn = self._spilled.get(txn_id)
+            if txn is not None:
+                self._bring_back(self._spilled, [txn])
+        return txn
+
+    def _bring_back_oldest(self, spilled: SpilledTxns) -> None:
+        found = spilled.first(_OLDEST_COUNT + 1, self._spilled_from)
+        self._bring_back(spilled, found[:_OLDEST_COUNT])
+        self._spilled_from = _age(found[-1]) if len(found) > _OLDEST_COUNT else _NOWHERE
+
+    def _bring_back(self, spilled: SpilledTxns, txns: list[TrackedTxn]) -> None:
+        spilled.remove(txns)
+        for txn in txns:
+            self._txns[txn.txn_id] = txn
+            heappush(self._heap, (txn.timestamp, txn.txn_id))
+
+    # ---- in memory ----
+
+    def _oldest_in_memory(self) -> TrackedTxn | None:
+        heap, txns = self._heap, self._txns
+        while heap:
+            timestamp, txn_id = heap[0]
+            txn = txns.get(txn_id)
+            if txn is not None and txn.timestamp == timestamp:
+                return txn
+            heappop(heap)
+        return None
+
+    def _add(self, txn: TrackedTxn) -> bool:
+        self._txns[txn.txn_id] = txn
+        self.intents += txn.refs
+        self.rows_hash += txn.row_hash
+        self.changed.add(txn.txn_id)
+        heappush(self._heap, (txn.timestamp, txn.txn_id))
+        return False
+
+    def _count(self, txn: TrackedTxn, delta: int, timestamp: Timestamp | None) -> bool:
+        txn.refs += delta
+        self.intents += delta
+        self.changed.add(txn.txn_id)
+        if txn.refs == 0 or (txn.refs < 0 and not self.allow_negative):
+            return self._drop(txn)
+        return timestamp is not None and self._forward(txn, timestamp)
+
+    def _forward(self, txn: TrackedTxn, timestamp: Timestamp) -> bool:
+        if timestamp <= txn.timestamp:
+            return False
+        was_oldest = self.oldest() is txn
+        txn.timestamp = timestamp
+        self.changed.add(txn.txn_id)
+        heappush(self._heap, (timestamp, txn.txn_id))
+        self._shed_stale()
+        return was_oldest
+
+    def _drop(self, txn: TrackedTxn) -> bool:
+        was_oldest = self.oldest() is txn
+        del self._txns[txn.txn_id]
+        self.intents -= txn.refs
+        self.rows_hash -= txn.row_hash
+        self.changed.discard(txn.txn_id)
+        if txn.stored:
+            self.gone.add(txn.txn_id)
+        self._shed_stale()
+        return was_oldest
+
+    def _shed_stale(self) -> None:
+        if len(self._heap) > 4 * len(self._txns) + 64:
+            self._renew_heap()
+
+    def _renew_heap(self) -> None:
+        self._heap = [(txn.timestamp, txn.txn_id) for txn in self._txns.values()]
+        heapify(self._heap)
+
+
+def _age(txn: TrackedTxn) -> tuple[Timestamp, TxnId]:
+    return txn.timestamp, txn.txn_id

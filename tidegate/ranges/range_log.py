@@ -1,0 +1,161 @@
+"""The entries of a range's log, applied to its state: where a Raft op becomes a committed version.
+
+An entry that cannot be followed raises ``RangeError``; the caller then quarantines the range
+(docs/log-contract.md#quarantine): its resolved timestamp stays where it was before that entry, and nothing
+more comes out. Snapshots are taken in ``range_snapshot.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidegate.errors import ForbiddenOp, GenerationError, IndexGap, MalformedEntry
+from tidegate.hlc import ClosedTimestamp
+from tidegate.raftlog.entry import (
+    Command,
+    CommitIntent,
+    Generation,
+    Heartbeat,
+    RaftIndex,
+    RangeEnd,
+    Snapshot,
+    Trigger,
+    WriteValue,
+)
+from tidegate.ranges.range_snapshot import take_snapshot_chunk
+from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.ranges.version import Version
+
+#: Ops that make a version; a tuple, for `isinstance` with a union builds it anew for every op.
+_COMMITTING: Final = (WriteValue, CommitIntent)
+
+
+def apply_entry(state: RangeState, entry: Command | Heartbeat | Snapshot | RangeEnd) -> list[Version]:
+    """Take the next entry of the range; returns the versions that it committed, in op order.
+
+    Raises ``RangeError`` for an entry that cannot be followed. Entries of a quarantined or ended
+    range are passed over.
+    """
+    if isinstance(entry, Snapshot):
+        take_snapshot_chunk(state, entry)
+        return []
+    if state.status is RangeStatus.QUARANTINED:
+        state.chunks = []  # whatever stands between the chunks of a snapshot breaks it
+        if isinstance(entry, Command) and entry.closed is not None:
+            state.resolver.forward_closed(entry.closed)  # which resolves nothing
+        if isinstance(entry, RangeEnd):
+            state.status, state.scan = RangeStatus.ENDED, None
+        return []
+    if state.status is RangeStatus.ENDED:
+        return []
+    if isinstance(entry, Command):
+        if entry.raft_index <= state.applied and state.status is RangeStatus.LIVE:
+            return []
+        _require_followable(state, entry.generation, "a command")
+        return _take_command(state, entry)
+    if isinstance(entry, Heartbeat):
+        if entry.generation >= state.generation:
+            _require_followable(state, entry.generation, "a heartbeat")
+            _take_heartbeat(state, entry)
+        return []
+    _take_end(state, entry)
+    return []
+
+
+def _require_followable(state: RangeState, generation: Generation, what: str) -> None:
+    if state.status is RangeStatus.UNINITIALISED:
+        raise GenerationError(f"{what} of generation {generation} before the range's first snapshot")
+    if state.chunks:
+        raise MalformedEntry(f"{what} between the chunks of a snapshot")
+    if state.awaits_snapshot:
+        raise GenerationError(f"{what} where a snapshot must follow a split or merge")
+    if generation < state.generation:
+        raise GenerationError(f"the generation fell from {state.generation} to {generation}")
+    if generation > state.generation:
+        raise GenerationError(f"generation {generation} began without its snapshot")
+
+
+def _take_command(state: RangeState, command: Command) -> list[Version]:
+    if command.raft_index != state.applied + 1:
+        raise IndexGap(
+            f"raft indexes {state.applied + 1} to {command.raft_index - 1} are missing: "
+            f"index {command.raft_index} follows index {state.applied}"
+        )
+    if command.ops is None:
+        raise MalformedEntry(f"the command at index {command.raft_index} has writes but no op log")
+    if state.floors:
+        state.floors = [floor for floor in state.floors if floor.resolved > state.resolver.resolved]
+    versions = _take_ops(state, command)
+    state.applied = command.raft_index
+    if command.trigger in (Trigger.SPLIT, Trigger.MERGE):
+        state.awaits_snapshot = True
+        state.note_promise()
+    if command.closed is not None:
+        _forward_closed(state, command.closed)
+    pending = state.pending_heartbeat
+    if pending is not None and pending.covers <= state.applied:
+        state.pending_heartbeat = None
+        _forward_closed(state, pending.closed)
+    return versions
+
+
+def _take_ops(state: RangeState, command: Command) -> list[Version]:
+    versions: list[Version] = []
+    apply_op = state.resolver.apply
+    for ordinal, op in enumerate(command.ops or ()):
+        if isinstance(op, _COMMITTING):
+            versions.append(_version(state, op, command.raft_index, ordinal))
+            if isinstance(op, WriteValue):
+                continue  # it touches no intent, and stands above the resolved timestamp
+        apply_op(op)
+    return versions
+
+
+def _version(state: RangeState, op: WriteValue | CommitIntent, index: RaftIndex, ordinal: int) -> Version:
+    if op.value is None:
+        raise MalformedEntry(f"op {ordinal} at index {index} commits a version without its value")
+    if state.span is None or not state.span.contains(op.key):
+        raise MalformedEntry(f"op {ordinal} at index {index} writes {op.key.hex()}, outside the range")
+    if op.timestamp <= state.resolver.resolved:
+        raise ForbiddenOp(
+            f"op {ordinal} at index {index} commits at {op.timestamp}, at or below the resolved "
+            f"timestamp {state.resolver.resolved}"
+        )
+    for floor in state.floors:
+        if op.timestamp <= floor.resolved and floor.span.contains(op.key):
+            raise ForbiddenOp(
+                f"op {ordinal} at index {index} commits {op.key.hex()} at {op.timestamp}, at or below "
+                f"{floor.resolved}, which an earlier generation of the range had resolved"
+            )
+    if op.timestamp > state.high:
+        state.high = op.timestamp
+    return Version(
+        op.key,
+        op.timestamp,
+        op.value,
+        op.prev_value,
+        op.omit_in_rangefeeds,
+        state.range_id,
+        index,
+        ordinal,
+    )
+
+
+def _take_heartbeat(state: RangeState, heartbeat: Heartbeat) -> None:
+    if heartbeat.covers <= state.applied:
+        _forward_closed(state, heartbeat.closed)
+    elif state.pending_heartbeat is None or heartbeat.covers >= state.pending_heartbeat.covers:
+        state.pending_heartbeat = heartbeat
+
+
+def _forward_closed(state: RangeState, closed: ClosedTimestamp) -> None:
+    if closed < state.resolver.closed:
+        state.closed_regressions += 1
+    state.resolver.forward_closed(closed)
+
+
+def _take_end(state: RangeState, end: RangeEnd) -> None:
+    _require_followable(state, end.generation, "the end of the range")
+    if end.last_index != state.applied:
+        raise IndexGap(f"the range ended at index {end.last_index}, but index {state.applied} is the last")
+    state.end()

@@ -1,0 +1,132 @@
+"""A range takes a snapshot of itself: chunk by chunk, and with the last one its state begins anew.
+
+What it had resolved, and what its parents had, stays true: as promises that bind the versions to come.
+"""
+
+from __future__ import annotations
+
+from tidegate.errors import GenerationError, IndexGap, MalformedEntry
+from tidegate.hlc import ZERO, ZERO_RESOLVED
+from tidegate.raftlog.entry import RaftIndex, Snapshot, WriteIntent
+from tidegate.ranges.handoff import bounded
+from tidegate.ranges.range_state import Floor, RangeState, RangeStatus
+from tidegate.ranges.resolver import Resolver
+
+
+def passes_over(state: RangeState, chunk: Snapshot) -> bool:
+    """Whether a snapshot says nothing that counts: old ones, and periodic ones of a healthy range."""
+    if state.status is RangeStatus.UNINITIALISED:
+        return False
+    if state.status is RangeStatus.QUARANTINED:
+        return chunk.generation < state.generation or chunk.raft_index < state.applied
+    if state.status is RangeStatus.ENDED:
+        return True
+    if chunk.raft_index < state.applied:
+        return True
+    same_generation = chunk.generation == state.generation
+    return same_generation and chunk.raft_index == state.applied and not state.awaits_snapshot
+
+
+def require_replaceable(state: RangeState, head: Snapshot) -> None:
+    """Raise ``RangeError`` when the range cannot go on with the snapshot that begins with ``head``."""
+    if state.status is RangeStatus.UNINITIALISED or state.status is RangeStatus.QUARANTINED:
+        return
+    if head.generation < state.generation:
+        raise GenerationError(f"the generation fell from {state.generation} to {head.generation}")
+    if head.raft_index > state.applied:
+        raise IndexGap(
+            f"a snapshot at index {head.raft_index} skipped entries: index {state.applied} is the last"
+        )
+    if head.generation == state.generation:
+        raise GenerationError(f"no new generation after a split or merge of generation {state.generation}")
+    if _has_new_keys(state, head) and all(parent.range_id == state.range_id for parent in head.parents):
+        raise GenerationError(
+            f"a snapshot at index {head.raft_index} has keys that the range did not have, and names no range "
+            "that they come from: the snapshot that did is missing"
+        )
+
+
+def _has_new_keys(state: RangeState, head: Snapshot) -> bool:
+    return state.span is None or state.span.intersect(head.span) != head.span
+
+
+def take_snapshot_chunk(state: RangeState, chunk: Snapshot) -> None:
+    """Take the next chunk of a snapshot. Raises ``RangeError`` for one that cannot be followed."""
+    if passes_over(state, chunk):
+        state.gc_threshold = max(state.gc_threshold, chunk.gc_threshold)
+        return
+    if state.status is RangeStatus.QUARANTINED and chunk.chunk == 0:
+        state.chunks = []
+    if chunk.chunk != len(state.chunks) or (state.chunks and not _continues(state.chunks[0], chunk)):
+        expected, state.chunks = len(state.chunks), []
+        raise MalformedEntry(
+            f"chunk {chunk.chunk} of {chunk.chunks} of a snapshot where chunk {expected} was expected"
+        )
+    state.chunks.append(chunk)
+    if len(state.chunks) == chunk.chunks:
+        chunks, state.chunks = state.chunks, []
+        _take_snapshot(state, chunks)
+
+
+def _take_snapshot(state: RangeState, chunks: list[Snapshot]) -> None:
+    head = chunks[0]
+    require_replaceable(state, head)
+    if state.status is RangeStatus.UNINITIALISED:
+        state.unseen = _unseen_at(head)
+    state.keep_promise()
+    _close_hole(state, head)
+    state.generation, state.applied, state.span = head.generation, head.raft_index, head.span
+    state.high = max(state.high, head.high)
+    state.gc_threshold = max(state.gc_threshold, head.gc_threshold)
+    state.status, state.awaits_snapshot, state.pending_heartbeat = RangeStatus.LIVE, False, None
+    _take_over(state, head)
+    told = ZERO if head.last_mutation is None else head.last_mutation.time
+    state.accounted = state.accounted._replace(span=None, time=told)
+    state.replace_resolver(_resolver_of(chunks))
+
+
+def _close_hole(state: RangeState, head: Snapshot) -> None:
+    """What was missed is not applied any more; who asks for it is told so."""
+    if state.quarantine is not None:
+        state.holes = bounded([*state.holes, state.hole_at(head.raft_index)])
+        state.quarantine = None
+
+
+def _take_over(state: RangeState, head: Snapshot) -> None:
+    """What parents had promised binds this range; nothing is waited for any more."""
+    for hand_off in state.hand_offs.values():
+        part = None if hand_off.span is None else hand_off.span.intersect(head.span)
+        if part is not None and hand_off.resolved > ZERO_RESOLVED:
+            state.add_floor(Floor(part, hand_off.resolved))
+    state.hand_offs, state.scan = {}, None
+    state.snapshots_taken += 1
+
+
+def _unseen_at(head: Snapshot) -> RaftIndex:
+    """Up to where ranges may have left a range that is first seen by ``head``.
+
+    One that is born at that index has lost no keys; any other may have split just there.
+    """
+    parents = {parent.range_id for parent in head.parents}
+    born = bool(parents) and head.range_id not in parents
+    return RaftIndex(max(head.raft_index - 1, 0)) if born else head.raft_index
+
+
+def _continues(first: Snapshot, chunk: Snapshot) -> bool:
+    """Whether a chunk belongs to the snapshot that ``first`` began."""
+    return (first.generation, first.raft_index, first.chunks, first.span) == (
+        chunk.generation,
+        chunk.raft_index,
+        chunk.chunks,
+        chunk.span,
+    )
+
+
+def _resolver_of(chunks: list[Snapshot]) -> Resolver:
+    resolver = Resolver()
+    resolver.forward_closed(max(chunk.closed for chunk in chunks))
+    for chunk in chunks:
+        for intent in chunk.intents:
+            resolver.apply(WriteIntent(intent.txn_id, intent.anchor_key, intent.timestamp, intent.timestamp))
+    resolver.initialise()
+    return resolver

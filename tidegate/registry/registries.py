@@ -1,0 +1,47 @@
+"""The schema registries of a process: one for each URL that feeds name."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from tidegate.access.destinations import Destinations
+from tidegate.access.secret_store import Secrets
+from tidegate.changefeed.definition.registry_uri import parse_registry_uri
+from tidegate.registry.schema_registration import SchemaRegistry
+
+
+class SchemaRegistries:
+    """Registries by the text of their URL, so that feeds share connections, ids and single calls.
+
+    One stays for as long as the process: a feed that is dropped leaves some sockets that time out, and there
+    are as many as registries, not as feeds. A URL may hold a password, so none is looked up by ``[]``: the
+    error would show it.
+    """
+
+    def __init__(self, allowed: Destinations, secrets: Secrets | None = None) -> None:
+        """``allowed`` are those that feeds may name. ``secrets`` are those that URLs name; without them those
+        of the environment."""
+        self._allowed = allowed
+        self._secrets = secrets
+        self._lock = Lock()
+        self._opened: dict[str, SchemaRegistry] = {}
+
+    def of(self, url: str) -> SchemaRegistry:
+        """The registry at this URL, without a call to it.
+
+        Raises ``StatementError`` for a URL or certificates that cannot be used.
+        """
+        with self._lock:
+            registry = self._opened.get(url)
+            if registry is None:
+                registry = self._opened[url] = SchemaRegistry(
+                    parse_registry_uri(url), self._allowed, self._secrets
+                )
+            return registry
+
+    def close(self) -> None:
+        """Close them all."""
+        with self._lock:
+            for registry in self._opened.values():
+                registry.close()
+            self._opened.clear()

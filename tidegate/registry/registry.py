@@ -1,0 +1,108 @@
+"""A registry's schemas for those who read a feed: texts by the ids that records name, and ids of schemas."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from confluent_kafka.schema_registry import Schema as ClientSchema
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+from tidegate.access.destinations import Destinations
+from tidegate.changefeed.definition.registry_uri import RegistryUri
+from tidegate.changefeed.encoding.confluent import MAX_SCHEMA_ID, Schema
+from tidegate.errors import InputError, MalformedRecord
+from tidegate.registry.registry_connection import Client, RegistryConnection
+from tidegate.registry.registry_faults import Errand, RegistryFaults
+from tidegate.registry.shared_answers import SharedAnswers
+
+#: A topic has two for each version of its table and one for its markers; texts are some kilobytes each.
+_KEPT_SCHEMAS: Final = 1_000
+#: Confluent's codes; a 404 without one of them comes from somewhere else.
+_NO_SUBJECT: Final = 40401
+_NO_SCHEMA: Final = 40403
+
+
+class SchemaReader:
+    """Reads one registry and writes nothing to it, for any number of threads.
+
+    Each answer is asked for once and on a connection of its own, so that there is nothing to close. Every
+    method raises ``RegistryAway`` and ``RegistryDenied``, at the latest after the registry's timeout.
+    """
+
+    def __init__(self, uri: RegistryUri, allowed: Destinations) -> None:
+        """Raises ``StatementError`` for certificates that cannot be used."""
+        RegistryConnection(uri, allowed).close()
+        self._allowed = allowed
+        self._uri = uri
+        self._faults = RegistryFaults(uri)
+        self._texts = SharedAnswers(self._read, keep=_KEPT_SCHEMAS, patience_s=uri.timeout_s)
+        self._ids = SharedAnswers(self._find, keep=_KEPT_SCHEMAS, patience_s=uri.timeout_s)
+
+    def __repr__(self) -> str:
+        return f"SchemaReader({self._faults.shown})"
+
+    def schema_text(self, schema_id: int) -> str:
+        """The schema as JSON text. ``MalformedRecord`` for an id that the registry does not have."""
+        try:
+            return self._texts.get(schema_id)
+        except TimeoutError:
+            raise self._faults.late(_reading(schema_id)) from None
+
+    def id_of(self, schema: Schema) -> int:
+        """The id that a schema was registered with. ``InputError`` if it was not, under its subject."""
+        try:
+            return self._ids.get(schema)
+        except TimeoutError:
+            raise self._faults.late(_finding(schema)) from None
+
+    def _read(self, schema_id: int) -> str:
+        with RegistryConnection(self._uri, self._allowed) as connection:
+            return connection.call(_reading(schema_id), lambda client: self._text(client, schema_id))
+
+    def _text(self, client: Client, schema_id: int) -> str:
+        try:
+            text = client.get_schema(schema_id).schema_str
+        except SchemaRegistryError as error:
+            if error.error_code != _NO_SCHEMA:
+                raise
+            raise MalformedRecord(
+                f"the schema registry at {self._faults.shown} has no schema {schema_id}"
+            ) from None
+        if not isinstance(text, str):
+            raise ValueError("no schema in the answer")  # noqa: TRY004 - a wrong answer, not a wrong call
+        return text
+
+    def _find(self, schema: Schema) -> int:
+        with RegistryConnection(self._uri, self._allowed) as connection:
+            return connection.call(_finding(schema), lambda client: self._id(client, schema))
+
+    def _id(self, client: Client, schema: Schema) -> int:
+        try:
+            found = client.lookup_schema(schema.subject, ClientSchema(schema.text, "AVRO")).schema_id
+        except SchemaRegistryError as error:
+            if error.error_code not in (_NO_SUBJECT, _NO_SCHEMA):
+                raise
+            raise InputError(
+                f"The schema registry at {self._faults.shown} has not the schema under the subject"
+                f" {schema.subject} with which the feed should have written; no record of it can be expected."
+                f" The schema is {schema.text}"
+            ) from None
+        return checked_id(found)
+
+
+def checked_id(found: object) -> int:
+    """The id in an answer. ``ValueError`` for what is none."""
+    if type(found) is not int or not 0 <= found <= MAX_SCHEMA_ID:  # bool is an int
+        raise ValueError(f"{found!r} is no schema id")
+    return found
+
+
+def _reading(schema_id: int) -> Errand:
+    return Errand(f"the question for schema {schema_id}", "records with that schema cannot be read")
+
+
+def _finding(schema: Schema) -> Errand:
+    return Errand(
+        f"the question for a schema under the subject {schema.subject}",
+        "records with that schema cannot be expected",
+    )

@@ -1,0 +1,104 @@
+"""Schemas get their ids: registered once, before the first record that needs them.
+
+A registry is idempotent: the same schema under the same subject has the same id, whoever asks and however
+often. So workers need not agree on who registers, and a repeated batch is written with the same bytes.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Final
+
+from confluent_kafka.schema_registry import Schema as ClientSchema
+
+from tidegate.access.destinations import Destinations
+from tidegate.access.secret_store import Secrets
+from tidegate.changefeed.definition.registry_uri import RegistryUri
+from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.registry.registry import checked_id
+from tidegate.registry.registry_connection import Client, RegistryConnection
+from tidegate.registry.registry_faults import Errand
+from tidegate.registry.shared_answers import SharedAnswers
+
+#: A table version has three: its key, its value and its markers. So this is for more than a thousand table
+#: versions in use at a time; at some kilobytes a schema it is some ten megabytes, and a schema that was
+#: forgotten costs one more call.
+_KEPT_IDS: Final = 4_096
+
+
+class SchemaRegistry:
+    """One schema registry, shared by all feeds and threads of this process. Close it.
+
+    Unless ``allowed`` names it every call raises ``RegistryNotAllowed``, and nothing is sent. Raises
+    ``StatementError`` for certificates that cannot be used.
+    """
+
+    def __init__(self, uri: RegistryUri, allowed: Destinations, secrets: Secrets | None = None) -> None:
+        self._connection = RegistryConnection(uri, allowed, secrets)
+        self._ids = SharedAnswers(self._register, keep=_KEPT_IDS, patience_s=uri.timeout_s)
+        self._checked = SharedAnswers(self._check, keep=0, patience_s=uri.timeout_s)
+        self._counting = Lock()
+        self._calls = 0
+
+    def __repr__(self) -> str:
+        return f"SchemaRegistry({self._connection.faults.shown})"
+
+    @property
+    def calls(self) -> int:
+        """How many registrations were asked for, those that failed included."""
+        return self._calls
+
+    def known(self, schema: Schema) -> int | None:
+        """The schema's id, if it has been asked for before. Never waits for the registry."""
+        return self._ids.known(schema)
+
+    def id_of(self, schema: Schema) -> int:
+        """The schema's id, from one call however many threads ask, and at most the registry's timeout.
+
+        Raises ``RegistryAway`` and ``RegistryDenied``, after which the same call may be made again, and
+        ``SchemaRejected``.
+        """
+        try:
+            return self._ids.get(schema)
+        except TimeoutError:
+            raise self._connection.faults.late(_registering(schema)) from None
+
+    def check(self) -> None:
+        """Ask whether it answers as a registry and lets us in. Raises and waits as ``id_of`` does."""
+        try:
+            self._checked.get(_CHECKING)
+        except TimeoutError:
+            raise self._connection.faults.late(_CHECKING) from None
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._connection.close()
+
+    def _register(self, schema: Schema) -> int:
+        with self._counting:
+            self._calls += 1
+        return self._connection.call(_registering(schema), lambda client: _registered(client, schema))
+
+    def _check(self, errand: Errand) -> bool:
+        return self._connection.call(errand, _takes_avro)
+
+
+_CHECKING: Final = Errand("the question for its schema types", "feeds that use it wait")
+
+
+def _registering(schema: Schema) -> Errand:
+    return Errand(
+        f"the registration of a schema under the subject {schema.subject}",
+        "no record that needs the schema is written until it has its id, and tidegate goes on asking",
+    )
+
+
+def _registered(client: Client, schema: Schema) -> int:
+    return checked_id(client.register_schema(schema.subject, ClientSchema(schema.text, "AVRO")))
+
+
+def _takes_avro(client: Client) -> bool:
+    types = client.get_schema_types()
+    if not isinstance(types, list) or "AVRO" not in types:
+        raise ValueError("AVRO is not among its schema types")
+    return True

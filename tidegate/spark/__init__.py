@@ -1,0 +1,1 @@
+"""What the Spark jobs are made of; `pipeline/` has what `spark-submit` takes."""

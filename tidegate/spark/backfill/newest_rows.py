@@ -1,0 +1,363 @@
+"""What a scan at a moment S would find, from the log: of each key the newest version at or below S (step F4).
+
+Tasks of the first half find versions in the log's records; Spark brings those of a key together; tasks of the
+second half encode and write a row of each key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NoReturn, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from tidegate.access.header_secrets import HeaderSecrets
+from tidegate.access.secret_store import SecretStore
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedTarget
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.delivery.sink_identity import held_backfill, uncertain
+from tidegate.errors import (
+    BrokerUnavailable,
+    DescriptorConflict,
+    EncodingError,
+    FeedError,
+    SinkHeld,
+    TidegateError,
+)
+from tidegate.hlc import ZERO, Timestamp
+from tidegate.processor.batch import OutputRecord
+from tidegate.processor.catchup.committed import scanned_version
+from tidegate.processor.feeds.emitter import Destination, Emission, Emitter
+from tidegate.processor.feeds.framing import frame, schemas_of
+from tidegate.processor.feeds.keys_read import keys_read
+from tidegate.processor.feeds.rows import PartitionRows
+from tidegate.raftlog.entry import (
+    Command,
+    DescriptorUpdate,
+    Entry,
+    KeyValue,
+    RaftIndex,
+    RangeId,
+    ScanChunk,
+    Snapshot,
+    Trigger,
+)
+from tidegate.raftlog.versions import deletions_shown, versions_shown
+from tidegate.ranges.scan import fault_of
+from tidegate.ranges.version import Version
+from tidegate.rows import table_id_of
+from tidegate.rows.table_key import watched_parts
+from tidegate.spans import Span
+from tidegate.spark.backfill.log_entries import readable
+from tidegate.spark.backfill.scanned_keys import is_of_newest
+from tidegate.spark.changefeed.registry_ids import schema_ids
+from tidegate.spark.changefeed.row_producer import FeedRefused, RowProducer, SinkStalled
+from tidegate.spark.changefeed.sinks import sink_connection
+from tidegate.spark.platform.faults import fault_to_bytes, read_fault
+from tidegate.spark.platform.python_worker import settle_process
+
+#: A version, or why there can be no scan.
+_Found: TypeAlias = tuple[bytes, int, int, bytes, int, str | None]
+_FOUND: Final = "key binary, wall long, logical int, value binary, range_id long, fault string"
+_FOUND_SCHEMA: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("wall", pa.int64()),
+        ("logical", pa.int32()),
+        ("value", pa.binary()),
+        ("range_id", pa.int64()),
+        ("fault", pa.string()),
+    ]
+)
+_MUTATIONS: Final = (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION)
+_ANSWER: Final = "rows long, fault binary"
+_ANSWER_SCHEMA: Final = pa.schema([("rows", pa.int64()), ("fault", pa.binary())])
+
+
+@dataclass(frozen=True, slots=True)
+class ScanAt:
+    """A feed's initial scan at ``start``; it travels to the tasks, secrets of ``connection`` included.
+
+    ``descriptors`` are all that the log has, a log of so many ``partitions``. It is complete above ``base``,
+    up to the start; what was at the base is known by scans in it (`tidegate.spark.backfill.scanned_keys`).
+    ``cluster`` is the stored id of the cluster that the feed writes to.
+    """
+
+    connection: KafkaConnection
+    definition: FeedDefinition
+    targets: tuple[FeedTarget, ...]
+    start: Timestamp
+    descriptors: tuple[DescriptorUpdate, ...]
+    partitions: int
+    base: Timestamp = ZERO
+    cluster: str | None = None
+
+    @property
+    def table_ids(self) -> frozenset[int]:
+        """The tables that it shows."""
+        return frozenset(target.table_id for target in self.targets)
+
+    @property
+    def keys_read(self) -> tuple[Span, ...]:
+        """The keys of the indexes that are primary at its start, tenant prefix left out.
+
+        A change of these keys shows in the scan, also one from before the index was the primary one.
+        """
+        return tuple(keys_read(self.targets, rows_by(self.descriptors), self.start, self.start))
+
+
+def write_scan(records: DataFrame, scan: ScanAt) -> int:
+    """Write the rows of a scan of a log that is complete up to its start; returns how many.
+
+    They are acknowledged then. Raises ``FeedError`` for a row that cannot be written, and for a log that
+    hides versions; ``DeliveryError``, ``RetryError``; ``SinkHeld`` where the sink's address means another
+    cluster than the stored one.
+    """
+    columns = records.select("partition", "offset", "key", "value")
+    found = columns.mapInArrow(partial(find_versions, scan), _FOUND)
+    newest = sql.max(sql.struct("wall", "logical", "value", "range_id", "fault")).alias("newest")
+    of_keys = found.groupBy("key").agg(newest).select("key", "newest.*")
+    answers = of_keys.mapInArrow(partial(write_rows, scan), _ANSWER).collect()
+    for _, fault in answers:
+        if fault is not None:
+            raise read_fault(bytes(fault))
+    return sum(rows for rows, _ in answers)
+
+
+def find_versions(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The versions of the scan's tables that records of the log show, at or below its start.
+
+    What cannot be read, or stands where it does not belong, is a hole of its range, and that is complete to
+    below it.
+    """
+    settle_process()
+    wanted, start, watched = scan.table_ids, scan.start, scan.keys_read
+    for batch in batches:
+        found: list[_Found] = []
+        for offset, entry in readable(scan.partitions, batch):
+            if isinstance(entry, ScanChunk) and fault_of(entry):
+                continue  # it is refused by all that read it, and another one follows
+            range_id, above = entry.range_id, _known_above(entry, scan)
+            for key, timestamp, value, _, _ in versions_shown(entry):
+                if above < timestamp <= start and _table_of(key) in wanted:
+                    found.append((key, timestamp.wall, timestamp.logical, value, range_id, None))
+            for deletion in deletions_shown(entry):
+                span = Span(deletion.start, deletion.end)
+                if scan.base < deletion.timestamp <= start and any(watched_parts(span, watched)):
+                    found.append((b"", 0, 0, b"", range_id, _hidden(range_id, offset)))
+            if _mutates(entry, watched):
+                found.append((b"", 0, 0, b"", range_id, _hidden(range_id, offset)))
+            found += _told_of(entry, scan, watched, offset)
+        columns = [list(column) for column in zip(*found, strict=True)] or [[]] * len(_FOUND_SCHEMA)
+        yield pa.record_batch(columns, schema=_FOUND_SCHEMA)
+
+
+def write_rows(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write a row for each key whose newest version is no deletion, and wait for the acknowledgements."""
+    settle_process()
+    count, fault = 0, None
+    try:
+        count = _write(scan, map(_newest, batches))
+    except FeedRefused as refused:
+        fault = fault_to_bytes(refused.refusal)
+    except TidegateError as error:
+        fault = fault_to_bytes(error)
+    for _ in batches:  # Spark wants its records to be read
+        pass
+    yield pa.record_batch([[count], [fault]], schema=_ANSWER_SCHEMA)
+
+
+def _write(scan: ScanAt, found: Iterable[list[Version]]) -> int:
+    rows: ScannedRows | None = None
+    sink: _StoredSink | None = None
+    count = 0
+    for versions in filter(None, found):
+        if rows is None:
+            rows = ScannedRows(scan)
+        if records := rows.of(versions):
+            if sink is None:
+                sink = _StoredSink(scan, records[0].topic)
+            sink.send(records)
+            count += len(records)
+    if sink is not None:
+        sink.acknowledge()
+    return count
+
+
+class _StoredSink:
+    """The cluster that is stored with the feed, and no other that its sink's address has come to mean.
+
+    It is asked for its id by ``topic``; the engine's own cluster is not. Every method raises as
+    ``RowProducer.send`` does, but ``SinkHeld`` or ``BrokerUnavailable`` in place of ``SinkStalled``: nobody
+    knows which rows the cluster has then, so no progress may be stored.
+    """
+
+    def __init__(self, scan: ScanAt, topic: str) -> None:
+        self._secrets = HeaderSecrets(scan.definition, SecretStore.of_environment())
+        self._feed_id, self._stored, self._topic = scan.definition.id, scan.cluster, topic
+        self._sink = sink_connection(
+            scan.connection, scan.definition.sink_uri, scan.cluster, scan.definition.id
+        )
+        self._producer = self._open()
+        if self._stored:
+            try:
+                self._require_stored(self._producer)
+            except SinkStalled:
+                self._end()
+
+    def send(self, records: list[OutputRecord]) -> None:
+        """Hand rows over; waits for room."""
+        try:
+            self._producer.send(self._feed_id, self._secrets.into(records))
+        except SinkStalled:
+            self._end()
+
+    def acknowledge(self) -> None:
+        """Wait until every row is acknowledged, and by the stored cluster."""
+        try:
+            self._producer.acknowledge()
+        except SinkStalled:
+            self._end()
+
+    def _open(self) -> RowProducer:
+        return RowProducer(self._sink.config(), watched=bool(self._stored))
+
+    def _require_stored(self, producer: RowProducer) -> None:
+        found = producer.cluster_id(self._topic)
+        if self._stored and found != self._stored:
+            sentence = held_backfill(self._feed_id, self._sink.bootstrap_servers, self._stored, found)
+            raise SinkHeld(
+                f"{sentence}. It ends here and stores no progress: run it again once the address means "
+                f"{self._stored}."
+            )
+
+    def _end(self) -> NoReturn:
+        """Say why, by what another producer is told: this one has seen too many clusters, or none."""
+        self._producer.abandon()
+        with suppress(SinkStalled):
+            self._require_stored(self._open())
+        sentence = uncertain(self._sink.bootstrap_servers, self._stored or "", [self._feed_id])
+        raise BrokerUnavailable(f"{sentence}. The backfill ends here and stores no progress: run it again.")
+
+
+class ScannedRows:
+    """Versions that a scan found into the records that a processor makes of them."""
+
+    def __init__(self, scan: ScanAt) -> None:
+        self._scan = scan
+        self._rows = rows_by(scan.descriptors)
+        for table_id in scan.table_ids:
+            if reason := self._rows.unfit(table_id):
+                raise FeedError(reason)
+        destinations = {
+            target.table_id: Destination(target.topic, target.partitions) for target in scan.targets
+        }
+        self._emitter = Emitter(scan.definition.options, scan.start, destinations)
+
+    def of(self, versions: list[Version]) -> list[OutputRecord]:
+        """Their records, in order. Raises ``FeedError`` for a row that cannot be read or written."""
+        scan = self._scan
+        decoded = self._rows.decode(versions, scan.table_ids, scanned_at=scan.start)
+        into = Emission([], [])
+        error = self._emitter.emit(versions, decoded, into, scanned=True)
+        if error is not None:
+            raise FeedError(str(error))
+        if into.unframed:
+            url = scan.definition.options.confluent_schema_registry
+            ids = schema_ids(scan.connection.destinations, url, schemas_of(into.unframed))
+            return frame(into.unframed, ids)
+        return into.records
+
+
+def rows_by(descriptors: Iterable[DescriptorUpdate]) -> PartitionRows:
+    """What reads rows by these descriptors. A table is unfit by one that cannot be taken, unless a later one
+    can."""
+    rows = PartitionRows()
+    for update in sorted(descriptors, key=lambda update: (update.table_id, update.version)):
+        with suppress(DescriptorConflict, EncodingError):
+            rows.learn(update)
+    return rows
+
+
+def _newest(batch: pa.RecordBatch) -> list[Version]:
+    versions = []
+    names = ("key", "wall", "logical", "value", "range_id", "fault")
+    for key, wall, logical, value, range_id, fault in zip(
+        *(batch.column(name).to_pylist() for name in names), strict=True
+    ):
+        if fault is not None:
+            raise FeedError(fault)
+        if value:
+            at = Timestamp(wall, logical)
+            versions.append(scanned_version(RangeId(range_id), KeyValue(key, at, value)))
+    return versions
+
+
+def _known_above(entry: Entry, scan: ScanAt) -> Timestamp:
+    """Above which moment versions that the entry shows count.
+
+    What the log has from below its base may be replaced or deleted by what it has lost. A chunk of a scan
+    since the base knows better.
+    """
+    if isinstance(entry, ScanChunk) and is_of_newest(entry) and scan.base <= entry.upto <= scan.start:
+        return ZERO
+    return scan.base
+
+
+def _table_of(key: bytes) -> int | None:
+    try:
+        return table_id_of(key)
+    except EncodingError:
+        return None
+
+
+def _mutates(entry: Entry, watched: Iterable[Span]) -> bool:
+    """Whether the entry changes versions of these keys that no op names; so it may in a hole as well."""
+    if not isinstance(entry, Command) or entry.trigger not in _MUTATIONS:
+        return False
+    return not entry.mutated or any(any(watched_parts(span, watched)) for span in entry.mutated)
+
+
+def _told_of(entry: Entry, scan: ScanAt, watched: Iterable[Span], offset: int) -> Iterator[_Found]:
+    """What a command or a Snapshot says of a change of these keys that no op names, for who brings together
+    what both say of one.
+
+    The word of a command counts (`_mutates`). Of a change that the Snapshot alone tells of nobody knows which
+    keys it was. One that is not above the base is in every chunk that counts. Where there is no base, no
+    version is older than the log: the survey has looked at every hole.
+    """
+    if scan.base == ZERO:
+        return
+    if isinstance(entry, Command) and entry.trigger in _MUTATIONS:
+        yield _change(entry.range_id, entry.raft_index), 1, 0, b"", entry.range_id, None
+    elif isinstance(entry, Snapshot) and entry.last_mutation is not None:
+        told = entry.last_mutation
+        if told.time > scan.base and any(watched_parts(entry.span, watched)):
+            key = _change(entry.range_id, told.raft_index)
+            yield key, 0, 0, b"", entry.range_id, _unread(entry.range_id, offset, told.time)
+
+
+def _change(range_id: RangeId, raft_index: RaftIndex) -> bytes:
+    """A key that no row has; no command has index 0, which stands for one of a range that this came from."""
+    return b"\0" + range_id.to_bytes(8, "big", signed=True) + raft_index.to_bytes(8, "big")
+
+
+def _unread(range_id: RangeId, offset: int, time: Timestamp) -> str:
+    return (
+        f"range {range_id} changed rows outside its op log at {time}, as its Snapshot says (offset {offset} "
+        "of its log partition), in entries that are missing or cannot be read, and nobody knows which rows: "
+        "create the feed without a backfill, on other topics, so that the store scans its tables"
+    )
+
+
+def _hidden(range_id: RangeId, offset: int) -> str:
+    return (
+        f"range {range_id} deleted or changed a span of keys (offset {offset} of its log partition), and the "
+        "log does not say which versions that hides: create the feed without a backfill, on other topics, so "
+        "that the store scans its tables"
+    )

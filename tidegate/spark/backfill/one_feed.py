@@ -1,0 +1,193 @@
+"""One feed over a log as it stands: the processors' rounds, batch after batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from pyarrow import fs
+from pyspark.sql import DataFrame
+
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedTarget
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.control import Activate, ControlMessage, Failed, KnownTable, read_ack
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier
+from tidegate.delivery.sink_clusters import OWN
+from tidegate.hlc import MAX, ZERO, Timestamp
+from tidegate.processor.checkpoint import PartitionReport, decode_report
+from tidegate.processor.feeds.rows import PartitionRows
+from tidegate.processor.range_claims import RangeClaims
+from tidegate.raftlog.request import Scan, decode_request
+from tidegate.rows.table_key import index_span, table_id_of, table_span
+from tidegate.spans import Span
+from tidegate.spark.changefeed.answers import Answer
+from tidegate.spark.changefeed.batch_driver import BatchDriver
+from tidegate.spark.changefeed.incidents import tell_incident
+from tidegate.spark.changefeed.ledger import Ledger
+from tidegate.spark.changefeed.partition_round import Query
+
+#: A table that there is none of: what watches its keys is given no row.
+_NO_TABLE: Final = 0
+_KEY_BYTES: Final = 8  # of a range id, before the request
+
+
+class OneFeed:
+    """A feed that is active from the first record on, and what becomes of it
+    (`tidegate.spark.changefeed.batch_driver.Feeds`).
+
+    ``lacking`` are the scans that would bring what the log lacks of it; nobody is asked. ``failure`` is why a
+    partition has failed it, or empty.
+    """
+
+    def __init__(self, activation: Activate, partitions: int, cluster: str = OWN) -> None:
+        self.reports: list[PartitionReport] = []
+        self.lacking: list[Scan] = []
+        self.failure = ""
+        self.rows = self.records = 0
+        self.tables = tuple(target.table for target in activation.targets)
+        self._activation = activation
+        self._cluster = cluster
+        self._untold: Sequence[int] = range(partitions)
+        self._claims = RangeClaims()
+
+    def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
+        """The feed, once."""
+        untold, self._untold = self._untold, ()
+        return [(self._activation, untold)] if untold else ()
+
+    def paused(self) -> frozenset[FeedId]:
+        """None: its sink is waited for."""
+        return frozenset()
+
+    def clusters(self) -> dict[str, str]:
+        """Where its rows go."""
+        return {self._activation.feed_id: self._cluster}
+
+    def take(self, answers: Iterable[Answer]) -> None:
+        """Note how far partitions are, and why they have failed the feed."""
+        told = list(answers)
+        self.reports += self._claims.count(
+            [decode_report(answer.body) for answer in told if answer.kind == "checkpoint"]
+        )
+        for answer in told:
+            match answer.kind:
+                case "ack":
+                    self._note_failure(answer.body)
+                case "request":
+                    self._note_lacking(answer.body[_KEY_BYTES:])
+                case "incident":
+                    tell_incident(answer.body)
+                case "figures":
+                    figures = json.loads(answer.body)
+                    self.rows += figures["rows"]
+                    self.records += figures["records"]
+
+    def publish(self) -> None:
+        """Nothing of this is told to anybody."""
+
+    def complete_to(self, start: Timestamp) -> Timestamp:
+        """How far the log is complete above ``start``, for all keys of the feed's tables; or ``start``.
+
+        Progress is that of whole tables, so a range holds it back that has no keys but those of an index
+        which the feed does not watch. Of ranges that claim the same keys the slowest counts, whoever is
+        right: nobody sees here which of them came later.
+        """
+        tables = {table_id_of(span.start) for target in self._activation.targets for span in target.spans}
+        watched = list(map(table_span, sorted(tables)))
+        frontier = FeedFrontier(watched, start, None)
+        lowest = MAX
+        for report in self.reports:
+            if any(active.feed_id == self._activation.feed_id for active in report.feeds):
+                frontier.apply_columns(
+                    report.partition, report.offset, report.starts, report.ends, report.resolved
+                )
+            for first, end, resolved in zip(report.starts, report.ends, report.resolved, strict=True):
+                if any(Span(first, end).overlaps(span) for span in watched):
+                    lowest = min(lowest, resolved)
+        return max(start, min(frontier.high_water, lowest))
+
+    @property
+    def log_time_ms(self) -> int:
+        """The time of the log's last records."""
+        return max((report.log_time_ms for report in self.reports), default=0)
+
+    def _note_failure(self, body: bytes) -> None:
+        ack = read_ack(body)
+        if isinstance(ack, Failed) and not self.failure:
+            self.failure = f"log partition {ack.partition}: {ack.reason}"
+
+    def _note_lacking(self, body: bytes) -> None:
+        request = decode_request(body)
+        if isinstance(request, Scan):
+            self.lacking.append(request)
+
+
+def watching(
+    definition: FeedDefinition, tables: Sequence[KnownTable], rows: PartitionRows, base: Timestamp = ZERO
+) -> Activate:
+    """The feed as one that lacks whatever was written above ``base`` to keys that the tables' rows may have,
+    and is given no row. ``rows`` has the tables' descriptors.
+    """
+    options = replace(definition.options, cursor=base, initial_scan=InitialScan.NO)
+    targets = tuple(
+        FeedTarget(known.table, _NO_TABLE, "", 1, _keys_of_rows(known.table_id, rows)) for known in tables
+    )
+    return Activate(replace(definition, options=options), base, targets)
+
+
+def survey(
+    run: Callable[[Activate], OneFeed],
+    definition: FeedDefinition,
+    tables: Sequence[KnownTable],
+    rows: PartitionRows,
+    base: Timestamp,
+    start: Timestamp | None,
+) -> OneFeed:
+    """Have a log surveyed above ``base``, for a scan at ``start`` or, without one, at the last moment that it
+    is complete to. ``run`` runs a feed over the log.
+
+    At a moment before a table's first descriptor nobody knows which index has the rows: where the scan is at
+    such a one, all keys of the tables are watched.
+    """
+    found = run(watching(definition, tables, rows, base))
+    complete = found.complete_to(base)
+    moment = complete if start is None else start
+    is_known = all(rows.primary_keys(known.table_id, moment, moment) is not None for known in tables)
+    if is_known or found.failure or complete <= base:
+        return found
+    return run(watching(definition, tables, PartitionRows(), base))
+
+
+def _keys_of_rows(table_id: int, rows: PartitionRows) -> tuple[Span, ...]:
+    """The keys of each index that some descriptor calls primary: a new index of others is built by changes
+    that no op tells of, and those hide no row. All keys of a table without a descriptor that can be read.
+    """
+    versions = () if rows.unfit(table_id) else rows.catalog.descriptors()
+    indexes = dict.fromkeys(each.primary_index_id for each in versions if each.id == table_id)
+    return tuple(index_span(table_id, index_id) for index_id in indexes) or (table_span(table_id),)
+
+
+def run_over(slices: Sequence[DataFrame], query: Query, activation: Activate, cluster: str) -> OneFeed:
+    """Run the feed over the log from its beginning, a batch for each slice; its rows are acknowledged then.
+
+    ``cluster`` is the id of the cluster that it writes to, empty for the query's own.
+
+    State goes to a directory of this run, ``query.root``, which is removed. Raises what a task has met.
+    """
+    filesystem, root = fs.FileSystem.from_uri(query.root)
+    feed = OneFeed(activation, query.partitions, cluster)
+    ledger = Ledger(filesystem, root)
+    driver = BatchDriver(query, ledger, feed)
+    try:
+        for number, records in enumerate(slices):
+            if number == len(slices) - 1:
+                feed.reports = []
+                driver = BatchDriver(query, ledger, feed)  # which asks how far all ranges are
+            driver(records, number)
+    finally:
+        with suppress(FileNotFoundError):
+            filesystem.delete_dir(root)
+    return feed

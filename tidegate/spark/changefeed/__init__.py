@@ -1,0 +1,1 @@
+"""The feeds of an application as one Spark query."""

@@ -1,0 +1,353 @@
+"""What the driver does with a micro-batch (docs/spark.md, steps B1 to B7).
+
+    B1  read the account of the batch before
+    B2  tell partitions of feeds that begin or end, round by round, until nothing about feeds is to be done
+    B3  step the batch's records: one task for each partition that has some
+    B4  pass claims and hand-offs on, round by round, until there are none
+    B5  write the requests to the source
+    B6  persist each feed's high-water, and write its marker
+    B7  store the account of the batch
+
+Each round is stored before it runs. A batch that is run again is told the same rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from threading import Event, Lock
+from types import UnionType
+from typing import Final, Protocol, TypeVar
+
+from pyspark.sql import DataFrame
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.control import ControlMessage, Remove
+from tidegate.errors import RetryError, TidegateError
+from tidegate.processor.containment import Caution, StepBroke
+from tidegate.processor.refused import RefusedRecord
+from tidegate.processor.state.exchange_codec import decode_exchange
+from tidegate.raftlog.encode import partition_of
+from tidegate.ranges.handoff import receiver_of
+from tidegate.spark.changefeed.answers import ANSWER_SCHEMA, Answer
+from tidegate.spark.changefeed.ledger import Account, Ledger
+from tidegate.spark.changefeed.partition_round import Query, run_partition, run_told
+from tidegate.spark.changefeed.refused_files import refused_records
+from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId, Told
+from tidegate.spark.platform.faults import read_fault
+
+#: How long to wait before something that is away is asked for once more.
+_AGAIN_S: Final = 5.0
+#: What a partition says that has to run once more.
+_UNDONE: Final = ("fault", "refused", "broke")
+_RECORDS: Final = ("partition", "offset", "unix_millis(timestamp) AS timestamp_ms", "key", "value")
+
+_log = logging.getLogger("tidegate.spark")
+ResultT = TypeVar("ResultT")
+
+
+class Feeds(Protocol):
+    """What a batch needs of the feeds that the query runs."""
+
+    def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
+        """What partitions are to be told now; does whatever else is due about feeds that begin or end."""
+
+    def paused(self) -> frozenset[FeedId]:
+        """The feeds that are to be given nothing, for their sinks do not follow."""
+
+    def clusters(self) -> Mapping[str, str]:
+        """The ids of the clusters that feeds write to, empty for the query's own."""
+
+    def take(self, answers: Iterable[Answer]) -> None:
+        """Note acknowledgements and checkpoints of a round that is done."""
+
+    def publish(self) -> None:
+        """Persist high-waters, write requests and markers."""
+
+
+class Observer(Protocol):
+    """Is told how batches get on (`tidegate.spark.changefeed.progress`)."""
+
+    def round_done(self, stage: str, seconds: float, answers: Iterable[Answer]) -> None: ...
+    def spent(self, stage: str, seconds: float) -> None: ...
+    def batch_done(self, batch: int) -> None: ...
+
+
+class QueryEnding(Exception):
+    """No batch begins any more."""
+
+
+class BatchDriver:
+    """The function of ``foreachBatch``: runs batches one after the other, each maybe more than once."""
+
+    def __init__(
+        self,
+        query: Query,
+        ledger: Ledger,
+        feeds: Feeds,
+        look: Callable[[], object] = lambda: None,
+        observer: Observer | None = None,
+    ) -> None:
+        """``look`` raises where the log is another one; it is called before each batch."""
+        self._query = query
+        self._ledger = ledger
+        self._feeds = feeds
+        self._look = look
+        self._observer = observer
+        self._aside = refused_records(query)
+        #: What ended the query, if it was a batch.
+        self.failure: Exception | None = None
+        self._unheard = True  # no partition has said how all of its ranges are
+        self._paused = frozenset[FeedId]()  # as some partition knows it
+        self._exchanges: list[bytes] = []
+        self._running = Lock()
+        self._ending = Event()
+        self._last: int | None = None
+
+    def __call__(self, records: DataFrame, batch: int) -> None:
+        """Run the batch. Raises what a task or the driver has met; the query ends with it.
+
+        What is away is waited for.
+        """
+        with self._running:
+            self._require_wanted()
+            try:
+                self._run_batch(records, batch)
+            except Exception as failure:
+                self.failure = failure
+                raise
+
+    def end(self, patience_s: float) -> int | None:
+        """Let no batch begin, and wait so long for the one that runs: one that is cut off is run again.
+
+        Returns the last batch that is done, for which Spark's own commit is still to come.
+        """
+        self._ending.set()
+        if self._running.acquire(timeout=patience_s):
+            self._running.release()
+        return self._last
+
+    def _run_batch(self, records: DataFrame, batch: int) -> None:
+        self._patiently(self._look)
+        account = self._ledger.account(batch - 1)
+        self._exchanges = []
+        stepped, number = False, 0
+        while (round_ := self._next(RoundId(batch, number), account, stepped=stepped)) is not None:
+            began = time.monotonic()
+            round_, answers = self._answered(round_, records, account)
+            if self._observer is not None:
+                self._observer.round_done(_stage(round_), time.monotonic() - began, answers)
+            account = self._after(round_, answers, account)
+            stepped |= round_.records
+            number += 1
+        began = time.monotonic()
+        self._patiently(self._feeds.publish)
+        self._ledger.close_batch(batch, account)
+        if self._observer is not None:
+            self._observer.spent("markers", time.monotonic() - began)
+            self._observer.batch_done(batch)
+        self._last = batch
+
+    def _next(self, round_id: RoundId, account: Account, *, stepped: bool) -> Round | None:
+        """The next round of the batch, as an earlier run of the batch was told it, or a new one."""
+        round_ = self._ledger.told(round_id)
+        if round_ is not None:
+            return self._without_dropped(round_, account)
+        if stepped:
+            round_ = self._after_records(round_id, account)
+        else:
+            round_ = self._patiently(lambda: self._new(round_id, account))
+        if round_ is not None:
+            self._ledger.tell(round_)
+        return round_
+
+    def _without_dropped(self, round_: Round, account: Account) -> Round:
+        """The round of records, which tells of feeds that end as well: one of them may be why it has to run
+        once more. The other feeds' rows are the same for that.
+        """
+        if not round_.records:
+            return round_
+        ends = self._patiently(lambda: self._controls(account, only=Remove))
+        amended = replace(round_, instructions=ends)
+        if amended != round_:
+            self._ledger.tell(amended)
+        return amended
+
+    def _answered(self, round_: Round, records: DataFrame, account: Account) -> tuple[Round, list[Answer]]:
+        """Run the round. A partition that misses something that is away runs once more, until it is back; one
+        where a row was refused for good does too, and fails its feed this time (step S6), and one where a
+        step broke, more carefully.
+
+        Raises what no waiting mends.
+        """
+        answers: list[Answer] = []
+        due: frozenset[int] | None = None
+        while True:
+            came = self._run(replace(round_, clusters=self._feeds.clusters()), records, account, due)
+            answers += [answer for answer in came if answer.kind not in _UNDONE]
+            refused = [answer for answer in came if answer.kind == "refused"]
+            broken = {
+                answer.partition: StepBroke.from_bytes(answer.body)
+                for answer in came
+                if answer.kind == "broke"
+            }
+            for partition, broke in broken.items():
+                if broke.record is not None:
+                    self._aside.keep(partition, broke.record)
+            round_ = _with_cautions(_with_refused(round_, refused), broken)
+            faults = {answer.partition: read_fault(answer.body) for answer in came if answer.kind == "fault"}
+            due = frozenset(faults).union(broken, (answer.partition for answer in refused))
+            if not due:
+                return round_, answers
+            if faults:
+                self._wait_for(*(faults[partition] for partition in sorted(faults)))
+            round_ = self._without_dropped(round_, account)
+
+    def _patiently(self, call: Callable[[], ResultT]) -> ResultT:
+        """What the call returns, made again while something is away. Making it again must do no harm."""
+        while True:
+            try:
+                return call()
+            except RetryError as away:
+                self._wait_for(away)
+
+    def _wait_for(self, *faults: TidegateError) -> None:
+        """Raises the first that no waiting mends."""
+        for fault in faults:
+            if not isinstance(fault, RetryError):
+                raise fault
+        for sentence in dict.fromkeys(map(str, faults)):
+            _log.warning("%s The batch waits for that; it is tried again in %g s.", sentence, _AGAIN_S)
+        self._ending.wait(_AGAIN_S)
+        self._require_wanted()
+
+    def _require_wanted(self) -> None:
+        if self._ending.is_set():
+            raise QueryEnding("the query was asked to end; this batch is the next one's")
+
+    def _new(self, round_id: RoundId, account: Account) -> Round:
+        told = self._controls(account)
+        if told:
+            return self._round(round_id, told)
+        if self._paused - self._feeds.paused():  # partitions without records have to ask for scans as well
+            return self._round(round_id, dict.fromkeys(range(self._query.partitions), Instructions()))
+        return replace(self._round(round_id, {}), records=True)
+
+    def _round(self, round_id: RoundId, instructions: Mapping[int, Instructions]) -> Round:
+        return Round(round_id, instructions=instructions, paused=self._feeds.paused())
+
+    def _controls(
+        self, account: Account, only: type[ControlMessage] | UnionType = ControlMessage
+    ) -> dict[int, Instructions]:
+        """What partitions are to be told of feeds now, by messages of these types."""
+        told: dict[int, list[Told]] = defaultdict(list)
+        offset = account.controls
+        for message, partitions in self._feeds.announcements():
+            if isinstance(message, only):
+                for partition in partitions:
+                    told[partition].append(Told(offset, message.to_bytes()))
+                offset += 1
+        return {partition: Instructions(controls=tuple(each)) for partition, each in told.items()}
+
+    def _after_records(self, round_id: RoundId, account: Account) -> Round | None:
+        if self._exchanges:
+            return self._round(round_id, self._passed_on(account))
+        if self._unheard:
+            everything = Instructions(everything=True)
+            return self._round(round_id, dict.fromkeys(range(self._query.partitions), everything))
+        return None
+
+    def _passed_on(self, account: Account) -> dict[int, Instructions]:
+        told: dict[int, list[Told]] = defaultdict(list)
+        for message in self._exchanges:
+            partition = partition_of(receiver_of(decode_exchange(message)), self._query.partitions)
+            offset = account.exchanges.get(partition, 0) + len(told[partition])
+            told[partition].append(Told(offset, message))
+        return {partition: Instructions(exchanges=tuple(each)) for partition, each in told.items()}
+
+    def _run(
+        self, round_: Round, records: DataFrame, account: Account, due: frozenset[int] | None
+    ) -> list[Answer]:
+        """One Spark job, for the partitions that are ``due``, or all that have something to do.
+
+        What its tasks say is of the attempt that succeeded, and of that alone.
+        """
+        session = records.sparkSession
+        session.sparkContext.setJobDescription(
+            f"tidegate: batch {round_.id.batch}, round {round_.id.number}, {_stage(round_)}"
+        )
+        task: Callable[..., object]
+        if round_.records:
+            frame, task = records.selectExpr(*_RECORDS), run_partition
+            if due is not None:
+                frame = frame.where(f"partition IN ({', '.join(map(str, sorted(due)))})")
+        else:
+            partitions = sorted(round_.instructions if due is None else due)
+            frame = session.range(0, len(partitions), 1, len(partitions))
+            task = partial(run_told, partitions)
+        run = partial(task, self._query, round_, account.heads)
+        rows = frame.mapInArrow(run, ANSWER_SCHEMA).collect()
+        return [Answer(partition, kind, bytes(body)) for partition, kind, body in rows]
+
+    def _after(self, round_: Round, answers: Sequence[Answer], account: Account) -> Account:
+        if any(each.exchanges for each in round_.instructions.values()):
+            self._exchanges = []  # they are passed on
+        self._exchanges += [answer.body for answer in answers if answer.kind == "exchange"]
+        if any(each.everything for each in round_.instructions.values()):
+            self._unheard = False
+        self._feeds.take(answers)
+        for answer in answers:
+            if answer.kind == "aside":
+                self._aside.keep(answer.partition, RefusedRecord.from_json(json.loads(answer.body)))
+        if round_.records or len(round_.instructions) < self._query.partitions:
+            self._paused |= round_.paused | self._feeds.paused()
+        else:
+            self._paused = round_.paused | self._feeds.paused()
+        heads = {answer.partition: answer.body.decode() for answer in answers if answer.kind == "head"}
+        controls = [each.offset for told in round_.instructions.values() for each in told.controls]
+        exchanges = {
+            partition: told.exchanges[-1].offset + 1
+            for partition, told in round_.instructions.items()
+            if told.exchanges
+        }
+        return replace(
+            account,
+            heads=account.heads | heads,
+            controls=max(controls, default=account.controls - 1) + 1,
+            exchanges=account.exchanges | exchanges,
+        )
+
+
+def _with_refused(round_: Round, answers: Iterable[Answer]) -> Round:
+    """The round for the next attempt of these partitions."""
+    refused = {partition: dict(feeds) for partition, feeds in round_.refused.items()}
+    for answer in answers:
+        feed_id, reason = json.loads(answer.body)
+        refused.setdefault(answer.partition, {})[FeedId(feed_id)] = reason
+    return replace(round_, refused=refused)
+
+
+def _with_cautions(round_: Round, broken: Mapping[int, StepBroke]) -> Round:
+    """The same, for partitions in which a step broke. Raises it where more caution cannot help."""
+    cautions = {
+        partition: round_.cautions.get(partition, Caution()).after(broke)
+        for partition, broke in broken.items()
+    }
+    return replace(round_, cautions={**round_.cautions, **cautions})
+
+
+def _stage(round_: Round) -> str:
+    """What a round is about, in a word."""
+    if round_.records:
+        return "records"
+    told = round_.instructions.values()
+    if any(each.controls for each in told):
+        return "feeds"
+    if not any(each.exchanges or each.everything for each in told):
+        return "resume"
+    return "exchanges" if any(each.exchanges for each in told) else "checkpoints"

@@ -1,0 +1,185 @@
+"""The streaming query: the log topic by Spark's Kafka source, batch after batch to the driver's rounds."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, NamedTuple
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tidegate.access.output_namespace import OutputNamespace
+from tidegate.client.kafka.cluster import Cluster
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topic_admin import TopicAdmin, open_admin
+from tidegate.client.kafka.topics import Topics
+from tidegate.errors import QueryEnded
+from tidegate.processor.catchup.catch_ups import CatchUpLimits
+from tidegate.processor.config import ProcessorConfig
+from tidegate.spark.changefeed.batch_driver import BatchDriver
+from tidegate.spark.changefeed.checkpoint import Checkpoint, QueryIdentity, checkpoint_at
+from tidegate.spark.changefeed.feeds import QueryFeeds
+from tidegate.spark.changefeed.ledger import Ledger
+from tidegate.spark.changefeed.log_watch import Log, LogWatch
+from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.changefeed.progress import Metrics, Progress
+from tidegate.spark.platform.kafka_source import log_stream
+
+#: More catch-up scans under way in a partition than a worker has, for an answer takes a batch or two.
+_CATCH_UP: Final = CatchUpLimits(scans=64)
+_LAST_BATCH_S: Final = 60.0
+_COMMIT_S: Final = 10.0
+#: What of Spark writes that a query ended, that a batch took longer than its interval, and that records are
+#: lost. Names have changed with Spark 4.1.
+_TOLD_OTHERWISE: Final = (
+    "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    "org.apache.spark.sql.execution.streaming.ProcessingTimeExecutor",
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
+    "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer",
+)
+#: What of Spark writes that it was interrupted, or that there was nothing to be interrupted.
+_TROUBLED_BY_ENDS: Final = ("org.apache.spark.scheduler.DAGScheduler", "org.apache.hadoop.util.Shell")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """What a query is made of.
+
+    ``checkpoint`` is a directory that Spark and every executor can reach, a path or URI. It holds Spark's own
+    checkpoint and tidegate's state, which belong together. ``batch_records`` bounds a micro-batch (0: all
+    there is); ``available_now`` ends with the last record that is there at the beginning, else a batch begins
+    every ``interval_s``. ``sink_stall_s`` is how long another cluster may acknowledge nothing before the
+    feeds that write there are left behind. ``output_topics`` are patterns of the topics that feeds may write
+    to.
+    """
+
+    connection: KafkaConnection
+    app_id: str
+    topic_prefix: str
+    checkpoint: str
+    output_partitions: int = 1
+    batch_records: int = 0
+    interval_s: float = 1.0
+    available_now: bool = False
+    sink_stall_s: float = 15.0
+    output_topics: str = ""
+    config: ProcessorConfig = field(
+        default_factory=lambda: ProcessorConfig(catch_up=_CATCH_UP, detachable=True)
+    )
+
+
+class ReadyQuery(NamedTuple):
+    """A query that may run: its topics are there and its checkpoint is its own."""
+
+    options: QueryOptions
+    topics: Topics
+    log: Log
+    checkpoint: Checkpoint
+
+
+def ready_query(options: QueryOptions) -> ReadyQuery:
+    """Look at what can refuse the query before Spark starts, and create the topics that are missing.
+
+    Raises ``SettingsError`` for patterns that are none, ``TopologyError`` for topics that do not fit,
+    ``InputError`` where there is no log, and as ``Checkpoint.require`` does for a checkpoint directory that
+    is not this query's or not whole.
+    """
+    topics, connection = Topics.of(options), options.connection
+    OutputNamespace.of(options.output_topics)
+    checkpoint = checkpoint_at(options.checkpoint)
+    partitions = Cluster(connection).partition_counts([topics.log])[topics.log]
+    admin = open_admin(connection, connection.timeout_s)
+    log = Log(partitions, admin.ids([topics.log])[topics.log])
+    jobs_id = admin.ids([topics.jobs])[topics.jobs] if admin.partitions(topics.jobs) else ""
+    identity = QueryIdentity(options.app_id, topics.log, log.id, log.partitions, jobs_id)
+    used = checkpoint.require(identity)
+    admin.ensure(topics.shared_specs(partitions))
+    if not used:
+        checkpoint.claim(replace(identity, jobs_id=admin.ids([topics.jobs])[topics.jobs]))
+    return ReadyQuery(options, topics, log, checkpoint)
+
+
+@contextmanager
+def changefeed_query(
+    session: SparkSession, ready: ReadyQuery, metrics: Metrics | None = None
+) -> Iterator[StreamingQuery]:
+    """The running query of an application's feeds; it is stopped at the end of the ``with``, behind the batch
+    that runs then if that takes no longer than a minute.
+    """
+    options, topics, log, checkpoint = ready
+    _keep_traces_out(session)
+    config = replace(options.config, log_id=log.id)
+    query = Query(
+        uuid.uuid4().hex,
+        options.connection,
+        topics.log,
+        log.partitions,
+        checkpoint.root,
+        config,
+        sink_stall_s=options.sink_stall_s,
+    )
+    namespace = OutputNamespace.of(options.output_topics)
+    feeds = QueryFeeds(query, topics, options.output_partitions, namespace)
+    admin = open_admin(options.connection, options.connection.timeout_s)
+    look = LogWatch(admin, topics.log, log).look
+    ends = partial(_ends, admin, topics.log, log)
+    progress = Progress(metrics or Metrics(), ends, feeds.high_waters, feeds.paused)
+    driver = BatchDriver(query, Ledger(checkpoint.filesystem, checkpoint.ours), feeds, look, progress)
+    try:
+        writer = (
+            log_stream(session, options.connection, topics.log, options.batch_records)
+            .writeStream.queryName(f"tidegate {options.app_id}")
+            .foreachBatch(driver)
+            .option("checkpointLocation", checkpoint.spark)
+        )
+        if options.available_now:
+            running = writer.trigger(availableNow=True).start()
+        else:
+            running = writer.trigger(processingTime=f"{options.interval_s} seconds").start()
+        try:
+            yield running
+        except StreamingQueryException as ended:
+            raise _why(driver, ended) from None
+        finally:
+            last = driver.end(_LAST_BATCH_S)
+            checkpoint.wait_for_commit(last, _COMMIT_S)
+            _set_levels(session, _TROUBLED_BY_ENDS)
+            running.stop()
+    finally:
+        feeds.close()
+
+
+def _ends(admin: TopicAdmin, topic: str, log: Log) -> dict[int, int]:
+    ends = admin.ends([(topic, number) for number in range(log.partitions)])
+    return {number: end for (_, number), end in ends.items()}
+
+
+def _why(driver: BatchDriver, ended: StreamingQueryException) -> Exception:
+    """What a batch ended with; else Spark has ended the query, whose own words are those of Java."""
+    if driver.failure is not None:
+        return driver.failure
+    words = str(ended).strip().partition("\n")[0]
+    return QueryEnded(
+        f"Spark ended the query: {words} Nothing is lost: the next start goes on where the last batch ended."
+    )
+
+
+def _keep_traces_out(session: SparkSession) -> None:
+    """What ends a batch is raised where the query is waited for, and what the log has lost is told by the
+    tasks; Spark and Py4J would write both first, with the traces of two languages.
+    """
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    _set_levels(session, _TOLD_OTHERWISE)
+
+
+def _set_levels(session: SparkSession, names: Iterable[str]) -> None:
+    java = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001
+    for name in names:
+        java.core.config.Configurator.setLevel(name, java.Level.OFF)

@@ -1,0 +1,240 @@
+"""The checkpoint directory of a query: what it belongs to, and whether its two halves belong together.
+
+    <checkpoint>/spark/               Spark's: offsets/<batch> before a batch, commits/<batch> behind it
+    <checkpoint>/tidegate/query.json  the application and the topics: stored before Spark begins
+    <checkpoint>/tidegate/            the rest of it: see `ledger`, `refused_files`, and
+                                      `tidegate.spark.platform.state_files`
+
+All of this is looked at before Spark starts, and nothing is changed while it is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, fields
+from pathlib import PurePosixPath
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyarrow import fs
+
+from tidegate.access.private_files import make_private_uri
+from tidegate.errors import SettingsError, StateError, TopologyError
+from tidegate.spark.changefeed.ledger import Ledger
+from tidegate.spark.platform import checked_json
+from tidegate.spark.platform.state_files import BUILD_ANEW, StateFiles
+from tidegate.spark.platform.whole_files import TORN, read_whole, write_whole
+
+#: The name of our half.
+OURS: Final = "tidegate"
+_LOOK_AGAIN_S: Final = 0.1
+_NOTHING_DONE: Final = "Nothing was read or written."
+
+
+@dataclass(frozen=True, slots=True)
+class QueryIdentity:
+    """What a checkpoint belongs to. The ids are Kafka's: another topic of the same name has another one.
+
+    ``jobs_id`` is empty before the topic of the feeds is created.
+    """
+
+    app_id: str
+    log: str
+    log_id: str
+    partitions: int
+    jobs_id: str
+
+
+class Checkpoint(NamedTuple):
+    """A directory that may be used: ``uri`` for Spark, ``path`` on ``filesystem`` for ourselves."""
+
+    uri: str
+    filesystem: fs.FileSystem
+    path: str
+
+    @property
+    def spark(self) -> str:
+        """Spark's half, as a URI."""
+        return f"{self.uri}/spark"
+
+    @property
+    def root(self) -> str:
+        """Our half, as a URI."""
+        return f"{self.uri}/{OURS}"
+
+    @property
+    def ours(self) -> str:
+        """Our half, on the file system."""
+        return f"{self.path}/{OURS}"
+
+    def require(self, identity: QueryIdentity) -> bool:
+        """Whether a query has used the directory; it is this one then, and can go on.
+
+        Raises ``StateError`` or ``TopologyError`` with what to do where it cannot.
+        """
+        spark = _SparkHalf.of(self)
+        stored = self._identity()
+        if stored is None:
+            self._require_unused(spark)
+            return False
+        _require_same(self.uri, stored, identity)
+        self._require_together(spark)
+        return True
+
+    def claim(self, identity: QueryIdentity) -> None:
+        """Say whose the directory is. Raises ``SettingsError`` where nothing can be written."""
+        try:
+            make_private_uri(self.uri)
+            self.filesystem.create_dir(self.ours)
+            write_whole(self.filesystem, self._query_path, checked_json.dump(asdict(identity)))
+        except OSError as error:
+            raise SettingsError(
+                f"The checkpoint directory {self.uri} cannot be written ({error}): let this user write "
+                "there, or name another one by --checkpoint."
+            ) from None
+
+    def wait_for_commit(self, batch: int | None, patience_s: float) -> None:
+        """Return once Spark has committed the batch, or after that time: it is run once more then."""
+        given_up_at = time.monotonic() + patience_s
+        while batch is not None and time.monotonic() < given_up_at:
+            finished = _SparkHalf.of(self).finished
+            if finished is not None and finished >= batch:
+                return
+            time.sleep(_LOOK_AGAIN_S)
+
+    @property
+    def _query_path(self) -> str:
+        return f"{self.ours}/query.json"
+
+    def _identity(self) -> QueryIdentity | None:
+        try:
+            stored = read_whole(self.filesystem, self._query_path)
+        except OSError as error:
+            raise SettingsError(
+                f"The checkpoint directory {self.uri} cannot be read ({error}): let this user read it, or "
+                "name another one by --checkpoint."
+            ) from None
+        return None if stored is None else _read_identity(stored, self._query_path)
+
+    def _require_unused(self, spark: _SparkHalf) -> None:
+        left = self.filesystem.get_file_info(fs.FileSelector(self.ours, allow_not_found=True))
+        ours = [info.base_name for info in left if not info.base_name.endswith(TORN)]
+        if spark.begun is not None and not ours:
+            raise StateError(
+                f"The checkpoint directory {self.uri} has Spark's half (spark/) and not tidegate's "
+                f"(tidegate/), and neither is of use without the other. {_NOTHING_DONE} Put tidegate/ back "
+                f"as it was, or {BUILD_ANEW}."
+            )
+        if spark.begun is not None or ours:
+            raise StateError(
+                f"{self._query_path} is missing, so nobody can say which query the checkpoint directory "
+                f"belongs to. {_NOTHING_DONE} Put the file back, or {BUILD_ANEW}."
+            )
+
+    def _require_together(self, spark: _SparkHalf) -> None:
+        newest = _newest(self.filesystem, f"{self.ours}/batches")
+        if spark.begun is None:
+            if newest is not None:
+                raise StateError(
+                    f"The checkpoint directory {self.uri} has tidegate's half (tidegate/) and not Spark's "
+                    f"(spark/), and neither is of use without the other. {_NOTHING_DONE} Put spark/ back as "
+                    f"it was, or {BUILD_ANEW}."
+                )
+            return
+        if newest is not None and newest > spark.begun:
+            raise StateError(
+                f"The halves of the checkpoint directory {self.uri} are not of the same time: tidegate/ "
+                f"knows of batch {newest}, and spark/ of none behind {spark.begun}. {_NOTHING_DONE} Put both "
+                f"back as they were together, or {BUILD_ANEW}."
+            )
+        account = Ledger(self.filesystem, self.ours).account(spark.to_run - 1)
+        for partition, head in account.heads.items():
+            StateFiles(self.filesystem, self.ours, partition).require(head)
+
+
+class _SparkHalf(NamedTuple):
+    """How far Spark came: the batch that it began last, ``None`` before the first, and finished last."""
+
+    begun: int | None
+    finished: int | None
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> _SparkHalf:
+        root = f"{checkpoint.path}/spark"
+        return cls(
+            _newest(checkpoint.filesystem, f"{root}/offsets"),
+            _newest(checkpoint.filesystem, f"{root}/commits"),
+        )
+
+    @property
+    def to_run(self) -> int:
+        """The batch that Spark runs next, maybe once more."""
+        assert self.begun is not None
+        return self.begun + 1 if self.finished == self.begun else self.begun
+
+
+def checkpoint_at(uri: str) -> Checkpoint:
+    """The directory of a URI, looked at by nobody yet. Raises ``SettingsError`` for one that is of no use."""
+    root = uri.rstrip("/")
+    try:
+        filesystem, path = fs.FileSystem.from_uri(root)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise SettingsError(
+            f"The checkpoint directory {uri} is on no file system that can be used here ({error}): name a "
+            "path, or the URI of a file system that both Spark and pyarrow know, by --checkpoint."
+        ) from None
+    return Checkpoint(root, filesystem, path)
+
+
+def _newest(filesystem: fs.FileSystem, directory: str) -> int | None:
+    """The highest number among a directory's files."""
+    found = filesystem.get_file_info(fs.FileSelector(directory, allow_not_found=True))
+    stems = (PurePosixPath(info.path).name.removesuffix(".json") for info in found)
+    return max((int(stem) for stem in stems if stem.isdecimal()), default=None)
+
+
+def _read_identity(stored: bytes, path: str) -> QueryIdentity:
+    def read(body: dict[str, Any]) -> QueryIdentity:
+        return QueryIdentity(**{each.name: body[each.name] for each in fields(QueryIdentity)})
+
+    advice = (
+        "Nobody can say which query the checkpoint directory belongs to. "
+        f"{_NOTHING_DONE} Put the file back, or {BUILD_ANEW}."
+    )
+    return checked_json.load(stored, path, read, advice)
+
+
+def _require_same(uri: str, then: QueryIdentity, now: QueryIdentity) -> None:
+    if then.app_id != now.app_id:
+        raise StateError(
+            f"The checkpoint directory {uri} belongs to the application {then.app_id}, and this query runs "
+            f"{now.app_id}. {_NOTHING_DONE} Name that application by --app-id, or a directory of this one's "
+            "own by --checkpoint."
+        )
+    if then.log != now.log:
+        raise StateError(
+            f"The checkpoint directory {uri} was filled from the log {then.log}, and this query reads "
+            f"{now.log}. {_NOTHING_DONE} Name that log by --topic-prefix, or a new directory by --checkpoint "
+            "and a new application by --app-id."
+        )
+    if then.log_id != now.log_id:
+        raise StateError(
+            f"The log {now.log} was deleted and created again since the checkpoint directory {uri} was "
+            f"begun: its id is {now.log_id}, and was {then.log_id}. Its offsets mean other records. "
+            f"{_NOTHING_DONE} Bring the old topic back, or start another application (--app-id) on a new "
+            "directory (--checkpoint)."
+        )
+    if then.partitions != now.partitions:
+        raise TopologyError(
+            f"The log {now.log} has {now.partitions} partitions, and had {then.partitions} when the "
+            f"checkpoint directory {uri} was begun: ranges are found by that number, so it cannot change "
+            f"under an application. {_NOTHING_DONE} Start another application (--app-id) on a new directory "
+            "(--checkpoint)."
+        )
+    if then.jobs_id != now.jobs_id:
+        raise StateError(
+            f"The topic {now.app_id}-jobs was deleted"
+            f"{' and created again' if now.jobs_id else ''} since the checkpoint directory {uri} was begun, "
+            f"so its state has feeds that nobody can drop any more. {_NOTHING_DONE} Bring the old topic "
+            f"back, or {BUILD_ANEW}."
+        )

@@ -1,0 +1,157 @@
+"""One feed's progress and markers: steps M1 to M3 of docs/delivery.md, by the driver.
+
+The transactional ids are the same as the worker's for this feed (``tidegate.delivery.producer_ids``): whoever
+runs the feed next, on either engine, fences whoever ran it before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from tidegate.changefeed.definition.feed import FeedDefinition
+from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.lifecycle.feed_progress import FeedProgress
+from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.client.kafka.transaction import Record, TransactionalProducer, sent
+from tidegate.delivery.marker_records import MarkersAmongRows, MarkersAside
+from tidegate.errors import RetryError
+from tidegate.hlc import ResolvedTimestamp
+from tidegate.processor.checkpoint import PartitionReport
+from tidegate.spark.changefeed.marker_writers import MarkerWriter, Marking
+
+#: Where partitions, (topic, number), end for an uncommitted reader. Raises ``RetryError``.
+Ends: TypeAlias = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int], int]]
+
+
+_log = logging.getLogger("tidegate.spark")
+
+
+class FeedProducers(NamedTuple):
+    """Of a feed's progress, which is open; and of its markers."""
+
+    home: TransactionalProducer
+    markers: MarkerWriter
+
+    def close(self) -> None:
+        """Let go of the brokers."""
+        self.markers.close()
+        self.home.close()
+
+
+class FeedMarkers:
+    """The frontier of one epoch of one feed, made durable and told to its consumers.
+
+    ``producers`` write progress to ``jobs``, and markers; ``ends`` asks the cluster of the feed's topics
+    where partitions end, transactions that are open included. ``schema_id`` asks the feed's registry.
+    ``feed`` is what the jobs topic told after the producer of progress was opened.
+    """
+
+    def __init__(
+        self,
+        feed: FeedView,
+        jobs: str,
+        producers: FeedProducers,
+        ends: Ends,
+        schema_id: Callable[[str, Schema], int],
+    ) -> None:
+        assert feed.definition is not None
+        assert feed.current_state is not None
+        self._definition: FeedDefinition = feed.definition
+        self._state: StateRecord = feed.current_state
+        self._jobs = jobs
+        self._producers = producers
+        self._ends = ends
+        self._schema_id = schema_id
+        self._persisted = feed.high_water
+        self._progress = FeedProgress(feed.definition, feed.current_state)
+        self._frontier = self._progress.begin(feed)
+        aside, targets = feed.definition.options.resolved_topic, feed.current_state.targets
+        self._aside = MarkersAside(aside, targets) if aside else None
+        self._among: MarkersAmongRows | None = None
+        #: Persisted by an earlier owner, and maybe not written.
+        self._owed = feed.high_water if self._marks and self._frontier.marker is not None else None
+
+    @property
+    def epoch(self) -> int:
+        """Of the feed's definition."""
+        return self._definition.epoch
+
+    @property
+    def held(self) -> str:
+        """Why no marker can be written, where the sink's address means another cluster; else empty."""
+        return self._producers.markers.held
+
+    def apply(self, report: PartitionReport) -> None:
+        """Step M1. The report names this epoch of the feed, and its rows are acknowledged."""
+        self._frontier.apply_columns(
+            report.partition, report.offset, report.starts, report.ends, report.resolved
+        )
+
+    def publish(self) -> ProgressRecord | None:
+        """Steps M2 and M3; returns the progress where there is some. Raises ``DeliveryError`` when fenced."""
+        writer = self._producers.markers
+        marks = self._marks and not self._is_at_fault and writer.get_ready()
+        due = self._frontier.due_marker() if marks else None
+        marker = (due or self._owed) if marks else None  # what is due says all that the other would
+        progress = self._persist(again=marker is not None and not writer.is_proved)
+        if marker is not None:
+            writer.prove()
+            self._write(marker, due)
+        return progress
+
+    def close(self) -> None:
+        """Let go of the producers."""
+        self._producers.close()
+
+    @property
+    def _marks(self) -> bool:
+        return self._definition.options.resolved_interval_ns is not None
+
+    def _persist(self, *, again: bool) -> ProgressRecord | None:
+        frontier = self._frontier
+        known = frontier.begin if self._persisted is None else self._persisted
+        if frontier.high_water <= known and not again:
+            return None
+        progress = self._progress.record(frontier, ResolvedTimestamp(frontier.high_water))
+        self._producers.home.commit([Record(self._jobs, 0, progress.key, progress.to_bytes())])
+        self._persisted = progress.high_water
+        return progress
+
+    def _marked(self, marker: ResolvedTimestamp, due: ResolvedTimestamp | None) -> None:
+        self._owed = None
+        self._progress.note_marker(marker)
+        if due is not None:
+            self._frontier.marked(due)
+
+    def _marking(self, marker: ResolvedTimestamp) -> Marking:
+        """Offsets are asked for when the marker is written: behind all rows that it covers (M3a)."""
+        aside = self._aside
+        if aside is not None:
+            return lambda: sent(aside.records(marker, self._ends(aside.places)))
+        records = sent(self._framed().records(marker))
+        return lambda: records
+
+    def _framed(self) -> MarkersAmongRows:
+        among = self._among or MarkersAmongRows(self._definition.options, self._state.targets)
+        self._among = among
+        if not among.is_framed:
+            among.frame({schema: self._schema_id(among.registry, schema) for schema in among.schemas})
+        return among
+
+    def _write(self, marker: ResolvedTimestamp, due: ResolvedTimestamp | None) -> None:
+        """Step M3. Raises ``RetryError`` for what waiting may mend."""
+        try:
+            self._producers.markers.write(self._marking(marker), partial(self._marked, marker, due))
+        except RetryError as error:
+            if not self._is_at_fault:
+                raise
+            _log.error("Feed %s has no markers any more: %s.", self._definition.id, error)
+
+    @property
+    def _is_at_fault(self) -> bool:
+        """Whether there will be no further marker, for rows are gone that one has promised."""
+        return self._aside is not None and bool(self._aside.fault)

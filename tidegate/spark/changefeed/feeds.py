@@ -1,0 +1,360 @@
+"""The feeds that a query runs, as the jobs topic tells of them: how they begin, get on and end."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
+from tidegate.changefeed.definition.feed import (
+    ENDED,
+    Engine,
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+    FeedState,
+)
+from tidegate.changefeed.lifecycle.control import (
+    Ack,
+    ControlMessage,
+    Failed,
+    Register,
+    Removed,
+    ack_key,
+    read_ack,
+)
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.lifecycle.registration import (
+    Acknowledgements,
+    Announce,
+    Answers,
+    Prepare,
+    Step,
+    Store,
+    TakeOver,
+    epoch_before,
+    failed,
+    failure_of,
+    former_answers,
+    leave,
+    needs_fence,
+    next_step,
+    waiting,
+)
+from tidegate.changefeed.lifecycle.takeover import awaited, takeover
+from tidegate.client.control_acks import read_acks
+from tidegate.client.kafka.cluster import Cluster
+from tidegate.client.kafka.topics import Topics
+from tidegate.client.kafka.transaction import Record
+from tidegate.delivery.sink_clusters import begun_on
+from tidegate.errors import RetryError
+from tidegate.hlc import ResolvedTimestamp
+from tidegate.processor.checkpoint import decode_report
+from tidegate.processor.range_claims import RangeClaims
+from tidegate.raftlog.decode import decode_key
+from tidegate.raftlog.encode import partition_of
+from tidegate.ranges.gap import told_name
+from tidegate.spark.changefeed.answers import Answer
+from tidegate.spark.changefeed.incidents import tell_incident
+from tidegate.spark.changefeed.jobs_topic import JobsTopic
+from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.changefeed.pauses import Pauses
+from tidegate.spark.changefeed.preparation import Preparation
+from tidegate.spark.changefeed.query_markers import QueryMarkers
+from tidegate.spark.changefeed.sinks import Sinks
+from tidegate.verify import TopicPartition
+
+_PATIENCE_S: Final = 15.0
+_KEY_BYTES: Final = 8
+
+_log = logging.getLogger("tidegate.spark")
+
+
+class QueryFeeds:
+    """The feeds of an application that run on Spark. Topics that are created have ``output_partitions``.
+
+    A new feed is registered once every partition is where the log ended when the query began: it starts at
+    the present then, with the tables' descriptors known.
+
+    Close it. It is used by the thread that runs the query's batches.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        topics: Topics,
+        output_partitions: int,
+        namespace: OutputNamespace = EVERYWHERE,
+    ) -> None:
+        self._query = query
+        self._topics = topics
+        sinks = Sinks(query.connection, _PATIENCE_S)
+        self._jobs = JobsTopic(query.connection, topics, sinks.admin(query.connection))
+        self._preparation = Preparation(
+            topics, self._jobs, sinks, output_partitions, self._is_gone, namespace
+        )
+        self._markers = QueryMarkers(
+            query.connection, topics.app_id, self._jobs, sinks, self._preparation.schema_id
+        )
+        self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
+        self._claims = RangeClaims()
+        self._pauses = Pauses()
+        self._postponed = Pauses()  # of feeds that have not begun
+        self._fenced: set[FeedId] = set()  # feeds that have ended: at home
+        self._shut_out: set[FeedId] = set()  # and at their sinks, where topics of theirs are wanted
+        self._requests: list[bytes] = []
+        #: What workers have to know of feeds that have ended, or failed here and were moved to them.
+        self._untold: list[Ack] = []
+        #: The epochs of feeds before which workers may have failed them, which is known here now.
+        self._learnt: set[tuple[FeedId, FeedEpoch]] = set()
+        #: Where the log ended when the query began, for partitions that have not come there.
+        self._present = _ends(query)
+
+    def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
+        """What partitions are to be told of feeds that begin or end; stores what is due meanwhile.
+
+        Raises ``StateError`` for a stored state that no step can have left, ``RetryError`` for who is away.
+        """
+        self._jobs.read()
+        feed_ids = [feed_id for feed_id, _ in self._jobs.view.feeds()]
+        self._markers.begin(feed_ids)
+        postponed = self._postponed.feeds()
+        steps = [self._advance_if_it_can(feed_id) for feed_id in feed_ids if feed_id not in postponed]
+        return [(step.message, step.partitions) for step in steps if step is not None]
+
+    def paused(self) -> frozenset[FeedId]:
+        """The feeds that are given nothing now, for their sinks do not follow."""
+        return self._pauses.feeds()
+
+    def clusters(self) -> dict[str, str]:
+        """The ids of the clusters that feeds write to, as they are stored; empty for the query's own.
+
+        Of all feeds that have begun: partitions may have one that was moved away, or has ended, for a while.
+        They are named as ranges name them: what partitions have of an epoch on a former cluster has none.
+        """
+        begun = ((name_on_its_cluster(feed), begun_on(feed)) for _, feed in self._jobs.view.feeds())
+        return {name: cluster for name, cluster in begun if name is not None and cluster is not None}
+
+    def take(self, answers: Iterable[Answer]) -> None:
+        """Note what a round that is done has to say: its rows are acknowledged."""
+        for answer in answers:
+            match answer.kind:
+                case "ack":
+                    self._note(read_ack(answer.body))
+                case "checkpoint":
+                    (report,) = self._claims.count([decode_report(answer.body)])
+                    self._markers.apply(report)
+                case "request":
+                    self._requests.append(answer.body)
+                case "figures":
+                    self._note_position(answer.partition, json.loads(answer.body)["next_offset"])
+                case "stalled":
+                    self._pause(FeedId(answer.body.decode()))
+                case "incident":
+                    tell_incident(answer.body)
+
+    def publish(self) -> None:
+        """Write the requests to the source, and what workers have to know of feeds; persist each feed's
+        high-water, and write its marker.
+        """
+        records = [self._request(body) for body in self._requests]
+        acks = self._topics.control_acks
+        records += [Record(acks, 0, ack_key(ack), ack.to_bytes()) for ack in self._untold]
+        if records:
+            self._jobs.commit(records)
+            self._requests, self._untold = [], []
+        self._markers.publish()
+
+    def high_waters(self) -> dict[FeedId, ResolvedTimestamp | None]:
+        """Of the feeds that run, as they are persisted."""
+        return {feed_id: self._jobs.view[feed_id].high_water for feed_id in self._markers.feeds()}
+
+    def close(self) -> None:
+        """Let go of the brokers and registries."""
+        self._markers.close()
+        self._jobs.close()
+        self._preparation.close()
+
+    def _advance_if_it_can(self, feed_id: FeedId) -> Announce | None:
+        """A feed whose sink is away is registered, or taken over, later: no partition waits for it yet."""
+        try:
+            return self._advance(feed_id)
+        except RetryError as away:
+            feed = self._jobs.view[feed_id]
+            if feed.definition is None or not _may_wait(self._step(feed, feed.definition)):
+                raise
+            self._tell_waiting(feed, feed.definition, str(away))
+            again_s = self._postponed.begin(feed_id)
+            _log.warning("feed %s begins later: %s It is tried again in %g s.", feed_id, away, again_s)
+            return None
+
+    def _tell_waiting(self, feed: FeedView, definition: FeedDefinition, why: str) -> None:
+        """The state of a feed says what it waits for.
+
+        Of one that began in an earlier epoch not before it is taken over: the state of the earlier epoch says
+        where it began, and a newer one would stand in its place.
+        """
+        state = waiting(definition, why, feed.stored_topics)
+        may_store = feed.beginning is None or feed.current_takeover is not None
+        if may_store and state != feed.current_state:
+            self._jobs.store(state)
+
+    def _pause(self, feed_id: FeedId) -> None:
+        """Step S2."""
+        pause_s = self._pauses.begin(feed_id)
+        if pause_s is not None:
+            _log.warning(
+                "feed %s: its sink does not acknowledge rows. The feed is left behind, and the others go on; "
+                "it is tried again in %g s, and catches up by scans then.",
+                feed_id,
+                pause_s,
+            )
+
+    def _advance(self, feed_id: FeedId) -> Announce | None:
+        """Go on with one feed until somebody has to be told, or there is nothing to do."""
+        preparation = self._preparation
+        while True:
+            feed = self._jobs.view[feed_id]
+            if feed.definition is None:
+                return None
+            match self._fenced_step(feed, feed.definition):
+                case TakeOver():
+                    self._take_over(feed.definition)
+                case Store(record):
+                    self._jobs.store(record)
+                case Announce(message=Register()) | Prepare() if fault := preparation.fault(feed.definition):
+                    self._jobs.store(failed(feed.definition, fault, feed.stored_topics))
+                case Announce(message=Register()) | Prepare() if self._waits_for_topics(feed.definition):
+                    return None
+                case Prepare() as prepare:
+                    self._jobs.store(preparation.prepared(feed.definition, prepare))
+                case Announce(message=Register()) if self._present:
+                    return None
+                case Announce() as announce:
+                    return announce
+                case _:
+                    return None
+            self._markers.begin([feed_id])
+
+    def _step(self, feed: FeedView, definition: FeedDefinition) -> Step:
+        answers, partitions = partial(self._answers, definition.id), self._query.partitions
+        if not feed.runs_on(Engine.SPARK):
+            return leave(feed, answers(epoch_before(definition)), partitions)
+        if feed.current_takeover is not None and feed.status is FeedState.PENDING:
+            self._learn_failures(definition)
+        return next_step(feed, answers(definition.epoch), partitions, former_answers(feed, answers))
+
+    def _learn_failures(self, definition: FeedDefinition) -> None:
+        """Learn, once, whether partitions of workers have failed the feed in an earlier epoch: no jobs agent
+        looks at that any more."""
+        if (definition.id, definition.epoch) in self._learnt:
+            return
+        for ack in read_acks(self._query.connection, self._topics.control_acks, self._query.partitions):
+            reason = failure_of(ack)
+            if reason and ack.feed_id == definition.id and ack.epoch < definition.epoch:
+                self._acknowledgements(ack.feed_id, ack.epoch).add(
+                    Failed(ack.feed_id, ack.epoch, ack.partition, reason)
+                )
+        self._learnt.add((definition.id, definition.epoch))
+
+    def _answers(self, feed_id: FeedId, epoch: FeedEpoch) -> Answers:
+        return self._acknowledgements(feed_id, epoch).by_partition()
+
+    def _take_over(self, definition: FeedDefinition) -> None:
+        """Steps H2 and H3 of docs/hand-over.md, N2 and N3 of docs/accept-cluster.md."""
+        self._markers.fence(definition)
+        self._jobs.read_to_end()
+        feed = self._jobs.view[definition.id]
+        if feed.defined == definition and feed.current_takeover is None:  # else it was moved on meanwhile
+            taken = takeover(definition, feed.state, feed.progress, feed.takeover)
+            self._jobs.store(taken)
+            _log.info("feed %s is taken over at %s", definition.id, taken.high_water or taken.start)
+
+    def _fenced_step(self, feed: FeedView, definition: FeedDefinition) -> Step:
+        """What to do next; nobody writes markers of a feed that partitions are about to forget (step E2)."""
+        step = self._step(feed, definition)
+        if needs_fence(feed, step) and definition.id not in self._fenced:
+            self._markers.fence(definition)
+            self._fenced.add(definition.id)
+        return step
+
+    def _waits_for_topics(self, definition: FeedDefinition) -> bool:
+        """Whether a feed that has ended may still write to the topics that this one wants."""
+        while (owner := self._preparation.former_owner(definition)) is not None:
+            if not self._gives_way(owner, definition):
+                return True
+        return False
+
+    def _gives_way(self, owner: FeedId, heir: FeedDefinition) -> bool:
+        """Shut out the former owner of topics, once no partition has it any more (step E5)."""
+        former = self._jobs.view[owner].definition
+        if former is None or not self._is_forgotten(former):
+            return False
+        self._markers.shut_out(former, heir)
+        self._shut_out.add(owner)
+        return True
+
+    def _is_gone(self, definition: FeedDefinition) -> bool:
+        """Whether a feed that has ended can write nothing any more."""
+        return definition.id in self._shut_out and self._is_forgotten(definition)
+
+    def _is_forgotten(self, definition: FeedDefinition) -> bool:
+        """Whether no partition has a feed that has ended, whoever ran it."""
+        acks = self._acknowledgements(definition.id, definition.epoch)
+        if definition.engine is not Engine.SPARK:
+            for ack in read_acks(self._query.connection, self._topics.control_acks, self._query.partitions):
+                if ack.feed_id == definition.id:
+                    acks.add(ack)
+        known = acks.by_partition()
+        return all(isinstance(known.get(number), Removed) for number in range(self._query.partitions))
+
+    def _note(self, ack: Ack) -> None:
+        self._acknowledgements(ack.feed_id, ack.epoch).add(ack)
+        feed, reason = self._jobs.view[ack.feed_id], failure_of(ack)
+        if reason and feed.defined is not None and not feed.runs_on(Engine.SPARK):
+            self._untold.append(Failed(ack.feed_id, ack.epoch, ack.partition, reason))
+        ended = feed.runs_on(Engine.SPARK) and feed.status in ENDED and feed.epoch == ack.epoch
+        if ended and isinstance(ack, Removed):
+            self._untold.append(ack)
+
+    def _note_position(self, partition: int, next_offset: int) -> None:
+        if next_offset >= self._present.get(partition, next_offset + 1):
+            del self._present[partition]
+
+    def _acknowledgements(self, feed_id: FeedId, epoch: FeedEpoch) -> Acknowledgements:
+        return self._acks.setdefault((feed_id, epoch), Acknowledgements(epoch))
+
+    def _request(self, body: bytes) -> Record:
+        key, value = body[:_KEY_BYTES], body[_KEY_BYTES:]
+        range_id = decode_key(key)
+        assert range_id is not None
+        return Record(self._topics.requests, partition_of(range_id, self._query.partitions), key, value)
+
+
+def name_on_its_cluster(feed: FeedView) -> str | None:
+    """What ranges call a feed whose rows are for the cluster that it is on; ``None`` where it is to come to
+    another one, and nobody has taken that over."""
+    defined = feed.defined
+    if defined is None or awaited(defined, feed.takeover) is not None:
+        return None
+    return told_name(defined.id, defined.accepted_epoch)
+
+
+def _may_wait(step: Step) -> bool:
+    """Whether nobody is held for what the step is about. Partitions are from their registration on."""
+    match step:
+        case TakeOver() | Announce(message=Register()):
+            return True
+        case Prepare(targets=targets):  # it began in an earlier epoch, and goes on in the past
+            return bool(targets)
+        case _:
+            return False
+
+
+def _ends(query: Query) -> dict[int, int]:
+    places = [TopicPartition(query.log, number) for number in range(query.partitions)]
+    bounds = Cluster(query.connection).bounds(places)
+    return {place.partition: bound.end for place, bound in bounds.items() if bound.end > bound.low}

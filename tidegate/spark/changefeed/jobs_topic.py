@@ -1,0 +1,103 @@
+"""The jobs topic as a query's driver has it: read from its beginning on, and written to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from confluent_kafka import Producer
+
+from tidegate.changefeed.lifecycle.job_records import JobRecord
+from tidegate.changefeed.lifecycle.jobs import JobsView
+from tidegate.client.jobs import JobsReading
+from tidegate.client.kafka.cluster import Cluster
+from tidegate.client.kafka.cluster_watch import ClusterWatch
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.reader import PartitionReader
+from tidegate.client.kafka.topic_admin import TopicAdmin
+from tidegate.client.kafka.topics import Topics
+from tidegate.client.kafka.transaction import (
+    TRANSACTION_TIMEOUT_MS,
+    Record,
+    TransactionalProducer,
+    transactional,
+)
+from tidegate.errors import RetryError
+from tidegate.verify import TopicPartition
+
+#: The one query of an application.
+QUERY: Final = "spark-jobs"
+_LIMIT_BYTES: Final = 1_000_000
+_OTHERS_S: Final = 15.0
+
+
+class JobsTopic:
+    """The application's feeds. What writes shuts out whoever wrote by the same name, ``writer``."""
+
+    def __init__(
+        self, connection: KafkaConnection, topics: Topics, admin: TopicAdmin, writer: str = QUERY
+    ) -> None:
+        place = TopicPartition(topics.jobs, 0)
+        bounds = Cluster(connection).bounds([place])[place]
+        self.name = topics.jobs
+        self._admin = admin
+        self._reader = PartitionReader(connection, {place: bounds.low})
+        self._reading = JobsReading(self._reader, bounds.end)
+        self.writer = open_producer(connection, f"{topics.app_id}-{writer}")
+
+    @property
+    def view(self) -> JobsView:
+        """The feeds, as of the last reading."""
+        return self._reading.view
+
+    def read(self) -> None:
+        """Take in what has come. Raises ``StateError`` for records of a newer version."""
+        self._reading.poll(0)
+        while not self._reading.complete:
+            self._reading.poll()
+
+    def read_to_end(self) -> None:
+        """Read all that stands there now, open transactions included, once they have ended.
+
+        Raises ``RetryError`` when that takes long: who has died amid one has to be started again, or Kafka to
+        give it up.
+        """
+        place = (self.name, 0)
+        end = self._admin.ends([place])[place]
+        if not self._reading.read_to(end, _OTHERS_S):
+            raise RetryError(
+                f"Somebody has begun to write to {self.name} and does not go on: a worker, or another query, "
+                "that died. Start it again, or wait until Kafka gives its transaction up, after "
+                f"{TRANSACTION_TIMEOUT_MS // 1000} s."
+            )
+
+    def store(self, record: JobRecord) -> None:
+        """Write the record; the view has it at once."""
+        value = record.to_bytes()
+        self.writer.commit([Record(self.name, 0, record.key, value)])
+        self.view.apply(record.key, value)
+
+    def commit(self, records: Sequence[Record]) -> None:
+        """Write records to other topics of the application."""
+        self.writer.commit(records)
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self.writer.close()
+        self._reader.close()
+
+
+def open_producer(connection: KafkaConnection, transactional_id: str) -> TransactionalProducer:
+    """A producer that has fenced every earlier one of its id."""
+    opened = new_producer(connection, transactional_id)
+    opened.open()
+    return opened
+
+
+def new_producer(connection: KafkaConnection, transactional_id: str) -> TransactionalProducer:
+    """A producer that is still to be opened."""
+    watch = ClusterWatch(logging.getLogger("tidegate.kafka"))
+    config = {**transactional(transactional_id, _LIMIT_BYTES), "logger": watch}
+    producer = connection.open(Producer, config)
+    return TransactionalProducer(producer, transactional_id, _LIMIT_BYTES, watch)

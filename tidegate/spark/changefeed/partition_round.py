@@ -1,0 +1,472 @@
+"""One task: what one log partition does in a round (docs/spark.md, steps T1 to T6).
+
+    T1  load the state as of the last round, unless this Python worker has it
+    T2  take up messages about feeds, and other partitions' claims and hand-offs
+    T3  step the records, one Arrow batch after the other, and whatever ranges were behind with
+    T4  produce the rows, and wait until every one of them is acknowledged, or its feed left behind (S1)
+    T5  store what the state has changed by, under a name of the round and this attempt
+    T6  answer: checkpoints, claims and hand-offs, acknowledgements, requests, incidents
+
+A task that is run again, or twice at the same time, begins with the same state, is told the same, and reads
+the same records: it produces exact copies. It may leave other feeds behind, so each attempt stores a file of
+its own, which its answer names.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyarrow import fs
+
+from tidegate.access.header_secrets import HeaderSecrets
+from tidegate.access.secret_store import SecretStore
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.control import read_control
+from tidegate.client.kafka.cluster import Cluster
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.reader import PartitionReader
+from tidegate.errors import RowRefused, SecretMissing, StateMismatch, TidegateError, TopologyError
+from tidegate.processor.batch import (
+    ControlRecord,
+    ExchangeRecord,
+    LogRecord,
+    OutputRecord,
+    StateTable,
+    StepResult,
+)
+from tidegate.processor.checkpoint import encode_checkpoint
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.containment import Caution, Input, StepBroke, feed_error
+from tidegate.processor.feeds.framing import frame, schemas_of
+from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.state.exchange_codec import decode_exchange
+from tidegate.processor.status import PartitionStatus
+from tidegate.raftlog.entry import Offset
+from tidegate.ranges.gap import told_name
+from tidegate.spark.changefeed.answers import Answer, RoundAnswers, as_arrow
+from tidegate.spark.changefeed.registry_ids import schema_ids
+from tidegate.spark.changefeed.rounds import Instructions, Round, RoundId
+from tidegate.spark.changefeed.row_producer import FeedRefused
+from tidegate.spark.changefeed.row_sinks import RowSinks
+from tidegate.spark.platform.faults import fault_to_bytes
+from tidegate.spark.platform.python_worker import settle_process
+from tidegate.spark.platform.state_files import LoadedRows, StateFiles, apply_changes
+from tidegate.spark.platform.task_clock import TaskClock
+from tidegate.verify import TopicPartition
+
+#: Records of the log as a task is given them.
+TASK_COLUMNS: Final = ("partition", "offset", "timestamp_ms", "key", "value")
+_RECORDS_AGAIN: Final = 10_000
+_FEW_CHANGES: Final = 1_000
+_STATUS_S: Final = 5.0
+#: A round that may have to leave feeds behind waits for the acknowledgements of so many steps at a time.
+_KEPT_STEPS: Final = 100
+
+_log = logging.getLogger("tidegate.spark")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What all rounds of a query have in common; it travels to the tasks, secrets of ``connection`` included.
+
+    ``id`` is of this run of the query: what Python workers hold is not for another. ``root`` is the directory
+    of its state, a path or URI. ``whole_checkpoints_only`` for who does not look at how far partitions are
+    before the end: a batch of a whole log would have many. ``sink_stall_s`` is how long a feed's cluster, if
+    that is not the query's own, may acknowledge nothing before the feed is left behind; without it for ever.
+    """
+
+    id: str
+    connection: KafkaConnection
+    log: str
+    partitions: int
+    root: str
+    config: ProcessorConfig
+    whole_checkpoints_only: bool = False
+    sink_stall_s: float | None = None
+
+
+class LogEntryRecord(NamedTuple):
+    """A record of the log, as ``PartitionProcessor.step`` takes it."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+@dataclass(slots=True)
+class _Held:
+    """A partition as a Python worker keeps it between rounds; ``changed`` counts since ``base``."""
+
+    head: str
+    processor: PartitionProcessor
+    state: LoadedRows
+    status_at: float = 0.0
+    used_at: float = 0.0
+
+
+#: By query and partition. A Python worker runs one task at a time.
+_held: dict[tuple[str, int], _Held] = {}
+#: A partition that another Python worker has had rounds of for so long is not kept; seconds.
+_KEPT_S: Final = 600.0
+
+
+def _forget_others(query_id: str, now_s: float) -> None:
+    """Free the partitions of queries that are over, and those that other Python workers go on with.
+
+    An application runs one query at a time, and each survey of a backfill is a query of its own. A partition
+    that was idle for long is loaded from its files again.
+    """
+    for address, held in list(_held.items()):
+        if address[0] != query_id or now_s - held.used_at > _KEPT_S:
+            del _held[address]
+
+
+class PartitionTask:
+    """Runs round ``round_`` for partition ``partition``, whose state is ``head``: empty for none."""
+
+    def __init__(self, query: Query, round_: Round, partition: int, head: str, clock: TaskClock) -> None:
+        self.clock = clock
+        self._query = query
+        self._round = round_
+        self._partition = partition
+        filesystem, root = fs.FileSystem.from_uri(query.root)
+        self._files = StateFiles(filesystem, root, partition)
+        self._held = self._load(head)
+        self._processor = self._held.processor
+        self._caution = round_.cautions.get(partition, Caution())
+        self._processor.pass_over(self._caution.refused)
+        self._changes: dict[tuple[StateTable, bytes], bytes | None] = {}
+        self._answers = RoundAnswers(partition, whole_checkpoints_only=query.whole_checkpoints_only)
+        self._left: set[FeedId] = set()  # by this round
+        self._sinks = RowSinks(query.connection, query.sink_stall_s, round_.clusters)
+        self._everything = False
+        self._rows = self._records = 0
+        self.clock.lap("load")
+
+    def tell(self, instructions: Instructions) -> None:
+        """The rest of step T1, and step T2."""
+        self._fail_refused()
+        self._look_at_pauses()
+        if instructions.everything or self._processor.to_read_again:
+            self._take(self._processor.missing_below(Offset(self._log_start())))
+        for records in _read_again(self._query, self._partition, self._processor.to_read_again):
+            self.clock.lap("load")
+            self._step(records)
+        if instructions.controls:
+            told = [
+                ControlRecord(Offset(each.offset), read_control(each.message))
+                for each in instructions.controls
+            ]
+            for controls in self._caution.steps(Input.CONTROL, told):
+                self._take(self._processor.control(controls))
+            self._fail_refused()
+            self._look_at_pauses()
+        if instructions.exchanges:
+            came = [
+                ExchangeRecord(Offset(each.offset), decode_exchange(each.message))
+                for each in instructions.exchanges
+            ]
+            for exchanges in self._caution.steps(Input.HAND_OFFS, came):
+                self._take(self._processor.exchange(exchanges))
+        self._go_on()
+        self._everything = instructions.everything
+        self._settle()
+
+    def step(self, records: list[LogRecord]) -> None:
+        """Step T3, and what T4 begins with. What retention removed unread is a hole, as in the worker."""
+        self._records += len(records)
+        expected = self._processor.next_offset or 0
+        if records[-1].offset + 1 - expected == len(records):
+            self._step(records)
+        else:
+            self._step_over_gaps(records)
+        self._go_on()
+        self._settle()
+
+    def finish(self) -> list[Answer]:
+        """Steps T4 to T6. Raises ``FeedRefused``; then nothing of the round is stored."""
+        self._acknowledge()
+        if self._everything:
+            self._answers.say("checkpoint", encode_checkpoint(self._processor.full_checkpoint()))
+        name = self._store()
+        self._answers.say("head", name.encode())
+        self.clock.lap("store")
+        self._answers.say("figures", json.dumps(self._figures()).encode())
+        return self._answers.said
+
+    def close(self) -> None:
+        """Give up rows that are not acknowledged: those of a task that has failed."""
+        self._sinks.close()
+
+    def _acknowledge(self) -> None:
+        """The end of step T4, for what was stepped so far."""
+        for feed_id in self._sinks.acknowledge():
+            self._leave_behind(feed_id)
+        self.clock.lap("wait")
+        self._let_go()
+
+    def _figures(self) -> dict[str, object]:
+        figures: dict[str, object] = {
+            "rows": self._rows,
+            "records": self._records,
+            "next_offset": self._processor.next_offset or 0,
+            "seconds": self.clock.seconds,
+            "cpu_s": self.clock.cpu_s,
+        }
+        if self._answers.tell_news or time.monotonic() >= self._held.status_at:  # it looks at every range
+            self._held.status_at = time.monotonic() + _STATUS_S
+            figures["status"] = _status(self._processor.status())
+        return figures
+
+    def _step_over_gaps(self, records: list[LogRecord]) -> None:
+        """Offsets that have no record may be a transaction's; below the log's start they may be lost."""
+        log_start, first = self._log_start(), 0
+        expected = self._processor.next_offset or 0
+        for index, record in enumerate(records):
+            if expected < min(record.offset, log_start):
+                self._step(records[first:index])
+                self._take(self._processor.missing_below(Offset(min(record.offset, log_start))))
+                first = index
+            expected = max(expected, record.offset + 1)
+        self._step(records[first:])
+
+    def _step(self, records: Sequence[LogRecord]) -> None:
+        for some in self._caution.steps(Input.LOG, records):
+            self._take(self._processor.step(some))
+
+    def _log_start(self) -> int:
+        """Where the partition begins now."""
+        place = TopicPartition(self._query.log, self._partition)
+        return Cluster(self._query.connection).bounds([place])[place].low
+
+    def _load(self, head: str) -> _Held:
+        """Step T1."""
+        query, address = self._query, (self._query.id, self._partition)
+        _forget_others(query.id, time.monotonic())
+        held = _held.pop(address, None)  # put back once the round is done: a task that fails leaves none
+        if held is not None and held.head == head and head:
+            return held
+        if not head:
+            processor = PartitionProcessor(self._partition, query.partitions, query.config)
+            return _Held("", processor, LoadedRows({}, "", 0))
+        state = self._files.load(head)
+        rows = ((table, key, value) for (table, key), value in state.rows.items())
+        try:
+            processor = PartitionProcessor.restore(self._partition, query.partitions, query.config, rows)
+        except StateMismatch as mismatch:
+            raise self._files.refused(head, mismatch) from None
+        if (
+            state.base < RoundId(self._round.id.batch, 0).name
+        ):  # else the batch may begin again from older files
+            self._files.remove_before(state.base)
+        return _Held(head, processor, state)
+
+    def _go_on(self) -> None:
+        while self._processor.ready:
+            self._take(self._processor.step(()))
+
+    def _take(self, result: StepResult) -> None:
+        self.clock.lap("step")
+        for feed_id in [feed_id for feed_id, rows in result.unframed.items() if rows]:
+            self._frame(feed_id, result)
+        for table, key, value in result.changes:
+            self._changes[table, key] = value
+        outputs, result.outputs, result.changes = result.outputs, {}, []
+        self._answers.keep(result)
+        self.clock.lap("step")
+        for feed_id, rows in outputs.items():
+            if rows and feed_id not in self._left:
+                self._send(feed_id, rows)
+        self.clock.lap("produce")
+
+    def _send(self, feed_id: FeedId, rows: Sequence[OutputRecord]) -> None:
+        definition = self._processor.definition_of(feed_id)
+        name = told_name(feed_id, definition.accepted_epoch)
+        try:
+            rows = HeaderSecrets(definition, SecretStore.of_environment()).into(rows)
+            left = self._sinks.send(feed_id, definition.sink_uri, rows, name)
+        except SecretMissing as missing:
+            left = self._sinks.leave(feed_id, missing)
+        for stalled in left:
+            self._leave_behind(stalled)
+        self._rows += len(rows)
+
+    def _leave_behind(self, feed_id: FeedId) -> None:
+        """Step S1. A feed that has failed since is named by checkpoints from before that."""
+        self._left.add(feed_id)
+        if self._processor.is_active(feed_id):
+            self._answers.say("stalled", feed_id.encode())
+        self._pause(feed_id)
+
+    def _fail_refused(self) -> None:
+        """Step S6. No row of such a feed comes out of this attempt, so none is refused again."""
+        for feed_id, reason in self._round.refused.get(self._partition, {}).items():
+            if self._processor.is_active(feed_id):
+                self._take(self._processor.fail_delivery(feed_id, RowRefused(reason), ()))
+
+    def _look_at_pauses(self) -> None:
+        """Steps S2 and S4."""
+        detached, paused = self._processor.detached, self._round.paused | self._left
+        for feed_id in sorted(detached - paused):
+            self._take(self._processor.resume(feed_id))
+        for feed_id in sorted(paused - detached):
+            if self._processor.is_active(feed_id):
+                self._pause(feed_id)
+
+    def _pause(self, feed_id: FeedId) -> None:
+        """Let the feed lack all of the round, and be given nothing."""
+        self._take(self._processor.detach(feed_id, self._answers.steps))
+        self._take(self._processor.stall(feed_id))
+
+    def _settle(self) -> None:
+        """Let go of what the steps so far have to say, where it cannot change any more; else see that it does
+        not come to be too much.
+        """
+        if not self._sinks.may_stall:
+            self._let_go()
+        elif len(self._answers.steps) > _KEPT_STEPS:
+            self._acknowledge()
+
+    def _let_go(self) -> None:
+        if steps := self._answers.steps:
+            self._processor.committed(steps[-1].serial)
+        self._answers.let_go()
+
+    def _frame(self, feed_id: FeedId, result: StepResult) -> None:
+        """Schemas that are refused fail the feed; a registry that is away fails the task, to be run again."""
+        rows = result.unframed.pop(feed_id)
+        url = self._processor.definition_of(feed_id).options.confluent_schema_registry
+        try:
+            ids = schema_ids(self._query.connection.destinations, url, schemas_of(rows))
+        except Exception as refusal:
+            self._processor.refuse(feed_id, feed_error(refusal), result)
+        else:
+            result.outputs.setdefault(feed_id, []).extend(frame(rows, ids))
+
+    def _store(self) -> str:
+        state = self._held.state
+        name = f"{self._round.id.name}-{uuid.uuid4().hex[:8]}"  # another attempt may have stalled elsewhere
+        apply_changes(state.rows, self._changes)
+        changed = state.changed + len(self._changes)
+        if not state.base or changed > max(_FEW_CHANGES, len(state.rows)):
+            self._files.write(name, "", state.rows)
+            self._held.state = LoadedRows(state.rows, name, 0)
+        else:
+            self._files.write(name, self._held.head, self._changes)
+            self._held.state = state._replace(changed=changed)
+        self._held.head = name
+        self._held.used_at = time.monotonic()
+        _held[self._query.id, self._partition] = self._held
+        return name
+
+
+def run_partition(
+    query: Query, round_: Round, heads: Mapping[int, str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The task of the partition whose records ``batches`` are, in the columns ``TASK_COLUMNS``."""
+    clock = TaskClock()
+    found = (_records_of(batch, clock) for batch in batches if batch.num_rows)
+    first = next(found, None)
+    if first is not None:
+        partition, records = first
+        rest = (each for _, each in found)
+        yield _answers(query, round_, heads, partition, chain([records], rest), clock)
+
+
+def run_told(
+    partitions: Sequence[int],
+    query: Query,
+    round_: Round,
+    heads: Mapping[int, str],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """The task of a partition without records: ``batches`` hold its index among ``partitions``."""
+    for batch in batches:
+        for index in batch.column(0).to_pylist():
+            yield _answers(query, round_, heads, partitions[index], (), TaskClock())
+
+
+def _records_of(batch: pa.RecordBatch, clock: TaskClock) -> tuple[int, list[LogRecord]]:
+    offsets, times, keys, values = (batch.column(name).to_pylist() for name in TASK_COLUMNS[1:])
+    records: list[LogRecord] = [*map(LogEntryRecord._make, zip(offsets, keys, values, times, strict=True))]
+    clock.lap("read")
+    return batch.column(TASK_COLUMNS[0])[0].as_py(), records
+
+
+def _answers(
+    query: Query,
+    round_: Round,
+    heads: Mapping[int, str],
+    partition: int,
+    records: Iterable[list[LogRecord]],
+    clock: TaskClock,
+) -> pa.RecordBatch:
+    """All of the task. A fault is an answer too: Spark would only try the same again, at once."""
+    try:
+        _require_partition(query, partition)
+        settle_process()
+        with closing(PartitionTask(query, round_, partition, heads.get(partition, ""), clock)) as task:
+            task.tell(round_.instructions.get(partition, Instructions()))
+            for each in records:
+                task.step(each)
+            clock.lap("read")
+            answers = task.finish()
+    except FeedRefused as refused:
+        answers = [Answer(partition, "refused", json.dumps([refused.feed_id, str(refused)]).encode())]
+    except StepBroke as broke:
+        _log.exception("partition %d: a step broke, and is run again more carefully", partition)
+        answers = [Answer(partition, "broke", broke.to_bytes())]
+    except TidegateError as fault:
+        answers = [Answer(partition, "fault", fault_to_bytes(fault))]
+    for _ in records:  # Spark wants its records to be read
+        pass
+    return as_arrow(answers)
+
+
+def _status(status: PartitionStatus) -> dict[str, int]:
+    return {
+        "ranges": status.ranges,
+        "open_transactions": status.open_transactions,
+        "tracked_intents": status.tracked_intents,
+        "parked_ranges": len(status.parked),
+        "quarantined_ranges": len(status.quarantined),
+        "backlog_entries": status.backlog_entries,
+        "closed_regressions": status.closed_regressions,
+        "refused_chunks": status.refused_chunks,
+    }
+
+
+def _require_partition(query: Query, partition: int) -> None:
+    if partition >= query.partitions:
+        raise TopologyError(
+            f"The log {query.log} has a partition {partition} now, and had {query.partitions} partitions "
+            "when the query began: ranges are found by that number, so it cannot change under an "
+            "application. Nothing of the batch is acknowledged. Start another application on a new "
+            "checkpoint directory."
+        )
+
+
+def _read_again(query: Query, partition: int, offsets: range) -> Iterator[list[LogRecord]]:
+    """The records at these offsets, for ranges that were behind."""
+    if not offsets:
+        return
+    place = TopicPartition(query.log, partition)
+    records: list[LogRecord] = []
+    with PartitionReader(query.connection, {place: offsets.start}) as reader:
+        for record in reader.read_to({place: offsets.stop}):
+            records.append(LogEntryRecord(record.offset, record.key, record.value, record.timestamp_ms))
+            if len(records) == _RECORDS_AGAIN:
+                yield records
+                records = []
+    if records:
+        yield records

@@ -1,0 +1,123 @@
+"""What a feed needs before it may start: topics that are its own, and schemas that its registry takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedDefinition, FeedId
+from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.encoder import marker_schemas
+from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.changefeed.lifecycle.registration import Prepare, failed, starting_state, waiting
+from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK
+from tidegate.client.kafka.topic_admin import TopicAdmin
+from tidegate.client.kafka.topics import Topics
+from tidegate.client.output_topics import (
+    check_sink,
+    check_topics,
+    former_owner,
+    wanted_topics,
+)
+from tidegate.client.own_topics import OwnTopics
+from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
+from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
+from tidegate.registry.registries import SchemaRegistries
+from tidegate.spark.changefeed.jobs_topic import JobsTopic
+from tidegate.spark.changefeed.sinks import Sinks
+
+
+class Preparation:
+    """Of the feeds in ``jobs``. Topics that are created have ``output_partitions``; ``is_gone`` tells
+    whether a feed that has ended is gone: no log partition has it, nobody writes its markers. ``namespace``
+    is the operator's bound of topics. Close it.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        jobs: JobsTopic,
+        sinks: Sinks,
+        output_partitions: int,
+        is_gone: Callable[[FeedDefinition], bool],
+        namespace: OutputNamespace = EVERYWHERE,
+    ) -> None:
+        self._topics = topics
+        self._jobs = jobs
+        self._sinks = sinks
+        self._output_partitions = output_partitions
+        self._is_gone = is_gone
+        self._namespace = namespace
+        self._registries = SchemaRegistries(sinks.destinations)
+
+    def fault(self, definition: FeedDefinition) -> str:
+        """Why the feed cannot be, or nothing."""
+        try:
+            check_sink(definition)
+            cluster = self._sinks.learn(definition)
+            self._sinks.require_begun(definition, self._jobs.view[definition.id])
+            wanted, shares = wanted_topics(definition), partial(self._sinks.share, definition)
+            internal = set() if cluster else self._topics.internal
+            check_topics(definition, wanted, self._jobs.view, internal, shares, self._namespace)
+        except FeedError as error:
+            return str(error)
+        return ""
+
+    def former_owner(self, definition: FeedDefinition) -> FeedId | None:
+        """The feed that must be gone from every partition before this one may have its topics."""
+        self._sinks.cluster_of(definition)  # it has to be known
+        topics, shares = wanted_topics(definition), partial(self._sinks.share, definition)
+        return former_owner(definition, topics, self._jobs.view, self._is_gone, shares)
+
+    def prepared(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord:
+        """The state in which the feed starts, its topics created; or in which it has failed."""
+        try:
+            self._register_markers(definition)
+            cluster = prepare.cluster
+            if cluster is None:
+                cluster = self._sinks.cluster_of(definition)
+            admin = self._sinks.admin(self._sinks.connection(definition, cluster))
+            self._announce(definition, prepare, admin, cluster)
+            targets, topics = prepare_topics(
+                definition,
+                prepare,
+                admin,
+                cluster,
+                self._output_partitions,
+                LIMIT_OF_SPARK,
+                self._own_topics(definition),
+            )
+            return starting_state(definition, prepare, targets, cluster, topics)
+        except RetryError as error:
+            if definition.epoch > FIRST_EPOCH or definition.engine is Engine.BACKFILL:  # nobody is held
+                raise
+            return failed(definition, str(error), self._jobs.view[definition.id].stored_topics)
+        except (FeedError, TopologyError, StatementError) as error:
+            return failed(definition, str(error), self._jobs.view[definition.id].stored_topics)
+
+    def schema_id(self, url: str, schema: Schema) -> int:
+        """The id of a schema in the registry at ``url``, which is asked once."""
+        return self._registries.of(url).id_of(schema)
+
+    def close(self) -> None:
+        """Let go of the registries."""
+        self._registries.close()
+
+    def _announce(
+        self, definition: FeedDefinition, prepare: Prepare, admin: TopicAdmin, cluster: str
+    ) -> None:
+        """Store which topics are about to be created."""
+        own = self._own_topics(definition)
+        if announced := topics_to_announce(definition, prepare, admin, cluster, own):
+            self._jobs.store(waiting(definition, "", announced))
+
+    def _own_topics(self, definition: FeedDefinition) -> OwnTopics:
+        return OwnTopics.of(definition, self._jobs.view, partial(self._sinks.share, definition))
+
+    def _register_markers(self, definition: FeedDefinition) -> None:
+        """What the registry refuses is known before the feed runs, also where it has no markers."""
+        if url := definition.options.confluent_schema_registry:
+            self._registries.of(url).check()
+            for schema in marker_schemas(definition):
+                self.schema_id(url, schema)

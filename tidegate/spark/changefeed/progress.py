@@ -1,0 +1,198 @@
+"""How a query gets on, for people: a line of the log every few seconds, and metrics.
+
+The names are the worker's where the thing is the same (docs/operations.md). Every metric stands in this file.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from tidegate.access.http_access import HttpAccess
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.client.foreign_records import passed_over
+from tidegate.errors import RetryError
+from tidegate.hlc import Timestamp
+from tidegate.spark.changefeed.answers import Answer
+from tidegate.spark.platform.metrics_server import serve_scrapes
+
+#: A line as often as this, and not for every batch.
+_LINE_S: Final = 5.0
+_MS: Final = 10**6
+
+_PARTITION_GAUGES: Final = {
+    "lag_records": "Offsets from behind the last step to the end of the log",
+    "ranges": "Ranges, ended ones included",
+    "open_transactions": "Transactions with open intents",
+    "tracked_intents": "Open intents of those transactions",
+    "parked_ranges": "Ranges that wait for a hand-off or a scan",
+    "quarantined_ranges": "Ranges that give nothing any more",
+    "backlog_entries": "Entries of the log that ranges have not applied, parked or catching up",
+    "closed_regressions": "Closed timestamps below an earlier one, ignored",
+    "refused_chunks": "Pieces of answers to scans that were refused, and are asked for again",
+}
+
+#: Where each partition of the log ends; raises ``RetryError``.
+Ends = Callable[[], Mapping[int, int]]
+
+_log = structlog.get_logger("tidegate.spark")
+
+
+class Metrics:
+    """What Prometheus is told, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.rows = Counter(
+            "tidegate_rows", "Rows acknowledged by the sink", ["partition"], registry=registry
+        )
+        self.records = Counter(
+            "tidegate_query_records", "Records of the log that were stepped", ["partition"], registry=registry
+        )
+        self.batches = Counter("tidegate_query_batches", "Batches that are durable", registry=registry)
+        self.rounds = Counter(
+            "tidegate_query_rounds", "Rounds of these batches: Spark jobs", registry=registry
+        )
+        self.incidents = Counter(
+            "tidegate_incidents",
+            "Quarantines, refused records, failed feeds",
+            ["partition"],
+            registry=registry,
+        )
+        self.paused = Gauge(
+            "tidegate_query_paused_feeds",
+            "Feeds that are left behind, for their sinks do not follow",
+            registry=registry,
+        )
+        self.seconds = Counter(
+            "tidegate_query_seconds", "Time of batches, by what it went into", ["stage"], registry=registry
+        )
+        self.foreign_records = Gauge(
+            "tidegate_foreign_records",
+            "Records of the application's own topics that tidegate did not write, passed over",
+            ["topic"],
+            registry=registry,
+        )
+        self.feed_lag = Gauge(
+            "tidegate_feed_resolved_lag_ms",
+            "Wall clock less the feed's high-water",
+            ["feed"],
+            registry=registry,
+        )
+        self.partitions = {
+            name: Gauge(f"tidegate_{name}", meaning, ["partition"], registry=registry)
+            for name, meaning in _PARTITION_GAUGES.items()
+        }
+
+    def serve(self, host: str, port: int, access: HttpAccess, files: tuple[Path, Path] | None = None) -> int:
+        """Answer scrapes until the process ends, by TLS where its files are given; returns the port.
+
+        Raises ``OSError`` for a port that cannot be had, and for files of no use.
+        """
+        return serve_scrapes(self.registry, host, port, access, files)
+
+
+class Progress:
+    """Adds up what rounds answer. The batches' thread calls it."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        ends: Ends,
+        high_waters: Callable[[], Mapping[FeedId, Timestamp | None]],
+        paused: Callable[[], Collection[FeedId]] = frozenset,
+    ) -> None:
+        self._metrics = metrics
+        self._ends = ends
+        self._high_waters = high_waters
+        self._paused = paused
+        self._next_offsets: dict[int, int] = {}
+        self._quarantined: dict[int, int] = {}
+        self._line_at = 0.0
+        self._forget()
+
+    def round_done(self, stage: str, seconds: float, answers: Iterable[Answer]) -> None:
+        """A round is done; ``stage`` says what it was about."""
+        self._rounds += 1
+        self._metrics.rounds.inc()
+        self.spent(stage, seconds)
+        for answer in answers:
+            match answer.kind:
+                case "figures":
+                    self._take(answer.partition, json.loads(answer.body))
+                case "incident":
+                    self._metrics.incidents.labels(answer.partition).inc()
+
+    def spent(self, stage: str, seconds: float) -> None:
+        """Time of the batch went into ``stage``."""
+        self._seconds[stage] += seconds
+        self._metrics.seconds.labels(stage).inc(seconds)
+
+    def batch_done(self, batch: int) -> None:
+        """A batch is durable."""
+        self._batches += 1
+        self._metrics.batches.inc()
+        now_s = time.monotonic()
+        if now_s >= self._line_at:
+            self._line_at = now_s + _LINE_S
+            self._tell(batch)
+            self._forget()
+
+    def _take(self, partition: int, figures: Mapping[str, Any]) -> None:
+        self._rows += figures["rows"]
+        self._records += figures["records"]
+        self._metrics.rows.labels(partition).inc(figures["rows"])
+        self._metrics.records.labels(partition).inc(figures["records"])
+        self._next_offsets[partition] = figures["next_offset"]
+        for name, value in figures.get("status", {}).items():
+            self._metrics.partitions[name].labels(partition).set(value)
+        if "status" in figures:
+            self._quarantined[partition] = figures["status"]["quarantined_ranges"]
+
+    def _tell(self, batch: int) -> None:
+        now_ms = time.time_ns() // _MS
+        feeds = {feed: high for feed, high in self._high_waters().items() if high is not None}
+        lags = {feed: now_ms - high.wall // _MS for feed, high in feeds.items()}
+        paused = sorted(self._paused())
+        self._metrics.paused.set(len(paused))
+        for topic, count in passed_over().items():
+            self._metrics.foreign_records.labels(topic).set(count)
+        self._metrics.feed_lag.clear()
+        for feed, lag_ms in lags.items():
+            self._metrics.feed_lag.labels(feed).set(lag_ms)
+        _log.info(
+            "batches are durable",
+            last=batch,
+            batches=self._batches,
+            rounds=self._rounds,
+            records=self._records,
+            rows=self._rows,
+            lag_records=self._lag(),
+            quarantined_ranges=sum(self._quarantined.values()),
+            feed_lag_ms=lags,
+            paused_feeds=paused,
+            seconds={stage: round(seconds, 2) for stage, seconds in self._seconds.items()},
+        )
+
+    def _lag(self) -> int | None:
+        """Of all partitions; ``None`` while the log's ends cannot be had."""
+        try:
+            ends = self._ends()
+        except RetryError:
+            return None
+        lags = {number: max(0, end - self._next_offsets.get(number, 0)) for number, end in ends.items()}
+        for number, lag in lags.items():
+            self._metrics.partitions["lag_records"].labels(number).set(lag)
+        return sum(lags.values())
+
+    def _forget(self) -> None:
+        """The next line tells of what came since this one."""
+        self._batches = self._rounds = self._records = self._rows = 0
+        self._seconds: defaultdict[str, float] = defaultdict(float)

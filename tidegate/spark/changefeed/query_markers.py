@@ -1,0 +1,212 @@
+"""The markers of all feeds that a query runs: who begins them, who is fenced by whom, and when they end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from tidegate.changefeed.definition.feed import ENDED, LIVE, Engine, FeedDefinition, FeedId, FeedState
+from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topic_admin import TopicAdmin
+from tidegate.client.kafka.transaction import GivenUpError, TransactionalProducer
+from tidegate.client.output_topics import wanted_topics
+from tidegate.delivery import sink_fence
+from tidegate.delivery.producer_ids import MarkerIds, progress_id
+from tidegate.delivery.sink_clusters import OWN
+from tidegate.delivery.sink_ends import ends_on
+from tidegate.delivery.sink_identity import held, held_backfill, require_cluster
+from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError
+from tidegate.processor.checkpoint import PartitionReport
+from tidegate.spark.changefeed.feed_markers import Ends, FeedMarkers, FeedProducers
+from tidegate.spark.changefeed.jobs_topic import JobsTopic, new_producer, open_producer
+from tidegate.spark.changefeed.marker_writers import OtherMarkers, OwnMarkers
+from tidegate.spark.changefeed.sinks import Sinks
+
+#: Another cluster is asked again after that.
+_SINK_S: Final = 10.0
+
+_log = logging.getLogger("tidegate.spark")
+
+
+class QueryMarkers:
+    """The markers of the feeds in ``jobs`` that are the engine's. ``schema_id`` asks a schema registry."""
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        app_id: str,
+        jobs: JobsTopic,
+        sinks: Sinks,
+        schema_id: Callable[[str, Schema], int],
+        engine: Engine = Engine.SPARK,
+    ) -> None:
+        self._engine = engine
+        self._connection = connection
+        self._app_id = app_id
+        self._jobs = jobs
+        self._sinks = sinks
+        self._schema_id = schema_id
+        self._markers: dict[FeedId, FeedMarkers] = {}
+
+    def begin(self, feed_ids: Iterable[FeedId]) -> None:
+        """Step M0, for those of the feeds that have a start: before a checkpoint that names them comes.
+
+        Markers of feeds that are gone, or another engine's, or in another epoch, are let go of. Raises
+        ``RetryError`` as ``JobsTopic.read_to_end`` does.
+        """
+        for feed_id, markers in list(self._markers.items()):
+            feed = self._jobs.view[feed_id]
+            if markers.epoch != feed.epoch or not self._marks(feed):
+                self._markers.pop(feed_id).close()
+        opened: dict[FeedId, FeedProducers] = {}
+        for feed_id in feed_ids:
+            feed = self._jobs.view[feed_id]
+            if feed_id not in self._markers and feed.definition is not None and self._marks(feed):
+                opened[feed_id] = self._open(feed, feed.definition)
+        if opened:
+            self._begin(opened)
+
+    def feeds(self) -> tuple[FeedId, ...]:
+        """Those that have markers."""
+        return tuple(self._markers)
+
+    def fence(self, definition: FeedDefinition) -> None:
+        """Shut out whoever has run the feed (step H2 of docs/hand-over.md, E2 of docs/delivery.md)."""
+        open_producer(self._connection, progress_id(self._app_id, definition.id)).close()
+
+    def shut_out(self, definition: FeedDefinition, heir: FeedDefinition) -> None:
+        """Shut out whoever may write markers of a feed that has ended (step E5 of docs/delivery.md).
+
+        Its sink may be another cluster, that of the ``heir`` of its topics. Raises ``RetryError`` while that
+        does not answer.
+        """
+        self.fence(definition)
+        cluster = self._sinks.cluster_of(heir)
+        if cluster != OWN:
+            connection = self._sinks.connection(heir, cluster)
+            ids, servers = MarkerIds.of(self._app_id, definition.id, cluster), connection.bootstrap_servers
+            fences, topic = [new_producer(connection, each) for each in ids], wanted_topics(definition)[0]
+            fencing = partial(sink_fence.shut_out, fences, definition.id, servers, topic, cluster)
+            _shut_out_within(fencing, fences, servers, _SINK_S)
+
+    def apply(self, report: PartitionReport) -> None:
+        """Step M1. The rows that the report tells of are acknowledged."""
+        for active in report.feeds:
+            markers = self._markers.get(active.feed_id)
+            if markers is not None and markers.epoch == active.epoch:
+                markers.apply(report)
+
+    def publish(self) -> None:
+        """Steps M2 and M3. A feed that has ended, or that another engine has taken over, is let go of.
+
+        Raises ``DeliveryError`` where another query runs these feeds.
+        """
+        for feed_id, markers in list(self._markers.items()):
+            try:
+                progress = markers.publish()
+            except (FeedError, RecordRefused) as error:
+                state = self._jobs.view[feed_id].current_state
+                if state is not None:
+                    self._jobs.store(replace(state, state=FeedState.FAILED, error=str(error)))
+            except DeliveryError as error:
+                self._jobs.read_to_end()
+                feed = self._jobs.view[feed_id]
+                if feed.epoch == markers.epoch and feed.status not in ENDED:
+                    raise
+                _log.info("feed %s has ended, or is another engine's: %s", feed_id, error)
+                self._markers.pop(feed_id).close()
+            else:
+                if progress is not None:
+                    self._jobs.view.apply(progress.key, progress.to_bytes())
+                self._tell_held(feed_id, markers.held)
+
+    def close(self) -> None:
+        """Let go of the brokers."""
+        for markers in self._markers.values():
+            markers.close()
+
+    def _tell_held(self, feed_id: FeedId, sentence: str) -> None:
+        """The state of a feed that runs says whether it is held."""
+        state = self._jobs.view[feed_id].current_state
+        if state is not None and state.state in LIVE and state.error != sentence:
+            self._jobs.store(replace(state, error=sentence))
+
+    def _begin(self, opened: Mapping[FeedId, FeedProducers]) -> None:
+        """Once all are open: what a fenced predecessor left open would hide what another has persisted."""
+        self._jobs.read_to_end()
+        for feed_id, producers in opened.items():
+            feed = self._jobs.view[feed_id]
+            if feed.definition is None or not self._marks(feed):
+                producers.close()
+                continue
+            ends = self._ends(feed.definition, feed.current_state)
+            self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, producers, ends, self._schema_id)
+
+    def _open(self, feed: FeedView, definition: FeedDefinition) -> FeedProducers:
+        home = open_producer(self._connection, progress_id(self._app_id, definition.id))
+        state = feed.current_state
+        if state is None or not state.sink_cluster:
+            return FeedProducers(home, OwnMarkers(home))
+        ids = MarkerIds.of(self._app_id, definition.id, state.sink_cluster)
+        check = partial(self._check, definition, state)
+
+        def there(transactional_id: str) -> TransactionalProducer:
+            return new_producer(self._sinks.connection(definition, state.sink_cluster), transactional_id)
+
+        return FeedProducers(home, OtherMarkers(definition.id, there, ids, check))
+
+    def _check(self, definition: FeedDefinition, state: StateRecord, producer: TransactionalProducer) -> None:
+        """Step M2c: asked by the producer itself, and by the client that asks for ends."""
+        topic, admin = state.targets[0].topic, self._admin(definition, state.sink_cluster)
+        questions = partial(producer.cluster_id, topic), partial(admin.only_cluster, topic)
+        require_cluster(questions, state.sink_cluster, self._held(definition, state.sink_cluster))
+
+    def _ends(self, definition: FeedDefinition, state: StateRecord | None) -> Ends:
+        """How to ask where the feed's topics end: on the cluster that is stored (M3a)."""
+        if state is None or not state.sink_cluster:
+            return self._admin(definition, None if state is None else state.sink_cluster).ends
+        stored, say = state.sink_cluster, self._held(definition, state.sink_cluster)
+        return lambda places: ends_on(stored, self._admin(definition, stored), places, say)
+
+    def _held(self, definition: FeedDefinition, stored: str) -> Callable[[str], str]:
+        """What is said of another cluster that is found."""
+        say = held_backfill if definition.engine is Engine.BACKFILL else held
+        return partial(say, definition.id, self._sinks.servers(definition, stored), stored)
+
+    def _admin(self, definition: FeedDefinition, cluster: str | None) -> TopicAdmin:
+        return self._sinks.admin(self._sinks.connection(definition, cluster))
+
+    def _marks(self, feed: FeedView) -> bool:
+        return feed.runs_on(self._engine) and feed.status in LIVE
+
+
+def _shut_out_within(
+    fencing: Callable[[], None], fences: Sequence[TransactionalProducer], servers: str, patience_s: float
+) -> None:
+    """Do it, and close the fences. Raises ``RetryError`` when that is not done within so many seconds."""
+    timer = threading.Timer(patience_s, _give_up, (fences,))
+    timer.start()
+    try:
+        fencing()
+    except (GivenUpError, DeliveryError) as error:
+        why = str(error) or f"no answer within {patience_s:.0f} s"
+        raise RetryError(
+            f"the Kafka cluster at {servers} did not shut out the markers of a feed that has ended and whose "
+            f"topics another one wants: {why}"
+        ) from None
+    finally:
+        timer.cancel()
+        for fence in fences:
+            fence.close()
+
+
+def _give_up(fences: Iterable[TransactionalProducer]) -> None:
+    for fence in fences:
+        fence.give_up()

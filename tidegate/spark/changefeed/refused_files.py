@@ -1,0 +1,64 @@
+"""Records that met an exception nobody foresaw, kept aside in a query's checkpoint directory by its driver
+(docs/security.md#records-that-are-kept-aside)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyarrow import fs
+
+from tidegate.client.refused_records import DIRECTORY, RefusedRecords
+from tidegate.processor.refused import Source
+from tidegate.spark.changefeed.checkpoint import OURS
+from tidegate.spark.changefeed.partition_round import Query
+
+#: What is being written; its next writer replaces what a dead one has left.
+_UNFINISHED: Final = ".unfinished"
+
+
+class RemoteFiles:
+    """See ``tidegate.client.refused_records.RefusedFiles``: a directory of any file system."""
+
+    def __init__(self, filesystem: fs.FileSystem, directory: str) -> None:
+        self._filesystem = filesystem
+        self._directory = directory
+
+    @classmethod
+    def of_checkpoint(cls, uri: str) -> RemoteFiles:
+        """Those of the query whose checkpoint directory this is; nothing is created."""
+        return cls.below(f"{uri.rstrip('/')}/{OURS}")
+
+    @classmethod
+    def below(cls, root: str) -> RemoteFiles:
+        """Those below the directory of a query's state."""
+        filesystem, path = fs.FileSystem.from_uri(root)
+        return cls(filesystem, f"{path}/{DIRECTORY}")
+
+    def sizes(self) -> Mapping[str, int]:
+        """The names of the files, with their bytes."""
+        found = self._filesystem.get_file_info(fs.FileSelector(self._directory, allow_not_found=True))
+        return {each.base_name: each.size for each in found if each.type == fs.FileType.File}
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        with self._filesystem.open_input_stream(f"{self._directory}/{name}") as stream:
+            return bytes(stream.read())
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file whole."""
+        self._filesystem.create_dir(self._directory)
+        unfinished = f"{self._directory}/{_UNFINISHED}"
+        with self._filesystem.open_output_stream(unfinished) as stream:
+            stream.write(content)
+        self._filesystem.move(unfinished, f"{self._directory}/{name}")
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        self._filesystem.delete_file(f"{self._directory}/{name}")
+
+
+def refused_records(query: Query) -> RefusedRecords:
+    """What the driver of a query keeps, in the directory of its state, which is opened for each record."""
+    topics = {Source.LOG: query.log, Source.ROW: query.log}
+    return RefusedRecords(lambda: RemoteFiles.below(query.root), topics)

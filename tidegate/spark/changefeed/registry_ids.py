@@ -1,0 +1,51 @@
+"""The ids of schemas, as a Python worker asks for them: one client for all of its tasks."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from tidegate.access.destinations import Destinations
+from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.errors import FeedError, RegistryNotAllowed, RetryError, StatementError
+
+if TYPE_CHECKING:
+    from tidegate.registry.registries import SchemaRegistries
+
+_REGISTRY_S: Final = 30.0
+_REGISTRY_AGAIN_S: Final = 3.0
+
+_log = logging.getLogger("tidegate.spark")
+
+
+@cache
+def _registries(allowed: Destinations) -> SchemaRegistries:
+    # Its HTTP client is half of what a Python worker would import, and few feeds have a registry.
+    from tidegate.registry.registries import SchemaRegistries
+
+    return SchemaRegistries(allowed)
+
+
+def schema_ids(allowed: Destinations, url: str, schemas: Iterable[Schema]) -> Mapping[Schema, int]:
+    """The ids, from a registry that is among the ``allowed``.
+
+    One that does not answer is asked for a while: another run of the task would write the rows before them
+    twice. Raises ``FeedError`` for schemas and registries that can never be used, ``RetryError``.
+    """
+    given_up_at = time.monotonic() + _REGISTRY_S
+    while True:
+        try:
+            registry = _registries(allowed).of(url)
+            return {schema: registry.id_of(schema) for schema in schemas}
+        except StatementError as error:
+            raise FeedError(str(error)) from None
+        except RegistryNotAllowed:
+            raise  # the entries are those that the query was started with
+        except RetryError as away:
+            if time.monotonic() > given_up_at:
+                raise
+            _log.warning("%s", away)
+            time.sleep(_REGISTRY_AGAIN_S)

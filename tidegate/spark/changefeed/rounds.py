@@ -1,0 +1,115 @@
+"""What the driver has the tasks of one round do, as values that a restart reads again.
+
+A micro-batch is a sequence of rounds, each one Spark job in which every log partition that has something to
+do is one task. What a round is told is stored before it runs: a batch that is run again is told the same, at
+the same places, and so writes the same bytes (docs/spark.md).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.processor.containment import Caution
+from tidegate.spark.platform import checked_json
+from tidegate.spark.platform.state_files import BUILD_ANEW
+
+
+class RoundId(NamedTuple):
+    """The rounds of a query, in their order: ``batch`` is Spark's batch id."""
+
+    batch: int
+    number: int
+
+    @property
+    def name(self) -> str:
+        """How files of the round are named; names sort as rounds do."""
+        return f"{self.batch:010d}-{self.number:05d}"
+
+
+class Told(NamedTuple):
+    """A message for a partition, at its place in the sequence of those that the partition was ever told."""
+
+    offset: int
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """What one partition does in a round beside stepping its records.
+
+    ``controls`` are messages about feeds (``tidegate.changefeed.lifecycle.control``), ``exchanges`` claims
+    and hand-offs of other partitions' ranges; both are taken up before records. ``everything`` asks for the
+    whole checkpoint, for a driver that has none.
+    """
+
+    controls: tuple[Told, ...] = ()
+    exchanges: tuple[Told, ...] = ()
+    everything: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round: what partitions are told, and whether the batch's records are stepped in it.
+
+    ``paused`` are feeds that are given nothing, for their sinks do not follow. ``clusters`` are the ids of
+    the clusters that feeds write to, by what ranges call the feeds, as the jobs topic has them now; they
+    are not stored with the round. Nor is ``refused``: by partition the feeds of which an earlier attempt had
+    a row refused for good, and why; nor ``cautions``: how partitions are stepped in which an earlier attempt
+    broke.
+    """
+
+    id: RoundId
+    records: bool = False
+    instructions: Mapping[int, Instructions] = field(default_factory=dict)
+    paused: frozenset[FeedId] = frozenset()
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[int, Mapping[FeedId, str]] = field(default_factory=dict)
+    cautions: Mapping[int, Caution] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """The stored form."""
+        told = {
+            str(partition): {
+                "controls": [_told(each) for each in instructions.controls],
+                "exchanges": [_told(each) for each in instructions.exchanges],
+                "everything": instructions.everything,
+            }
+            for partition, instructions in sorted(self.instructions.items())
+        }
+        body = {
+            "id": list(self.id),
+            "records": self.records,
+            "instructions": told,
+            "paused": sorted(self.paused),
+        }
+        return checked_json.dump(body)
+
+
+def read_round(stored: bytes, where: str) -> Round:
+    """The round of its stored form, which stands at ``where``. Raises ``StateError`` for anything else."""
+
+    def read(body: dict[str, Any]) -> Round:
+        return Round(
+            RoundId(*body["id"]),
+            bool(body["records"]),
+            {int(partition): _instructions(told) for partition, told in body["instructions"].items()},
+            frozenset(map(FeedId, body.get("paused", ()))),
+        )
+
+    return checked_json.load(stored, where, read, f"Nothing was emitted. Put it back, or {BUILD_ANEW}.")
+
+
+def _told(told: Told) -> list[Any]:
+    return [told.offset, base64.b64encode(told.message).decode()]
+
+
+def _instructions(stored: Mapping[str, Any]) -> Instructions:
+    return Instructions(
+        tuple(Told(offset, base64.b64decode(message)) for offset, message in stored["controls"]),
+        tuple(Told(offset, base64.b64decode(message)) for offset, message in stored["exchanges"]),
+        bool(stored["everything"]),
+    )

@@ -1,0 +1,214 @@
+"""Rows of one task to Kafka: idempotent, in order, without expiry; and a wait until all are acknowledged.
+
+Spark's own Kafka sink has no column for the record time, which is part of what a row is.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, NoReturn
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.client.kafka.cluster_watch import ClusterWatch
+from tidegate.client.kafka.delivery_report import begin_report
+from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK
+from tidegate.client.kafka.row_delivery import ROW_DELIVERY
+from tidegate.client.kafka.row_refusal import is_of_the_row, row_refused
+from tidegate.client.kafka.transaction import is_fatal
+from tidegate.errors import BrokerUnavailable, RowRefused
+from tidegate.processor.batch import OutputRecord
+
+_POLL_S: Final = 0.5
+_TELL_AGAIN_S: Final = 10.0
+_ASK_S: Final = 5.0
+#: So many times as long as without any acknowledgement is the end of a round waited for while some come.
+_TRICKLES: Final = 6
+_CONFIG: Final[Mapping[str, Any]] = {
+    **ROW_DELIVERY,
+    "delivery.report.only.error": True,  # a call for each row that went well would cost as much as the row
+    "message.max.bytes": LIMIT_OF_SPARK.max_bytes,
+    "linger.ms": 100,  # nobody waits for a row before the end of the round, which does not wait for this
+}
+
+_log = logging.getLogger("tidegate.spark")
+
+
+class SinkStalled(Exception):
+    """A cluster does not acknowledge rows: nobody knows which of those since the last wait it has."""
+
+
+class FeedRefused(Exception):
+    """A row of feed ``feed_id`` is refused for good: the feed has to fail."""
+
+    def __init__(self, feed_id: FeedId, refusal: RowRefused) -> None:
+        super().__init__(str(refusal))
+        self.feed_id = feed_id
+        self.refusal = refusal
+
+
+class RowProducer:
+    """A Python worker's producer for one cluster. It must not be used again once it has raised
+    ``FeedRefused`` or ``BrokerUnavailable``.
+
+    ``stall_s``: for so long it waits for any acknowledgement at all; without it for ever. ``watched``: the
+    address may come to mean another cluster (docs/delivery.md#another-cluster-at-a-sinks-address).
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], stall_s: float | None = None, *, watched: bool = False
+    ) -> None:
+        self._watch = ClusterWatch(logging.getLogger("tidegate.kafka"))
+        self._topic = ""
+        listening = {"logger": self._watch} if watched else {}
+        self._producer = Producer({**config, **_CONFIG, **listening, "error_cb": self._note_trouble})
+        self._stall_s = stall_s
+        self._servers = config["bootstrap.servers"]
+        self._refused: FeedRefused | None = None
+        self._undelivered = ""  # what was said of a row that is not at fault, and not there either
+        self._trouble = ""
+        self._tell_at = time.monotonic() + _TELL_AGAIN_S
+
+    def cluster_id(self, topic: str) -> str:
+        """The id of the cluster at the address, which has the topic; before anything is sent.
+
+        From then on another cluster there is noticed. Raises ``SinkStalled`` where there is no answer, and
+        for one that has changed.
+        """
+        self._topic = topic
+        self._require_same()
+        return self._watch.cluster_id
+
+    def send(self, feed_id: FeedId, rows: Iterable[OutputRecord]) -> None:
+        """Hand rows over; waits for room.
+
+        Raises ``FeedRefused`` for one that is refused for good, ``SinkStalled`` where there comes to be no
+        room, ``BrokerUnavailable`` when the producer has come to its end, or a row is not delivered, and no
+        row is at fault.
+        """
+        produce, delivered = self._producer.produce, partial(self._delivered, feed_id)
+        for topic, partition, key, value, timestamp_ms, headers in rows:
+            waits_since = None
+            while True:
+                try:
+                    produce(topic, value, key, partition, delivered, None, timestamp_ms, headers)
+                    break
+                except BufferError:
+                    waits_since = waits_since or time.monotonic()
+                    self._serve(self._producer.poll, _POLL_S)
+                    self._require_delivered()
+                    self._require_followed(waits_since)
+                    self._tell_of_waiting()
+                except KafkaException as failure:
+                    error: KafkaError = failure.args[0]
+                    if is_fatal(error):
+                        self._come_to_the_end(error.str())
+                    self._refuse(feed_id, row_refused(topic, partition, key, value, error, LIMIT_OF_SPARK))
+                    self._require_taken()
+        self._serve(self._producer.poll, 0)
+        self._require_delivered()
+
+    def acknowledge(self) -> None:
+        """Wait until every row is acknowledged.
+
+        Raises as ``send`` does; ``SinkStalled`` when no more of them are acknowledged, or too few in all.
+        """
+        began = moved_at = time.monotonic()
+        least = len(self._producer)
+        while waiting := self._serve(self._producer.flush, _POLL_S):
+            self._require_delivered()
+            if waiting < least:
+                least, moved_at = waiting, time.monotonic()
+            self._require_followed(moved_at)
+            self._require_followed(began, _TRICKLES)
+            self._tell_of_waiting()
+        self._require_delivered()
+        if self._topic:
+            self._require_same()
+        self._tell_at = time.monotonic() + _TELL_AGAIN_S
+
+    def abandon(self) -> None:
+        """Throw away what is not acknowledged; nothing may be sent by it any more.
+
+        What is on its way may still arrive: from the first of the rows on, in their order.
+        """
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+
+    def _tell_of_waiting(self) -> None:
+        if time.monotonic() > self._tell_at:
+            self._tell_at = time.monotonic() + _TELL_AGAIN_S
+            _log.warning(
+                "%d rows wait for %s to acknowledge them, and the batch with them: %s",
+                len(self._producer),
+                self._servers,
+                self._trouble or "it does not answer",
+            )
+
+    def _require_followed(self, since: float, times: int = 1) -> None:
+        if self._stall_s is not None and time.monotonic() - since > times * self._stall_s:
+            raise SinkStalled
+
+    def _require_same(self) -> None:
+        """Asked behind acknowledgements and refusals, which do not say whose they are: all are of the same
+        cluster.
+        """
+        if not self._watch.is_the_same(self._producer, self._topic, _ASK_S):
+            raise SinkStalled
+
+    def _note_trouble(self, error: KafkaError) -> None:
+        self._trouble = error.str()
+
+    def _serve(self, call: Callable[[float], int], seconds: float) -> int:
+        """Call what serves delivery reports, and raises what has ended the producer."""
+        try:
+            return call(seconds)
+        except (KafkaException, SystemError) as failure:  # the client may lose what it was about to raise
+            return self._come_to_the_end(str(failure))
+
+    def _come_to_the_end(self, cause: str) -> NoReturn:
+        """See whether a row is why: each is told what became of it (step R5). Raises what ``send`` does."""
+        self._producer.purge()
+        while len(self._producer):
+            with suppress(KafkaException, SystemError):
+                self._producer.poll(_POLL_S)
+        self._require_taken()
+        raise BrokerUnavailable(
+            f"The producer of rows for {self._servers} came to its end: {cause}. Its rows are written "
+            "again by another one."
+        )
+
+    def _delivered(self, feed_id: FeedId, error: KafkaError | None, message: Any) -> None:
+        begin_report()
+        if error is None:
+            return
+        if not is_of_the_row(error):
+            where = f"{message.topic()} partition {message.partition()}"
+            self._undelivered = self._undelivered or f"a row for {where} was not delivered: {error.str()}"
+        else:
+            row = message.topic(), message.partition(), message.key(), message.value()
+            self._refuse(feed_id, row_refused(*row, error))
+
+    def _refuse(self, feed_id: FeedId, refusal: RowRefused) -> None:
+        self._refused = self._refused or FeedRefused(feed_id, refusal)
+
+    def _require_delivered(self) -> None:
+        """No report may have told of an error: the client does not raise for each of them."""
+        self._require_taken()
+        if self._undelivered:
+            self._come_to_the_end(self._undelivered)
+
+    def _require_taken(self) -> None:
+        """A refusal counts once no other cluster can have said it (steps 4b and 4c). Without an answer the
+        next producer has the row refused again.
+        """
+        if self._refused is not None and self._topic:
+            self._require_same()
+        if self._watch.has_changed:
+            raise SinkStalled
+        if self._refused is not None:
+            raise self._refused

@@ -1,0 +1,97 @@
+"""Runs the feeds of an application as a Spark query, and creates those that a statement asks for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
+from tidegate.access.private_files import keep_files_private
+from tidegate.changefeed.definition.feed import ENDED, LASTING, Engine, FeedDefinition, FeedId
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.statement.definition import define_feed
+from tidegate.client.feed_ids import new_feed_id
+from tidegate.client.jobs import Jobs
+from tidegate.client.output_topics import check_topics, wanted_topics
+from tidegate.errors import FeedError, StatementError
+from tidegate.spark.changefeed.changefeed_query import ReadyQuery, changefeed_query
+from tidegate.spark.changefeed.progress import Metrics
+from tidegate.spark.platform.session import Placement, start_session
+from tidegate.spark.platform.signals import asked_to_end
+
+_LOOK_S: Final = 1
+
+
+def create_feed(
+    jobs: Jobs,
+    statement: str,
+    engine: Engine = Engine.SPARK,
+    require: Callable[[FeedDefinition], object] = lambda _: None,
+    namespace: OutputNamespace = EVERYWHERE,
+) -> FeedId:
+    """Define a feed, which the engine takes up; or find the one that this statement has defined before.
+
+    So a command may be run again as it is. Raises ``StatementError``, for a changed definition as well, and
+    what ``require`` raises. ``namespace`` is the operator's bound of topics.
+    """
+    now_ns = time.time_ns()
+    definition = replace(define_feed(statement, new_feed_id(now_ns), now_ns).definition, engine=engine)
+    require(definition)
+    view = jobs.view()
+    for feed_id, feed in view.feeds():
+        if feed.status not in ENDED and _asks_for_the_same(feed.defined, statement):
+            if feed.runs_on(engine):
+                return feed_id
+            raise StatementError(_elsewhere(feed_id, feed, engine))
+    try:
+        check_topics(definition, wanted_topics(definition), view, set(), namespace=namespace)
+    except FeedError as error:
+        raise StatementError(
+            f"Nothing was created: {error}. The definition of a feed does not change: leave the statement "
+            "away to go on with the feeds that there are, or drop the old one first (`tidegate feed drop`)."
+        ) from None
+    jobs.create(definition)
+    return definition.id
+
+
+def _elsewhere(feed_id: FeedId, feed: FeedView, engine: Engine) -> str:
+    runs_on = "" if feed.defined is None else feed.defined.engine.value
+    same = f"Nothing was created: feed {feed_id} is the same, and runs on {runs_on}."
+    if engine not in LASTING:
+        return same
+    return f"{same} Have it go on here: `tidegate feed move {feed_id} --to {engine.value}`."
+
+
+def _asks_for_the_same(one: FeedDefinition | None, statement: str) -> bool:
+    """Whoever runs it, and in whatever epoch. A time in the statement may be one before now: it is then."""
+    if one is None:
+        return False
+    other = define_feed(statement, one.id, one.created_ns).definition
+    return replace(other, epoch=one.epoch, engine=one.engine, accepted=one.accepted) == one
+
+
+def run_changefeeds(
+    ready: ReadyQuery,
+    placement: Placement,
+    started: Callable[[StreamingQuery], object] = lambda _: None,
+    metrics: Metrics | None = None,
+) -> None:
+    """Run the application's feeds until the query ends, or this process gets SIGINT or SIGTERM.
+
+    Raises what the query ended with. Only the main thread may call it.
+    """
+    keep_files_private()
+    session = start_session(
+        f"tidegate {ready.options.app_id}", master=placement.master or None, jars=placement.jars
+    )
+    try:
+        with asked_to_end() as asked, changefeed_query(session, ready, metrics) as query:
+            started(query)
+            while not query.awaitTermination(_LOOK_S) and not asked.is_set():
+                pass
+    finally:
+        session.stop()

@@ -1,0 +1,92 @@
+"""The Kafka clusters that a query's feeds write to: its own, and others."""
+
+from __future__ import annotations
+
+from tidegate.access.destinations import Destinations
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topic_admin import TopicAdmin, open_admin
+from tidegate.delivery.sink_clusters import OWN, SinkClusters, sink_address
+from tidegate.delivery.sink_identity import held
+from tidegate.errors import SinkHeld
+
+
+class Sinks:
+    """The clusters, by the servers that sink URIs name. ``patience_s`` is how long each is waited for."""
+
+    def __init__(self, connection: KafkaConnection, patience_s: float) -> None:
+        self._connection = connection
+        self._patience_s = patience_s
+        self._clusters = SinkClusters(connection.bootstrap_servers)
+        self._own_id = ""
+        self._admins: dict[str, TopicAdmin] = {}
+
+    @property
+    def destinations(self) -> Destinations:
+        """What the operator lets feeds name."""
+        return self._connection.destinations
+
+    def connection(self, definition: FeedDefinition, cluster: str | None = None) -> KafkaConnection:
+        """To the feed's sink, of which ``cluster`` is the stored id; without one the addresses decide.
+
+        Raises ``SinkNotAllowed`` and ``SecretMissing``.
+        """
+        return sink_connection(self._connection, definition.sink_uri, cluster, definition.id)
+
+    def servers(self, definition: FeedDefinition, cluster: str | None = None) -> str:
+        """The servers of that connection, which may not be allowed."""
+        return sink_servers(self._connection, definition.sink_uri, cluster)
+
+    def admin(self, connection: KafkaConnection) -> TopicAdmin:
+        """A client for the topics of a cluster, one for all feeds that write there; another one when that has
+        seen another cluster."""
+        servers = connection.bootstrap_servers
+        admin = self._admins.get(servers)
+        if admin is None or admin.is_over:
+            admin = self._admins[servers] = open_admin(connection, self._patience_s)
+        return admin
+
+    def cluster_of(self, definition: FeedDefinition) -> str:
+        """The id of the cluster that the feed's sink is; empty for the query's own, whatever its addresses.
+
+        Raises ``RetryError`` for one that does not answer.
+        """
+        known = self._clusters.cluster_of(definition.sink_uri)
+        return self.learn(definition) if known is None else known
+
+    def learn(self, definition: FeedDefinition) -> str:
+        """The same, asked anew where an address has to tell it. Raises as ``cluster_of`` does."""
+        uri = definition.sink_uri
+        if self._clusters.is_home(uri):
+            return OWN
+        cluster_id = self.admin(self.connection(definition)).cluster_id()
+        self._own_id = self._own_id or self.admin(self._connection).cluster_id()
+        return self._clusters.learn(uri, cluster_id, self._own_id)
+
+    def require_begun(self, definition: FeedDefinition, feed: FeedView) -> None:
+        """Raises ``SinkHeld`` where the feed began on another cluster, in an earlier epoch."""
+        begun, found = feed.beginning, self.cluster_of(definition)
+        if begun is not None and begun.sink_cluster != found:
+            servers = self.servers(definition)
+            stored, there = begun.sink_cluster or self._own_id, found or self._own_id
+            raise SinkHeld(held(definition.id, servers, stored, there))
+
+    def share(self, definition: FeedDefinition, other: FeedView) -> bool:
+        """Whether the topics of another feed are on the cluster of this feed's, as far as is known."""
+        return self._clusters.share(definition, other)
+
+
+def sink_connection(
+    own: KafkaConnection, sink_uri: str, cluster: str | None, feed_id: FeedId
+) -> KafkaConnection:
+    """To the sink of a feed, of which ``cluster`` is the stored id: ``own``, or to its servers with the login
+    that the operator's entry has. Raises ``SinkNotAllowed`` and ``SecretMissing``."""
+    servers = () if cluster == OWN else sink_address(sink_uri, cluster, own.bootstrap_servers)
+    return own.to(servers, feed_id) if servers else own
+
+
+def sink_servers(own: KafkaConnection, sink_uri: str, cluster: str | None) -> str:
+    """The servers of a sink, of which ``cluster`` is the stored id."""
+    servers = () if cluster == OWN else sink_address(sink_uri, cluster, own.bootstrap_servers)
+    return ",".join(servers) or own.bootstrap_servers

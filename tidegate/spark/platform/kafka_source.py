@@ -1,0 +1,110 @@
+"""The log by Spark's Kafka source, as a stream or as it stands, which speaks to Kafka by the Java client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.client.kafka.cluster import Bounds
+from tidegate.client.kafka.connection import KafkaConnection
+
+#: Of record time.
+SLICE_MS: Final = 300_000
+_LOGIN = "org.apache.kafka.common.security.{module} required username={name} password={word};"
+
+
+def log_stream(session: SparkSession, connection: KafkaConnection, log: str, batch_records: int) -> DataFrame:
+    """The log from its first record, committed records only; at most ``batch_records`` a batch, 0 for all."""
+    reader = session.readStream.format("kafka").options(
+        startingOffsets="earliest", **_options(connection, log)
+    )
+    if batch_records:
+        reader = reader.option("maxOffsetsPerTrigger", batch_records)
+    return reader.load()
+
+
+def log_slice(
+    session: SparkSession, connection: KafkaConnection, log: str, bounds: Mapping[int, Bounds]
+) -> DataFrame:
+    """The committed records of these partitions of the log, each between two offsets, as one partition."""
+    first = {str(partition): each.low for partition, each in bounds.items()}
+    end = {str(partition): each.end for partition, each in bounds.items()}
+    reader = session.read.format("kafka").options(**_options(connection, log))
+    return reader.options(
+        startingOffsets=json.dumps({log: first}), endingOffsets=json.dumps({log: end})
+    ).load()
+
+
+def time_slices(records: DataFrame, bounds: Mapping[int, Bounds]) -> list[dict[int, Bounds]]:
+    """The same bounds in slices of five minutes of record time, one after the other.
+
+    All partitions come to a moment at about the same time then, as when the log was written: what one of
+    them waits for from another comes soon, and what waits is little.
+    """
+    number = f"floor(unix_millis(timestamp) / {SLICE_MS}) AS number"
+    firsts = records.selectExpr("partition", "offset", number).groupBy("number", "partition").min("offset")
+    return sliced({(row[0], row[1]): row[2] for row in firsts.collect()}, bounds)
+
+
+def sliced(firsts: Mapping[tuple[int, int], int], bounds: Mapping[int, Bounds]) -> list[dict[int, Bounds]]:
+    """The bounds of each slice. ``firsts`` has the lowest offset of each slice, by its number, in each
+    partition that has one. Record times that fall do no harm: what comes behind stays behind.
+    """
+    slices: list[dict[int, Bounds]] = []
+    ends = {partition: each.end for partition, each in bounds.items()}
+    for number in sorted({number for number, _ in firsts}, reverse=True):
+        begins = {
+            partition: min(end, firsts.get((number, partition), end)) for partition, end in ends.items()
+        }
+        slices.append({partition: Bounds(begins[partition], ends[partition]) for partition in bounds})
+        ends = begins
+    slices[-1] = {
+        partition: Bounds(each.low, slices[-1][partition].end) for partition, each in bounds.items()
+    }
+    return slices[::-1]
+
+
+def _options(connection: KafkaConnection, log: str) -> dict[str, str]:
+    options = {
+        "subscribe": log,
+        "failOnDataLoss": "false",  # what is lost is noticed by the tasks, as a hole
+        "kafka.isolation.level": "read_committed",
+    }
+    return options | {f"kafka.{name}": value for name, value in java_config(connection).items()}
+
+
+def java_config(connection: KafkaConnection) -> dict[str, str]:
+    """A connection as Kafka's Java client takes it: its certificates as text, its login as a JAAS line."""
+    config = {
+        "bootstrap.servers": connection.bootstrap_servers,
+        "security.protocol": connection.security_protocol,
+    }
+    if connection.ssl_ca_location is not None:
+        config["ssl.truststore.type"] = "PEM"
+        config["ssl.truststore.certificates"] = Path(connection.ssl_ca_location).read_text()
+    if connection.ssl_certificate_location is not None and connection.ssl_key_location is not None:
+        config["ssl.keystore.type"] = "PEM"
+        config["ssl.keystore.certificate.chain"] = Path(connection.ssl_certificate_location).read_text()
+        config["ssl.keystore.key"] = Path(connection.ssl_key_location).read_text()
+    if connection.ssl_key_password is not None:
+        config["ssl.key.password"] = connection.ssl_key_password
+    if connection.security_protocol.startswith("SASL"):
+        config["sasl.mechanism"] = connection.sasl_mechanism
+        config["sasl.jaas.config"] = _login(connection)
+    return config
+
+
+def _login(connection: KafkaConnection) -> str:
+    module = "plain.PlainLoginModule" if connection.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
+    name, word = connection.sasl_username or "", connection.sasl_password or ""
+    return _LOGIN.format(module=module, name=_quoted(name), word=_quoted(word))
+
+
+def _quoted(text: str) -> str:
+    """A text in a JAAS line, which knows backslashes as Java does."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

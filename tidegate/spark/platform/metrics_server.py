@@ -1,0 +1,120 @@
+"""``/metrics`` of a Spark query: bounded connections, and answers to those alone who may ask."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from socketserver import ThreadingMixIn
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from tidegate.access.http_access import CONNECTION_S, MOST_CONNECTIONS, HttpAccess
+
+_REASONS: Final = {401: "Unauthorized", 403: "Forbidden"}
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each connection, up to a bound; each connection is ended after a time."""
+
+    daemon_threads = True
+    tls: ssl.SSLContext | None = None
+    connection_s = CONNECTION_S
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        super().__init__(*arguments, **named)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start the thread of a connection, or close one that is beyond the bound."""
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread began that would release it
+            self._room.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer one connection."""
+        try:
+            self._answer(request, client_address)
+        finally:
+            self._room.release()
+
+    def _answer(self, request: Any, client_address: Any) -> None:
+        if self.tls is not None:
+            try:
+                request = self.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+            except OSError:  # the client has broken off already
+                self.shutdown_request(request)
+                return
+        end = threading.Timer(self.connection_s, _abort, (request,))
+        end.daemon = True
+        end.start()
+        try:
+            super().process_request_thread(request, client_address)  # its first byte asks for the handshake
+        finally:
+            end.cancel()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that breaks off is no news."""
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
+        """Write no line for a scrape."""
+
+
+def serve_scrapes(
+    registry: CollectorRegistry,
+    host: str,
+    port: int,
+    access: HttpAccess,
+    files: tuple[Path, Path] | None = None,
+    connection_s: float = CONNECTION_S,
+) -> int:
+    """Answer until the process ends; ``files`` are certificate and key. Returns the port.
+
+    Raises ``OSError`` for a port that cannot be had, and for files of no use.
+    """
+    application = _guarded(make_wsgi_app(registry), access)
+    kind = _Server6 if ":" in host else _Server
+    server = make_server(host, port, application, server_class=kind, handler_class=_Quiet)
+    server.connection_s = connection_s
+    if files is not None:
+        server.tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        server.tls.load_cert_chain(*files, password="")
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    return int(server.server_port)
+
+
+def _guarded(application: Any, access: HttpAccess) -> Callable[..., Iterable[bytes]]:
+    def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        host, authorization = environ.get("HTTP_HOST"), environ.get("HTTP_AUTHORIZATION")
+        refused = access.refusal(environ["PATH_INFO"], host, authorization)
+        if refused is None:
+            answered: Iterable[bytes] = application(environ, start_response)
+            return answered
+        status = f"{refused.status} {_REASONS[refused.status]}"
+        start_response(status, [("Content-Type", "application/json")])
+        return [json.dumps({"error": refused.sentence}).encode()]
+
+    return answer
+
+
+def _abort(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return

@@ -1,0 +1,243 @@
+"""Delta tables that follow the manifest: of each topic its changes, and its current rows.
+
+    <root>/<topic>/changes    the data files that the manifest names, added as they are
+    <root>/<topic>/current    the newest row of each key, merged in; deleted rows are gone
+
+Every commit carries Delta's ``txn`` with the id of the load, whose version is the bucket end up to which the
+table is closed. A table is brought up to a head from there, whatever has been before: a commit that is done
+is not done again, and a table that is missing is built from the manifest's first file on. So the two tables
+of a topic, and those of all topics, agree after any crash, once ``follow`` has returned.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+from pyarrow import fs
+
+from tidegate.errors import InputError, RetryError, StateError
+from tidegate.hlc import NANOS_PER_MS
+from tidegate.spark.warehouse.buckets import BucketEnd
+from tidegate.spark.warehouse.columns import DELETED, LOGICAL, META, OFFSET, PARTITION, WALL
+from tidegate.spark.warehouse.data_files import changes_directory, changes_schema
+from tidegate.spark.warehouse.manifest import DataFile, Head, LoadedTable, Manifest
+
+#: In the metadata of a commit: the bucket end up to which the table is closed by it.
+CLOSED: Final = "tidegate.closed"
+_MERGED_ROWS: Final = 1_000_000
+_NO_NAME: Final = frozenset(" ,;{}()\n\t=")
+_ORDER: Final = ((WALL, "ascending"), (LOGICAL, "ascending"))
+_META_OF_CURRENT: Final = tuple(field for field in META if field.name in (WALL, LOGICAL))
+
+
+def current_directory(topic: str) -> str:
+    """Where the table of a topic's current rows is, below the root."""
+    return f"{topic}/current"
+
+
+def current_schema(table: LoadedTable) -> pa.Schema:
+    """The columns of a table of current rows: when each was committed, and its columns."""
+    return pa.schema([*_META_OF_CURRENT, *table.columns.schema(table.format)])
+
+
+class DeltaFollowers:
+    """The Delta tables below ``root``, a URI. ``merged_rows`` bounds what one merge takes: of whole buckets,
+    at least one. ``at_step`` is told of each table before it is changed."""
+
+    def __init__(
+        self,
+        root: str,
+        merged_rows: int = _MERGED_ROWS,
+        at_step: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        self._root = root.rstrip("/")
+        self._merged_rows = merged_rows
+        self._at_step = at_step
+        filesystem, path = fs.FileSystem.from_uri(root)
+        self._manifest = Manifest(filesystem, path)
+
+    def follow(self, head: Head) -> None:
+        """Bring every table up to the head.
+
+        Raises ``RetryError`` for one that cannot be read or written, ``StateError`` for one that is of a
+        later head, ``InputError`` for one that cannot be made.
+        """
+        for table in head.tables:
+            try:
+                self._follow(head, table)
+            except DeltaError as error:
+                raise RetryError(
+                    f"The Delta tables of {table.topic} in {self._root} are not brought up to {head.closed}"
+                    f" ({error}). The buckets are in the manifest, and what is missing is made good before"
+                    " the next pass."
+                ) from None
+
+    def _follow(self, head: Head, table: LoadedTable) -> None:
+        self._at_step("W7 changes")
+        self._append(head, table)
+        self._at_step("W7 current")
+        self._merge(head, table)
+
+    def _append(self, head: Head, table: LoadedTable) -> None:
+        delta = self._opened(head, changes_directory(table.topic), changes_schema(table))
+        closed = _closed(delta, head)
+        if closed >= head.closed:
+            return
+        files = [file for file in self._manifest.files(head, closed) if file.topic == table.topic]
+        _commit(delta, head, [_added(file) for file in files], head.closed)
+
+    def _merge(self, head: Head, table: LoadedTable) -> None:
+        delta = self._opened(head, current_directory(table.topic), current_schema(table))
+        files = self._manifest.files(head, _closed(delta, head))
+        wanted = [file for file in files if file.topic == table.topic]
+        for closed, some in _slices(wanted, self._merged_rows):
+            self._at_step("W7 merge")
+            _merge_rows(delta, head, table, self._newest(table, some), closed)
+        if _closed(delta, head) < head.closed:
+            _commit(delta, head, [], head.closed)
+
+    def _newest(self, table: LoadedTable, files: Sequence[DataFile]) -> pa.Table:
+        """Of each key in these files the newest row."""
+        schema = changes_schema(table)
+        root, filesystem = self._manifest.root, self._manifest.filesystem
+        read = [pq.read_table(f"{root}/{file.path}", filesystem=filesystem) for file in files]
+        return newest_rows(pa.concat_tables([fitted(rows, schema) for rows in read]), table.columns.key)
+
+    def _opened(self, head: Head, directory: str, schema: pa.Schema) -> DeltaTable:
+        """The table, created or given new columns where it needs them."""
+        uri = f"{self._root}/{directory}"
+        try:
+            delta = DeltaTable(uri)
+        except TableNotFoundError:
+            _require_names(uri, schema)
+            return DeltaTable.create(uri, schema=Schema.from_arrow(schema))
+        if _closed(delta, head) > head.closed:
+            raise StateError(
+                f"The Delta table {uri} is closed at {_closed(delta, head)}, and the manifest at"
+                f" {head.closed}: the directory's _tidegate was put back to an earlier time. Put the"
+                f" tables back with it, or remove {uri}/_delta_log to have the table built anew."
+            )
+        known = {field.name for field in delta.schema().fields}
+        new = [field for field in Schema.from_arrow(schema).fields if field.name not in known]
+        if new:
+            _require_names(uri, schema)
+            delta.alter.add_columns(new)
+        return delta
+
+
+def _require_names(uri: str, schema: pa.Schema) -> None:
+    """Raises ``InputError`` for a name that readers of Delta tables take in no plain table."""
+    for name in schema.names:
+        if _NO_NAME & set(name):
+            raise InputError(
+                f"{uri} would have a column {name!r}, and names in Delta tables have neither spaces nor any"
+                " of ,;{}()=: rename it, or load without --delta into another directory."
+            )
+
+
+def newest_rows(changes: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Of each key the newest of these changes, deletions too."""
+    ordered = changes.sort_by(_ORDER)
+    numbered = ordered.append_column("_number", pa.array(range(len(ordered)), pa.int64()))
+    last = numbered.group_by(list(key)).aggregate([("_number", "max")])
+    return ordered.take(last.column("_number_max").sort())
+
+
+def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows of an earlier file in the columns that the table has now; those that it lacks are NULL."""
+    known = set(rows.schema.names)
+    columns = [
+        rows.column(field.name) if field.name in known else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def closed_by_version(delta: DeltaTable) -> Iterator[tuple[int, BucketEnd]]:
+    """The versions of a table that a commit of a load made, newest first, and how far each is closed."""
+    for commit in delta.history():
+        if CLOSED in commit:
+            yield commit["version"], BucketEnd(int(commit[CLOSED]))
+
+
+def _closed(delta: DeltaTable, head: Head) -> BucketEnd:
+    """Up to where the load has closed the table."""
+    return BucketEnd(delta.transaction_version(_application(head)) or 0)
+
+
+def _application(head: Head) -> str:
+    return f"tidegate-load-{head.load}"
+
+
+def _properties(head: Head, closed: BucketEnd) -> CommitProperties:
+    return CommitProperties(
+        custom_metadata={CLOSED: str(closed)},
+        app_transactions=[Transaction(_application(head), closed)],
+    )
+
+
+def _commit(delta: DeltaTable, head: Head, files: list[AddAction], closed: BucketEnd) -> None:
+    delta.create_write_transaction(
+        list(files), "append", delta.schema(), commit_properties=_properties(head, closed)
+    )
+    delta.update_incremental()
+
+
+def _merge_rows(
+    delta: DeltaTable, head: Head, table: LoadedTable, newest: pa.Table, closed: BucketEnd
+) -> None:
+    columns = [field.name for field in current_schema(table)]
+    taken = {_quoted(name): f"new.{_quoted(name)}" for name in columns}
+    same = " AND ".join(f"old.{_quoted(name)} = new.{_quoted(name)}" for name in table.columns.key)
+    (
+        delta.merge(
+            newest.select([*columns, DELETED]),
+            same,
+            source_alias="new",
+            target_alias="old",
+            commit_properties=_properties(head, closed),
+        )
+        .when_matched_delete(f"new.{_quoted(DELETED)}")
+        .when_matched_update(taken)
+        .when_not_matched_insert(taken, f"NOT new.{_quoted(DELETED)}")
+        .execute()
+    )
+    delta.update_incremental()
+    if _closed(delta, head) < closed:  # a merge that changes nothing makes no commit
+        _commit(delta, head, [], closed)
+
+
+def _slices(files: Sequence[DataFile], rows: int) -> Iterator[tuple[BucketEnd, list[DataFile]]]:
+    """Files of whole buckets with about so many rows, and the last bucket of each slice."""
+    taken: list[DataFile] = []
+    for bucket, some in groupby(files, lambda file: file.bucket):
+        taken += some
+        if sum(file.rows for file in taken) >= rows:
+            yield bucket, taken
+            taken = []
+    if taken:
+        yield taken[-1].bucket, taken
+
+
+def _added(file: DataFile) -> AddAction:
+    below = file.path.removeprefix(f"{changes_directory(file.topic)}/")
+    stats = {
+        "numRecords": file.rows,
+        "minValues": {WALL: file.lowest, PARTITION: file.partition},
+        "maxValues": {WALL: file.highest, PARTITION: file.partition},
+        "nullCount": {WALL: 0, PARTITION: 0, OFFSET: 0},
+    }
+    return AddAction(below, file.bytes, {}, file.bucket // NANOS_PER_MS, True, json.dumps(stats))
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"

@@ -1,0 +1,135 @@
+"""Loads output topics of changefeeds into tables of closed buckets.
+
+``load_to_now`` loads what is there, ``follow_load`` goes on, and ``Warehouse`` in
+``tidegate.spark.warehouse.snapshots`` reads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pyspark.sql import SparkSession
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.topics import Topics
+from tidegate.errors import RetryError
+from tidegate.hlc import NANOS_PER_SECOND
+from tidegate.spark.platform.session import start_session
+from tidegate.spark.platform.signals import asked_to_end
+from tidegate.spark.warehouse.buckets import Buckets
+from tidegate.spark.warehouse.delta_tables import DeltaFollowers
+from tidegate.spark.warehouse.load_pass import Loader, PassReport
+from tidegate.spark.warehouse.load_source import FeedsSource
+from tidegate.spark.warehouse.spark_tasks import spark_tasks
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """What is loaded, and to where.
+
+    ``feeds`` are of the application ``app_id``; of their topics those in ``topics`` are loaded, or all.
+    ``root`` is the URI of the directory, which executors reach as well. ``delta`` keeps Delta tables beside
+    the manifest. ``as_text`` names columns, ``<topic>.<column>``, that are loaded as the feed prints them.
+    ``records`` bounds what a task of a pass reads, but for what closes a bucket (0: all there is). A pass
+    begins every ``interval_s`` seconds.
+    """
+
+    connection: KafkaConnection
+    app_id: str
+    topic_prefix: str
+    feeds: tuple[FeedId, ...]
+    root: str
+    topics: tuple[str, ...] = ()
+    bucket_ns: int = 60 * NANOS_PER_SECOND
+    delta: bool = False
+    as_text: tuple[str, ...] = ()
+    records: int = 500_000
+    interval_s: float = 30.0
+
+
+Heard: TypeAlias = Callable[[PassReport], object]
+Waits: TypeAlias = Callable[[RetryError], object]
+
+
+def load_to_now(session: SparkSession, options: LoadOptions, heard: Heard = lambda _: None) -> PassReport:
+    """Load every bucket that markers have closed by now; returns the last pass. ``heard`` is told of each.
+
+    Raises as ``Loader.run_pass``.
+    """
+    return _to_now(loader(session, options), heard)
+
+
+def follow_load(
+    session: SparkSession,
+    options: LoadOptions,
+    ended: threading.Event,
+    heard: Heard = lambda _: None,
+    waits: Waits = lambda _: None,
+) -> None:
+    """Load what comes until ``ended`` is set, pass after pass. Of what is away ``waits`` is told, and it is
+    tried again. Raises as ``Loader.run_pass`` otherwise.
+    """
+    go_on(loader(session, options), options.interval_s, ended, heard, waits)
+
+
+def loader(session: SparkSession, options: LoadOptions) -> Loader:
+    """What loads by tasks of ``session``. Raises ``InputError`` where there are no such feeds."""
+    delta = DeltaFollowers(options.root) if options.delta else None
+    tasks = spark_tasks(session)
+    return Loader(_source(options), tasks, options.root, Buckets(options.bucket_ns), delta, options.records)
+
+
+def _source(options: LoadOptions) -> FeedsSource:
+    return FeedsSource(
+        options.connection,
+        options.app_id,
+        Topics.of(options).log,
+        options.feeds,
+        options.topics,
+        options.as_text,
+    )
+
+
+def run_load(
+    options: LoadOptions, master: str | None, *, follow: bool, heard: Heard, waits: Waits
+) -> PassReport | None:
+    """Load to now, or until this process gets SIGINT or SIGTERM, in a session of its own on ``master``.
+
+    Only the main thread may call it. Raises as ``Loader.run_pass``.
+    """
+    _source(options).tables()  # what is refused is refused before Spark takes its time
+    session = start_session(f"tidegate load {options.app_id}", master=master, jars=None)
+    try:
+        if not follow:
+            return load_to_now(session, options, heard)
+        with asked_to_end() as ended:
+            follow_load(session, options, ended, heard, waits)
+        return None
+    finally:
+        session.stop()
+
+
+def go_on(loading: Loader, interval_s: float, ended: threading.Event, heard: Heard, waits: Waits) -> None:
+    """Pass after pass until ``ended``. Raises as ``Loader.run_pass``, but for what is away."""
+    while not ended.is_set():
+        try:
+            report = loading.run_pass()
+        except RetryError as error:
+            waits(error)
+        else:
+            heard(report)
+            if report.more:
+                continue
+        ended.wait(interval_s)
+
+
+def _to_now(loading: Loader, heard: Heard) -> PassReport:
+    while True:
+        report = loading.run_pass()
+        heard(report)
+        if not report.more:
+            return report

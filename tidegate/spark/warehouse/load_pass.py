@@ -1,0 +1,312 @@
+"""The loader's driver: one pass after the other (docs/warehouse.md, steps W1 to W8).
+
+    W1  read the head; bring Delta tables up to it, and remove what an unfinished pass left
+    W2  ask the feeds how they are, and then the topics where they end
+    W3  one task for each partition: data files of the buckets that its own markers close
+    W4  the bound: the last bucket that every partition has closed; if it is no news, nothing is committed
+    W5  pages: which files the days' buckets have
+    W6  the head: the commit
+    W7  Delta tables: each one's changes, then its current rows
+    W8  remove what no head names
+
+Only W6 changes what is true. What W3 and W5 leave behind is named by no head; W7 does what the head says.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from pyarrow import fs
+
+from tidegate.changefeed.definition.options import Format
+from tidegate.client.kafka.cluster import Bounds
+from tidegate.errors import InputError, StateError, TopologyError
+from tidegate.hlc import Timestamp
+from tidegate.spark.warehouse.buckets import BucketEnd, Buckets, day_of
+from tidegate.spark.warehouse.columns import Columns
+from tidegate.spark.warehouse.data_files import remove_unnamed
+from tidegate.spark.warehouse.manifest import DataFile, Head, LoadedTable, Manifest, Position, advanced
+from tidegate.spark.warehouse.partition_task import (
+    PartitionAnswer,
+    PartitionTask,
+    TopicReading,
+    load_partition,
+)
+from tidegate.verify import TopicPartition
+
+#: Runs tasks, in any order, and returns all answers.
+RunTasks: TypeAlias = Callable[[Sequence[PartitionTask]], list[PartitionAnswer]]
+
+_READ_AGAIN: Final = 2  # the first time a member of a row is unknown its columns are asked for
+
+
+class SourceTable(NamedTuple):
+    """A topic as its feed and its cluster tell it now. ``complete`` says that nothing more will come on it:
+    its feed was a scan of its tables at ``start``, and has succeeded."""
+
+    topic: str
+    topic_id: str
+    partitions: int
+    feed: str
+    format: Format
+    start: Timestamp
+    complete: bool
+    reading: TopicReading
+
+
+class LoadSource(Protocol):
+    """The feeds that are loaded."""
+
+    def tables(self) -> Sequence[SourceTable]:
+        """Their topics. Raises ``InputError`` for a feed that cannot be loaded."""
+
+    def bounds(self, tables: Sequence[SourceTable]) -> Mapping[TopicPartition, Bounds]:
+        """Where their partitions begin and end now."""
+
+    def columns(self, topics: Sequence[str]) -> Mapping[str, Columns]:
+        """The columns of their rows, as far as is known now."""
+
+
+class DeltaTables(Protocol):
+    """Tables of another format that follow the manifest."""
+
+    def follow(self, head: Head) -> None:
+        """Bring them up to the head."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """What a pass did: up to which bucket the tables are closed, and whether that is news; what it added;
+    ``more`` where a task stopped before the end, so that another pass has something to do."""
+
+    closed: BucketEnd
+    news: bool = False
+    rows: int = 0
+    files: int = 0
+    repeats: int = 0
+    more: bool = False
+
+
+class Loader:
+    """Loads output topics into the directory ``root``, a URI. ``at_step`` is told of each step before it."""
+
+    def __init__(
+        self,
+        source: LoadSource,
+        run_tasks: RunTasks,
+        root: str,
+        buckets: Buckets,
+        delta: DeltaTables | None = None,
+        records: int = 0,
+        at_step: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        self._source = source
+        self._run_tasks = run_tasks
+        self._root = root
+        self._buckets = buckets
+        self._delta = delta
+        self._records = records
+        self._at_step = at_step
+        filesystem, path = fs.FileSystem.from_uri(root)
+        self._manifest = Manifest(filesystem, path)
+        self._head: Head | None = None
+
+    def run_pass(self) -> PassReport:
+        """Load what is there. Raises ``InputError`` for records or feeds that cannot be loaded,
+        ``TopologyError`` for topics that are not those that the load began with, ``StateError`` for a
+        directory that cannot be used, ``RetryError`` for what is away. Each leaves the tables as they were.
+        """
+        head = self._head or self._opened()
+        self._head = None  # what fails on the way is made good by opening once more
+        self._at_step("W2")
+        sources = self._source.tables()
+        _require_same(head, sources)
+        bounds = self._source.bounds(sources)
+        tables, answers = self._run(head, sources, bounds)
+        self._at_step("W4")
+        closed = _bound(answers, {source.topic for source in sources if source.complete})
+        more = any(answer.more for answer in answers)
+        if closed <= head.closed:
+            self._remove(head)
+            self._head = head
+            return PassReport(head.closed)
+        files = [file for answer in answers for file in answer.files if file.bucket <= closed]
+        self._head = self._commit(head, closed, tables, answers, files)
+        return PassReport(
+            closed,
+            news=True,
+            rows=sum(file.rows for file in files),
+            files=len(files),
+            repeats=sum(answer.repeats for answer in answers),
+            more=more,
+        )
+
+    def _opened(self) -> Head:
+        """Step W1, and the first head where there is none."""
+        self._at_step("W1")
+        head = self._manifest.head()
+        if head is None:
+            head = self._begun()
+            self._manifest.commit(head)
+        self._require_options(head)
+        head = replace(head, delta=self._delta is not None)  # Delta tables may be asked for later on
+        if self._delta is not None:
+            self._delta.follow(head)
+        self._remove(head)
+        self._manifest.remove_pages(head)
+        return head
+
+    def _require_options(self, head: Head) -> None:
+        if head.buckets != self._buckets:
+            raise StateError(
+                f"The tables in {self._root} have buckets of {head.buckets.length_ns / 1e9:g} s: load with"
+                " that length, or into another directory."
+            )
+        if head.delta and self._delta is None:
+            raise StateError(
+                f"The tables in {self._root} are kept as Delta tables too, which would be left behind: load"
+                " with --delta, or into another directory."
+            )
+
+    def _begun(self) -> Head:
+        sources = self._source.tables()
+        columns = self._source.columns([source.topic for source in sources])
+        tables = tuple(
+            LoadedTable(
+                each.topic, each.topic_id, each.partitions, each.feed, each.format, columns[each.topic]
+            )
+            for each in sources
+        )
+        starts = [self._buckets.of(source.start) for source in sources]
+        before = self._buckets.before(min(starts))
+        return Head(uuid.uuid4().hex, self._buckets, max(starts), before, before, tables)
+
+    def _run(
+        self, head: Head, sources: Sequence[SourceTable], bounds: Mapping[TopicPartition, Bounds]
+    ) -> tuple[tuple[LoadedTable, ...], list[PartitionAnswer]]:
+        """Step W3, once more with new columns where rows have members that the tables have none for."""
+        tables = head.tables
+        for _ in range(_READ_AGAIN):
+            tasks = [
+                self._task(head, table, source, place, bounds[place])
+                for table, source in zip(tables, sources, strict=True)
+                for place in table.places
+            ]
+            self._at_step("W3")
+            answers = self._run_tasks(tasks)
+            _require_no_fault(answers)
+            unknown = {(answer.place.topic, name) for answer in answers for name in answer.unknown}
+            if not unknown:
+                return tables, answers
+            columns = self._source.columns([table.topic for table in tables])
+            tables = tuple(
+                replace(table, columns=table.columns.grown(columns[table.topic], table.topic))
+                for table in tables
+            )
+        topic, name = min(unknown)
+        raise InputError(
+            f"Rows of {topic} have a member {name}, and no descriptor in the log has a column of that name:"
+            " is --topic-prefix that of the store's log?"
+        )
+
+    def _task(
+        self, head: Head, table: LoadedTable, source: SourceTable, place: TopicPartition, bounds: Bounds
+    ) -> PartitionTask:
+        position, records = head.position(place), self._records
+        if bounds.low > position.offset:
+            raise TopologyError(
+                f"The records of {place} below offset {bounds.low} are deleted, and those from"
+                f" {position.offset} on were not loaded yet: the tables would lack rows. They stay as they"
+                f" are, closed at {head.closed}. Begin a new load in another directory, from a new feed with"
+                " an initial scan, and give its topics a longer retention."
+            )
+        if source.complete:  # nothing follows what is there now, so it is as if a marker stood at the end
+            promised = Timestamp(head.buckets.of(source.start))
+            position, records = replace(position, marker=max(position.marker, promised)), 0
+        return PartitionTask(
+            source.reading,
+            self._root,
+            table,
+            place,
+            head.buckets,
+            head.closed,
+            position,
+            bounds.end,
+            records,
+        )
+
+    def _commit(
+        self,
+        head: Head,
+        closed: BucketEnd,
+        tables: Sequence[LoadedTable],
+        answers: Iterable[PartitionAnswer],
+        files: Sequence[DataFile],
+    ) -> Head:
+        """Steps W5 to W8."""
+        positions: dict[TopicPartition, Position] = {
+            answer.place: answer.position(closed) for answer in answers
+        }
+        self._at_step("W5")
+        pages = self._manifest.write_pages(head, files)
+        self._at_step("W6")
+        committed = advanced(head, closed, tables, positions, pages)
+        self._manifest.commit(committed)
+        self._at_step("W7")
+        if self._delta is not None:
+            self._delta.follow(committed)
+        self._at_step("W8")
+        self._remove(committed)
+        self._manifest.remove_pages(committed, head)  # readers may have the head before in hand
+        return committed
+
+    def _remove(self, head: Head) -> None:
+        """What tasks wrote since the commit before this one, and no head names."""
+        since = day_of(head.before)
+        topics = [table.topic for table in head.tables]
+        named = self._manifest.files_of_days(head, since)
+        remove_unnamed(self._manifest.filesystem, self._manifest.root, topics, since, named)
+
+
+def run_here(tasks: Sequence[PartitionTask]) -> list[PartitionAnswer]:
+    """Run tasks in this process, one after the other."""
+    return [load_partition(task) for task in tasks]
+
+
+def _bound(answers: Sequence[PartitionAnswer], complete: Set[str]) -> BucketEnd:
+    """The last bucket that every partition has closed. Topics on which nothing more will come hold back no
+    others."""
+    going_on = [answer.closed for answer in answers if answer.place.topic not in complete]
+    return min(going_on or [answer.closed for answer in answers])
+
+
+def _require_no_fault(answers: Iterable[PartitionAnswer]) -> None:
+    faults = [answer.fault for answer in answers if answer.fault]
+    if faults:
+        raise InputError(min(faults))
+
+
+def _require_same(head: Head, sources: Sequence[SourceTable]) -> None:
+    known = {table.topic: table for table in head.tables}
+    if [source.topic for source in sources] != [table.topic for table in head.tables]:
+        raise StateError(
+            f"This directory holds tables of {', '.join(known)}, and not of"
+            f" {', '.join(source.topic for source in sources)}: load the same feeds into it, or these into"
+            " another."
+        )
+    for source in sources:
+        table = known[source.topic]
+        if source.feed != table.feed:
+            raise StateError(
+                f"{source.topic} was loaded from the feed {table.feed}, and not from {source.feed}, which has"
+                " positions of its own: load that one into another directory."
+            )
+        if (source.topic_id, source.partitions) != (table.topic_id, table.partitions):
+            raise TopologyError(
+                f"The topic {source.topic} is not the one that this directory was loaded from: it was created"
+                " again, or has other partitions. The tables stay as they are; load what it has now into"
+                " another directory."
+            )

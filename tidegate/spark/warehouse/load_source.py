@@ -1,0 +1,170 @@
+"""The feeds that are loaded, as an application's jobs topic, its log and the clusters of its sinks tell."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, InitialScan
+from tidegate.changefeed.encoding.record import RecordDecoder
+from tidegate.client.expectations import read_catalog
+from tidegate.client.feed_topics import FeedTopics, row_decoder
+from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.cluster import Bounds, Cluster
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.reader import PartitionReader
+from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.errors import InputError
+from tidegate.spark.warehouse.columns import Columns, columns_of
+from tidegate.spark.warehouse.load_pass import SourceTable
+from tidegate.verify import TopicPartition, TopicRecord
+
+_ENVELOPES = frozenset({Envelope.WRAPPED, Envelope.ENRICHED, Envelope.DEBEZIUM})
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaReading:
+    """Reads a feed's topics by ``connection``; secrets of it and of ``options`` travel along to executors."""
+
+    connection: KafkaConnection
+    options: FeedOptions
+
+    def decoder(self) -> RecordDecoder:
+        """See ``TopicReading``."""
+        return row_decoder(self.options, self.connection.destinations)
+
+    def records(self, place: TopicPartition, start: int, end: int) -> Iterator[TopicRecord]:
+        """See ``TopicReading``."""
+        if start >= end:
+            return
+        with PartitionReader(self.connection, {place: start}) as reader:
+            yield from reader.read_to({place: end})
+
+
+class FeedsSource:
+    """The feeds ``feed_ids`` of the application ``app_id``, whose workers are reached by ``connection``.
+
+    Of their tables those are loaded that ``topics`` names, or all of them. ``log`` is the store's log topic,
+    which has the tables' descriptors. ``as_text`` names columns, ``<topic>.<column>``, to load as text.
+    """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        app_id: str,
+        log: str,
+        feed_ids: Sequence[FeedId],
+        topics: Collection[str] = (),
+        as_text: Collection[str] = (),
+    ) -> None:
+        self._connection = connection
+        self._log = log
+        self._feed_ids = tuple(feed_ids)
+        self._topics = frozenset(topics)
+        self._as_text = as_text
+        self._jobs = Jobs(connection, app_id)
+
+    def tables(self) -> Sequence[SourceTable]:
+        """See ``LoadSource``."""
+        view = [(feed_id, self._feed(feed_id)) for feed_id in self._feed_ids]
+        found = [table for feed_id, feed in view for table in self._tables_of(feed_id, feed)]
+        missing = sorted(self._topics - {table.topic for table in found})
+        if missing:
+            raise InputError(f"No feed that is loaded writes {', '.join(missing)}.")
+        return sorted(found)
+
+    def bounds(self, tables: Sequence[SourceTable]) -> Mapping[TopicPartition, Bounds]:
+        """See ``LoadSource``."""
+        by_connection: dict[str, list[TopicPartition]] = defaultdict(list)
+        connections: dict[str, KafkaConnection] = {}
+        for table in tables:
+            reading = table.reading
+            assert isinstance(reading, KafkaReading)
+            servers = reading.connection.bootstrap_servers
+            connections[servers] = reading.connection
+            by_connection[servers] += [
+                TopicPartition(table.topic, number) for number in range(table.partitions)
+            ]
+        bounds: dict[TopicPartition, Bounds] = {}
+        for servers, places in by_connection.items():
+            bounds |= Cluster(connections[servers]).bounds(places)
+        return bounds
+
+    def columns(self, topics: Sequence[str]) -> Mapping[str, Columns]:
+        """See ``LoadSource``. Reads one partition of the log, which has every descriptor."""
+        catalog = read_catalog(self._connection, self._log)
+        versions = defaultdict(list)
+        for descriptor in catalog.descriptors():
+            versions[descriptor.id].append(descriptor)
+        found: dict[str, Columns] = {}
+        for feed_id in self._feed_ids:
+            feed = self._feed(feed_id)
+            for target in feed.targets:
+                if target.topic not in topics:
+                    continue
+                if not versions[target.table_id]:
+                    raise InputError(
+                        f"The log {self._log} has no descriptor of {target.table} any more, so the types of"
+                        " its columns are not known: is --topic-prefix that of the store's log?"
+                    )
+                texts = {
+                    name.removeprefix(f"{target.topic}.")
+                    for name in self._as_text
+                    if name.startswith(f"{target.topic}.")
+                }
+                found[target.topic] = columns_of(versions[target.table_id], feed.options, texts)
+        return found
+
+    def _feed(self, feed_id: FeedId) -> FeedTopics:
+        return FeedTopics.of(feed_id, self._jobs.feed(feed_id))
+
+    def _tables_of(self, feed_id: FeedId, feed: FeedTopics) -> Iterator[SourceTable]:
+        fault = loading_fault(feed.options)
+        if fault:
+            raise InputError(f"Feed {feed_id} cannot be loaded: {fault}.")
+        targets = [each for each in feed.targets if not self._topics or each.topic in self._topics]
+        if not targets:
+            return
+        connection = feed.connection(self._connection)
+        ids = open_admin(connection, connection.timeout_s).ids([target.topic for target in targets])
+        counts = Cluster(connection).partition_counts([target.topic for target in targets])
+        complete = feed.succeeded and feed.options.initial_scan is InitialScan.ONLY
+        for target in targets:
+            yield SourceTable(
+                target.topic,
+                ids[target.topic],
+                counts[target.topic],
+                feed_id,
+                feed.options.format,
+                feed.start,
+                complete,
+                KafkaReading(connection, feed.options),
+            )
+
+
+def loading_fault(options: FeedOptions) -> str:
+    """Why a feed with these options cannot be loaded, as the end of a sentence; empty for one that can."""
+    if options.format is Format.CSV:
+        return (
+            "its rows tell neither their columns nor when they were committed; create it with format='json'"
+        )
+    if options.envelope not in _ENVELOPES:
+        return (
+            f"records of envelope='{options.envelope.value}' do not tell of every change when it was"
+            " committed, and what it is; create it with envelope='wrapped' and updated"
+        )
+    if options.envelope is Envelope.DEBEZIUM and (options.format is Format.AVRO or options.connect_schema):
+        return "its values have Kafka Connect's types; create it without a schema, or with envelope='wrapped'"
+    if options.envelope is not Envelope.DEBEZIUM and not options.updated:
+        return "its rows do not tell when they were committed; create it WITH updated"
+    if options.key_column:
+        return "its keys are not those of its rows, and deletions do not tell theirs; leave key_column out"
+    if options.resolved_topic:
+        return (
+            "its markers have a topic of their own; leave resolved_topic out, so that they stand among rows"
+        )
+    if options.resolved_interval_ns is None and options.initial_scan is not InitialScan.ONLY:
+        return "it writes no markers, so no bucket is ever closed; create it WITH resolved"
+    return ""

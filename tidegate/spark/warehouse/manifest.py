@@ -1,0 +1,297 @@
+"""The manifest: what of a warehouse directory is true.
+
+    <root>/_tidegate/head.json           replaced as a whole by each commit; names everything else
+    <root>/_tidegate/pages/<name>.json   the data files of the buckets that end on one day
+    <root>/<topic>/changes/<day>/...     data files
+
+Pages and data files are never changed, and have names that no other attempt takes: what no head names does
+not exist for readers, and is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+from pyarrow import fs
+
+from tidegate.changefeed.definition.options import Format
+from tidegate.errors import SettingsError, StateError, brief
+from tidegate.hlc import ZERO, Timestamp, parse_decimal
+from tidegate.spark.platform.whole_files import read_whole, write_whole
+from tidegate.spark.warehouse.buckets import NO_BUCKET, BucketEnd, Buckets, day_of
+from tidegate.spark.warehouse.columns import Columns, LoadedColumn
+from tidegate.verify import TopicPartition
+
+_VERSION: Final = 1
+
+#: More than Kafka has in a topic. A table has a place for each.
+_PARTITIONS_MAX: Final = 1 << 20
+#: What JSON of another form than was written may raise.
+_UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of rows of one bucket and one partition: ``path`` is below the root; ``lowest`` and ``highest``
+    are the wall times of its rows in nanoseconds."""
+
+    bucket: BucketEnd
+    topic: str
+    partition: int
+    path: str
+    rows: int
+    bytes: int
+    lowest: int
+    highest: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTable:
+    """A topic that is loaded: which feed writes it, and what it must still be. ``columns`` only grow."""
+
+    topic: str
+    topic_id: str
+    partitions: int
+    feed: str
+    format: Format
+    columns: Columns
+
+    @property
+    def places(self) -> list[TopicPartition]:
+        """Its partitions."""
+        return [TopicPartition(self.topic, number) for number in range(self.partitions)]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a partition is read on from: ``offset`` is that of the lowest row that is in no closed bucket,
+    ``marker`` the highest marker that was seen, which may stand before it."""
+
+    offset: int = 0
+    marker: Timestamp = ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A commit. Buckets up to ``closed`` are closed: every row of theirs is in a file that a page names.
+
+    ``load`` is the id of the load, ``number`` counts commits. ``first`` is the first bucket whose end shows
+    whole tables, for before it not all feeds had begun. ``before`` is what was closed by the commit before
+    this one. ``pages`` are names of pages by day.
+    """
+
+    load: str
+    buckets: Buckets
+    first: BucketEnd
+    closed: BucketEnd
+    before: BucketEnd
+    tables: tuple[LoadedTable, ...]
+    delta: bool = False
+    number: int = 0
+    positions: Mapping[TopicPartition, Position] = field(default_factory=dict)
+    pages: Mapping[str, str] = field(default_factory=dict)
+
+    def table(self, topic: str) -> LoadedTable:
+        """The table of a topic. ``StateError`` for another topic."""
+        for table in self.tables:
+            if table.topic == topic:
+                return table
+        names = ", ".join(table.topic for table in self.tables)
+        raise StateError(f"{topic} is not loaded into this directory; {names} are.")
+
+    def position(self, place: TopicPartition) -> Position:
+        """Where a partition is read on from."""
+        return self.positions.get(place, Position())
+
+
+class Manifest:
+    """The manifest of the directory ``root`` of ``filesystem``."""
+
+    def __init__(self, filesystem: fs.FileSystem, root: str) -> None:
+        self.filesystem = filesystem
+        self.root = root
+        self._pages = f"{root}/_tidegate/pages"
+        self._head = f"{root}/_tidegate/head.json"
+
+    def head(self) -> Head | None:
+        """The newest commit; ``None`` where there is none. Raises ``StateError`` for one that is torn."""
+        content = read_whole(self.filesystem, self._head)
+        return None if content is None else _loaded(content, self._head, _head_from)
+
+    def files(
+        self, head: Head, above: BucketEnd = NO_BUCKET, upto: BucketEnd | None = None
+    ) -> list[DataFile]:
+        """The files of closed buckets above ``above`` and up to ``upto``, by bucket, topic and partition.
+
+        Raises ``StateError`` for a page that is missing or torn.
+        """
+        high = head.closed if upto is None else min(upto, head.closed)
+        days = [day for day in sorted(head.pages) if day_of(above) <= day <= day_of(high)]
+        found = [file for day in days for file in self._page(head.pages[day])]
+        return sorted((file for file in found if above < file.bucket <= high), key=_order)
+
+    def files_of_days(self, head: Head, since: str) -> list[DataFile]:
+        """The files of all buckets that end on the day ``since`` or later. Raises as ``files``."""
+        return [file for day, name in head.pages.items() if day >= since for file in self._page(name)]
+
+    def write_pages(self, head: Head, files: Iterable[DataFile]) -> Mapping[str, str]:
+        """Pages of ``head`` with more files; nothing refers to the new ones yet."""
+        by_day: dict[str, list[DataFile]] = defaultdict(list)
+        for file in files:
+            by_day[day_of(file.bucket)].append(file)
+        pages = dict(head.pages)
+        for day, added in sorted(by_day.items()):
+            known = self._page(pages[day]) if day in pages else []
+            name = f"{day}-{head.number + 1:010d}-{uuid.uuid4().hex}"
+            body = {"version": _VERSION, "files": [asdict(file) for file in [*known, *added]]}
+            self.filesystem.create_dir(self._pages)
+            self._write(f"{self._pages}/{name}.json", body)
+            pages[day] = name
+        return pages
+
+    def commit(self, head: Head) -> None:
+        """Make ``head`` the truth, if the commit before it still is. Raises ``StateError`` otherwise."""
+        now = self.head()
+        known = (None, 0) if now is None else (now.load, now.number)
+        if known != ((None, 0) if head.number == 0 else (head.load, head.number - 1)):
+            raise StateError(
+                f"Another loader has written to {self.root} since commit {head.number - 1}: one directory"
+                " has one loader at a time. Nothing of this one's last pass is in the tables; stop one of"
+                " the two."
+            )
+        self.filesystem.create_dir(f"{self.root}/_tidegate")
+        self._write(self._head, _head_to(head))
+
+    def remove_pages(self, *kept: Head) -> None:
+        """Remove the pages that none of these commits names."""
+        names = {name for head in kept for name in head.pages.values()}
+        found = self.filesystem.get_file_info(fs.FileSelector(self._pages, allow_not_found=True))
+        for info in found:
+            if info.type == fs.FileType.File and info.base_name.removesuffix(".json") not in names:
+                self.filesystem.delete_file(info.path)
+
+    def _page(self, name: str) -> list[DataFile]:
+        path = f"{self._pages}/{name}.json"
+        content = read_whole(self.filesystem, path)
+        if content is None:
+            raise StateError(
+                f"{path} is missing, which the newest commit names: put it back, or begin a new load in"
+                " another directory"
+            )
+        return _loaded(content, path, _files_from)
+
+    def _write(self, path: str, body: Mapping[str, Any]) -> None:
+        write_whole(self.filesystem, path, json.dumps(body, sort_keys=True, indent=1).encode())
+
+
+def advanced(
+    head: Head,
+    closed: BucketEnd,
+    tables: Sequence[LoadedTable],
+    positions: Mapping[TopicPartition, Position],
+    pages: Mapping[str, str],
+) -> Head:
+    """The commit that follows ``head``."""
+    return replace(
+        head,
+        number=head.number + 1,
+        before=head.closed,
+        closed=closed,
+        tables=tuple(tables),
+        positions=positions,
+        pages=pages,
+    )
+
+
+def _order(file: DataFile) -> tuple[int, str, int, str]:
+    return file.bucket, file.topic, file.partition, file.path
+
+
+def _loaded(content: bytes, path: str, read: Callable[[dict[str, Any]], _T]) -> _T:
+    try:
+        body = json.loads(content)
+        if body["version"] > _VERSION:
+            raise StateError(f"{path} was written by a newer version of tidegate: go on with that one")
+        return read(body)
+    except (*_UNREADABLE, SettingsError) as error:
+        raise StateError(
+            f"{path} is torn ({brief(repr(error))}): put it back, or begin a new load in another directory"
+        ) from None
+
+
+def _head_to(head: Head) -> dict[str, Any]:
+    return {
+        "version": _VERSION,
+        "load": head.load,
+        "number": head.number,
+        "bucket_ns": head.buckets.length_ns,
+        "first": head.first,
+        "closed": head.closed,
+        "before": head.before,
+        "delta": head.delta,
+        "tables": [
+            {
+                "topic": table.topic,
+                "topic_id": table.topic_id,
+                "partitions": table.partitions,
+                "feed": table.feed,
+                "format": table.format.value,
+                "key": list(table.columns.key),
+                "columns": [[column.name, column.type] for column in table.columns.columns],
+                "positions": [
+                    [head.position(place).offset, head.position(place).marker.decimal()]
+                    for place in table.places
+                ],
+            }
+            for table in head.tables
+        ],
+        "pages": dict(head.pages),
+    }
+
+
+def _head_from(body: dict[str, Any]) -> Head:
+    tables = tuple(
+        LoadedTable(
+            each["topic"],
+            each["topic_id"],
+            _partitions(each["partitions"]),
+            each["feed"],
+            Format(each["format"]),
+            Columns(tuple(each["key"]), tuple(LoadedColumn(*column) for column in each["columns"])),
+        )
+        for each in body["tables"]
+    )
+    positions = {
+        place: Position(offset, parse_decimal(marker))
+        for table, each in zip(tables, body["tables"], strict=True)
+        for place, (offset, marker) in zip(table.places, each["positions"], strict=True)
+    }
+    return Head(
+        body["load"],
+        Buckets(body["bucket_ns"]),
+        BucketEnd(body["first"]),
+        BucketEnd(body["closed"]),
+        BucketEnd(body["before"]),
+        tables,
+        body["delta"],
+        body["number"],
+        positions,
+        body["pages"],
+    )
+
+
+def _partitions(stored: int) -> int:
+    if not 0 < stored <= _PARTITIONS_MAX:
+        raise ValueError(f"{stored!r} is no number of partitions")
+    return stored
+
+
+def _files_from(body: dict[str, Any]) -> list[DataFile]:
+    return [DataFile(**each) for each in body["files"]]

@@ -1,0 +1,154 @@
+"""Loaded tables as a reader sees them: closed buckets, and nothing else.
+
+The manifest alone is asked. Any engine reads the files that it names; ``rows`` does so itself, by pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from pyarrow import fs
+
+from tidegate.errors import InputError, StateError
+from tidegate.hlc import Timestamp
+from tidegate.spark.warehouse.buckets import BucketEnd
+from tidegate.spark.warehouse.columns import DELETED
+from tidegate.spark.warehouse.data_files import changes_directory, changes_schema
+from tidegate.spark.warehouse.delta_tables import (
+    closed_by_version,
+    current_directory,
+    current_schema,
+    fitted,
+    newest_rows,
+)
+from tidegate.spark.warehouse.manifest import DataFile, Head, Manifest
+
+_TRIES: Final = 3
+
+_T = TypeVar("_T")
+
+
+class Warehouse:
+    """The tables in the directory ``root``, a URI. Raises ``InputError`` where nothing was ever loaded."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root.rstrip("/")
+        filesystem, path = fs.FileSystem.from_uri(root)
+        self._manifest = Manifest(filesystem, path)
+        self._head()
+
+    @property
+    def closed(self) -> Timestamp:
+        """Up to when tables are complete now."""
+        return Timestamp(self._head().closed)
+
+    @property
+    def first(self) -> Timestamp:
+        """The earliest time at which tables can be looked at: before it not all feeds had begun."""
+        return Timestamp(self._head().first)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics whose tables these are."""
+        return tuple(table.topic for table in self._head().tables)
+
+    def key(self, topic: str) -> tuple[str, ...]:
+        """The columns of a topic's primary key."""
+        return self._head().table(topic).columns.key
+
+    def columns(self, topic: str) -> tuple[str, ...]:
+        """The columns of a topic's rows."""
+        return self._head().table(topic).columns.names
+
+    def files(self, topic: str, at: Timestamp | None = None) -> list[str]:
+        """The URIs of the files that hold all changes of a topic up to ``at``, the end of a closed bucket; up
+        to the last one without."""
+        return [f"{self._root}/{file.path}" for file in self._read(lambda head: self._files(head, topic, at))]
+
+    def changes(self, topic: str, at: Timestamp | None = None) -> pa.Table:
+        """All changes of a topic up to ``at``, in no order. Raises as ``rows``."""
+        return self._read(lambda head: self._changes(head, topic, at))
+
+    def rows(self, topic: str, at: Timestamp | None = None) -> pa.Table:
+        """The rows that a topic's table had at ``at``, or has at the end of the last closed bucket.
+
+        Raises ``InputError`` for a time that is not the end of a closed bucket, or before ``first``.
+        """
+        return self._read(lambda head: self._rows(head, topic, at))
+
+    def current_version(self, topic: str, at: Timestamp) -> int:
+        """The version of the Delta table ``<topic>/current`` that shows it at ``at``.
+
+        Raises ``InputError`` where none does: a commit may close several buckets at once.
+        """
+        delta = DeltaTable(f"{self._root}/{current_directory(topic)}")
+        return version_at(delta, BucketEnd(at.wall), topic)
+
+    def changes_version(self, topic: str, at: Timestamp) -> int:
+        """The same for ``<topic>/changes``."""
+        delta = DeltaTable(f"{self._root}/{changes_directory(topic)}")
+        return version_at(delta, BucketEnd(at.wall), topic)
+
+    def _head(self) -> Head:
+        head = self._manifest.head()
+        if head is None:
+            raise InputError(
+                f"Nothing was ever loaded into {self._root}: `tidegate spark load --to` loads tables there."
+            )
+        return head
+
+    def _read(self, read: Callable[[Head], _T]) -> _T:
+        """What ``read`` gives, asked again where commits have replaced the head's pages meanwhile."""
+        for _ in range(_TRIES):
+            head = self._head()
+            try:
+                return read(head)
+            except StateError:
+                if self._head().number == head.number:
+                    raise
+        return read(self._head())
+
+    def _files(self, head: Head, topic: str, at: Timestamp | None) -> list[DataFile]:
+        head.table(topic)
+        bucket = head.closed if at is None else _bucket(head, at)
+        return [file for file in self._manifest.files(head, upto=bucket) if file.topic == topic]
+
+    def _changes(self, head: Head, topic: str, at: Timestamp | None) -> pa.Table:
+        schema = changes_schema(head.table(topic))
+        root, filesystem = self._manifest.root, self._manifest.filesystem
+        read = [
+            fitted(pq.read_table(f"{root}/{file.path}", filesystem=filesystem), schema)
+            for file in self._files(head, topic, at)
+        ]
+        return pa.concat_tables([schema.empty_table(), *read])
+
+    def _rows(self, head: Head, topic: str, at: Timestamp | None) -> pa.Table:
+        table = head.table(topic)
+        newest = newest_rows(self._changes(head, topic, at), table.columns.key)
+        return newest.filter(pc.invert(newest.column(DELETED))).select(current_schema(table).names)
+
+
+def version_at(delta: DeltaTable, bucket: BucketEnd, topic: str) -> int:
+    """The version of a Delta table that shows it at the end of ``bucket``. Raises ``InputError``."""
+    for version, closed in closed_by_version(delta):
+        if closed == bucket:
+            return version
+    raise InputError(
+        f"No version of the Delta table of {topic} ends at {Timestamp(bucket)}: several buckets were closed"
+        " at once. Its changes show every bucket."
+    )
+
+
+def _bucket(head: Head, at: Timestamp) -> BucketEnd:
+    bucket = head.buckets.of(at)
+    if not head.first <= bucket <= head.closed or Timestamp(bucket) != at:
+        raise InputError(
+            f"{at} is not the end of a closed bucket: these are each {head.buckets.length_ns / 1e9:g} s from"
+            f" {Timestamp(head.first)} to {Timestamp(head.closed)}."
+        )
+    return bucket

@@ -1,0 +1,52 @@
+"""The tasks of a pass as one Spark job: each partition's is a task of its own, wherever Spark runs it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+from pyspark.errors import PythonException
+from pyspark.sql import SparkSession
+
+from tidegate.errors import RetryError
+from tidegate.spark.warehouse.load_pass import RunTasks
+from tidegate.spark.warehouse.partition_task import PartitionAnswer, PartitionTask, load_partition
+
+_ANSWER_SCHEMA: Final = "answer binary"
+_ANSWER: Final = pa.schema([("answer", pa.binary())])
+
+
+def spark_tasks(session: SparkSession) -> RunTasks:
+    """What runs tasks in ``session``. A task that fails is run again, as Spark is told to; raises
+    ``RetryError`` for one that goes on failing."""
+    return partial(_run, session)
+
+
+def _run(session: SparkSession, tasks: Sequence[PartitionTask]) -> list[PartitionAnswer]:
+    session.sparkContext.setJobDescription(f"tidegate load of {len(tasks)} partitions")
+    frame = session.range(0, len(tasks), 1, len(tasks))
+    try:
+        rows = frame.mapInArrow(partial(_load, tuple(tasks)), _ANSWER_SCHEMA).collect()
+    except PythonException as error:
+        raise RetryError(
+            f"A task of the load has failed as often as Spark tries: {_cause(error)} The tables stay"
+            " as they are."
+        ) from None
+    return [pickle.loads(bytes(answer)) for (answer,) in rows]  # noqa: S301 - of our own tasks
+
+
+def _cause(error: PythonException) -> str:
+    """What the task raised, without where it stood."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    name, _, sentence = lines[-1].partition(": ")
+    return sentence if name.startswith("tidegate.") else f"{lines[-1].strip()}."
+
+
+def _load(tasks: Sequence[PartitionTask], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The task whose index ``batches`` hold; what it answers is of the attempt that succeeded."""
+    for batch in batches:
+        answers = [pickle.dumps(load_partition(tasks[index])) for index in batch.column(0).to_pylist()]
+        yield pa.RecordBatch.from_arrays([pa.array(answers, pa.binary())], schema=_ANSWER)

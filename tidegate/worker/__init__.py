@@ -1,0 +1,1 @@
+"""What a Faust worker is made of; `app/` and `agents/` put it together."""

@@ -1,0 +1,49 @@
+"""The ids of schemas that rows of a step wait for: step 2a of docs/delivery.md where registries are asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.errors import FeedError
+from tidegate.worker.commit.framing import Answer, Framing, Wanted
+
+_REMOVED: Final = FeedError(
+    "it is removed while rows of it wait for the schema registry; they are not written"
+)
+
+
+class AskedIds:
+    """One question per feed, asked at once; ``answers`` has those that ``look`` found."""
+
+    def __init__(self, framing: Framing, wanted: Sequence[Wanted]) -> None:
+        self._wanted = wanted
+        self._asks = {feed.feed_id: asyncio.create_task(framing.ask(feed)) for feed in wanted}
+        self.answers: dict[FeedId, Answer] = {}
+
+    @property
+    def are_complete(self) -> bool:
+        """Whether each feed has an answer."""
+        return len(self.answers) == len(self._asks)
+
+    def look(self, is_removed: Callable[[Wanted], bool]) -> None:
+        """Take the answers that have come. A feed that is removed waits no more: its registry may never come
+        back. Raises what ``Framing.ask`` does."""
+        self.answers |= {feed_id: ask.result() for feed_id, ask in self._asks.items() if ask.done()}
+        self.answers |= {feed.feed_id: _REMOVED for feed in self._wanted if is_removed(feed)}
+
+    async def wait(self, news: asyncio.Event, timeout_s: float | None) -> None:
+        """Until one more registry has answered, ``news`` is set, or so many seconds have passed."""
+        came = asyncio.create_task(news.wait())
+        asks = [ask for ask in self._asks.values() if not ask.done()]
+        try:
+            await asyncio.wait([*asks, came], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            came.cancel()
+
+    def close(self) -> None:
+        """Ask no more."""
+        for ask in self._asks.values():
+            ask.cancel()

@@ -1,0 +1,102 @@
+"""Fetched batches of one partition that wait for their step, in the order of the log."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tidegate.processor.batch import LogRecord
+from tidegate.raftlog.entry import Offset
+from tidegate.worker.kafka.fetched import FetchedBatch
+
+
+class Valve(Protocol):
+    """Stops and starts the partition's flow; see ``tidegate.worker.kafka.intake.Intake``."""
+
+    def halt(self) -> None: ...
+    def proceed(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The log begins at ``log_start``, above what was to be read next."""
+
+    log_start: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records for one step, and the log position behind them."""
+
+    records: Sequence[LogRecord]
+    end: int
+
+
+class BatchQueue:
+    """Bounded by the valve: it is shut when ``queued_batches`` wait, and opened again at half of that.
+
+    Records up to the offset ``alone_to`` are taken one by one.
+    """
+
+    def __init__(self, valve: Valve, batch_records: int, queued_batches: int, alone_to: int = -1) -> None:
+        self._valve = valve
+        self._batch_records = batch_records
+        self._queued_batches = queued_batches
+        self._alone_to = alone_to
+        self._waiting: deque[FetchedBatch | Cut] = deque()
+        self._received = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def position(self) -> int:
+        """The log position of what comes next."""
+        if not self._waiting:
+            return self._received
+        first = self._waiting[0]
+        return first.log_start if isinstance(first, Cut) else first.start
+
+    def put(self, batch: FetchedBatch) -> None:
+        """Add a batch; one without records still moves the position."""
+        self._received = batch.end
+        self._waiting.append(batch)
+        if len(self._waiting) >= self._queued_batches:
+            self._valve.halt()
+
+    def cut(self, log_start: int) -> None:
+        """Note that the log begins above what was received so far."""
+        self._received = log_start
+        self._waiting.append(Cut(Offset(log_start)))
+
+    def take(self) -> Batch | Cut:
+        """What comes next: a cut, or records of one batch or of several that together make no larger one."""
+        taken = self._take()
+        if len(self._waiting) <= self._queued_batches // 2:
+            self._valve.proceed()
+        return taken
+
+    def _take(self) -> Batch | Cut:
+        first = self._waiting.popleft()
+        if isinstance(first, Cut):
+            return first
+        if first.start <= self._alone_to:
+            return self._take_one(first)
+        records, end = first.records, first.end
+        while self._waiting and self._fits(self._waiting[0], len(records)):
+            batch = self._waiting.popleft()
+            assert isinstance(batch, FetchedBatch)
+            records, end = [*records, *batch.records], batch.end
+        return Batch(records, end)
+
+    def _take_one(self, batch: FetchedBatch) -> Batch:
+        if len(batch.records) <= 1:
+            return Batch(batch.records, batch.end)
+        rest = batch.records[1:]
+        self._waiting.appendleft(replace(batch, start=rest[0].offset, records=rest))
+        return Batch(batch.records[:1], rest[0].offset)
+
+    def _fits(self, waiting: FetchedBatch | Cut, taken: int) -> bool:
+        return isinstance(waiting, FetchedBatch) and taken + len(waiting.records) <= self._batch_records

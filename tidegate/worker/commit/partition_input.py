@@ -1,0 +1,103 @@
+"""What waits to be stepped in a log partition: batches of the log, messages about feeds, hand-offs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from tidegate.changefeed.lifecycle.control import ControlMessage, Register, Remove
+from tidegate.processor.batch import ControlRecord, ExchangeRecord
+from tidegate.processor.containment import Input
+from tidegate.worker.commit.batch_queue import BatchQueue
+from tidegate.worker.commit.framing import Wanted
+from tidegate.worker.kafka.fetched import FetchedBatch
+
+_NOT_CAREFUL: Final[Mapping[Input, int]] = {}
+
+
+class PartitionInput:
+    """Filled by the loop at any time, taken from between two batches. ``came`` is called when it is filled.
+
+    ``present`` is the log position that must be reached before a new feed is registered. ``alone_to``: see
+    ``tidegate.processor.containment.Caution``.
+    """
+
+    def __init__(
+        self,
+        batches: BatchQueue,
+        present: int,
+        came: Callable[[], None],
+        alone_to: Mapping[Input, int] = _NOT_CAREFUL,
+    ) -> None:
+        self.batches = batches
+        self._alone_to = alone_to
+        self._present = present
+        self._came = came
+        self._controls: list[ControlRecord] = []
+        self._exchanges: list[ExchangeRecord] = []
+
+    def offer(self, batch: FetchedBatch) -> None:
+        """Queue a batch of the log; asks for no more when enough is queued."""
+        self.batches.put(batch)
+        self._came()
+
+    def cut(self, log_start: int) -> None:
+        """Note that the log begins above what was to be read next."""
+        self.batches.cut(log_start)
+        self._came()
+
+    def control(self, records: Sequence[ControlRecord]) -> None:
+        """Queue messages about feeds.
+
+        Of a message that was only repeated, the last one is kept: the jobs agent repeats what has no answer,
+        and a partition that waits gives none. It is the last that is kept, so that the position in the
+        control topic never passes over a message that was not taken up.
+        """
+        for record in records:
+            self._drop_repeated(record.message)
+            self._controls.append(record)
+        self._came()
+
+    def exchange(self, records: Sequence[ExchangeRecord]) -> None:
+        """Queue claims and hand-offs."""
+        self._exchanges += records
+        self._came()
+
+    def take_controls(self, *, held: bool) -> list[ControlRecord]:
+        """The messages to take up now: registrations once the log is at the present, all others at once.
+
+        A registration that others overtake is passed over by the processor; the jobs agent repeats it.
+        A partition that is held would never get to the present.
+        """
+        taken, self._controls = self._controls, []
+        if self.batches.position < self._present and not held:
+            self._controls = [record for record in taken if isinstance(record.message, Register)]
+            taken = [record for record in taken if not isinstance(record.message, Register)]
+        now = self._at_once(Input.CONTROL, taken)
+        self._controls = [*taken[now:], *self._controls]
+        return taken[:now]
+
+    def take_exchanges(self) -> list[ExchangeRecord]:
+        """The claims and hand-offs that came since."""
+        now = self._at_once(Input.HAND_OFFS, self._exchanges)
+        taken, self._exchanges = self._exchanges[:now], self._exchanges[now:]
+        return taken
+
+    def _at_once(self, input_: Input, records: Sequence[ControlRecord | ExchangeRecord]) -> int:
+        """How many of the records are for the next step."""
+        alone = records and records[0].offset <= self._alone_to.get(input_, -1)
+        return 1 if alone else len(records)
+
+    def removes(self, feed: Wanted) -> bool:
+        """Whether a message that waits here removes the feed."""
+        messages = (record.message for record in self._controls)
+        return any(
+            isinstance(message, Remove) and message.feed_id == feed.feed_id and message.epoch >= feed.epoch
+            for message in messages
+        )
+
+    def _drop_repeated(self, message: ControlMessage) -> None:
+        about = (queued for queued in reversed(self._controls) if queued.message.feed_id == message.feed_id)
+        last = next(about, None)
+        if last is not None and last.message == message:
+            self._controls.remove(last)

@@ -1,0 +1,146 @@
+"""The steps of one log partition's processor, in the thread of the steps: steps 2 and 2a of docs/delivery.md.
+
+Steps of all partitions share one thread, and only there a processor can be looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Final, Protocol, TypeVar, TypeVarTuple
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.errors import RowRefused, StateError
+from tidegate.processor.batch import ControlRecord, ExchangeRecord, LogRecord, PartitionCheckpoint, StepResult
+from tidegate.processor.status import PartitionStatus
+from tidegate.raftlog.entry import Offset
+from tidegate.worker.commit.framing import Answer, FeedProcessor, Framing, Wanted
+
+_STATUS_S: Final = 1.0  # what operators see is at most this much older than the last step
+
+ArgumentT = TypeVar("ArgumentT")
+ArgumentTs = TypeVarTuple("ArgumentTs")
+ResultT = TypeVar("ResultT")
+
+
+class Processor(FeedProcessor, Protocol):
+    """What the pipeline needs of ``tidegate.processor.processor.PartitionProcessor``."""
+
+    @property
+    def held(self) -> bool: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def held_for(self) -> frozenset[FeedId]: ...
+    def step(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult: ...
+    def control(self, records: Sequence[ControlRecord]) -> StepResult: ...
+    def exchange(self, records: Sequence[ExchangeRecord]) -> StepResult: ...
+    def give_up(self, held_s: float) -> StepResult: ...
+    def missing_below(self, log_start: Offset) -> StepResult: ...
+    def committed(self, serial: int) -> None: ...
+    def detach(self, feed_id: FeedId, uncommitted: Sequence[StepResult]) -> StepResult: ...
+    def fail_delivery(
+        self, feed_id: FeedId, refusal: RowRefused, uncommitted: Sequence[StepResult]
+    ) -> StepResult: ...
+    def is_spooling(self, feed_id: FeedId) -> bool: ...
+    def attach(self, feed_id: FeedId) -> StepResult: ...
+    def stall(self, feed_id: FeedId) -> StepResult: ...
+    def resume(self, feed_id: FeedId) -> StepResult: ...
+    def full_checkpoint(self) -> PartitionCheckpoint: ...
+    def status(self) -> PartitionStatus: ...
+
+
+class Stepper:
+    """Called by one task; ``clock`` is monotonic."""
+
+    def __init__(
+        self, processor: Processor, framing: Framing, thread: Executor, clock: Callable[[], float]
+    ) -> None:
+        self._processor = processor
+        self._framing = framing
+        self._thread = thread
+        self._clock = clock
+        self._committed = 0
+        #: Whether the processor is ahead of everything that will ever be durable: no step may follow.
+        self.abandoned = False
+        self._status_behind = False
+        self._status_due = 0.0
+        #: As of a step that is a second old at most, once ``look`` was called when it was due.
+        self.status = processor.status()
+
+    async def step(
+        self, step: Callable[[ArgumentT], StepResult], argument: ArgumentT
+    ) -> tuple[StepResult, list[Wanted]]:
+        """Run a step of the processor; returns with its result the ids that rows of it still wait for.
+
+        Raises ``StateError`` once a result was given up.
+        """
+        if self.abandoned:
+            raise StateError("a step was given up, and what the next one changes would be durable without it")
+        told = partial(self._tell, self._committed, step)
+        return await self.in_thread(self._run, told, argument)
+
+    async def settle(self, answers: Mapping[FeedId, Answer], result: StepResult) -> None:
+        """Put the ids that have come into the rows of the last step."""
+        await self.in_thread(self._settle, answers, result)
+
+    def give_up(self) -> None:
+        """Nothing of the last step's result is made durable; the next owner repeats its batch.
+
+        The state is not what it was before it: a result of any later step would say that the batch was done.
+        """
+        self.abandoned = True
+
+    async def full_checkpoint(self) -> StepResult:
+        """The whole checkpoint, as of the last step."""
+        checkpoint = await self.in_thread(self._processor.full_checkpoint)
+        return StepResult(None, checkpoint=checkpoint if checkpoint.ranges else None)
+
+    def committed(self, results: Iterable[StepResult]) -> None:
+        """These are durable; the processor hears of it before its next step."""
+        self._committed = max(self._committed, *(result.serial for result in results))
+
+    @property
+    def look_due(self) -> float | None:
+        """When to ``look``; ``None`` while the status is that of the last step."""
+        return self._status_due if self._status_behind else None
+
+    async def look(self) -> None:
+        """Note the status, if it is time to."""
+        await self.in_thread(self._look)
+
+    async def in_thread(self, call: Callable[[*ArgumentTs], ResultT], *arguments: *ArgumentTs) -> ResultT:
+        """Do something else there, between two steps."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+
+    # ---- in the thread
+
+    def _tell(
+        self, committed: int, step: Callable[[ArgumentT], StepResult], argument: ArgumentT
+    ) -> StepResult:
+        self._processor.committed(committed)
+        return step(argument)
+
+    def _run(
+        self, step: Callable[[ArgumentT], StepResult], argument: ArgumentT
+    ) -> tuple[StepResult, list[Wanted]]:
+        result = step(argument)
+        wanted = self._framing.frame_known(result)
+        self._status_behind = True
+        self._look()
+        return result, wanted
+
+    def _settle(self, answers: Mapping[FeedId, Answer], result: StepResult) -> None:
+        for feed_id, answer in answers.items():
+            self._framing.settle(feed_id, answer, result)
+
+    def _look(self) -> None:
+        """Once a second at most, for a twentieth of the time."""
+        begun = self._clock()
+        if self._status_behind and begun >= self._status_due:
+            self.status = self._processor.status()
+            self._status_behind = False
+            taken_s = self._clock() - begun
+            self._status_due = begun + max(_STATUS_S, 20 * taken_s)

@@ -1,0 +1,112 @@
+"""Fences whoever may still write progress and markers of a feed that has ended.
+
+Each feed has a transactional id on the worker's own cluster, and others on that of its sink
+(``tidegate.delivery.producer_ids``). To open it shuts out every earlier writer: an owner of the feed's
+frontier that was taken for dead, or that has not read of the end (docs/delivery.md#how-a-feed-ends).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from threading import Event
+from typing import Final
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.client.kafka.transaction import GivenUpError
+from tidegate.delivery import sink_fence
+from tidegate.delivery.producer_ids import MarkerIds, progress_id
+from tidegate.errors import DeliveryError, RetryError, SinkHeld
+from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.output.sinks import SinkCluster
+from tidegate.worker.shell import Shell
+
+_SINK_S: Final = 15.0  # for each transactional id; another cluster is asked again after that
+
+
+class FeedFences:
+    """The jobs agent's. It knows only what it has fenced itself: a later agent fences again, harmlessly."""
+
+    def __init__(self, app: Shell) -> None:
+        self._app = app
+        self._ended: set[FeedId] = set()
+        self._shut_out: set[FeedId] = set()
+
+    def is_shut_out(self, feed_id: FeedId) -> bool:
+        """Whether nobody can write markers of the feed to its topics any more."""
+        return feed_id in self._shut_out
+
+    async def end(self, feed_id: FeedId) -> None:
+        """Step E2: from here on nobody persists progress of the feed."""
+        if feed_id not in self._ended:
+            await self.fence(feed_id)
+            self._ended.add(feed_id)
+
+    async def shut_out(self, feed_id: FeedId, sink: SinkCluster, topic: str, cluster: str) -> None:
+        """Step E5: from here on no marker of the feed comes to its ``topic``.
+
+        That is at ``sink``, on the cluster with the id ``cluster``. Raises ``RetryError``.
+        """
+        await self.end(feed_id)
+        if not sink.own:
+            await self._fence_there(feed_id, sink, topic, cluster)
+        self._shut_out.add(feed_id)
+
+    async def fence(self, feed_id: FeedId) -> None:
+        """Shut out earlier writers on the worker's own cluster, which is waited for."""
+        fence = self._producer(progress_id(self._app.settings.app_id, feed_id), self._app.runtime.sinks.own)
+        threads = self._app.runtime.threads.commits
+        await asyncio.get_running_loop().run_in_executor(threads, _do_and_close, fence.open, fence)
+
+    async def _fence_there(self, feed_id: FeedId, sink: SinkCluster, topic: str, cluster: str) -> None:
+        for each in MarkerIds.of(self._app.settings.app_id, feed_id, cluster):
+            fence = self._producer(each, sink)
+            fencing = partial(sink_fence.shut_out, [fence], feed_id, sink.servers, topic, cluster)
+            await self._wait_for(fencing, fence, feed_id, sink)
+
+    async def _wait_for(
+        self, fencing: Callable[[], None], fence: TransactionalProducer, feed_id: FeedId, sink: SinkCluster
+    ) -> None:
+        """Do ``fencing`` in a thread of the sink, for a bounded time.
+
+        Other feeds that wait for the cluster may have all of the threads: then it is not begun.
+        """
+        begun = Event()
+
+        def begin() -> None:
+            begun.set()
+            _do_and_close(fencing, fence)
+
+        opening = asyncio.get_running_loop().run_in_executor(sink.threads, begin)
+        may_come = f"until it has, a marker of feed {feed_id}, which has ended, may still come to its topics"
+        try:
+            await asyncio.wait_for(asyncio.shield(opening), _SINK_S)
+        except TimeoutError:
+            fence.give_up()
+            if begun.is_set():
+                with suppress(GivenUpError, DeliveryError, RetryError):
+                    await opening
+            opening.cancel()
+            raise RetryError(
+                f"the Kafka cluster at {sink.servers} did not answer within {_SINK_S:.0f} s; {may_come}"
+            ) from None
+        except SinkHeld:
+            raise
+        except RetryError:
+            raise RetryError(f"the Kafka cluster at {sink.servers} did not answer; {may_come}") from None
+        except DeliveryError as error:
+            raise RetryError(
+                f"the Kafka cluster at {sink.servers} did not shut out feed {feed_id}: {error}"
+            ) from None
+
+    def _producer(self, transactional_id: str, cluster: SinkCluster) -> TransactionalProducer:
+        return TransactionalProducer(cluster.settings, transactional_id, self._app.runtime.machine)
+
+
+def _do_and_close(work: Callable[[], None], fence: TransactionalProducer) -> None:
+    try:
+        work()
+    finally:
+        fence.close()

@@ -1,0 +1,88 @@
+"""What a feed needs before it starts: its topics, and its markers' schemas.
+
+Log partitions are held meanwhile, so nobody outside is waited for: what has gone away since it was asked
+(``tidegate.worker.feeds.admission``) fails the feed. One that began in an earlier epoch starts in the past,
+and holds no partition: it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final
+
+import structlog
+
+from tidegate.changefeed.definition.feed import FeedDefinition
+from tidegate.changefeed.encoding.encoder import marker_schemas
+from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.lifecycle.registration import Prepare, failed, starting_state, waiting
+from tidegate.client.kafka.record_limit import limit_of_workers
+from tidegate.client.own_topics import OwnTopics
+from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
+from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError, TopologyError
+from tidegate.worker.output.sinks import SinkCluster
+from tidegate.worker.process.schema_ids import SchemaIds
+from tidegate.worker.runtime import Runtime
+
+_MARKERS_S: Final = 5.0  # for the registration of the markers' schemas
+
+_log = structlog.get_logger("tidegate.jobs")
+
+
+async def prepared(
+    definition: FeedDefinition,
+    step: Prepare,
+    cluster_id: str,
+    runtime: Runtime,
+    own: OwnTopics,
+    feed: FeedView,
+) -> StateRecord:
+    """The state in which the feed starts, on the cluster with this id; or in which it has failed.
+
+    Where it is about to create topics that no record tells of yet, the state says which: it has to be stored
+    first.
+    """
+    sink = runtime.sinks.of(definition, cluster_id)
+    loop, place = asyncio.get_running_loop(), (sink.admin, cluster_id)
+    try:
+        await _register_markers(definition, runtime.schema_ids)
+        announce = partial(topics_to_announce, definition, step, *place, own)
+        if announced := await loop.run_in_executor(sink.threads, announce):
+            return waiting(definition, "", announced)
+        limit = limit_of_workers(runtime.settings.max_record_bytes)
+        prepare = partial(
+            prepare_topics, definition, step, *place, runtime.settings.output_partitions, limit, own
+        )
+        targets, topics = await loop.run_in_executor(sink.threads, prepare)
+        return starting_state(definition, step, targets, cluster_id, topics)
+    except (FeedError, TopologyError, RegistryDenied) as error:
+        return failed(definition, str(error), feed.stored_topics)
+    except RetryError as error:
+        if step.targets:
+            return waiting(definition, str(error), feed.stored_topics)
+        return gone(definition, sink, error, feed)
+
+
+def gone(definition: FeedDefinition, sink: SinkCluster, error: RetryError, feed: FeedView) -> StateRecord:
+    """The end of a feed whose sink answered before, and does no more."""
+    return failed(
+        definition,
+        f"its sink, the Kafka cluster at {sink.servers}, went away while the feed began; create it again "
+        f"once it is back: {error}",
+        feed.stored_topics,
+    )
+
+
+async def _register_markers(definition: FeedDefinition, schema_ids: SchemaIds) -> None:
+    """What the registry refuses must be known before the feed runs; a silent one must hold nobody."""
+    schemas = marker_schemas(definition)
+    if not schemas:
+        return
+    url = definition.options.confluent_schema_registry
+    try:
+        await asyncio.wait_for(schema_ids.try_ids(url, definition.id, schemas), _MARKERS_S)
+    except (RegistryAway, TimeoutError) as error:
+        cause = str(error) or f"no answer in {_MARKERS_S:.0f} s"
+        _log.warning("a feed starts without its markers' schemas", feed=definition.id, cause=cause)

@@ -1,0 +1,119 @@
+"""Whether the schema registries let a new feed begin.
+
+They are asked before the feed is announced (``tidegate.worker.feeds.admission``). One that answers may still
+take no schemas, so the feed also waits while rows or markers of this worker do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
+from tidegate.changefeed.definition.options import Format
+from tidegate.errors import FeedError, RegistryAway, RetryError
+from tidegate.worker.feeds.admission import (
+    SILENCE_S,
+    Admitted,
+    LookAt,
+    Questions,
+    Refused,
+    Tell,
+    Verdict,
+    Waiting,
+)
+from tidegate.worker.operations.metrics import REGISTRY_RETRIES
+from tidegate.worker.process.schema_ids import RegistryWait, SchemaIds
+
+_LOOK_AGAIN_S: Final = 1.0  # whether rows still wait
+
+
+class FeedRegistries:
+    """The jobs agent's questions. ``look_at`` is called when, or some seconds before, there may be news."""
+
+    def __init__(
+        self, schema_ids: SchemaIds, look_at: LookAt, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._schema_ids = schema_ids
+        self._look_at = look_at
+        self._clock = clock
+        self._questions = Questions("registry", look_at, clock)
+
+    def verdict(self, definition: FeedDefinition, live: Iterable[FeedDefinition]) -> Verdict:
+        """What is known at the moment about a feed beside those that are ``live``. Never waits."""
+        verdict: Verdict = Admitted()
+        if registries := _registries(definition, live):
+            verdict = self._questions.verdict(definition.id, partial(self._ask, definition, registries))
+        return self._behind_others(definition.id) if isinstance(verdict, Admitted) else verdict
+
+    def forget(self, feed_id: FeedId) -> None:
+        """The feed was announced, or has ended."""
+        self._questions.forget(feed_id)
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        self._questions.close()
+
+    async def _ask(
+        self, definition: FeedDefinition, registries: Mapping[str, FeedDefinition], tell: Tell
+    ) -> Verdict:
+        """Ask one after the other, up to the first that does not let the feed begin."""
+        for url, feed in registries.items():
+            tell(_waiting_for(definition, feed))
+            try:
+                await self._schema_ids.try_ids(url, definition.id, ())
+            except (FeedError, RetryError) as error:
+                verdict = _verdict_on(definition, feed, error)
+                if isinstance(verdict, Waiting):
+                    REGISTRY_RETRIES.labels(definition.id).inc()
+                return verdict
+        return Admitted()
+
+    def _behind_others(self, feed_id: FeedId) -> Verdict:
+        """A partition of this worker that waits for ids would not answer the announcement.
+
+        Whatever it waits for: also a feed that is live no more, until the partition has heard of that.
+        """
+        waits = self._schema_ids.waiting()
+        if not waits:
+            return Admitted()
+        self._look_at(feed_id, _LOOK_AGAIN_S)
+        told = next((wait for wait in waits if self._is_told(wait)), None)
+        if told is None:
+            return Waiting("")
+        return Waiting(f"{_waiting_for_other(told.feed_id)} {told.cause or 'It has not answered yet.'}")
+
+    def _is_told(self, wait: RegistryWait) -> bool:
+        """A first question that is young is the usual way of things."""
+        return wait.tries > 0 or self._clock() - wait.since >= SILENCE_S
+
+
+def _registries(definition: FeedDefinition, live: Iterable[FeedDefinition]) -> dict[str, FeedDefinition]:
+    """The registries to ask before the feed is announced, each with a feed that needs it.
+
+    Those of live feeds are among them: a log partition that waits for one of them does not answer the
+    announcement, and all others would be held until it does.
+    """
+    feeds = [feed for feed in (definition, *live) if feed.options.format is Format.AVRO]
+    return {feed.options.confluent_schema_registry: feed for feed in reversed(feeds)}
+
+
+def _verdict_on(definition: FeedDefinition, feed: FeedDefinition, error: FeedError | RetryError) -> Verdict:
+    if feed.id == definition.id and not isinstance(error, RegistryAway):
+        return Refused(str(error))
+    return Waiting(f"{_waiting_for(definition, feed)} {error}")
+
+
+def _waiting_for(definition: FeedDefinition, feed: FeedDefinition) -> str:
+    if feed.id == definition.id:
+        return "waiting for its schema registry."
+    return _waiting_for_other(feed.id)
+
+
+def _waiting_for_other(feed_id: FeedId) -> str:
+    return (
+        f"waiting for the schema registry of feed {feed_id}: log partitions may wait for it too, and a new "
+        "feed would hold all others until they go on."
+    )

@@ -1,0 +1,83 @@
+"""Whether the cluster of a new feed's sink answers, and which it is.
+
+A cluster that is away must be known before the feed is announced (``tidegate.worker.feeds.admission``). The
+id that one answers with tells whether two sinks are one cluster by different addresses, for a topic there
+belongs to one feed; and whether it is the worker's own cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.delivery.sink_clusters import SinkClusters
+from tidegate.delivery.sink_identity import held
+from tidegate.errors import RetryError
+from tidegate.worker.feeds.admission import Admitted, LookAt, Questions, Tell, Verdict, Waiting
+from tidegate.worker.output.sinks import SinkCluster, Sinks
+
+
+class FeedSinks:
+    """The jobs agent's questions. ``look_at`` is called when, or some seconds before, there may be news."""
+
+    def __init__(self, sinks: Sinks, look_at: LookAt, clock: Callable[[], float] = time.monotonic) -> None:
+        self._sinks = sinks
+        self._questions = Questions("sink", look_at, clock)
+        self._clusters = SinkClusters(sinks.own.servers)
+        self._own_id = ""
+
+    def verdict(self, definition: FeedDefinition, feed: FeedView) -> Verdict:
+        """What is known at the moment about a feed whose sink can be one at all. Never waits.
+
+        ``feed`` may have begun in an earlier epoch: then its sink has to be the cluster of that one.
+        """
+        begun = feed.beginning
+        stored = None if begun is None else begun.sink_cluster
+        if self._clusters.is_home(definition.sink_uri) and not stored:
+            return Admitted()
+        return self._questions.verdict(definition.id, partial(self._ask, definition, stored))
+
+    def cluster_of(self, definition: FeedDefinition) -> str | None:
+        """The id of its sink's cluster, as it was told last; empty for the worker's own, ``None`` while it is
+        not known."""
+        return self._clusters.cluster_of(definition.sink_uri)
+
+    async def learn(self, definition: FeedDefinition) -> None:
+        """Ask its sink's cluster for its id. Raises ``RetryError``."""
+        cluster_id = await _id_of(self._sinks.of(definition))
+        self._own_id = self._own_id or await _id_of(self._sinks.own)
+        self._clusters.learn(definition.sink_uri, cluster_id, self._own_id)
+
+    def share(self, definition: FeedDefinition, other: FeedView) -> bool:
+        """Whether the topics of another feed are on the cluster of this feed's, as far as is known."""
+        return self._clusters.share(definition, other)
+
+    def forget(self, feed_id: FeedId) -> None:
+        """The feed was announced, or has ended."""
+        self._questions.forget(feed_id)
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        self._questions.close()
+
+    async def _ask(self, definition: FeedDefinition, stored: str | None, tell: Tell) -> Verdict:
+        waits_for = f"waiting for its sink, the Kafka cluster at {self._sinks.of(definition).servers}."
+        tell(waits_for)
+        try:
+            await self.learn(definition)
+        except RetryError as error:
+            return Waiting(f"{waits_for} {error}.")
+        found = self.cluster_of(definition)
+        if stored is not None and found != stored:
+            servers = self._sinks.of(definition).servers
+            return Waiting(held(definition.id, servers, stored or self._own_id, found or self._own_id))
+        return Admitted()
+
+
+async def _id_of(cluster: SinkCluster) -> str:
+    admin = cluster.admin
+    return await asyncio.get_running_loop().run_in_executor(cluster.threads, admin.cluster_id)

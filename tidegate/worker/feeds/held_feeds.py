@@ -1,0 +1,74 @@
+"""Which feeds are held: their sinks' addresses have come to mean other clusters, or are not allowed to them.
+
+Row producers and marker writers compare for themselves, before anything counts. Here the clusters of live
+feeds are asked at intervals, so that ``tidegate feed show`` and ``why`` have the sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.job_records import StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.delivery.sink_identity import held
+from tidegate.errors import RetryError, SinkNotAllowed
+from tidegate.worker.feeds.admission import LookAt
+from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.process.ending import guarded_task
+
+_EVERY_S: Final = 10.0
+_PATIENCE_S: Final = 10.0
+
+
+class HeldFeeds:
+    """The jobs agent's look at the sinks of ``live`` feeds; ``look_at`` is called where one has news."""
+
+    def __init__(self, sinks: Sinks, live: Callable[[], Iterable[FeedView]], look_at: LookAt) -> None:
+        self._sinks = sinks
+        self._live = live
+        self._look_at = look_at
+        self._sentences: dict[FeedId, tuple[str, str]] = {}  # each with the cluster that it is about
+        self._task = guarded_task(self._work(), "held feeds")
+
+    def sentence(self, feed_id: FeedId, cluster: str) -> str | None:
+        """Why a feed on this cluster is held, empty where it is not; ``None`` while that is not known."""
+        of, sentence = self._sentences.get(feed_id, ("", None))
+        return sentence if of == cluster else None
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        self._task.cancel()
+
+    async def _work(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            await asyncio.gather(*(self._ask(feed) for feed in self._live()))
+
+    async def _ask(self, feed: FeedView) -> None:
+        """Of a cluster that is away nothing new is known."""
+        definition, state = feed.definition, feed.current_state
+        if definition is None or state is None or not state.sink_cluster:
+            return
+        sink = self._sinks.of(definition, state.sink_cluster)
+        try:
+            admin = sink.admin
+        except SinkNotAllowed as error:
+            self._note(definition.id, state, str(error))
+            return
+        except RetryError:  # a secret of its login is missing
+            return
+        with suppress(RetryError, TimeoutError):
+            ask = asyncio.get_running_loop().run_in_executor(sink.threads, admin.cluster_id)
+            found = await asyncio.wait_for(ask, _PATIENCE_S)
+            stored = state.sink_cluster
+            sentence = "" if found == stored else held(definition.id, sink.servers, stored, found)
+            self._note(definition.id, state, sentence)
+
+    def _note(self, feed_id: FeedId, state: StateRecord, sentence: str) -> None:
+        self._sentences[feed_id] = state.sink_cluster, sentence
+        if sentence != state.error:
+            self._look_at(feed_id, 0.0)

@@ -1,0 +1,1 @@
+"""A worker's Kafka: transport, group, topics, transactions, batches as they are fetched."""

@@ -1,0 +1,107 @@
+"""The partitions that this worker holds, and the way from one assignment to the next.
+
+Usually the group revokes before it assigns. A member that missed a rebalance, though, is handed its next
+assignment at once. So before partitions are taken up, all that are still held are released, and only the
+newest assignment counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import structlog
+from faust.types import TP
+
+from tidegate.errors import FatalError
+from tidegate.worker.kafka.fetched import FetchedBatch
+from tidegate.worker.process.ending import end_process, guarded_task
+
+_log = structlog.get_logger("tidegate.worker")
+
+
+class Holder(Protocol):
+    """Takes care of the partitions of one topic while they are assigned to this worker."""
+
+    def assigned(self, partition: int) -> None:
+        """The partition is this worker's from now on."""
+
+    def offer(self, batch: FetchedBatch) -> None:
+        """A batch of one of its partitions came."""
+
+    async def released(self) -> None:
+        """Let go of every partition; on return nothing is written for them any more."""
+
+
+class Assignment:
+    """Hands the partitions of each topic to its holder, and takes them back. Called by the loop."""
+
+    def __init__(self, drain_timeout_s: float) -> None:
+        self._drain_timeout_s = drain_timeout_s
+        self._holders: dict[str, Holder] = {}
+        self._changes = 0
+        self._changing = asyncio.Lock()
+        self._closed = False
+        self._exchanges: set[asyncio.Task[None]] = set()
+
+    def hold(self, topic: str, holder: Holder) -> None:
+        """Give the partitions of ``topic`` to ``holder``."""
+        self._holders[topic] = holder
+
+    @property
+    def holders(self) -> Mapping[str, Holder]:
+        """Who takes care of the partitions of each topic."""
+        return self._holders
+
+    def take_up(self, partitions: Iterable[TP]) -> None:
+        """Begin to hold these partitions and no others, unless a later change comes first.
+
+        A rebalance may still finish while the worker stops: after ``close`` nothing is taken up.
+        """
+        if self._closed:
+            return
+        self._changes += 1
+        work = self._exchange(sorted(partitions), self._changes)
+        self._exchanges.add(task := guarded_task(work, "assignment"))
+        task.add_done_callback(self._exchanges.discard)
+
+    async def release(self) -> None:
+        """Finish what is in flight for every partition and close it."""
+        self._changes += 1
+        async with self._changing:
+            await self._release()
+
+    async def close(self) -> None:
+        """Release every partition for good."""
+        self._closed = True
+        await self.release()
+
+    async def _exchange(self, partitions: list[TP], change: int) -> None:
+        async with self._changing:
+            await self._release()
+            if change != self._changes:
+                return
+            _log.info("partitions assigned", partitions=_readable(partitions))
+            for topic, partition in partitions:
+                self._holders[topic].assigned(partition)
+
+    async def _release(self) -> None:
+        """The process ends where this takes too long: the group gives its partitions away meanwhile."""
+        releases = asyncio.gather(*(holder.released() for holder in self._holders.values()))
+        try:
+            await asyncio.wait_for(releases, self._drain_timeout_s)
+        except TimeoutError:
+            end_process(
+                FatalError(
+                    f"What was in flight was not done within {self._drain_timeout_s:.0f} s of losing the "
+                    "partitions; the worker ends and the next owner repeats it"
+                )
+            )
+
+
+def _readable(partitions: Iterable[TP]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return topics

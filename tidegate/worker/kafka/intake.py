@@ -1,0 +1,167 @@
+"""One partition's batches in an unbroken row, whatever happens to them on the way (step 1).
+
+Between the broker and here batches pass through queues that are cleared on rebalances and at shutdown,
+and a consumer that resets its position when the log was cut. Instead of trusting each of them, the intake
+takes a batch only if it begins where the last one ended; otherwise it sends the consumer back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import structlog
+from faust.types import TP
+
+from tidegate.errors import StateError
+from tidegate.worker.kafka.fetched import FetchedBatch
+from tidegate.worker.operations.metrics import REREADS
+from tidegate.worker.process.ending import end_process
+
+_log = structlog.get_logger("tidegate.intake")
+
+
+class Flow(Protocol):
+    """What an intake needs of the consumer (``tidegate.worker.kafka.transport.BatchConsumer``)."""
+
+    async def open_partition(self, tp: TP, offset: int) -> None: ...
+    def halt_partition(self, tp: TP) -> None: ...
+    def continue_partition(self, tp: TP) -> None: ...
+    async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]: ...
+    async def highwaters(self, *partitions: TP) -> Mapping[TP, int]: ...
+
+
+class Intake:
+    """Receives the batches of ``tp`` and passes them to ``take`` in sequence.
+
+    ``cut`` is told the first offset that is left when the topic was cut above the next one to read; the
+    intake goes on from there.
+    """
+
+    def __init__(
+        self,
+        tp: TP,
+        flow: Flow,
+        take: Callable[[FetchedBatch], None],
+        cut: Callable[[int], None] | None = None,
+    ) -> None:
+        self.tp = tp
+        self._flow = flow
+        self._take = take
+        self._cut = cut
+        self._next = 0
+        self._halted = False
+        self._settling: asyncio.Task[None] | None = None
+        self._opened = False
+        self._closed = False
+        self._moved = asyncio.Event()
+        #: Where the partition ends, as far as anybody told; ``None`` before that.
+        self.end: int | None = None
+
+    @property
+    def position(self) -> int:
+        """The next offset to be received."""
+        return self._next
+
+    @property
+    def hears_of_end(self) -> bool:
+        """Whether fetches tell where the partition ends: none do before the first, or while it is halted."""
+        return self.end is not None and not self._halted
+
+    def note_end(self, end: int) -> None:
+        """Somebody told where the partition ends, perhaps some time ago."""
+        self.end = end if self.end is None else max(self.end, end)
+
+    def open(self, offset: int) -> None:
+        """Begin to read at ``offset``; nothing happens when the intake is closed already."""
+        if not self._closed:
+            self._opened = True
+            self._next = offset
+            self._settle()
+
+    def offer(self, batch: FetchedBatch) -> None:
+        """Take the batch if it follows on what was taken; else send the consumer back to that place.
+
+        One that follows is taken while the consumer is still sent back, too: the fetch may be faster than
+        the answer to the seek, and nothing would bring that batch again.
+        """
+        if self._closed or not self._opened:
+            return
+        self.note_end(batch.highwater)
+        if batch.start == self._next:
+            self._next = batch.end
+            self._take(batch)
+            self._moved.set()
+        elif self._settling is None:
+            REREADS.inc()
+            _log.info(
+                "a batch does not follow the last one; reading it again",
+                topic=self.tp.topic,
+                partition=self.tp.partition,
+                expected=self._next,
+                got=batch.start,
+            )
+            self._settle()
+
+    async def read_to(self, offset: int) -> bool:
+        """Return True once everything below ``offset`` was taken; False when the intake is closed before."""
+        while not self._closed and self._next < offset:
+            self._moved.clear()
+            await self._moved.wait()
+        return not self._closed
+
+    def halt(self) -> None:
+        """Let nothing more be fetched until ``proceed``; what is on its way still comes."""
+        self._halted = True
+        if self._settling is None:
+            self._flow.halt_partition(self.tp)
+
+    def proceed(self) -> None:
+        """Let the partition flow again."""
+        if self._halted:
+            self._halted = False
+            if self._settling is None and not self._closed:
+                self._flow.continue_partition(self.tp)
+
+    def close(self) -> None:
+        """Take nothing more."""
+        self._closed = True
+        self._moved.set()
+        if self._settling is not None:
+            self._settling.cancel()
+
+    def _settle(self) -> None:
+        """Bring the consumer to the next offset; batches that arrive until then are ignored."""
+        self._settling = asyncio.create_task(self._seek(), name=f"seek {self.tp.topic}")
+
+    async def _seek(self) -> None:
+        try:
+            await self._find_place()
+            await self._flow.open_partition(self.tp, self._next)
+        except Exception as error:  # without a position nothing can be read
+            end_process(error)
+        self._settling = None
+        if self._halted:
+            self._flow.halt_partition(self.tp)
+
+    async def _find_place(self) -> None:
+        """Go on from the start of the topic when it was cut above the next offset.
+
+        Batches may be taken while the answers are on their way, and be above them.
+        """
+        wanted = self._next
+        first = (await self._flow.earliest_offsets(self.tp))[self.tp]
+        end = (await self._flow.highwaters(self.tp))[self.tp]
+        self.note_end(end)
+        if wanted > max(first, end):
+            raise StateError(
+                f"{self.tp.topic} ends at offset {end} in partition {self.tp.partition}, where offset "
+                f"{wanted} was to be read next: the topic was deleted and created again, or cut at its "
+                "end. Nothing was written since; bring the old topic back, or start with another app_id"
+            )
+        if first > self._next:
+            self._next = first
+            self._moved.set()
+            if self._cut is not None:
+                self._cut(first)

@@ -1,0 +1,176 @@
+"""The jobs topic as this worker knows it: read from its beginning and followed, by a thread of its own.
+
+Agents of several partitions need it on every worker, so it is not read through the consumer group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, Final, NamedTuple
+
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.jobs import JobsView
+from tidegate.client.foreign_records import foreign
+from tidegate.client.kafka.topic_admin import insist
+from tidegate.client.kafka.topics import Topics
+from tidegate.worker.kafka.foreign_records import report_foreign
+from tidegate.worker.kafka.own_reader import is_end, is_record, open_reader, trouble
+from tidegate.worker.process.ending import end_process
+from tidegate.worker.process.machine import REAL, Machine
+from tidegate.worker.process.settings import Settings
+
+_RECORDS: Final = 1_000
+_WAIT_S: Final = 0.05
+_REQUEST_S: Final = 10.0
+
+_log = structlog.get_logger("tidegate.jobs")
+
+
+class _End(NamedTuple):
+    """An end of the topic that somebody waits for; ``stable``: only up to the oldest open transaction."""
+
+    stable: bool
+    reached: asyncio.Future[None]
+
+
+class JobsFollower:
+    """``view`` holds every committed record up to some place near the end of the topic.
+
+    ``on_change`` is called in the loop for each feed of which something was read.
+    """
+
+    def __init__(self, settings: Settings, machine: Machine = REAL) -> None:
+        self.view = JobsView()
+        self._place = TopicPartition(Topics.of(settings).jobs, 0, OFFSET_BEGINNING)
+        self._loop = asyncio.get_running_loop()
+        self._listeners: list[Callable[[FeedId], None]] = []
+        self._end = 0
+        self._asked: SimpleQueue[_End] = SimpleQueue()
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._closed = threading.Event()
+        self._consumer = _consumer(settings, machine, "read_committed")
+        # It reads nothing: it is only asked for the end.
+        self._uncommitted = _consumer(settings, machine, "read_uncommitted")
+        self._thread = machine.background(self._follow, "jobs-follower")
+
+    def listen(self, on_change: Callable[[FeedId], None]) -> None:
+        """Call ``on_change`` from now on; and once for every feed that is known already."""
+        self._listeners.append(on_change)
+        for feed_id, _ in self.view.feeds():
+            on_change(feed_id)
+
+    def forget(self, on_change: Callable[[FeedId], None]) -> None:
+        """Call ``on_change`` no more; nothing happens if it never was."""
+        self._listeners = [listener for listener in self._listeners if listener != on_change]
+
+    async def read_to_end(self, closing: asyncio.Event) -> bool:
+        """Return True once everything that is on the topic now is in ``view``; False when ``closing`` is set.
+
+        An open transaction of a writer that died hides what is committed behind it, and is waited for: its
+        successor's first act ends it. So nobody may wait here before such an act of his own.
+        """
+        reached = self._ask(stable=False)
+        closed = asyncio.ensure_future(closing.wait())
+        await asyncio.wait((reached, closed), return_when=asyncio.FIRST_COMPLETED)
+        closed.cancel()
+        reached.cancel()
+        return not closing.is_set()
+
+    async def read_to_stable_end(self) -> None:
+        """Return once all that stands before the oldest open transaction is in ``view``; waits for nobody."""
+        await self._ask(stable=True)
+
+    def close(self) -> None:
+        """Stop following."""
+        self._closed.set()
+        self._thread.join()
+        self._consumer.close()
+        self._uncommitted.close()
+
+    def _ask(self, *, stable: bool) -> asyncio.Future[None]:
+        reached: asyncio.Future[None] = self._loop.create_future()
+        self._asked.put(_End(stable, reached))
+        return reached
+
+    def _offset_of(self, end: _End) -> int:
+        """Kafka answers a committed reader with the last stable offset, not with the end of the topic."""
+        reader = self._consumer if end.stable else self._uncommitted
+        topic = self._place.topic
+        bounds = insist(
+            f"end of the topic of jobs, {topic}",
+            lambda: reader.get_watermark_offsets(self._place, timeout=_REQUEST_S),
+            lambda: reader.list_topics(topic, timeout=_REQUEST_S),
+            "Look whether the topic was deleted, and whether the worker's user may read it",
+        )
+        return int(bounds[1])
+
+    def _follow(self) -> None:
+        try:
+            self._consumer.assign([self._place])
+            while not self._closed.is_set():
+                messages = self._consumer.consume(_RECORDS, _WAIT_S)
+                self._check(messages)
+                asked = self._take_asked()
+                if messages or asked:
+                    self._loop.call_soon_threadsafe(self._receive, messages, asked)
+        except BaseException as error:  # nobody else would see it
+            if not self._closed.is_set():
+                end_process(error)
+
+    def _take_asked(self) -> list[tuple[int, asyncio.Future[None]]]:
+        """The ends that were asked for since the last time, each with its offset."""
+        asked = []
+        while not self._asked.empty():
+            end = self._asked.get_nowait()
+            asked.append((self._offset_of(end), end.reached))
+        return asked
+
+    def _check(self, messages: list[Any]) -> None:
+        for message in messages:
+            if cause := trouble(message, f"The topic {self._place.topic}"):
+                _log.warning("following the jobs waits for Kafka", cause=cause)
+
+    def _receive(self, messages: list[Any], asked: list[tuple[int, asyncio.Future[None]]]) -> None:
+        """A callback of the loop, which would only log an exception and drop what stands behind it."""
+        try:
+            self._apply(messages, asked)
+        except Exception as error:
+            end_process(error)
+
+    def _apply(self, messages: list[Any], asked: list[tuple[int, asyncio.Future[None]]]) -> None:
+        changed: dict[FeedId, None] = {}
+        for message in messages:
+            if is_record(message):
+                try:
+                    changed[self.view.apply(message.key(), message.value())] = None
+                except Exception as error:
+                    report_foreign(message.topic(), message.partition(), message.offset(), foreign(error))
+                self._end = message.offset() + 1
+            elif is_end(message):
+                self._end = max(self._end, message.offset())
+        for feed_id in changed:
+            for listener in self._listeners:
+                listener(feed_id)
+        waiting, self._waiting = self._waiting + asked, []
+        for high, reached in waiting:
+            if high > self._end:
+                self._waiting.append((high, reached))
+            elif not reached.done():
+                reached.set_result(None)
+
+
+def _consumer(settings: Settings, machine: Machine, isolation: str) -> Consumer:
+    return open_reader(
+        settings,
+        "jobs-followers",
+        machine,
+        isolation_level=isolation,
+        auto_offset_reset="earliest",
+        fetch_wait_max_ms=100,
+    )

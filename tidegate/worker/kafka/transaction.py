@@ -1,0 +1,24 @@
+"""The transactional producers of a worker, by its settings."""
+
+from __future__ import annotations
+
+from tidegate.client.kafka import transaction
+from tidegate.client.kafka.cluster_watch import ClusterWatch
+from tidegate.worker.kafka.clients import KAFKA_LOGGER, librdkafka_config
+from tidegate.worker.process.machine import REAL, Machine
+from tidegate.worker.process.settings import Settings
+
+
+class TransactionalProducer(transaction.TransactionalProducer):
+    """The same on the worker's own cluster, or that of ``settings`` made for a sink."""
+
+    def __init__(self, settings: Settings, transactional_id: str, machine: Machine = REAL) -> None:
+        limit = settings.max_record_bytes
+        watch = ClusterWatch(KAFKA_LOGGER)
+        config = {
+            **librdkafka_config(settings),
+            "logger": watch,
+            **transaction.transactional(transactional_id, limit),
+            "compression.type": settings.compression,
+        }
+        super().__init__(machine.producer(config), transactional_id, limit, watch)

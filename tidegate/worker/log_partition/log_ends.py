@@ -1,0 +1,46 @@
+"""Where partitions end while no fetch tells: the broker is asked every few seconds, beside the reading.
+
+Without it the offset lag of a partition that is halted, and falls behind, would stand still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+import structlog
+from faust.types import TP
+
+from tidegate.worker.kafka.intake import Intake
+
+ASK_S: Final = 5.0
+
+_log = structlog.get_logger("tidegate.log_ends")
+
+
+class Broker(Protocol):
+    """Who is asked (``tidegate.worker.kafka.transport.BatchConsumer``)."""
+
+    async def highwaters(self, *partitions: TP) -> Mapping[TP, int]: ...
+
+
+async def watch_ends(intakes: Callable[[], Iterable[Intake]], broker: Callable[[], Broker]) -> None:
+    """Until cancelled: tell those of ``intakes`` that hear nothing of their ends."""
+    while True:
+        await asyncio.sleep(ASK_S)
+        await ask_for_ends([intake for intake in intakes() if not intake.hears_of_end], broker())
+
+
+async def ask_for_ends(deaf: Iterable[Intake], broker: Broker) -> None:
+    """Ask once, for all of them together."""
+    by_place = {intake.tp: intake for intake in deaf}
+    if not by_place:
+        return
+    try:
+        ends = await broker.highwaters(*by_place)
+    except Exception as error:  # a figure for operators is no reason to end; the next time may succeed
+        _log.info("the ends of log partitions are not known at present", cause=str(error) or repr(error))
+        return
+    for tp, end in ends.items():
+        by_place[tp].note_end(end)

@@ -1,0 +1,165 @@
+"""The state of a log partition, from its changelogs to its processor: steps O1 to O3 of docs/delivery.md."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import structlog
+
+from tidegate.errors import StateMismatch
+from tidegate.processor.batch import StateTable
+from tidegate.processor.bounds import RecordBounds
+from tidegate.processor.catchup.catch_ups import CatchUpLimits
+from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.pushes import PushPolicy
+from tidegate.ranges.intent_budget import IntentBudget, PartitionSpill
+from tidegate.worker.log_partition.standby import Standby
+from tidegate.worker.process.settings import Settings
+from tidegate.worker.runtime import Runtime
+from tidegate.worker.state.backlogs import BacklogMemory
+from tidegate.worker.state.partition_writer import PartitionWriter
+from tidegate.worker.state.spill import RocksSpill
+from tidegate.worker.state.store import LocalStore, OpenStore
+
+_log = structlog.get_logger("tidegate.rangefeed")
+
+
+class Stores:
+    """Where the partitions of a worker keep what they know: copies of state, and what lies beyond memory."""
+
+    def __init__(self, settings: Settings, open_copy: OpenStore) -> None:
+        self.open_copy = open_copy
+        self.backlogs = BacklogMemory(settings.home / "backlogs", settings.backlog_memory_bytes)
+        self._spill = RocksSpill(settings.home / "intents-spill")
+        self.intents = IntentBudget(settings.intent_memory_bytes, self._spill)
+
+    def close(self) -> None:
+        """No partition is held any more; they may come back."""
+        self._spill.close()
+
+
+class _Rows:
+    """The rows of a copy, which can be gone through again without being held in memory."""
+
+    def __init__(self, copy: LocalStore) -> None:
+        self._copy = copy
+
+    def __iter__(self) -> Iterator[tuple[StateTable, bytes, bytes]]:
+        return ((table, key, value) for table, key, value in self._copy.rows() if value is not None)
+
+
+class PartitionState:
+    """Restored once, then written by ``writer``. What blocks is for one thread at a time.
+
+    ``standby`` may have the local copy open, and lets go of it.
+    """
+
+    def __init__(
+        self, runtime: Runtime, partition: int, stores: Stores, standby: Standby | None = None
+    ) -> None:
+        self._runtime = runtime
+        self._partition = partition
+        self._stores = stores
+        self._standby = standby
+        self._copy: LocalStore | None = None
+        self._writer: PartitionWriter | None = None
+        self._spill: PartitionSpill | None = None
+        self._abandoned = False
+        #: How long the restore took; ``None`` before its end.
+        self.restore_ms: int | None = None
+
+    @property
+    def writer(self) -> PartitionWriter:
+        """The only one who writes it, once it is restored."""
+        assert self._writer is not None
+        return self._writer
+
+    def restore(self) -> PartitionProcessor | None:
+        """Steps O1 to O3; ``None`` when the partition was abandoned meanwhile. Blocks.
+
+        Raises ``DeliveryError`` or ``StateError``.
+        """
+        began = time.monotonic()
+        if self._standby is not None:
+            self._standby.yielded()
+        copy = self._copy = self._stores.open_copy(self._runtime.directory.partition(self._partition))
+        runtime = self._runtime
+        writer = self._writer = PartitionWriter(
+            runtime.settings, runtime.topology, self._partition, copy, runtime.machine
+        )
+        processor, records = self._read(copy, writer)
+        if processor is not None:
+            self.restore_ms = round((time.monotonic() - began) * 1000)
+            self._tell(processor, records)
+        return processor
+
+    def abandon(self) -> None:
+        """Let ``restore`` end soon, with nothing. May be called by another thread."""
+        self._abandoned = True
+        if self._writer is not None:
+            self._writer.abandon()
+
+    def close(self) -> None:
+        """Give everything back; nothing is written any more. Blocks."""
+        if self._writer is not None:
+            self._writer.close()
+        if self._copy is not None:
+            self._copy.close()
+        if self._spill is not None:
+            self._spill.close()
+
+    def _read(self, copy: LocalStore, writer: PartitionWriter) -> tuple[PartitionProcessor | None, int]:
+        """The processor, and how many records of the changelogs it took."""
+        had_rows = copy.written_at_ms() is not None
+        records = writer.open()
+        try:
+            return self._rebuild(copy), records
+        except StateMismatch as mismatch:
+            if not had_rows:
+                raise  # the changelogs were read from their beginning just now
+            _log.warning(
+                "the local copy of state is not what was written; it is read again from the changelogs",
+                partition=self._partition,
+                cause=str(mismatch),
+            )
+        records = writer.reopen()
+        return self._rebuild(copy), records
+
+    def _rebuild(self, copy: LocalStore) -> PartitionProcessor | None:
+        """Step O3; ``None`` when the partition was abandoned, for then the copy may be incomplete.
+
+        Raises ``StateMismatch`` where the rows of the copy are not those that were written.
+        """
+        if self._abandoned:
+            return None
+        if self._spill is not None:
+            self._spill.close()
+        self._spill = self._stores.intents.partition()
+        partitions, config = self._runtime.topology.partitions, self._config(self._spill)
+        return PartitionProcessor.restore(self._partition, partitions, config, _Rows(copy))
+
+    def _config(self, spill: PartitionSpill) -> ProcessorConfig:
+        settings, topics = self._runtime.settings, self._runtime.topics
+        ids = self._runtime.topology.topic_ids
+        return ProcessorConfig(
+            push=PushPolicy(settings.push_age_ms, settings.push_repeat_ms, settings.push_enabled),
+            log_id=ids[topics.log],
+            control_id=ids[topics.control],
+            queue=self._stores.backlogs.queue,
+            spill=spill,
+            catch_up=CatchUpLimits(settings.catch_up_scans, settings.catch_up_memory_bytes),
+            detachable=True,
+            bounds=RecordBounds(settings.max_record_bytes),
+        )
+
+    def _tell(self, processor: PartitionProcessor, records: int) -> None:
+        _log.info(
+            "partition restored",
+            partition=self._partition,
+            changelog_records=records,
+            next_offset=processor.next_offset,
+            open_transactions=processor.status().open_transactions,
+            restore_ms=self.restore_ms,
+        )

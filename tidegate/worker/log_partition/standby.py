@@ -1,0 +1,97 @@
+"""Standby: local copies of partitions that other workers have, so that taking one over reads little.
+
+Every ``standby_refresh_ms`` the copy of each partition that is not held here is brought to the present end of
+its changelogs, committed records only. Nobody is fenced by that, so what is read is some moment of the state,
+and not the same one in all tables: whoever opens the partition reads on to an end that is final (O1, O2 of
+docs/delivery.md), and compares digests. A copy is open only while it is brought up to date.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from tidegate.errors import TidegateError
+from tidegate.worker.process.settings import Settings
+from tidegate.worker.runtime import Runtime
+from tidegate.worker.state.changelog import Changelog, ChangelogReader
+from tidegate.worker.state.store import OpenStore
+
+#: After partitions were let go: a worker that ends does so in this time, with no copy open.
+_QUIET_S: Final = 10.0
+_YIELD_S: Final = 5.0
+
+_log = structlog.get_logger("tidegate.standby")
+
+
+class Standby:
+    """Refreshes, in the background, the copies of the partitions that ``is_held`` denies, one by one."""
+
+    def __init__(
+        self, settings: Settings, runtime: Runtime, open_store: OpenStore, is_held: Callable[[int], bool]
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._open_store = open_store
+        self._is_held = is_held
+        self._changelogs = tuple(
+            Changelog(table, topic, runtime.topology.topic_ids[topic])
+            for table, topic in runtime.topics.changelogs().items()
+        )
+        self._reader: ChangelogReader | None = None
+        #: Held while a copy is open.
+        self._at_work = threading.Lock()
+        self._quiet_until = time.monotonic()
+        runtime.machine.background(self._refresh, "standby")
+
+    def yielded(self) -> None:
+        """Return once no copy is open that ``is_held`` claims now. Blocks."""
+        self._abandon()
+        with self._at_work:
+            pass
+
+    def pause(self) -> None:
+        """Open no copy for a while; return when none is open, or when Kafka does not let go of it. Blocks."""
+        self._quiet_until = time.monotonic() + _QUIET_S
+        self._abandon()
+        if self._at_work.acquire(timeout=_YIELD_S):
+            self._at_work.release()
+
+    def _refresh(self) -> None:
+        while True:
+            time.sleep(self._settings.standby_refresh_ms / 1000)
+            for partition in range(self._runtime.topology.partitions):
+                with self._at_work:
+                    if self._may_open(partition):
+                        self._bring_up(partition)
+
+    def _may_open(self, partition: int) -> bool:
+        return time.monotonic() >= self._quiet_until and not self._is_held(partition)
+
+    def _bring_up(self, partition: int) -> None:
+        """Read one copy to the present end. What goes wrong here is the business of whoever opens it."""
+        try:
+            copy = self._open_store(self._runtime.directory.partition(partition))
+        except TidegateError as error:
+            _log.warning("a standby copy cannot be opened", partition=partition, cause=str(error))
+            return
+        reader = ChangelogReader(self._settings, self._changelogs, partition, self._runtime.machine)
+        self._reader = reader
+        try:
+            if self._may_open(partition):  # it may have been claimed before it could be abandoned
+                _log.info("standby copy refreshed", partition=partition, records=reader.catch_up(copy))
+        except TidegateError as error:
+            _log.warning("a standby copy is not up to date", partition=partition, cause=str(error))
+        finally:
+            self._reader = None
+            reader.close()
+            copy.close()
+
+    def _abandon(self) -> None:
+        reader = self._reader
+        if reader is not None:
+            reader.abandon()

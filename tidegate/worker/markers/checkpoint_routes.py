@@ -1,0 +1,114 @@
+"""Which feeds a checkpoint is for: those that it names, in the epoch that it names them in."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final, Generic, Protocol, TypeVar
+
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier, part, share
+from tidegate.processor.batch import ActiveFeed
+from tidegate.processor.checkpoint import PartitionReport, merged
+from tidegate.processor.range_claims import RangeClaims
+from tidegate.worker.markers.early_reports import EarlyReports
+
+_SHARE_REPORTS: Final = 500
+
+
+class Receiver(Protocol):
+    """One epoch of one feed (``tidegate.worker.markers.feed_publisher.FeedPublisher``); no ``frontier``
+    before it has begun."""
+
+    definition: FeedDefinition
+    frontier: FeedFrontier | None
+
+    def apply(self, report: PartitionReport) -> None: ...
+
+
+ReceiverT = TypeVar("ReceiverT", bound=Receiver)
+
+
+class CheckpointRoutes(Generic[ReceiverT]):
+    """The receivers of one partition of the checkpoints topic.
+
+    A feed that a checkpoint does not name may have rows that were not written when it was made: the
+    checkpoint says nothing of it. ``unknown`` tells whether the jobs topic has not told of a feed yet: what
+    comes for it is kept until it begins.
+
+    Feeds on the same tables come to the same state as soon as every range has reported to all of them. They
+    share it then, after ``share_reports`` reports that named them all, until one is not named.
+
+    Nobody is given what ranges report of keys that several of them have at once (``claims``).
+    """
+
+    def __init__(self, unknown: Callable[[FeedId], bool], share_reports: int = _SHARE_REPORTS) -> None:
+        self.receivers: dict[FeedId, ReceiverT] = {}
+        self.claims = RangeClaims()
+        self._unknown = unknown
+        self._early: dict[ActiveFeed, EarlyReports] = defaultdict(EarlyReports)
+        self._share_reports = share_reports
+        self._reports = 0
+        self._missed: set[FeedId] = set()  # not named in one of these reports
+
+    def begin(self, receiver: ReceiverT) -> None:
+        """From now on the feed has a receiver; it gets what came early for its epoch."""
+        definition = receiver.definition
+        self.receivers[definition.id] = receiver
+        early = self._early.pop(ActiveFeed(definition.id, definition.epoch), None)
+        for report in () if early is None else early.take():
+            receiver.apply(report)
+
+    def end(self, feed_id: FeedId) -> ReceiverT:
+        """The feed has no receiver any more: the one that it had, with a state of its own."""
+        receiver = self.receivers.pop(feed_id)
+        part(_frontiers([receiver]), _frontiers(self.receivers.values()))
+        return receiver
+
+    def forget(self, feed_id: FeedId) -> None:
+        """Nobody will begin the feed."""
+        for active in [active for active in self._early if active.feed_id == feed_id]:
+            del self._early[active]
+
+    def deliver(self, reports: Iterable[PartitionReport]) -> None:
+        """Give each feed what it is named in."""
+        for report in merged(self.claims.count(reports)):
+            self._deliver(report)
+            self._reports += 1
+            if self._reports >= self._share_reports:
+                steady = (known for feed_id, known in self.receivers.items() if feed_id not in self._missed)
+                share(_frontiers(steady))
+                self._missed.clear()
+                self._reports = 0
+
+    def _deliver(self, report: PartitionReport) -> None:
+        named = {
+            active.feed_id: known for active in report.feeds if (known := self._receiver(report, active))
+        }
+        unnamed = self.receivers.keys() - named.keys()
+        if unnamed:
+            self._missed |= unnamed
+            part(_frontiers(named.values()), _frontiers(self.receivers[feed_id] for feed_id in unnamed))
+        told: set[int] = set()
+        for receiver in named.values():
+            spans = None if receiver.frontier is None else id(receiver.frontier.spans)
+            receiver.apply(report if spans not in told else replace(report, starts=(), ends=(), resolved=()))
+            if spans is not None:
+                told.add(spans)
+
+    def _receiver(self, report: PartitionReport, active: ActiveFeed) -> ReceiverT | None:
+        """Who gets a report for ``active``; where nobody does so far, it is kept."""
+        receiver = self.receivers.get(active.feed_id)
+        if receiver is not None and receiver.definition.epoch == active.epoch:
+            return receiver
+        early = (
+            self._unknown(active.feed_id) if receiver is None else receiver.definition.epoch < active.epoch
+        )
+        if early:
+            self._early[active].add(report)
+        return None
+
+
+def _frontiers(receivers: Iterable[Receiver]) -> list[FeedFrontier]:
+    return [receiver.frontier for receiver in receivers if receiver.frontier is not None]

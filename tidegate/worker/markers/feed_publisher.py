@@ -1,0 +1,358 @@
+"""One feed's progress and markers: steps M1 to M3 of docs/delivery.md.
+
+    M1  apply checkpoints to the feed's frontier
+    M2  persist the high-water and the log positions that belong to it, and at times what is far above it
+    M3  write the marker to every partition of every output topic, or of the feed's resolved_topic
+
+M2 and M3 are transactions of the feed's own producer, which fences an earlier owner of the feed. Where the
+sink is another cluster M3 has a producer there, and a task beside that of the progress, for the cluster may
+be away. Many checkpoints make one advance: what comes during a transaction is in the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from tidegate.changefeed.definition.feed import ENDED, FeedDefinition
+from tidegate.changefeed.lifecycle.control import NO_PARTITION, Failed, ack_key
+from tidegate.changefeed.lifecycle.feed_progress import FeedProgress
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier
+from tidegate.changefeed.lifecycle.job_records import ProgressRecord, SpansRecord, StateRecord
+from tidegate.changefeed.lifecycle.span_progress import SpanProgress
+from tidegate.client.kafka.topics import Topics
+from tidegate.client.kafka.transaction import GivenUpError, Record
+from tidegate.delivery.producer_ids import MarkerIds, progress_id
+from tidegate.errors import DeliveryError, RecordRefused, RetryError
+from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
+from tidegate.processor.checkpoint import PartitionReport
+from tidegate.spans import Span
+from tidegate.worker.kafka.jobs_follower import JobsFollower
+from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.markers.early_reports import EarlyReports
+from tidegate.worker.markers.marker_records import BackOff, MarkerRecords
+from tidegate.worker.markers.marker_writer import MarkerWriter, OtherMarkers, OwnMarkers
+from tidegate.worker.operations.metrics import MARKERS
+from tidegate.worker.operations.report import FeedReport
+from tidegate.worker.output.sinks import SinkCluster
+from tidegate.worker.process.ending import guarded_task
+from tidegate.worker.process.machine import REAL, Machine
+from tidegate.worker.process.settings import Settings
+
+_PROGRESS_S: Final = 1.0  # without a marker due, progress is persisted this often at most
+_SILENCE_S: Final = 3.0  # markers that take longer are told of
+_SPANS_S: Final = 10.0  # spans above the high-water are looked at, and persisted, this often at most
+
+_log = structlog.get_logger("tidegate.frontier")
+
+
+class FeedPublisher:
+    """The frontier of one epoch of one feed, made durable and told to its consumers."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        definition: FeedDefinition,
+        state: StateRecord,
+        follower: JobsFollower,
+        markers: MarkerRecords,
+        threads: Executor,
+        machine: Machine = REAL,
+        sink: SinkCluster | None = None,
+    ) -> None:
+        """``sink`` is where the feed writes, ``None`` for the worker's own cluster."""
+        assert state.start is not None
+        self.definition = definition
+        self._start = state.start
+        self._follower = follower
+        self._markers = markers
+        self._threads = threads
+        self._now = asyncio.get_running_loop().time
+        self._topics = Topics.of(settings)
+        progress = progress_id(settings.app_id, definition.id)
+        self._producer = TransactionalProducer(settings, progress, machine)
+        self._writer: MarkerWriter = OwnMarkers(partial(self._commit, insist=False))
+        if sink is not None and not sink.own:
+            ids = MarkerIds.of(settings.app_id, definition.id, state.sink_cluster)
+            self._writer = OtherMarkers(sink, ids, machine, state)
+        self._proved = not self._writer.beside  # since it was opened
+        self._beside: asyncio.Task[None] | None = None  # opens the writer, or writes a marker
+        self._beside_since = 0.0
+        self._early = EarlyReports()
+        self._news = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._persisted: ResolvedTimestamp | None = None
+        self._persist_due = 0.0
+        self._progress = FeedProgress(definition, state)
+        self._ahead: tuple[SpanProgress, ...] = ()  # as it is persisted
+        self._ahead_due = 0.0
+        self._moved = False  # since what is ahead was looked at
+        self._owed: ResolvedTimestamp | None = None  # persisted by the last owner, and maybe not written
+        self._markers_failed = BackOff()
+        self._markers_rest_until = 0.0  # monotonic; 0 while they do not rest
+        self._markers_wait = ""  # why the last one could not be written
+        self._refusal: RecordRefused | None = None  # why none can be written any more
+        self._refusal_told = False
+        self.frontier: FeedFrontier | None = None
+        self._task = guarded_task(self._publish(), f"feed {definition.id}")
+
+    def apply(self, report: PartitionReport) -> None:
+        """Step M1. The report names this epoch of the feed."""
+        if self.frontier is None:
+            self._early.add(report)
+            return
+        rose = self.frontier.apply_columns(
+            report.partition, report.offset, report.starts, report.ends, report.resolved
+        )
+        if (
+            rose or not self._moved
+        ):  # the first report after a look at what is ahead sets the time of the next
+            self._news.set()
+        self._moved = True
+
+    def report(self) -> FeedReport | None:
+        """How far it is; ``None`` before it has begun."""
+        if self.frontier is None:
+            return None
+        high_water = self.frontier.high_water if self.frontier.scanned else None
+        lowest = self.frontier.spans.lowest_entry()
+        span, resolved = (Span(b"", b""), self._start) if lowest is None else lowest
+        interval_ns, marker = self.definition.options.resolved_interval_ns, self.frontier.marker
+        return FeedReport(
+            self.definition.id,
+            self.definition.epoch,
+            None if high_water is None else str(high_water),
+            None if high_water is None else time.time_ns() // NANOS_PER_MS - high_water.wall_ms,
+            span.start.hex(),
+            span.end.hex(),
+            str(max(resolved, self._start)),
+            None if self._persisted is None else str(self._persisted),
+            None if marker is None or not self._marks else str(marker),
+            None if interval_ns is None else interval_ns // NANOS_PER_MS,
+            self._why_markers_wait(),
+        )
+
+    def _why_markers_wait(self) -> str:
+        if self._marks and not self._markers.ready:
+            return "what they need is not there yet: the ids of their schemas from the feed's registry"
+        silent_s = 0.0 if self._beside is None else self._now() - self._beside_since
+        if silent_s >= _SILENCE_S and not self._markers_wait:
+            return f"the cluster of the feed's sink has not taken one for {silent_s:.0f} s"
+        return self._markers_wait
+
+    async def close(self) -> None:
+        """Finish the transaction that is open, and write no more."""
+        self._closing.set()
+        self._news.set()
+        self._writer.give_up()
+        await self._task
+        await self._writer.close()
+        await self._in_thread(self._producer.close)
+
+    async def _publish(self) -> None:
+        try:
+            await self._publish_epoch()
+        except DeliveryError as error:
+            is_let_go = not await self._follower.read_to_end(self._closing)
+            if not (is_let_go or self._is_over):
+                raise
+            # Who lets go of the feed may be fenced by its end (step E2), or by its next owner, without having
+            # read why. Nothing of the transaction is visible, and nothing follows it.
+            _log.info(
+                "the feed has ended, is another engine's, or is let go of",
+                feed=self.definition.id,
+                cause=str(error),
+            )
+
+    async def _publish_epoch(self) -> None:
+        await self._in_thread(self._producer.open)
+        if not await self._follower.read_to_end(self._closing):  # what the fenced predecessor persisted
+            return
+        if self._is_over:
+            return
+        frontier = self._begin()
+        preparing = guarded_task(self._prepare(), f"markers of {self.definition.id}")
+        try:
+            while not self._closing.is_set():
+                self._news.clear()  # before looking: what comes meanwhile sets it again
+                await self._advance(frontier)
+                await self._wait(frontier)
+        finally:
+            preparing.cancel()
+        if self._beside is not None:
+            await self._beside
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing may follow: the feed has ended, or another engine has it and what that needs of
+        this one is read."""
+        feed = self._follower.view[self.definition.id]
+        overtaken = feed.epoch is not None and feed.epoch > self.definition.epoch
+        return overtaken or feed.status in ENDED
+
+    async def _prepare(self) -> None:
+        """Beside the progress, which does not wait for it."""
+        if self._marks:
+            await self._markers.prepare()
+            self._news.set()
+
+    def _begin(self) -> FeedFrontier:
+        """The frontier as the last owner left it, and what came meanwhile."""
+        left = self._follower.view[self.definition.id]
+        self._persisted, self._ahead = left.high_water, left.ahead
+        self.frontier = self._progress.begin(left)
+        self._owed = self._persisted if self._marks and self.frontier.marker is not None else None
+        _log.info("frontier begins", feed=self.definition.id, high_water=str(self.frontier.high_water))
+        self._ahead_due = self._now() + _SPANS_S
+        for report in self._early.take():
+            self.apply(report)
+        return self.frontier
+
+    async def _advance(self, frontier: FeedFrontier) -> None:
+        if self._refusal is not None and not self._refusal_told:
+            await self._tell_refusal(self._refusal)
+        if self._now() >= self._markers_rest_until:
+            self._markers_rest_until = 0.0
+        if self._marks and not self._writer.is_open and self._may_begin:
+            self._begin_beside(self._open_writer())
+        if self._owed is not None and self._may_mark:
+            await self._hand_over(self._owed, frontier)
+        high_water = ResolvedTimestamp(frontier.high_water)
+        marker = frontier.due_marker() if self._owed is None and self._may_mark else None
+        due = marker is not None or self._now() >= self._persist_due
+        await self._persist(frontier, high_water if due and self._unpersisted(frontier) else None)
+        if marker is not None:
+            await self._hand_over(marker, frontier)
+
+    async def _hand_over(self, marker: ResolvedTimestamp, frontier: FeedFrontier) -> None:
+        """Step M3, beside the progress where it may have to wait."""
+        if not self._writer.beside:
+            await self._mark_and_note(marker, frontier)
+            return
+        if not self._proved:  # who was fenced at home meanwhile ends here (step M2b)
+            await self._persist(frontier, ResolvedTimestamp(frontier.high_water))
+            self._proved = True
+        self._begin_beside(self._mark_and_note(marker, frontier))
+
+    async def _mark_and_note(self, marker: ResolvedTimestamp, frontier: FeedFrontier) -> None:
+        if not await self._mark(marker):
+            return
+        self._progress.note_marker(marker)
+        if self._owed is None:
+            frontier.marked(marker)
+        self._owed = None
+
+    async def _open_writer(self) -> None:
+        """Step M2a; M2b has to follow."""
+        self._proved = False
+        try:
+            await self._writer.open()
+        except RetryError as error:
+            self._rest(error)
+
+    def _begin_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        self._beside_since = self._now()
+        self._beside = guarded_task(self._work_beside(work), f"sink of {self.definition.id}")
+
+    async def _work_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        with contextlib.suppress(GivenUpError):
+            await work
+        self._beside = None
+        self._news.set()
+
+    @property
+    def _marks(self) -> bool:
+        """Whether the feed has markers at all. One without them has none to repeat either."""
+        return self.definition.options.resolved_interval_ns is not None
+
+    @property
+    def _may_begin(self) -> bool:
+        return self._beside is None and not self._markers_rest_until
+
+    @property
+    def _may_mark(self) -> bool:
+        return self._refusal is None and self._markers.ready and self._writer.is_open and self._may_begin
+
+    async def _wait(self, frontier: FeedFrontier) -> None:
+        """Until there is news, or progress or a marker that was held back is due."""
+        dues = [self._persist_due] if self._unpersisted(frontier) else []
+        dues += [self._ahead_due] if self._moved else []
+        dues += [self._markers_rest_until] if self._markers_rest_until else []
+        delay_s = max(0.0, min(dues) - self._now()) if dues else None
+        try:
+            await asyncio.wait_for(self._news.wait(), delay_s)
+        except TimeoutError:
+            return
+
+    def _unpersisted(self, frontier: FeedFrontier) -> bool:
+        return frontier.high_water > (frontier.begin if self._persisted is None else self._persisted)
+
+    async def _persist(self, frontier: FeedFrontier, high_water: ResolvedTimestamp | None) -> None:
+        """Step M2: ``high_water``, where there is a new one, and the spans above it when it is time for them.
+
+        Both are of this moment, and of checkpoints that were read as committed.
+        """
+        records: list[ProgressRecord | SpansRecord] = []
+        ahead = self._ahead
+        if high_water is not None:
+            records.append(self._progress.record(frontier, high_water))
+        if self._moved and self._now() >= self._ahead_due:
+            self._moved, self._ahead_due = False, self._now() + _SPANS_S
+            ahead = frontier.ahead()
+            if ahead != self._ahead:
+                records.append(SpansRecord(self.definition.id, self.definition.epoch, ahead))
+        if records:
+            await self._commit(
+                [Record(self._topics.jobs, 0, record.key, record.to_bytes()) for record in records]
+            )
+        self._ahead = ahead
+        if high_water is not None:
+            self._persisted = high_water
+            self._persist_due = self._now() + _PROGRESS_S
+
+    async def _mark(self, marker: ResolvedTimestamp) -> bool:
+        """Step M3. Returns whether the marker is written: not when what it needs cannot be had now."""
+        try:
+            await self._writer.check()
+            records = await self._markers.of(marker)
+            await self._writer.write(records)
+        except RetryError as error:
+            self._rest(error)
+            return False
+        except RecordRefused as error:
+            self._refusal, self._markers_wait = error, str(error)
+            self._news.set()
+            return False
+        self._markers_failed.succeeded()
+        self._markers_wait = ""
+        MARKERS.labels(self.definition.id).inc()
+        return True
+
+    def _rest(self, error: RetryError) -> None:
+        pause_s = self._markers_failed.failed()
+        self._markers_rest_until = self._now() + pause_s
+        self._markers_wait = str(error)
+        _log.error("markers wait", feed=self.definition.id, cause=str(error), again_in_s=pause_s)
+
+    async def _tell_refusal(self, refusal: RecordRefused) -> None:
+        """Step R7: have the jobs agent fail the feed, as a log partition does. Who is fenced cannot."""
+        _log.error(
+            "no marker of the feed can be written, so it fails", feed=self.definition.id, cause=str(refusal)
+        )
+        told = Failed(self.definition.id, self.definition.epoch, NO_PARTITION, str(refusal))
+        await self._commit([Record(self._topics.control_acks, 0, ack_key(told), told.to_bytes())])
+        self._refusal_told = True
+
+    async def _commit(self, records: Sequence[Record], *, insist: bool = True) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._threads, partial(self._producer.commit, records, insist=insist))
+
+    async def _in_thread(self, call: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, call)

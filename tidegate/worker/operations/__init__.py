@@ -1,0 +1,1 @@
+"""What a worker says of itself, and the alarms that watch it."""

@@ -1,0 +1,47 @@
+"""An HTTP server whose connections are bounded in number, in time and in what they may send."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+
+from tidegate.access.http_access import CONNECTION_S, MOST_CONNECTIONS
+
+_MOST_HEADERS = 64
+_MOST_HEADER_BYTES = 8_190
+_FULL_S = 0.1
+
+
+class BoundedServer(web.Server):
+    """Ends each connection after ``connection_s``, whatever it is at: also one that never ends its headers.
+
+    Connections beyond ``most`` are closed before they are read.
+    """
+
+    def __init__(
+        self, handler: Any, *, connection_s: float = CONNECTION_S, most: int = MOST_CONNECTIONS
+    ) -> None:
+        super().__init__(
+            handler,
+            access_log=None,
+            max_headers=_MOST_HEADERS,
+            max_line_size=_MOST_HEADER_BYTES,
+            max_field_size=_MOST_HEADER_BYTES,
+            lingering_time=0,
+        )
+        self._connection_s = connection_s
+        self._most = most
+
+    def __call__(self) -> Any:
+        """The protocol of a connection that was accepted."""
+        protocol = super().__call__()
+        full = len(self.connections) >= self._most
+        asyncio.get_running_loop().call_later(_FULL_S if full else self._connection_s, _end, protocol)
+        return protocol
+
+
+def _end(protocol: Any) -> None:
+    if protocol.transport is not None:
+        protocol.transport.abort()

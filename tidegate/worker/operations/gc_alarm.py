@@ -1,0 +1,62 @@
+"""The warning before the store removes what a lagging feed still lacks (docs/catch-up.md#ends)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, TypeAlias
+
+import structlog
+
+from tidegate.worker.operations.report import Reporter, WorkerReport
+from tidegate.worker.process.ending import guarded_task
+
+_LOOK_S: Final = 5.0
+#: It is given when so much is left of what there was when that was first known.
+_SHARE: Final = 0.1
+
+_log = structlog.get_logger("tidegate.gc")
+_Place: TypeAlias = tuple[int, str]
+
+
+class GcAlarm:
+    """Warns once of each feed and partition, and again when it has lagged anew."""
+
+    def __init__(self) -> None:
+        self._first: dict[_Place, int] = {}
+        self._told: set[_Place] = set()
+
+    def look(self, report: WorkerReport) -> None:
+        """Compare what is left with what there was."""
+        reserves = {(item.partition, item.feed): item for item in report.lagging}
+        for place in self._first.keys() - reserves.keys():
+            del self._first[place]
+            self._told.discard(place)
+        for place, item in reserves.items():
+            left_ms = item.gc_reserve_ms
+            if left_ms is None:
+                continue
+            first_ms = self._first.setdefault(place, left_ms)
+            if left_ms < first_ms * _SHARE and place not in self._told:
+                self._told.add(place)
+                _log.warning(
+                    "the store will soon have removed what a feed still lacks, and the feed will fail then: "
+                    "let its sink follow, or keep history for longer (gc.ttlseconds)",
+                    feed=item.feed,
+                    partition=item.partition,
+                    range_id=item.range_id,
+                    complete_to=item.complete_to,
+                    left_s=left_ms // 1_000,
+                )
+
+
+def start_gc_alarm(report: Reporter) -> asyncio.Task[None]:
+    """Watch until cancelled."""
+    return guarded_task(watch_reserves(report), "GC alarm")
+
+
+async def watch_reserves(report: Reporter) -> None:
+    """Until cancelled: look every few seconds."""
+    alarm = GcAlarm()
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        alarm.look(report())

@@ -1,0 +1,42 @@
+"""The alarm that stands in for an expiry of rows: a log line while rows wait too long (docs/delivery.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+import structlog
+
+from tidegate.worker.operations.report import Reporter
+from tidegate.worker.process.ending import guarded_task
+
+_LOOK_S: Final = 1.0
+_REPEAT_S: Final = 60.0
+
+_log = structlog.get_logger("tidegate.stall")
+
+
+def start_stall_alarm(report: Reporter) -> asyncio.Task[None]:
+    """Watch until cancelled. An alarm that fails ends the process: nobody would miss it before a stall."""
+    return guarded_task(watch_for_stalls(report), "stall alarm")
+
+
+async def watch_for_stalls(report: Reporter) -> None:
+    """Until cancelled: tell of each partition whose oldest row waits for too long, and again every minute."""
+    told: dict[int, float] = {}
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        stalled = {partition.partition: partition for partition in report().stalled}
+        for number in told.keys() - stalled.keys():
+            _log.info("rows are acknowledged again", partition=number)
+            del told[number]
+        for number, partition in stalled.items():
+            if time.monotonic() - told.get(number, -_REPEAT_S) >= _REPEAT_S:
+                told[number] = time.monotonic()
+                _log.error(
+                    "rows wait for their acknowledgement; nothing is lost, nothing goes on",
+                    partition=number,
+                    waiting_ms=partition.oldest_unacknowledged_ms,
+                    rows=partition.inflight_rows,
+                )

@@ -1,0 +1,109 @@
+"""The worker's HTTP server: /metrics for Prometheus, /health for probes, /status for people and commands,
+/ranges for ``tidegate why``."""
+
+from __future__ import annotations
+
+import json
+
+from aiohttp import web
+from prometheus_client import generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from tidegate.access.http_access import CONNECTION_S, HttpAccess, allowed_hosts, url_of
+from tidegate.errors import TopologyError
+from tidegate.redaction import redacted
+from tidegate.spans import Span
+from tidegate.worker.operations.bounded_server import BoundedServer
+from tidegate.worker.operations.metrics import REGISTRY, ReportCollector
+from tidegate.worker.operations.report import Reporter, SpanReporter, no_ranges
+from tidegate.worker.operations.server_tls import server_tls
+from tidegate.worker.process.settings import Settings
+
+
+class StatusServer:
+    """Serves the report of the moment, on loopback unless told otherwise."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        report: Reporter,
+        ranges_in: SpanReporter = no_ranges,
+        connection_s: float = CONNECTION_S,
+    ) -> None:
+        """``connection_s`` bounds each connection, from its first byte to its last."""
+        self._settings = settings
+        self._report = report
+        self._ranges_in = ranges_in
+        self._connection_s = connection_s
+        self._collector = ReportCollector(report)
+        self._access = HttpAccess(
+            settings.metrics_host,
+            allowed_hosts(settings.metrics_allowed_hosts),
+            "" if settings.metrics_token is None else settings.metrics_token.get_secret_value(),
+        )
+        self._answers = {
+            "/metrics": self._metrics,
+            "/health": self._health,
+            "/status": self._status,
+            "/ranges": self._ranges,
+        }
+        self._runner: web.ServerRunner | None = None
+
+    async def start(self) -> str:
+        """Begin to serve; returns the URL.
+
+        Raises ``TopologyError`` when the port cannot be had, ``SettingsError`` for TLS files of no use.
+        """
+        host, port = self._settings.metrics_host, self._settings.metrics_port
+        tls = server_tls(self._settings.metrics_tls_certificate, self._settings.metrics_tls_key)
+        REGISTRY.register(self._collector)
+        self._runner = web.ServerRunner(BoundedServer(self._answer, connection_s=self._connection_s))
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, host, port, ssl_context=tls).start()
+        except OSError as error:
+            raise TopologyError(
+                f"The status server cannot listen on {host}:{port} ({error.strerror}); set "
+                "TIDEGATE_METRICS_PORT to a free port, or to 0"
+            ) from None
+        return url_of(host, self._runner.addresses[0][1], tls=tls is not None)
+
+    async def stop(self) -> None:
+        """Serve no more."""
+        if self._runner is not None:
+            REGISTRY.unregister(self._collector)
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        headers = request.headers
+        refused = self._access.refusal(request.path, headers.get("Host"), headers.get("Authorization"))
+        if refused is not None:
+            return web.json_response({"error": refused.sentence}, status=refused.status)
+        answer = self._answers.get(request.path)
+        if answer is None or request.method not in ("GET", "HEAD"):
+            return web.json_response({"error": "There is nothing here."}, status=404)
+        return await answer(request)
+
+    async def _metrics(self, _: web.BaseRequest) -> web.Response:
+        return web.Response(body=generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _status(self, _: web.BaseRequest) -> web.Response:
+        return web.json_response(text=redacted(json.dumps(self._report().as_json())))
+
+    async def _ranges(self, request: web.BaseRequest) -> web.Response:
+        """The ranges between the keys ``start`` and ``end``, in hex; 400 when they are none."""
+        try:
+            span = Span(bytes.fromhex(request.query["start"]), bytes.fromhex(request.query["end"]))
+            span.validate()
+        except (KeyError, ValueError) as error:
+            sentence = f"start and end are two rising keys in hex ({error})"
+            return web.json_response({"error": sentence}, status=400)
+        found = await self._ranges_in(span)
+        return web.json_response({"partitions": [part.as_json() for part in found]})
+
+    async def _health(self, _: web.BaseRequest) -> web.Response:
+        """200 while rows are acknowledged in time. No restart helps a quarantined range: an operator must."""
+        stalled = [partition.partition for partition in self._report().stalled]
+        body = {"healthy": not stalled, "stalled_partitions": stalled}
+        return web.json_response(body, status=503 if stalled else 200)

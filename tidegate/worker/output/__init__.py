@@ -1,0 +1,1 @@
+"""The rows of feeds on their way to their sinks."""

@@ -1,0 +1,171 @@
+"""The outlets of all feeds of a log partition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.lifecycle.control import Ack, Failed, Removed
+from tidegate.errors import RowRefused
+from tidegate.processor.batch import OutputRecord
+from tidegate.worker.output.outlet import Change, OpenSink, Outlet, OutletLimits, OutletReport, OutletState
+from tidegate.worker.output.row_producer import Barrier
+
+_QUEUE_FULL_S: Final = 0.01  # librdkafka tells nobody when it has room
+_TEXTS: Final = {
+    Change.REFUSE: "a row of the feed is refused for good; the feed fails",
+    Change.DETACH: "the sink does not follow; no batch waits for the feed any more",
+    Change.ATTACH: "the sink has followed; batches wait for the feed again",
+    Change.STALL: "the feed is stalled; its rows are scanned for when the sink takes rows again",
+    Change.RESUME: "the sink takes rows again; the feed catches up",
+}
+
+#: What is done first. A batch may wait for several feeds; of one that has failed nothing else is asked.
+_URGENT: Final = (Change.REFUSE, Change.DETACH)
+
+_log = structlog.get_logger("tidegate.outlet")
+
+
+class Outlets:
+    """Called by one task, in the loop or in the thread of the steps."""
+
+    def __init__(
+        self,
+        partition: int,
+        opener_of: Callable[[FeedId], OpenSink],
+        limits: OutletLimits,
+        clock: Callable[[], float],
+        acknowledged: Callable[[], None],
+    ) -> None:
+        """``opener_of`` is asked with the first rows of a feed, while the partition has it."""
+        self._partition = partition
+        self._opener_of = opener_of
+        self._limits = limits
+        self._clock = clock
+        self._acknowledged = acknowledged
+        self._outlets: dict[FeedId, Outlet] = {}
+        self._ended: set[FeedId] = set()
+        self._last_look_at = math.inf
+
+    # ---- rows
+
+    def barriers(self, outputs: Mapping[FeedId, Sequence[OutputRecord]]) -> dict[FeedId, Barrier]:
+        """What the batch of these rows has to wait for."""
+        found = ((self._outlet(feed_id), rows) for feed_id, rows in outputs.items() if rows)
+        return {
+            outlet.feed_id: outlet.barrier(len(rows))
+            for outlet, rows in found
+            if outlet.state is OutletState.LIVE
+        }
+
+    def take(
+        self, outputs: Mapping[FeedId, Sequence[OutputRecord]], barriers: Mapping[FeedId, Barrier]
+    ) -> None:
+        """Step 3: rows to their sinks, or behind others that wait."""
+        for feed_id, rows in outputs.items():
+            if rows:
+                self._outlet(feed_id).take(rows, barriers.get(feed_id))
+        self.hand_over()
+
+    def hand_over(self) -> None:
+        """Give each sink what it has room for."""
+        for outlet in self._outlets.values():
+            outlet.hand_over()
+
+    @property
+    def have_more(self) -> bool:
+        """Whether rows wait for room in their sinks."""
+        return any(outlet.has_more for outlet in self._outlets.values())
+
+    # ---- state
+
+    @property
+    def are_over_budget(self) -> bool:
+        """Whether the partition should step nothing before rows of some feed are acknowledged."""
+        return any(outlet.is_over_budget for outlet in self._outlets.values())
+
+    def look(self) -> tuple[Change, FeedId] | None:
+        """What is to be done first: others may wait for a feed that is to be detached.
+
+        Forgets feeds that have ended, once nobody waits for their rows.
+        """
+        now = self._clock()
+        self._sweep()
+        is_last = now >= self._last_look_at
+        looks = [
+            (outlet.look(now, is_last=is_last, has_ended=feed_id in self._ended), feed_id)
+            for feed_id, outlet in self._outlets.items()
+        ]
+        changes = [(change, feed_id) for change, feed_id in looks if change is not None]
+        return min(changes, key=_order, default=None)
+
+    def refusal(self, feed_id: FeedId) -> RowRefused:
+        """Why a row of the feed is refused, where ``look`` says that one is."""
+        refusal = self._outlets[feed_id].refusal
+        assert refusal is not None
+        return refusal
+
+    def let_go(self) -> None:
+        """The partition is let go of: batches wait for rows for ``drain_s`` more and no longer."""
+        self._last_look_at = self._clock() + self._limits.drain_s
+
+    def become(self, change: Change, feed_id: FeedId) -> None:
+        """The processor is told of it with the next step."""
+        outlet = self._outlets[feed_id]
+        outlet.become(change, self._clock())
+        log = _log.info if change in (Change.ATTACH, Change.RESUME) else _log.warning
+        log(_TEXTS[change], partition=self._partition, feed_id=feed_id, **_counts(outlet.report()))
+        if change is Change.REFUSE:
+            del self._outlets[feed_id]
+            self._ended.discard(feed_id)
+
+    def note(self, acks: Iterable[Ack]) -> None:
+        """These answers were given: of a feed that has ended no more rows come."""
+        ended = {ack.feed_id for ack in acks if isinstance(ack, Removed | Failed)}
+        self._ended |= ended & self._outlets.keys()
+
+    def next_look_s(self) -> float | None:
+        """When to look again, or to hand over, in seconds; ``None``: when rows are acknowledged."""
+        looks = (outlet.next_look_s(_QUEUE_FULL_S) for outlet in self._outlets.values())
+        return min((look for look in looks if look is not None), default=None)
+
+    def report(self) -> tuple[OutletReport, ...]:
+        """Of each feed, as it is now."""
+        return tuple(outlet.report() for _, outlet in sorted(self._outlets.items()))
+
+    def close(self) -> None:
+        """Throw away what the sinks do not have."""
+        for outlet in self._outlets.values():
+            outlet.forget()
+
+    # ---- inside
+
+    def _outlet(self, feed_id: FeedId) -> Outlet:
+        if feed_id in self._ended:  # the next epoch of a feed that was removed may be on another cluster
+            self._sweep()
+        self._ended.discard(feed_id)
+        outlet = self._outlets.get(feed_id)
+        if outlet is None:
+            outlet = Outlet(feed_id, self._opener_of(feed_id), self._limits, self._acknowledged)
+            self._outlets[feed_id] = outlet
+        return outlet
+
+    def _sweep(self) -> None:
+        for feed_id in list(self._ended):
+            outlet = self._outlets[feed_id]
+            if outlet.state is not OutletState.LIVE or outlet.is_empty:
+                outlet.forget()
+                del self._outlets[feed_id]
+                self._ended.discard(feed_id)
+
+
+def _order(found: tuple[Change, FeedId]) -> int:
+    return _URGENT.index(found[0]) if found[0] in _URGENT else len(_URGENT)
+
+
+def _counts(report: OutletReport) -> dict[str, int]:
+    return {"waiting_bytes": report.waiting_bytes, "spool_bytes": report.spool_bytes}

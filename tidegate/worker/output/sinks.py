@@ -1,0 +1,179 @@
+"""The Kafka clusters that feeds write to: the worker's own, and others, each opened when it is first needed.
+
+One producer of rows for each cluster, so that one that is stuck stops only its feeds. The worker's own login
+is for its own cluster. Clients of another cluster have the login of the operator's entry for it. Where no
+entry allows it, no client is opened (``tidegate.access.destinations``).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Final, NoReturn
+
+from tidegate.access.destinations import ClusterEntry
+from tidegate.access.secret_store import SecretStore
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
+from tidegate.changefeed.definition.sink_cluster import normal_servers
+from tidegate.delivery.sink_clusters import sink_address
+from tidegate.errors import SinkNotAllowed
+from tidegate.worker.kafka.clients import with_login
+from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.operations.report import SinkReport
+from tidegate.worker.output.row_producer import Sink
+from tidegate.worker.process.machine import REAL, Machine
+from tidegate.worker.process.settings import Settings
+
+_PATIENCE_S: Final = 15.0  # topics are prepared while log partitions are held
+
+
+class SinkCluster:
+    """One cluster, by its servers. ``configure`` gives the worker's settings with these servers and the login
+    there, or raises ``RetryError`` where no client may be opened.
+
+    ``threads`` do what may wait for the cluster: with those of the worker's own cluster, one that is away
+    would hold back the state of all partitions.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        configure: Callable[[], Settings],
+        machine: Machine,
+        admin: Callable[[], TopicAdmin],
+        threads: Callable[[], Executor],
+        *,
+        own: bool,
+    ) -> None:
+        #: Its name in metrics and sentences: ``host:port``, comma-separated.
+        self.servers = servers
+        self.own = own
+        self._configure = configure
+        self._machine = machine
+        self._open_admin, self._open_threads = admin, threads
+        self._lock = threading.RLock()
+        self._rows: Sink | None = None
+        self._admin: TopicAdmin | None = None
+        self._threads: Executor | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """What a new client needs. Raises ``SinkNotAllowed`` and ``SecretMissing``, as all that opens one."""
+        return self._configure()
+
+    @property
+    def rows(self) -> Sink:
+        """The one producer of rows; another one when that has come to its end (step R6)."""
+        with self._lock:
+            if self._rows is None or self._rows.is_over:
+                topic = "" if self._rows is None else self._rows.topic
+                self._rows = Sink(self.settings, self._machine, watched=not self.own, topic=topic)
+            return self._rows
+
+    @property
+    def admin(self) -> TopicAdmin:
+        """A client for its topics; another one when that has seen another cluster."""
+        with self._lock:
+            if self._admin is None or self._admin.is_over:
+                self._admin = self._open_admin()
+            return self._admin
+
+    @property
+    def threads(self) -> Executor:
+        """For calls that wait for it."""
+        with self._lock:
+            if self._threads is None:
+                self._threads = self._open_threads()
+            return self._threads
+
+    def report(self) -> SinkReport:
+        """What waits for it."""
+        return SinkReport(self.servers, 0 if self._rows is None else self._rows.pending())
+
+    def close(self) -> None:
+        """Rows that are not acknowledged are given up. Threads of the worker's own cluster are not ours."""
+        if self._threads is not None and not self.own:
+            self._threads.shutdown()
+        if self._rows is not None:
+            self._rows.close()
+
+
+class Sinks:
+    """All clusters that feeds of this worker write to. May be asked by any thread."""
+
+    def __init__(
+        self, settings: Settings, admin: TopicAdmin, threads: Executor, machine: Machine = REAL
+    ) -> None:
+        self._settings = settings
+        #: What headers of feeds name.
+        self.secrets = SecretStore(settings.secrets_dir, settings.secrets_file)
+        self._machine = machine
+        self._lock = threading.Lock()
+        self._found: dict[tuple[str, str | None, FeedId], SinkCluster] = {}
+        self._others: dict[tuple[str, ...], SinkCluster] = {}
+        own = settings.model_copy(
+            update={"bootstrap_servers": ",".join(normal_servers(settings.bootstrap_servers.split(",")))}
+        )
+        self.own = SinkCluster(
+            own.bootstrap_servers, lambda: own, machine, lambda: admin, lambda: threads, own=True
+        )
+
+    def of(self, definition: FeedDefinition, cluster: str | None = None) -> SinkCluster:
+        """The cluster of a feed's sink, of which ``cluster`` is the stored id; without one the addresses
+        decide.
+
+        Where no entry allows it to the feed it opens no client. Raises ``StatementError`` for what is no sink
+        URI.
+        """
+        key = definition.sink_uri, cluster, definition.id
+        with self._lock:
+            found = self._found.get(key)
+            if found is None:
+                found = self._found[key] = self._find(*key)
+            return found
+
+    def report(self) -> tuple[SinkReport, ...]:
+        """One for each cluster, the worker's own first."""
+        with self._lock:
+            return tuple(cluster.report() for cluster in (self.own, *self._others.values()))
+
+    def close(self) -> None:
+        """Close all of them."""
+        with self._lock:
+            for cluster in (self.own, *self._others.values()):
+                cluster.close()
+
+    def _find(self, sink_uri: str, cluster: str | None, feed_id: FeedId) -> SinkCluster:
+        servers = sink_address(sink_uri, cluster, self._settings.bootstrap_servers)
+        if not servers:
+            return self.own
+        try:
+            entry = self._settings.destinations.entry(servers, feed_id, self._settings.bootstrap_servers)
+        except SinkNotAllowed as error:
+            return self._refused(servers, error)
+        if servers not in self._others:
+            self._others[servers] = self._other(",".join(servers), entry)
+        return self._others[servers]
+
+    def _other(self, servers: str, entry: ClusterEntry) -> SinkCluster:
+        machine, threads = self._machine, self._settings.commit_threads
+
+        def configure() -> Settings:
+            return with_login(self._settings, servers, entry.login(self.secrets))
+
+        return SinkCluster(
+            servers,
+            configure,
+            machine,
+            lambda: TopicAdmin(configure(), machine, patience_s=_PATIENCE_S),
+            lambda: machine.executor(threads, f"sink {servers}"),
+            own=False,
+        )
+
+    def _refused(self, servers: Sequence[str], why: SinkNotAllowed) -> SinkCluster:
+        def refuse() -> NoReturn:
+            raise SinkNotAllowed(str(why))
+
+        own_threads = self.own.threads  # nothing waits there, for nobody is asked
+        return SinkCluster(",".join(servers), refuse, self._machine, refuse, lambda: own_threads, own=False)

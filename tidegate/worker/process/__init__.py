@@ -1,0 +1,1 @@
+"""The process of a worker: settings, data directory, threads, end."""

@@ -1,0 +1,124 @@
+"""The data directory of a worker: one process at a time, of a version that can read it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+from tidegate.access.private_files import make_private
+from tidegate.errors import TopologyError
+
+#: Version of the directory's layout; a newer one is refused.
+LAYOUT_VERSION: Final = 1
+_MEMBERS: Final = "members.json"
+
+
+class DataDirectory:
+    """A locked directory; the lock is the kernel's and ends with the process, however that dies."""
+
+    def __init__(self, home: Path) -> None:
+        """Create ``home`` where it is missing, close it to other users, lock it and check its version.
+
+        Raises ``TopologyError`` when it cannot be written, is in use by another process, or was written
+        by a newer version.
+        """
+        self.home = home
+        with self._writing():
+            make_private(home)
+            self._lock = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            with self._writing():
+                self._take_lock()
+                self._check_version()
+        except TopologyError:
+            os.close(self._lock)
+            raise
+
+    def partition(self, partition: int) -> Path:
+        """Where the state of a log partition is kept."""
+        return self.home / f"partition-{partition}"
+
+    def announce(self, url: str) -> None:
+        """Leave word of where this worker's status is served, for ``tidegate status``.
+
+        Raises ``TopologyError`` when the directory cannot be written.
+        """
+        with self._writing():
+            self._write("worker.json", json.dumps({"pid": os.getpid(), "url": url}))
+
+    def members(self) -> tuple[str, ...]:
+        """The names in the consumer group that the process before noted and did not give up.
+
+        A file that cannot be read names none: whoever it named is missed by the group in time.
+        """
+        try:
+            names = json.loads((self.home / _MEMBERS).read_text())
+        except (OSError, ValueError):
+            return ()
+        return tuple(map(str, names)) if isinstance(names, list) else ()
+
+    def note_members(self, names: tuple[str, ...]) -> None:
+        """Keep names in the consumer group for the process that comes after this one.
+
+        Raises ``TopologyError`` when the directory cannot be written.
+        """
+        with self._writing():
+            self._write(_MEMBERS, json.dumps(names))
+
+    def close(self) -> None:
+        """Let another process have the directory: this one has left its group."""
+        (self.home / "worker.json").unlink(missing_ok=True)
+        (self.home / _MEMBERS).unlink(missing_ok=True)
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _take_lock(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._lock, 32, 0).decode(errors="replace").strip() or "unknown"
+            raise TopologyError(
+                f"The data directory {self.home} is in use by the worker with process id {holder}; stop it, "
+                "or give this worker a directory of its own (TIDEGATE_DATA_DIR)"
+            ) from None
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+
+    def _check_version(self) -> None:
+        file = self.home / "version"
+        if not file.exists():
+            self._write("version", str(LAYOUT_VERSION))
+            return
+        found = file.read_text().strip()
+        if not found.isdigit() or int(found) > LAYOUT_VERSION:
+            raise TopologyError(
+                f"The data directory {self.home} is of version {found}, but this worker reads version "
+                f"{LAYOUT_VERSION}; run the newer worker, or delete the directory to have its content read "
+                "again from the changelog topics"
+            )
+
+    def _write(self, name: str, line: str) -> None:
+        """A file with one line. Nobody reads half of it, and a full disk leaves none that is empty."""
+        unfinished = self.home / f"{name}.new"
+        unfinished.write_text(f"{line}\n")
+        unfinished.replace(self.home / name)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise TopologyError(
+                f"The data directory {self.home} cannot be written ({error.strerror}); make it writable for "
+                "this user, with room on its disk, or set TIDEGATE_DATA_DIR to one that is"
+            ) from None

@@ -1,0 +1,70 @@
+"""What one worker process holds open: its directory, threads, sinks, schema registries, and what it knows of
+the cluster."""
+
+from __future__ import annotations
+
+from tidegate.client.kafka.topics import Topics
+from tidegate.client.local_files import LocalFiles
+from tidegate.client.refused_records import DIRECTORY, RefusedRecords
+from tidegate.processor.refused import Source
+from tidegate.worker.commit.commit_loop import Limits, Threads
+from tidegate.worker.kafka.topology import TopicAdmin, Topology
+from tidegate.worker.output.outlet import OutletLimits
+from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.process.machine import REAL, Machine
+from tidegate.worker.process.schema_ids import SchemaIds
+from tidegate.worker.process.settings import Settings
+
+
+class Runtime:
+    """Opened once the settings are known, closed when the process ends in an orderly way."""
+
+    def __init__(self, settings: Settings, schema_ids: SchemaIds, machine: Machine = REAL) -> None:
+        """Check everything that can be wrong before the first record is read; waits for the broker.
+
+        Raises ``TopologyError``.
+        """
+        self.settings = settings
+        self.machine = machine
+        self.topics = Topics.of(settings)
+        self.directory = machine.directory(settings.home)
+        self.admin = TopicAdmin(settings, machine)
+        self.topology: Topology = self.admin.discover(settings)
+        self.schema_ids = schema_ids
+        refused = LocalFiles(settings.home / DIRECTORY)
+        self.refused = RefusedRecords(lambda: refused, _read_topics(self.topics))
+        self.threads = Threads(
+            steps=machine.executor(1, "steps"),
+            commits=machine.executor(settings.commit_threads, "commits"),
+        )
+        self.sinks = Sinks(settings, self.admin, self.threads.commits, machine)
+        self.limits = Limits(
+            settings.batch_records,
+            settings.inflight_batches,
+            settings.queued_batches,
+            OutletLimits(
+                settings.home / "spools",
+                settings.feed_memory_bytes,
+                settings.feed_spool_bytes,
+                settings.sink_stall_ms / 1_000,
+                settings.drain_sinks_ms / 1_000,
+            ),
+        )
+
+    def close(self) -> None:
+        """Release everything; rows that are not acknowledged are given up."""
+        self.threads.steps.shutdown()
+        self.threads.commits.shutdown()
+        self.schema_ids.close()
+        self.sinks.close()
+        self.directory.close()
+
+
+def _read_topics(topics: Topics) -> dict[Source, str]:
+    """The topics that log partitions read."""
+    return {
+        Source.LOG: topics.log,
+        Source.ROW: topics.log,
+        Source.CONTROL: topics.control,
+        Source.HAND_OFFS: topics.hand_offs,
+    }

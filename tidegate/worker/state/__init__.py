@@ -1,0 +1,1 @@
+"""The state of log partitions: changelogs in Kafka, local copies in RocksDB."""

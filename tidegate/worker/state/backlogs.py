@@ -1,0 +1,155 @@
+"""Backlogs beyond memory: entries that a parked range has not applied, on disk where a worker has many.
+
+A cache of the log, as memory is: the file has no name, and what is lost with the process is read again from
+the log (docs/ranges.md). So it is written without a log of its own and never synced.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Final
+
+from tidegate.errors import StateError
+from tidegate.raftlog.entry import RangeId
+from tidegate.ranges.backlog import RawEntry
+
+_HEAD: Final = struct.Struct("<qqii")  # offset, record time, bytes of key and value; -1 for none
+_ENTRY_BYTES: Final = 200  # of an entry in memory, without key and value
+_AT_ONCE_BYTES: Final = 64 << 10  # read at once, beyond the limit
+
+
+class BacklogMemory:
+    """What the backlogs of a process may hold in memory together, and makes their queues.
+
+    ``memory_bytes`` is the limit; ``disk_bytes`` is what lies beyond it at the moment.
+    """
+
+    def __init__(self, directory: Path, memory_bytes: int) -> None:
+        self.directory = directory
+        self._memory_bytes = memory_bytes
+        self._held = 0
+        self.disk_bytes = 0
+
+    def queue(self, range_id: RangeId) -> SpillingQueue:  # noqa: ARG002  # all ranges share the memory
+        """The queue of a range that falls behind."""
+        return SpillingQueue(self)
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many bytes more may be held in memory."""
+        return self._held + size <= self._memory_bytes
+
+    def hold(self, size: int) -> None:
+        """Count bytes that came into memory, or left it."""
+        self._held += size
+
+    def file(self) -> IO[bytes]:
+        """A file without a name. Raises ``StateError`` when there can be none."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            return TemporaryFile(dir=self.directory, prefix="backlog-")
+        except OSError as error:
+            raise _unwritable(self.directory, error) from None
+
+
+class SpillingQueue:
+    """First in, first out: the oldest entries in memory, those behind them in a file once memory is full."""
+
+    def __init__(self, memory: BacklogMemory) -> None:
+        self._memory = memory
+        self._oldest: deque[RawEntry] = deque()
+        self._file: IO[bytes] | None = None
+        self._read_at = 0
+        self._written_to = 0
+        self._on_disk = 0
+
+    def __len__(self) -> int:
+        return len(self._oldest) + self._on_disk
+
+    def append(self, entry: RawEntry) -> None:
+        """Add an entry behind all others. Raises ``StateError`` when the disk does not take it."""
+        size = _size(entry)
+        if self._on_disk == 0 and self._memory.has_room(size):
+            self._oldest.append(entry)
+            self._memory.hold(size)
+        else:
+            self._write(entry)
+
+    def first(self) -> RawEntry:
+        """The oldest entry, which stays."""
+        self._fill()
+        return self._oldest[0]
+
+    def popleft(self) -> RawEntry:
+        """Take the oldest entry out."""
+        self._fill()
+        entry = self._oldest.popleft()
+        self._memory.hold(-_size(entry))
+        return entry
+
+    def close(self) -> None:
+        """Forget everything, and give the file back."""
+        self._memory.hold(-sum(map(_size, self._oldest)))
+        self._memory.disk_bytes -= self._written_to
+        self._oldest.clear()
+        self._written_to = self._on_disk = 0
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _write(self, entry: RawEntry) -> None:
+        if self._file is None:
+            self._file = self._memory.file()
+        raw = _encode(entry)
+        try:
+            self._file.seek(self._written_to)
+            self._file.write(raw)
+        except OSError as error:
+            raise _unwritable(self._memory.directory, error) from None
+        self._written_to += len(raw)
+        self._on_disk += 1
+        self._memory.disk_bytes += len(raw)
+
+    def _fill(self) -> None:
+        """Bring the next entries into memory when those there are used up."""
+        if self._oldest or self._file is None or not self._on_disk:
+            return
+        self._file.seek(self._read_at)
+        room = _AT_ONCE_BYTES
+        while room > 0 and self._on_disk:
+            entry = _read(self._file)
+            self._oldest.append(entry)
+            self._memory.hold(_size(entry))
+            self._on_disk -= 1
+            room -= _size(entry)
+        self._read_at = self._file.tell()
+        if not self._on_disk:
+            self._memory.disk_bytes -= self._written_to
+            self._read_at = self._written_to = 0
+            self._file.truncate(0)
+
+
+def _size(entry: RawEntry) -> int:
+    return _ENTRY_BYTES + len(entry.key or b"") + len(entry.value or b"")
+
+
+def _encode(entry: RawEntry) -> bytes:
+    key, value = entry.key, entry.value
+    lengths = (-1 if part is None else len(part) for part in (key, value))
+    return _HEAD.pack(entry.offset, entry.timestamp, *lengths) + (key or b"") + (value or b"")
+
+
+def _read(file: IO[bytes]) -> RawEntry:
+    offset, timestamp, key_bytes, value_bytes = _HEAD.unpack(file.read(_HEAD.size))
+    key = None if key_bytes < 0 else file.read(key_bytes)
+    value = None if value_bytes < 0 else file.read(value_bytes)
+    return RawEntry(offset, key, value, timestamp)
+
+
+def _unwritable(directory: Path, error: OSError) -> StateError:
+    return StateError(
+        f"Entries of parked ranges cannot be kept in {directory}: {error.strerror}. Nothing is lost, they "
+        "are read again from the log; make room or free its quota, and start the worker again"
+    )

@@ -1,0 +1,276 @@
+"""The local copy of a log partition's state: one RocksDB database, every table under its own prefix.
+
+It is a cache of the changelogs, so it is never synced to disk on purpose: what a power failure takes away
+is read again. What matters is that it never *claims* more than it holds: the changelog positions are
+written in the same batch as the rows that they speak of.
+
+Beside the rows it keeps, under keys that start with a zero byte: the version of this layout, per table the
+changelog position (which topic, next offset to read), and when it was last written. Each of these but the
+first ends with a hash of itself: whoever restores rows has digests for them, and none for these.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+import structlog
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteBatch
+
+from tidegate.errors import StateError, StateMismatch
+from tidegate.processor.batch import StateChange, StateTable
+from tidegate.worker.state.table import Table
+
+#: RocksDB's block cache, shared by the stores of a process.
+BlockCache: TypeAlias = Cache
+
+_FORMAT: Final = b"2"
+#: The layout of before, in which positions and the time have no hashes.
+_UNHASHED: Final = b"1"
+_HASH_BYTES: Final = 8
+_FORMAT_KEY: Final = b"\x00format"
+_WRITTEN_KEY: Final = b"\x00written"
+_POSITION_PREFIX: Final = b"\x00position/"
+
+_ROWS_AT_ONCE: Final = 1_000
+#: What RocksDB's errors say when the disk, and not the database, is at fault.
+_FULL: Final = ("No space left on device", "Disk quota exceeded")
+
+_log = structlog.get_logger("tidegate.store")
+
+
+@dataclass(frozen=True, slots=True)
+class RocksOptions:
+    """Every RocksDB option that we set. RocksDB's defaults are per database; a worker has one per partition.
+
+    The block cache is shared by all partitions of the process; rows are read once, at the restore, so it
+    is small. ``open_files`` bounds file handles per partition.
+    """
+
+    block_cache_bytes: int = 32 << 20
+    write_buffer_bytes: int = 8 << 20  # flushed to a file when full; up to two per partition
+    open_files: int = 64
+    wal_bytes: int = 32 << 20
+    info_log_files: int = 2
+
+    def build(self, cache: BlockCache) -> Options:
+        """RocksDB's own object."""
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_write_buffer_size(self.write_buffer_bytes)
+        options.set_max_write_buffer_number(2)
+        options.set_max_open_files(self.open_files)
+        options.set_max_total_wal_size(self.wal_bytes)
+        options.set_keep_log_file_num(self.info_log_files)
+        options.set_compression_type(DBCompressionType.lz4())
+        blocks = BlockBasedOptions()
+        blocks.set_block_cache(cache)
+        options.set_block_based_table_factory(blocks)
+        return options
+
+
+class ChangelogPosition(NamedTuple):
+    """The next offset to read from a changelog partition, and the id of the topic that it belongs to."""
+
+    topic_id: str
+    offset: int
+
+
+class LocalStore(Protocol):
+    """What a partition needs of its store."""
+
+    def positions(self) -> Mapping[StateTable, ChangelogPosition]: ...
+    def written_at_ms(self) -> int | None: ...
+    def rows(self) -> Iterator[StateChange]: ...
+    def write(
+        self,
+        changes: Iterable[StateChange],
+        positions: Mapping[StateTable, tuple[str, int]],
+        now_ms: int,
+    ) -> None: ...
+    def clear(self) -> None: ...
+    def close(self) -> None: ...
+
+
+#: Opens the store that is kept in a directory.
+OpenStore: TypeAlias = Callable[[Path], LocalStore]
+
+
+def rocks_stores(tables: Iterable[Table]) -> OpenStore:
+    """Stores of ``tables`` in RocksDB that share a block cache."""
+    cache = BlockCache(RocksOptions().block_cache_bytes)
+    return partial(PartitionStore, cache=cache, tables=tuple(tables))
+
+
+class PartitionStore:
+    """The state of one log partition. Not to be used by two threads at a time."""
+
+    def __init__(
+        self, path: Path, cache: BlockCache, tables: Iterable[Table], options: RocksOptions | None = None
+    ) -> None:
+        """Open the database of ``tables`` at ``path``, or begin an empty one where it is missing, damaged or
+        of another layout. Raises ``StateError`` when there is no space for it."""
+        self._path = path
+        self._cache = cache
+        self._prefix_of = {table.state: table.prefix for table in tables}
+        self._options = options or RocksOptions()
+        self._positions: dict[StateTable, ChangelogPosition] = {}
+        self._written_ms: int | None = None
+        self._db = self._open()
+
+    def positions(self) -> dict[StateTable, ChangelogPosition]:
+        """Where each table's changelog is to be read on; a table that was never written is missing."""
+        return dict(self._positions)
+
+    def written_at_ms(self) -> int | None:
+        """Wall clock of the last write, milliseconds since 1970; ``None`` for an empty store."""
+        return self._written_ms
+
+    def rows(self) -> Iterator[StateChange]:
+        """Every row, one table after the other: open transactions last, for there may be millions of them,
+        and whoever has their ranges by then need not hold them all. Rows are read as they are taken.
+
+        Raises ``StateMismatch`` where the database cannot give them.
+        """
+        for table in sorted(StateTable, key=lambda table: table is StateTable.INTENTS):
+            piece = self._rows_from(table, b"")
+            while piece:
+                yield from piece
+                piece = self._rows_from(table, piece[-1].key + b"\x00")
+
+    def write(
+        self,
+        changes: Iterable[StateChange],
+        positions: Mapping[StateTable, tuple[str, int]],
+        now_ms: int,
+    ) -> None:
+        """Apply ``changes`` in order, with the changelog positions that they bring it to, or nothing.
+
+        Raises ``StateError`` when that is not possible; the store is of no use then.
+        """
+        batch = WriteBatch(raw_mode=True)
+        for table, key, value in changes:
+            if value is None:
+                batch.delete(self._prefix_of[table] + key)
+            else:
+                batch.put(self._prefix_of[table] + key, value)
+        came_to = self._positions | {table: ChangelogPosition(*each) for table, each in positions.items()}
+        _put_positions(batch, {table: came_to[table] for table in positions}, now_ms)
+        try:
+            self._db.write(batch)
+        except Exception as error:  # rocksdict raises nothing more specific
+            raise self._unwritable(error) from None
+        self._positions, self._written_ms = came_to, now_ms
+
+    def clear(self) -> None:
+        """Throw everything away."""
+        self._db.close()
+        shutil.rmtree(self._path)
+        self._db = self._open()
+
+    def _rows_from(self, table: StateTable, start: bytes) -> list[StateChange]:
+        """Some rows of a table, from a key on. RocksDB's iterator ends here: none is open between two calls,
+        for a database with an open one cannot be closed."""
+        prefix, found = self._prefix_of[table], list[StateChange]()
+        rows = self._db.iter()
+        try:
+            rows.seek(prefix + start)
+            while len(found) < _ROWS_AT_ONCE and rows.valid() and (key := rows.key())[:1] == prefix:
+                found.append(StateChange(table, key[1:], rows.value()))
+                rows.next()
+            rows.status()
+        except Exception as error:  # as above
+            raise StateMismatch(f"The local copy of state in {self._path} cannot be read: {error}") from None
+        return found
+
+    def close(self) -> None:
+        """Release the files; the store cannot be used any more."""
+        self._db.close()
+
+    def _open(self) -> Rdict:
+        try:
+            return self._database_of_this_layout()
+        except Exception as error:
+            if "lock hold" in str(error):
+                raise  # open already: not damaged, and not to be deleted under its user
+            if any(sign in str(error) for sign in _FULL):
+                raise self._unwritable(error) from None
+            _log.warning(
+                "the local copy of state is damaged and begins anew", path=str(self._path), error=error
+            )
+        shutil.rmtree(self._path, ignore_errors=True)
+        return self._database_of_this_layout()
+
+    def _database_of_this_layout(self) -> Rdict:
+        db = self._database()
+        try:
+            layout = db.get(_FORMAT_KEY)
+            if layout in (_FORMAT, _UNHASHED):
+                self._positions, self._written_ms = _read_positions(db, hashed=layout == _FORMAT)
+            if layout == _UNHASHED:
+                batch = WriteBatch(raw_mode=True)
+                _put_positions(batch, self._positions, self._written_ms)
+                batch.put(_FORMAT_KEY, _FORMAT)
+                db.write(batch)
+        except Exception:
+            db.close()
+            raise
+        if layout not in (_FORMAT, _UNHASHED):
+            db.close()
+            shutil.rmtree(self._path, ignore_errors=True)
+            db = self._database()
+            db.put(_FORMAT_KEY, _FORMAT)
+            self._positions, self._written_ms = {}, None
+        return db
+
+    def _database(self) -> Rdict:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        return Rdict(str(self._path), self._options.build(self._cache))
+
+    def _unwritable(self, error: Exception) -> StateError:
+        return StateError(
+            f"The local copy of state in {self._path} cannot be written: {error}. Nothing is lost, for the "
+            "changelogs hold all of it; make room for the copy, or give the worker another directory "
+            "(TIDEGATE_DATA_DIR), and start it again"
+        )
+
+
+def _put_positions(
+    batch: WriteBatch, positions: Mapping[StateTable, ChangelogPosition], written_ms: int | None
+) -> None:
+    for table, (topic_id, offset) in positions.items():
+        key = _POSITION_PREFIX + table.value.encode()
+        batch.put(key, _hashed(key, f"{topic_id} {offset}".encode()))
+    if written_ms is not None:
+        batch.put(_WRITTEN_KEY, _hashed(_WRITTEN_KEY, str(written_ms).encode()))
+
+
+def _read_positions(db: Rdict, *, hashed: bool) -> tuple[dict[StateTable, ChangelogPosition], int | None]:
+    """The positions and when they were written. Raises ``ValueError`` for what is not as it was written."""
+    found = {}
+    for table in StateTable:
+        stored = _get(db, _POSITION_PREFIX + table.value.encode(), hashed=hashed)
+        if stored is not None:
+            topic_id, _, offset = stored.decode().rpartition(" ")
+            found[table] = ChangelogPosition(topic_id, int(offset))
+    written = _get(db, _WRITTEN_KEY, hashed=hashed)
+    return found, None if written is None else int(written)
+
+
+def _get(db: Rdict, key: bytes, *, hashed: bool) -> bytes | None:
+    stored: bytes | None = db.get(key)
+    if stored is None or not hashed:
+        return stored
+    value = stored[:-_HASH_BYTES]
+    if stored != _hashed(key, value):
+        raise ValueError(f"what stands under {key!r} is not what was written")
+    return value
+
+
+def _hashed(key: bytes, value: bytes) -> bytes:
+    return value + blake2b(value, digest_size=_HASH_BYTES, key=key).digest()
