@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidegate.changefeed.lifecycle.control import Ack, read_ack_record
 from tidegate.client.foreign_records import foreign, report_foreign
-from tidegate.client.kafka.cluster import Cluster
+from tidegate.client.kafka.cluster import Bounds, Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
 from tidegate.verify import TopicPartition
@@ -16,11 +16,39 @@ def read_acks(connection: KafkaConnection, topic: str, partitions: int) -> Itera
     """All that readers see there now, of ``partitions`` log partitions; what is foreign is reported.
 
     Kafka answers a commit before readers see its records: what was committed just now may not be there yet.
+    ``AcksUntilNow`` has it.
 
     Raises ``BrokerUnavailable``, and ``StateError`` for records of a newer version.
     """
     place = TopicPartition(topic, 0)
-    bounds = Cluster(connection).bounds([place])[place]
+    yield from _read(connection, place, Cluster(connection).bounds([place])[place], partitions)
+
+
+class AcksUntilNow:
+    """All whose commit Kafka had answered when this was made, of ``partitions`` log partitions.
+
+    The constructor and ``read`` raise as ``read_acks`` does.
+    """
+
+    def __init__(self, connection: KafkaConnection, topic: str, partitions: int) -> None:
+        self._connection = connection
+        self._place = TopicPartition(topic, 0)
+        self._partitions = partitions
+        self._cluster = Cluster(connection)
+        self._end = self._cluster.uncommitted_ends([self._place])[self._place]
+
+    def read(self) -> list[Ack] | None:
+        """These, and what was committed since. ``None`` where readers do not see all of them yet, for a
+        transaction that was open has not ended: that is not waited for."""
+        bounds = self._cluster.bounds([self._place])[self._place]
+        if bounds.end < self._end:
+            return None
+        return list(_read(self._connection, self._place, bounds, self._partitions))
+
+
+def _read(
+    connection: KafkaConnection, place: TopicPartition, bounds: Bounds, partitions: int
+) -> Iterator[Ack]:
     if bounds.low == bounds.end:
         return
     with PartitionReader(connection, {place: bounds.low}) as reader:

@@ -78,6 +78,12 @@ class Cluster:
         lows = self._offsets(wanted, OffsetSpec.earliest())
         return {place: Bounds(lows[place], ends[place]) for place in wanted}
 
+    def uncommitted_ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where each partition ends now with the records of transactions that are open, or that have been
+        committed and readers do not see yet."""
+        latest = OffsetSpec.latest()
+        return dict(self._offsets(places, latest, IsolationLevel.READ_UNCOMMITTED))
+
     def offsets_at(self, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
         """The first record at or above the time in each partition; its end where there is none."""
         wanted = list(places)
@@ -113,7 +119,12 @@ class Cluster:
             topics: Mapping[str, Any] = self._admin.list_topics(timeout=self._connection.timeout_s).topics
         return topics
 
-    def _offsets(self, places: Iterable[TopicPartition], spec: Any) -> Mapping[TopicPartition, int]:
+    def _offsets(
+        self,
+        places: Iterable[TopicPartition],
+        spec: Any,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> Mapping[TopicPartition, int]:
         asked = {confluent_kafka.TopicPartition(*place): spec for place in places}
         attempts = Retrying(
             retry=retry_if_exception(_may_pass),
@@ -126,7 +137,7 @@ class Cluster:
                 listed_offsets,
                 self._admin,
                 asked,
-                IsolationLevel.READ_COMMITTED,
+                isolation,
                 self._connection.timeout_s,
             )
 

@@ -32,6 +32,7 @@ from tidegate.changefeed.lifecycle.registration import (
     Announce,
     Answers,
     Prepare,
+    Settled,
     Step,
     Store,
     TakeOver,
@@ -45,10 +46,10 @@ from tidegate.changefeed.lifecycle.registration import (
     waiting,
 )
 from tidegate.changefeed.lifecycle.takeover import awaited, takeover
-from tidegate.client.control_acks import read_acks
+from tidegate.client.control_acks import AcksUntilNow, read_acks
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.topics import Topics
-from tidegate.client.kafka.transaction import Record
+from tidegate.client.kafka.transaction import TRANSACTION_TIMEOUT_MS, Record
 from tidegate.delivery.sink_clusters import begun_on
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp
@@ -110,6 +111,8 @@ class QueryFeeds:
         self._untold: list[Ack] = []
         #: The epochs of feeds before which workers may have failed them, which is known here now.
         self._learnt: set[tuple[FeedId, FeedEpoch]] = set()
+        #: Of those that are not known yet: the answers that have to be seen before.
+        self._unseen: dict[tuple[FeedId, FeedEpoch], AcksUntilNow] = {}
         #: Where the log ended when the query began, for partitions that have not come there.
         self._present = _ends(query)
 
@@ -245,20 +248,43 @@ class QueryFeeds:
             return leave(feed, answers(epoch_before(definition)), partitions)
         if feed.current_takeover is not None and feed.status is FeedState.PENDING:
             self._learn_failures(definition)
+            if (definition.id, definition.epoch) not in self._learnt:
+                return Settled()
         return next_step(feed, answers(definition.epoch), partitions, former_answers(feed, answers))
 
     def _learn_failures(self, definition: FeedDefinition) -> None:
-        """Learn, once, whether partitions of workers have failed the feed in an earlier epoch: no jobs agent
-        looks at that any more."""
-        if (definition.id, definition.epoch) in self._learnt:
+        """Learn, once, whether partitions of workers have failed the feed in an earlier epoch (step H4 of
+        docs/hand-over.md): no jobs agent looks at that any more.
+
+        Nothing is learnt yet while readers do not see all that workers have answered: the feed is looked at
+        again with the next batch, and holds nobody.
+        """
+        epoch = definition.id, definition.epoch
+        if epoch in self._learnt:
             return
-        for ack in read_acks(self._query.connection, self._topics.control_acks, self._query.partitions):
+        connection, topic = self._query.connection, self._topics.control_acks
+        waits = epoch in self._unseen
+        if not waits:
+            self._unseen[epoch] = AcksUntilNow(connection, topic, self._query.partitions)
+        acks = self._unseen[epoch].read()
+        if acks is None:
+            if not waits:
+                _log.info(
+                    "feed %s waits for a transaction on %s to end: a worker writes to it, or has died amid "
+                    "that, and then Kafka gives it up after %d s. Other feeds go on.",
+                    definition.id,
+                    topic,
+                    TRANSACTION_TIMEOUT_MS // 1000,
+                )
+            return
+        for ack in acks:
             reason = failure_of(ack)
             if reason and ack.feed_id == definition.id and ack.epoch < definition.epoch:
                 self._acknowledgements(ack.feed_id, ack.epoch).add(
                     Failed(ack.feed_id, ack.epoch, ack.partition, reason)
                 )
-        self._learnt.add((definition.id, definition.epoch))
+        del self._unseen[epoch]
+        self._learnt.add(epoch)
 
     def _answers(self, feed_id: FeedId, epoch: FeedEpoch) -> Answers:
         return self._acknowledgements(feed_id, epoch).by_partition()

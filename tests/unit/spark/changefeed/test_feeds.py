@@ -11,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 
 from stack.kafka import KafkaBroker
 from tests.destinations import DESTINATIONS
-from tests.feeds import activation
+from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic, wait_until_ended
 from tidegate.changefeed.definition.feed import (
@@ -22,7 +22,16 @@ from tidegate.changefeed.definition.feed import (
     FeedEpoch,
     FeedState,
 )
-from tidegate.changefeed.lifecycle.control import Ack, Activate, Active, Failed, Removed, ack_key
+from tidegate.changefeed.lifecycle.control import (
+    Ack,
+    Activate,
+    Active,
+    Failed,
+    Register,
+    Remove,
+    Removed,
+    ack_key,
+)
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, StateRecord, TakeoverRecord
 from tidegate.changefeed.lifecycle.registration import Store
 from tidegate.client.control_acks import read_acks
@@ -38,6 +47,8 @@ from tidegate.spark.changefeed.jobs_topic import open_producer
 from tidegate.spark.changefeed.partition_round import Query
 
 pytestmark = pytest.mark.broker
+
+OTHER_TOPICS = replace(WITH_MARKERS, topic_prefix="other-")
 
 
 @pytest.fixture
@@ -148,6 +159,79 @@ def test_a_feed_that_workers_have_failed_while_it_was_moved_fails_where_it_comes
         assert isinstance(step, Store)
         assert step.record.state is FeedState.FAILED
         assert reason in step.record.error
+
+
+def _steps_of_answering_worker(
+    broker: KafkaBroker, topics: Topics, query: QueryFeeds, ack: Ack, moved: Activate, new: Activate
+) -> Producer:
+    """A worker that has written ``ack`` in a transaction and not committed it, while ``moved`` is taken over
+    and ``new`` begins; what the query announces meanwhile is about ``new`` alone."""
+    worker = Producer(
+        {"bootstrap.servers": broker.bootstrap, "transactional.id": f"{topics.app_id}-0", "acks": "all"}
+    )
+    worker.init_transactions(30)
+    worker.begin_transaction()
+    worker.produce(topics.control_acks, ack.to_bytes(), ack_key(ack), 0)
+    assert worker.flush(30) == 0  # the broker has it
+    for _ in range(3):  # batch after batch
+        announced = query.announcements()
+        assert [(type(message), message.feed_id) for message, _ in announced] == [(Register, new.feed_id)]
+    return worker
+
+
+@pytest.fixture
+def moved_and_new(broker: KafkaBroker, topics: Topics) -> tuple[Activate, Activate]:
+    """A feed that workers had, and that a query has taken over, and one that is new there."""
+    feeds = _feed("moved"), _feed("new")
+    moved, new = (
+        replace(feed, definition=replace(feed.definition, sink_uri=f"kafka://{broker.bootstrap}"))
+        for feed in feeds
+    )
+    _write(
+        broker,
+        topics,
+        [
+            replace(_began(moved, 1), sink_cluster=""),
+            DefinitionRecord(_at(moved, 2, Engine.SPARK)),
+            replace(_taken_over(moved, 2), sink_cluster=""),
+            DefinitionRecord(replace(_at(new, 1, Engine.SPARK), options=OTHER_TOPICS)),
+        ],
+    )
+    return moved, new
+
+
+def test_an_answer_that_readers_do_not_see_yet_is_waited_for_by_its_feed_alone(
+    broker: KafkaBroker, topics: Topics, moved_and_new: tuple[Activate, Activate]
+) -> None:
+    """Kafka answers a commit before readers see it: an open transaction is the same to them, and lasts."""
+    moved, new = moved_and_new
+    reason = "range 1 changed rows outside its op log"
+    failed = Failed(moved.feed_id, FIRST_EPOCH, 0, reason)
+    with closing(_query_feeds(broker, topics)) as feeds:
+        worker = _steps_of_answering_worker(broker, topics, feeds, failed, moved, new)
+        worker.commit_transaction(30)
+        wait_until_ended(broker.bootstrap, {TopicPartition(topics.control_acks, 0)})
+        feeds.announcements()
+        state = feeds._jobs.view[moved.feed_id].current_state
+        assert state is not None
+        assert state.state is FeedState.FAILED
+        assert reason in state.error
+
+
+def test_a_worker_that_died_amid_its_answer_delays_the_feed_that_is_taken_over_alone(
+    broker: KafkaBroker, topics: Topics, moved_and_new: tuple[Activate, Activate]
+) -> None:
+    """The answer is of yet another feed. The next owner of the log partition ends the transaction."""
+    moved, new = moved_and_new
+    other = Removed(_feed("other").feed_id, FIRST_EPOCH, 0)
+    with closing(_query_feeds(broker, topics)) as feeds:
+        died = _steps_of_answering_worker(broker, topics, feeds, other, moved, new)
+        with closing(open_producer(KafkaConnection(broker.bootstrap), f"{topics.app_id}-0")):
+            wait_until_ended(broker.bootstrap, {TopicPartition(topics.control_acks, 0)})
+            announced = {message.feed_id: message for message, _ in feeds.announcements()}
+        assert announced[moved.feed_id] == Remove(moved.feed_id, FIRST_EPOCH)
+        assert isinstance(announced[new.feed_id], Register)
+        del died
 
 
 def test_a_failure_of_a_feed_that_workers_take_over_is_written_for_them(
