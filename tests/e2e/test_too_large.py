@@ -40,6 +40,9 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 #: Half of the bank's rows have a byte more.
 _SOME_ARE_LARGE: Final[Mapping[str, Any]] = {"on_oversize": OnOversize.KEY_ONLY, "max_row_bytes": 86}
+#: Below every row of the bank, 84 bytes or more, and above the end of a transaction, which takes 78. A topic
+#: that refuses that lets no transaction end: who stops then waits for the feed's, and gives up.
+_BELOW_ANY_ROW = 80
 _GONE_S = 120.0  # librdkafka looks for a topic for 30 s
 #: Who lost its partitions amid that would have the rows scanned for, and nobody answers scans here.
 _NEVER_MS = 600_000
@@ -122,7 +125,7 @@ def test_a_row_that_the_broker_refuses_fails_its_feed_and_no_other(scenario: Sce
     feeds = TwoFeeds(scenario)
     worker = scenario.start_worker(instance_id="w0")
     feeds.create(worker)
-    feeds.limit_records(60)
+    feeds.limit_records(_BELOW_ANY_ROW)
     scenario.append()
     feeds.fails(
         worker, rf"a row of \d+ bytes for {feeds.topic} partition \d, key [0-9a-f]+, .*max.message.bytes"
@@ -134,7 +137,7 @@ def test_a_limit_that_is_lowered_later_fails_a_feed_that_leaves_large_rows_out(s
     feeds = TwoFeeds(scenario, **_SOME_ARE_LARGE)
     worker = scenario.start_worker(instance_id="w0")
     feeds.create(worker)
-    feeds.limit_records(60)
+    feeds.limit_records(_BELOW_ANY_ROW)
     scenario.append()
     feeds.fails(worker, r"with on_oversize='key_only' whose max_row_bytes is 1000 below that limit")
     assert worker.stop() == 0, worker.text
