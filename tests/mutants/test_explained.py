@@ -13,8 +13,10 @@ def test_what_is_explained_is_a_mutant_of_the_code() -> None:
 
 
 def test_explained_mutants_are_not_tried() -> None:
-    mutants = of_core()[:3]
+    mutants = of_core()
     mutant = mutants[1]
     reason = Explained(mutant.path, mutant.within, mutant.before, mutant.after, "nobody sees it")
-    assert mutant not in unexplained(mutants, [reason])
-    assert mutants[0] in unexplained(mutants, [reason])
+    other = next(each for each in mutants if not reason.means(each))
+    tried = unexplained(mutants, [reason])
+    assert mutant not in tried
+    assert other in tried

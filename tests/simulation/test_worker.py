@@ -58,7 +58,7 @@ _SEEDS = {
     "child-before-hand-off": 211,
     "claims-only-where-needed": 1,
     "ended-producer-forgotten": 46,
-    "ends-without-comparison": 37,
+    "ends-without-comparison": 132,
     "given-up-batch-passed-over": 36,
     "healing-without-scan": 131,
     "keys-do-not-count": 2,

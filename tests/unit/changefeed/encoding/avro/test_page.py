@@ -23,7 +23,7 @@ from tidegate.errors import UnsupportedTable
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.rows.sql_type import parse_sql_type
 
-PAGE: Final = (Path(__file__).parents[4] / "docs" / "avro.md").read_text()
+PAGE: Final = (Path(__file__).parents[5] / "docs" / "avro.md").read_text()
 PETS: Final = sql_table("pets", ("id",), id="INT", name="STRING")
 OPTIONS: Final = replace(AVRO, updated=True)
 AT: Final = Timestamp(1_743_792_394_409_866_000, 2)
