@@ -40,16 +40,16 @@ from tidegate.changefeed.lifecycle.registration import (
 )
 from tidegate.changefeed.lifecycle.takeover import takeover
 from tidegate.client.kafka.transaction import Record
-from tidegate.client.output_topics import check_sink, check_topics, former_owner, wanted_topics
 from tidegate.client.own_topics import OwnTopics
+from tidegate.client.topic_ownership import check_sink, check_topics, former_owner, wanted_topics
 from tidegate.errors import FeedError, RetryError, StateError
 from tidegate.worker.feeds.admission import Admitted, Refused, Verdict
 from tidegate.worker.feeds.feed_faults import AGAIN_S, FeedFaults
 from tidegate.worker.feeds.feed_fences import FeedFences
 from tidegate.worker.feeds.feed_preparation import gone, prepared
 from tidegate.worker.feeds.feed_registries import FeedRegistries
-from tidegate.worker.feeds.feed_sinks import FeedSinks
 from tidegate.worker.feeds.held_feeds import HeldFeeds
+from tidegate.worker.feeds.sink_answers import FeedSinks
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.kafka.foreign_records import own_records
 from tidegate.worker.kafka.intake import Intake

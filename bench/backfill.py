@@ -14,7 +14,7 @@ from bench.workload import BASE_NS, OUTPUT_PARTITIONS, BenchLog
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import RetryError
 from tidegate.raftlog.decode import decode_entry
-from tidegate.raftlog.versions import versions_shown
+from tidegate.raftlog.shown_versions import versions_shown
 from tidegate.spark.backfill.backfill import Backfill, BackfillOptions, define_backfill
 
 _WAYS: Final = {

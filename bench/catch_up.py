@@ -27,7 +27,7 @@ from sim.log.sink import ListSink
 from sim.options import StoreOptions
 from sim.plan import Plan, SimTable, Write
 from sim.simulation import Simulation
-from sim.tables import place_table
+from sim.workload_tables import place_table
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
 from tidegate.changefeed.lifecycle.control import Activate

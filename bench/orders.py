@@ -6,7 +6,7 @@ from decimal import Decimal
 from random import Random
 from typing import Final
 
-from sim.tables import declare_table
+from sim.workload_tables import declare_table
 from tidegate.hlc import NANOS_PER_SECOND, Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.types import Datum

@@ -41,9 +41,9 @@ from tidegate.rows import TableDescriptor
 from tidegate.spark.changefeed.answers import Answer
 from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.changefeed_query import QueryOptions, ready_query
-from tidegate.spark.changefeed.feeds import QueryFeeds
 from tidegate.spark.changefeed.ledger import Account, Ledger
 from tidegate.spark.changefeed.partition_round import Query
+from tidegate.spark.changefeed.query_feeds import QueryFeeds
 from tidegate.spark.changefeed.rounds import Round, RoundId
 from tidegate.spark.platform.kafka_source import java_config, log_stream
 from tidegate.spark.platform.session import start_session

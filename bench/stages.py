@@ -16,9 +16,9 @@ from bench.workload import BenchLog, PartitionRecord, bench_feed
 from tidegate.errors import MalformedEntry
 from tidegate.processor.batch import ControlRecord, OutputRecord, StateChange
 from tidegate.processor.feeds.emitter import Destination, Emission, Emitter
-from tidegate.processor.feeds.feeds import PartitionFeeds
-from tidegate.processor.feeds.rows import PartitionRows
-from tidegate.processor.moving.ranges import PartitionRanges
+from tidegate.processor.feeds.feed_table import PartitionFeeds
+from tidegate.processor.feeds.version_rows import PartitionRows
+from tidegate.processor.moving.partition_ranges import PartitionRanges
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.decode import decode_batch
 from tidegate.raftlog.entry import Command, DescriptorUpdate, Entry, Offset, Snapshot

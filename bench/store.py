@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from bench.orders import order_row, orders_table
 from sim.log.sink import LogRecord
-from sim.tables import place_table
+from sim.workload_tables import place_table
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog.encode import encode_entry, encode_key, partition_of, range_of
 from tidegate.raftlog.entry import (

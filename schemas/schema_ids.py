@@ -24,7 +24,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
 from tidegate.changefeed.encoding.confluent import Schema
 from tidegate.errors import RetryError, SchemaRejected, StatementError
-from tidegate.registry.registries import SchemaRegistries
+from tidegate.registry.known_registries import SchemaRegistries
 from tidegate.worker.operations.metrics import REGISTRY_RETRIES, SCHEMAS
 from tidegate.worker.process.machine import REAL
 from tidegate.worker.process.schema_ids import RegistryWait
@@ -50,7 +50,7 @@ class Registry(Protocol):
 
 
 class Registries(Protocol):
-    """What is needed of ``tidegate.registry.registries.SchemaRegistries``."""
+    """What is needed of ``tidegate.registry.known_registries.SchemaRegistries``."""
 
     def of(self, url: str) -> Registry: ...
     def close(self) -> None: ...

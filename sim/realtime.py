@@ -8,7 +8,7 @@ from threading import Event
 from typing import Final, NamedTuple, TypeAlias
 
 from sim.log.sink import LogSink
-from sim.requests import RequestSource
+from sim.request_source import RequestSource
 from sim.simulation import Simulation
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND
 from tidegate.raftlog.request import Push

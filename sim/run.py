@@ -18,7 +18,7 @@ from sim.nycflights import fetch_archive
 from sim.options import StoreOptions
 from sim.plan import Workload
 from sim.realtime import OnProgress, Progress, RealTimeRun
-from sim.requests import KafkaRequests
+from sim.request_source import KafkaRequests
 from sim.simulation import Simulation
 from sim.topics import log_topic, prepare_topics, requests_topic
 from sim.workloads.bank import Bank, BankOptions

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sim.tables import declare_table, table_span
+from sim.workload_tables import declare_table, table_span
 from tests.logs import Record
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog.encode import encode_entry, encode_key, partition_of, range_of
@@ -41,7 +41,7 @@ from tidegate.raftlog.entry import (
 from tidegate.raftlog.request import Scan
 from tidegate.rows import Datum, TableCodec, TableDescriptor, encode_descriptor
 from tidegate.rows.table_key import tenant_prefix
-from tidegate.rows.value import CHECKSUM_SIZE, seal
+from tidegate.rows.value_frame import CHECKSUM_SIZE, seal
 from tidegate.spans import Span
 
 BASE_S: Final = 1_700_000_000

@@ -30,7 +30,7 @@
     │   │   │   ├── EncodingError    key or value bytes outside the encoding
     │   │   │   ├── ChecksumMismatch
     │   │   │   └── UnknownTable     no descriptor of the table is valid at that time
-    │   │   ├── TableRowError        one of those, with its table and place (tidegate/processor/feeds/rows.py)
+    │   │   ├── TableRowError        one of those, with its table and place (processor/feeds/version_rows.py)
     │   │   ├── DescriptorConflict   a descriptor that arrives too late or contradicts itself
     │   │   ├── SchemaRejected       a schema that the registry will not take
     │   │   ├── RowRefused           a row that its topic does not take, however often it is sent

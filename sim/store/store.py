@@ -22,7 +22,7 @@ from sim.store.range import Range, RangeDescriptor
 from sim.store.range_log import RangeLog
 from sim.store.range_map import RangeMap
 from sim.store.transaction import Transaction, TxnStatus
-from sim.tables import secondary_index
+from sim.workload_tables import secondary_index
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.raftlog.entry import Generation, Op, RangeId, SnapshotReason, Trigger, TxnId
 from tidegate.spans import Span

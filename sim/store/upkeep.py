@@ -14,7 +14,7 @@ from sim.options import StoreOptions
 from sim.schedule import Action
 from sim.store.range import Range
 from sim.store.store import RangeStore
-from sim.tables import secondary_index
+from sim.workload_tables import secondary_index
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, Timestamp
 from tidegate.raftlog.entry import RangeId, SnapshotReason
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from sim.plan import ORDINARY, Outcome, OutcomeMix, Plan, SimTable, Write
-from sim.tables import declare_table, place_table
+from sim.workload_tables import declare_table, place_table
 from tidegate.errors import SettingsError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows.descriptor import TableDescriptor

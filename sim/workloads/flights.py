@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from sim.nycflights import read_flights, read_weather
 from sim.plan import ORDINARY, OutcomeMix, Plan, SimTable, Write
-from sim.tables import place_table
+from sim.workload_tables import place_table
 from sim.workloads.flight_tables import FLIGHTS_COLUMNS, flight_row, flights_table, weather_row, weather_table
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows.table_codec import TableCodec

@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from sim.plan import OutcomeMix, Plan, SimTable, Write
-from sim.tables import declare_table, place_table
+from sim.workload_tables import declare_table, place_table
 from sim.workloads.random_datums import KEY_TYPES, VALUE_TYPES
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows.descriptor import TableDescriptor

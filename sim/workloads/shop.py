@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from sim.plan import ORDINARY, OutcomeMix, Plan, SimTable, Write
-from sim.tables import declare_table, place_table
+from sim.workload_tables import declare_table, place_table
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
 from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.rows.descriptor import Column, Family, TableDescriptor

@@ -15,7 +15,7 @@ from tidegate.rows.index_key import IndexKeyCodec
 from tidegate.rows.keyside.datums import key_codec
 from tidegate.rows.row_layout import RowLayout
 from tidegate.rows.table_key import decode_family_suffix, encode_family_suffix
-from tidegate.rows.value import ValueTag, ordinary, seal, unseal
+from tidegate.rows.value_frame import ValueTag, ordinary, seal, unseal
 from tidegate.rows.valueside.bare import bare_codec
 from tidegate.rows.valueside.tuples import TupleCodec
 

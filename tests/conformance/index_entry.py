@@ -18,7 +18,7 @@ from tidegate.rows import Column
 from tidegate.rows.composite import needs_value_form
 from tidegate.rows.keyside.datums import KeyCodec, key_codec, nullable
 from tidegate.rows.table_key import FAMILY_ZERO, decode_family_suffix, index_prefix
-from tidegate.rows.value import ValueTag, seal, unseal
+from tidegate.rows.value_frame import ValueTag, seal, unseal
 from tidegate.rows.valueside.tuples import TupleCodec
 
 _BYTES: Final = bytes((ValueTag.BYTES,))

@@ -16,7 +16,7 @@ from tidegate.rows.keyside.datums import key_codec
 from tidegate.rows.keyside.integers import decode_uvarint_asc
 from tidegate.rows.pretty import pretty_key
 from tidegate.rows.table_key import decode_family_suffix, index_prefix, table_start
-from tidegate.rows.value import unseal
+from tidegate.rows.value_frame import unseal
 from tidegate.rows.valueside.tuples import TupleCodec
 
 

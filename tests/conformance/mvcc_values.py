@@ -9,7 +9,7 @@ from tests.conformance.form import Form
 from tests.conformance.literals import datum_of
 from tidegate.errors import EncodingError
 from tidegate.rows import Datum, Kind, SqlType
-from tidegate.rows.value import CHECKSUM_SIZE, PAYLOAD_START, ValueTag, join_header, split_header
+from tidegate.rows.value_frame import CHECKSUM_SIZE, PAYLOAD_START, ValueTag, join_header, split_header
 from tidegate.rows.valueside.bare import bare_codec
 from tidegate.rows.valueside.varints import encode_uvarint
 

@@ -55,7 +55,7 @@ from tidegate.rangefeed.init_scan import Lock, LockStrength, intents_in
 from tidegate.rangefeed.memory_budget import MemoryBudget
 from tidegate.rangefeed.range_feed import RangeFeed, RangeFeedConfig, WhenFull
 from tidegate.rangefeed.registration import Registration
-from tidegate.rangefeed.registrations import Routed, shaped
+from tidegate.rangefeed.routing import Routed, shaped
 from tidegate.ranges.push_attempt import PushAnswer, PushedTxn, TxnStatus, ops_of, resolutions_of
 from tidegate.ranges.resolver import Resolver
 

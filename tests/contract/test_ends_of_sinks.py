@@ -25,10 +25,10 @@ from tidegate.delivery.marker_records import MarkersAside, Place
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.spark.changefeed.query_markers import QueryMarkers
-from tidegate.spark.changefeed.sinks import Sinks as QuerySinks
+from tidegate.spark.changefeed.query_sinks import Sinks as QuerySinks
 from tidegate.worker.kafka.topology import TopicAdmin
 from tidegate.worker.markers.marker_records import ends_of
-from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.output.worker_sinks import Sinks
 from tidegate.worker.process.settings import Settings
 
 _FEED: Final = activation([HandTable.of(104, "a").descriptor], sink_uri="kafka://sink:9092")

@@ -26,7 +26,7 @@ from tidegate.processor.batch import ActiveFeed
 from tidegate.processor.checkpoint import PartitionReport
 from tidegate.raftlog.entry import Offset
 from tidegate.spark.changefeed.feed_markers import FeedMarkers, FeedProducers
-from tidegate.spark.changefeed.marker_writers import OwnMarkers
+from tidegate.spark.changefeed.marker_producers import OwnMarkers
 from tidegate.worker.markers.marker_records import marker_records
 
 _TABLES: Final = [HandTable.of(104, "a").descriptor, HandTable.of(105, "b").descriptor]

@@ -36,7 +36,7 @@ from tidegate.client.own_topics import OwnTopics
 from tidegate.hlc import Timestamp
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
 from tidegate.spark.changefeed.preparation import Preparation
-from tidegate.spark.changefeed.sinks import Sinks
+from tidegate.spark.changefeed.query_sinks import Sinks
 from tidegate.verify import TopicRecord
 from tidegate.worker.feeds.feed_preparation import prepared
 

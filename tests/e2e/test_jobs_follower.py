@@ -27,7 +27,7 @@ from tidegate.worker.kafka.jobs_follower import JobsFollower
 from tidegate.worker.kafka.topology import TopicAdmin
 from tidegate.worker.kafka.transaction import TransactionalProducer
 from tidegate.worker.operations.report import FeedReport
-from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.output.worker_sinks import Sinks
 from tidegate.worker.process.machine import REAL
 from tidegate.worker.process.settings import Settings
 

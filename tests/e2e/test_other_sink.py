@@ -34,7 +34,7 @@ from tidegate.verify import Verdict
 from tidegate.worker.kafka.topology import TopicAdmin as WorkersAdmin
 from tidegate.worker.kafka.transaction import TransactionalProducer
 from tidegate.worker.markers.marker_writer import OtherMarkers
-from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.output.worker_sinks import Sinks
 from tidegate.worker.process.machine import REAL
 from tidegate.worker.process.settings import Settings
 

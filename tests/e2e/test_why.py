@@ -19,7 +19,7 @@ from tests.e2e.worker_process import WorkerProcess
 from tests.logs import SimulatedLog
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.push_policy import PushPolicy
 from tidegate.processor.range_facts import Condition, OpenTxn, RangeFacts
 from tidegate.spans import EVERYTHING
 

@@ -18,7 +18,7 @@ from tests.fuzz.trial import Finding, attempt
 from tests.unit.processor.driving import Driven
 from tidegate.changefeed.lifecycle.control import read_control_record
 from tidegate.errors import ForeignRecord, MalformedEntry
-from tidegate.processor.feeds.rows import PartitionRows
+from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.raftlog.decode import decode_entry
 
 SEED: Final = 16

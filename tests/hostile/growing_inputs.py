@@ -16,7 +16,7 @@ from tidegate.changefeed.statement.cursor import read_cursor
 from tidegate.changefeed.statement.definition import define_feed
 from tidegate.errors import StatementError
 from tidegate.hlc import ZERO, ClosedTimestamp, Timestamp, parse_decimal
-from tidegate.processor.feeds.rows import PartitionRows
+from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (
@@ -47,7 +47,7 @@ from tidegate.rows import (
     encode_descriptor,
 )
 from tidegate.rows.pretty import pretty_key
-from tidegate.rows.value import seal
+from tidegate.rows.value_frame import seal
 from tidegate.rows.valueside.varints import encode_length
 from tidegate.spans import Span
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from pydantic import SecretStr
 
-import tidegate.spark.changefeed.sinks
+import tidegate.spark.changefeed.query_sinks
 from tests.fake_broker import FakeBroker
 from tests.feeds import activation
 from tests.hand_log import HandTable
@@ -32,11 +32,11 @@ from tidegate.processor.batch import OutputRecord
 from tidegate.spark.changefeed.query_markers import QueryMarkers
 from tidegate.spark.changefeed.row_sinks import RowSinks
 from tidegate.worker.feeds.admission import Waiting
-from tidegate.worker.feeds.feed_sinks import FeedSinks
+from tidegate.worker.feeds.sink_answers import FeedSinks
 from tidegate.worker.kafka.topology import TopicAdmin
 from tidegate.worker.markers.marker_writer import OtherMarkers
 from tidegate.worker.output.row_producer import Barrier
-from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.output.worker_sinks import Sinks
 from tidegate.worker.process.machine import RealMachine
 from tidegate.worker.process.settings import SecurityProtocol, Settings
 
@@ -143,7 +143,7 @@ def _worker_writes_markers(feed: Activate) -> None:
 
 
 def _query_asks_for_the_cluster(feed: Activate) -> None:
-    tidegate.spark.changefeed.sinks.Sinks(_connection(), 1.0).learn(feed.definition)
+    tidegate.spark.changefeed.query_sinks.Sinks(_connection(), 1.0).learn(feed.definition)
 
 
 def _query_writes_rows(feed: Activate) -> None:
@@ -155,7 +155,7 @@ def _query_asks_for_ends(feed: Activate) -> None:
     connection, nobody = _connection(), None
     unused: Any = nobody
     markers = QueryMarkers(
-        connection, "app", unused, tidegate.spark.changefeed.sinks.Sinks(connection, 1.0), unused
+        connection, "app", unused, tidegate.spark.changefeed.query_sinks.Sinks(connection, 1.0), unused
     )
     markers._ends(feed.definition, _state(feed))([])
 

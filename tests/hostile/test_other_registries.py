@@ -27,9 +27,9 @@ from tidegate.client.feed_topics import FeedTopics, check_registry
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import RegistryAway, RegistryNotAllowed
 from tidegate.processor.reference import content_id
-from tidegate.registry.registries import SchemaRegistries
+from tidegate.registry.known_registries import SchemaRegistries
+from tidegate.spark.changefeed.query_sinks import Sinks
 from tidegate.spark.changefeed.registry_ids import schema_ids
-from tidegate.spark.changefeed.sinks import Sinks
 from tidegate.worker.process.settings import Settings
 
 _SCHEMA: Final = Schema("shop-value", '"string"')

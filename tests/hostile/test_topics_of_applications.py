@@ -26,8 +26,8 @@ from tidegate.changefeed.lifecycle.registration import Prepare, Settled, Store, 
 from tidegate.changefeed.statement.definition import define_feed
 from tidegate.client.kafka.record_limit import limit_of_workers
 from tidegate.client.kafka.topics import Topics
-from tidegate.client.output_topics import check_topics, wanted_topics
 from tidegate.client.own_topics import OwnTopics
+from tidegate.client.topic_ownership import check_topics, wanted_topics
 from tidegate.client.topic_preparation import prepare_topics
 from tidegate.errors import FeedError, SinkHeld, StatementError
 from tidegate.hlc import Timestamp

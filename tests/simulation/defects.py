@@ -18,12 +18,12 @@ from confluent_kafka import KafkaError
 import agents.jobs
 import tidegate.client.kafka.listed_offsets
 import tidegate.worker.markers.marker_records
-import tidegate.worker.output.sinks
+import tidegate.worker.output.worker_sinks
 from tests.logs import Record
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
 from tidegate.changefeed.definition.options import InitialScan, OnOversize
 from tidegate.changefeed.definition.oversize import RowLimit
-from tidegate.changefeed.definition.sink_cluster import other_cluster
+from tidegate.changefeed.definition.sink_servers import other_cluster
 from tidegate.changefeed.lifecycle import takeover
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.changefeed.lifecycle.frontier import FeedFrontier
@@ -37,11 +37,11 @@ from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.delivery.sink_ends import Ends
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import LogRecord, OutputRecord, StateChange, StepResult
-from tidegate.processor.catchup import catch_ups
+from tidegate.processor.catchup import gap_scans as catch_ups
 from tidegate.processor.feeds import feed_control
 from tidegate.processor.feeds.mutations import Mutations
 from tidegate.processor.feeds.partition_feed import PartitionFeed
-from tidegate.processor.feeds.rows import PartitionRows
+from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.feeds.waiting import Waiting
 from tidegate.processor.moving import parking
 from tidegate.raftlog.decode import decode_entry
@@ -272,7 +272,7 @@ def addresses_decide_the_cluster() -> Iterator[None]:
     def address(sink_uri: str, cluster: str | None, bootstrap_servers: str) -> tuple[str, ...]:
         return other_cluster(sink_uri, bootstrap_servers)
 
-    with _patched(tidegate.worker.output.sinks, "sink_address", address):
+    with _patched(tidegate.worker.output.worker_sinks, "sink_address", address):
         yield
 
 

@@ -46,7 +46,7 @@ from tidegate.processor.batch import (
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.push_policy import PushPolicy
 from tidegate.processor.status import QuarantinedRange
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, partition_of

@@ -12,7 +12,7 @@ from tests.simulation.commits_apart import CommitsApart
 from tests.simulation.feed_judge import BrokenPromise
 from tidegate.hlc import NANOS_PER_SECOND
 from tidegate.processor.batch import LogRecord
-from tidegate.processor.catchup import catch_ups
+from tidegate.processor.catchup import gap_scans as catch_ups
 from tidegate.processor.feeds import waiting
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.moving import parking

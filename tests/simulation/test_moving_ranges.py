@@ -14,7 +14,7 @@ from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.moving_ranges import MovingRanges, Troubles
 from tests.simulation.standing_sinks import REFUSED
 from tidegate.processor import log_clock
-from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.mutations import Mutations, Place
 from tidegate.processor.feeds.served_feeds import ServedFeeds
 from tidegate.processor.log_clock import LogClock

@@ -11,9 +11,9 @@ import pytest
 from tests.simulation.feed_judge import BrokenPromise
 from tests.simulation.partitions_apart import PartitionsApart
 from tidegate.hlc import NANOS_PER_SECOND
-from tidegate.processor.catchup import catch_ups
+from tidegate.processor.catchup import gap_scans as catch_ups
 from tidegate.processor.moving import exchange
-from tidegate.processor.table.backlogs import Backlogs
+from tidegate.processor.table.partition_backlogs import Backlogs
 from tidegate.raftlog.entry import RangeId
 from tidegate.ranges import claim_answer, range_snapshot, range_state
 from tidegate.ranges.handoff import Claim, Promise

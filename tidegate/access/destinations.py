@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Literal, Protocol
 
 from tidegate.changefeed.definition.registry_uri import RegistryUri
 from tidegate.changefeed.definition.secret_reference import secret_name
-from tidegate.changefeed.definition.sink_cluster import normal_servers
+from tidegate.changefeed.definition.sink_servers import normal_servers
 from tidegate.errors import RegistryNotAllowed, SinkNotAllowed
 
 #: The page's chapters about entries.

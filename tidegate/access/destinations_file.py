@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from tidegate.access.destinations import ClusterEntry, Destinations, RegistryEntry
 from tidegate.changefeed.definition.secret_reference import is_reference, secret_name
-from tidegate.changefeed.definition.sink_cluster import normal_servers
+from tidegate.changefeed.definition.sink_servers import normal_servers
 from tidegate.errors import SettingsError, StatementError, brief
 
 _VARIABLE: Final = "TIDEGATE_DESTINATIONS_FILE"

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tidegate.cli.connecting import kafka_options, topic_prefix_option
+from tidegate.cli.kafka_options import kafka_options, topic_prefix_option
 from tidegate.client.kafka.cluster import Cluster, partitions_of
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.log_in_time import read_in_time

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from tidegate.cli.check_log import check_log
-from tidegate.cli.connecting import kafka_options, topic_prefix_option
 from tidegate.cli.debug_lines import FORMATS
 from tidegate.cli.failure import show_failure
+from tidegate.cli.kafka_options import kafka_options, topic_prefix_option
 from tidegate.cli.refused import refused
 from tidegate.client.expectations import read_catalog
 from tidegate.client.kafka.connection import KafkaConnection

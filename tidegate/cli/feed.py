@@ -12,8 +12,8 @@ import click
 from tidegate.changefeed.definition.feed import LASTING, Engine, FeedId, FeedState, feed_id
 from tidegate.changefeed.statement.cursor import read_cursor
 from tidegate.changefeed.statement.definition import define_feed
-from tidegate.cli.connecting import app_id_option, kafka_options
 from tidegate.cli.failure import Commands, show_failure
+from tidegate.cli.kafka_options import app_id_option, kafka_options
 from tidegate.cli.tables import print_fields, print_table
 from tidegate.client.cluster_acceptance import (
     Begin,

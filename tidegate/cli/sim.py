@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from tidegate.cli.connecting import topic_prefix_option
 from tidegate.cli.failure import Commands
+from tidegate.cli.kafka_options import topic_prefix_option
 from tidegate.cli.service_tree import service_module
 from tidegate.raftlog.entry import RangeId, Snapshot
 from tidegate.raftlog.request import AdminMerge, AdminRequest, AdminSplit

@@ -10,8 +10,8 @@ import click
 
 from tidegate.access.http_access import HttpAccess, allowed_hosts, require_protected
 from tidegate.access.output_namespace import OutputNamespace
-from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.failure import Commands
+from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_backfill import backfill
 from tidegate.cli.spark_load import load

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tidegate.changefeed.definition.feed import LASTING, Engine
-from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_place import (
     directory_uri,

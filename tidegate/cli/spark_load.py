@@ -8,7 +8,7 @@ import click
 
 from tidegate.changefeed.definition.duration import parse_duration
 from tidegate.changefeed.definition.feed import feed_id
-from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_place import directory_uri, master_option, spark_master
 from tidegate.client.feed_rows import readable

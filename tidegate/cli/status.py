@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tidegate.cli.connecting import app_id_option, data_dir_option
+from tidegate.cli.kafka_options import app_id_option, data_dir_option
 from tidegate.cli.tables import print_fields, print_table
 from tidegate.client.why.worker_status import fetch_status, worker_url
 

@@ -8,8 +8,8 @@ from itertools import islice
 import click
 
 from tidegate.changefeed.definition.feed import FeedId, FeedState, feed_id
-from tidegate.cli.connecting import app_id_option, kafka_options
 from tidegate.cli.failure import show_failure
+from tidegate.cli.kafka_options import app_id_option, kafka_options
 from tidegate.cli.reading import Asked, Reading, choose_reading, reading_options
 from tidegate.client.followed_feed import FollowedFeed
 from tidegate.client.jobs import Jobs

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import track
 
 from tidegate.changefeed.definition.duration import parse_duration
-from tidegate.cli.connecting import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.failure import show_failure
+from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.reading import Asked, Reading, choose_reading, reading_options
 from tidegate.cli.service_tree import service_module
 from tidegate.client.expectations import expected_versions, read_catalog

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tidegate.changefeed.definition.feed import feed_id
-from tidegate.cli.connecting import app_id_option, kafka_options
+from tidegate.cli.kafka_options import app_id_option, kafka_options
 from tidegate.cli.tables import print_fields
 from tidegate.client.feed_rows import readable
 from tidegate.client.kafka.connection import KafkaConnection

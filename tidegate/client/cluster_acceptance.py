@@ -21,7 +21,7 @@ from tidegate.changefeed.definition.feed import (
     FeedEpoch,
     FeedId,
 )
-from tidegate.changefeed.definition.sink_cluster import other_cluster
+from tidegate.changefeed.definition.sink_servers import other_cluster
 from tidegate.changefeed.lifecycle.job_records import TakeoverRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.changefeed.lifecycle.takeover import takeover
@@ -35,7 +35,7 @@ from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.watched_cluster import WatchedCluster
 from tidegate.client.last_markers import last_markers
-from tidegate.client.output_topics import check_topics, wanted_topics
+from tidegate.client.topic_ownership import check_topics, wanted_topics
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.errors import FeedError, InputError, TopologyError
 from tidegate.hlc import ResolvedTimestamp, Timestamp

@@ -10,7 +10,7 @@ from tidegate.access.destinations import Destinations
 from tidegate.changefeed.definition.feed import ENDED, FeedDefinition, FeedId, FeedState, FeedTarget
 from tidegate.changefeed.definition.options import FeedOptions, Format
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
-from tidegate.changefeed.definition.sink_cluster import other_cluster, sink_servers
+from tidegate.changefeed.definition.sink_servers import other_cluster, sink_servers
 from tidegate.changefeed.encoding.confluent import Schema
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.encoding.record import RecordDecoder

@@ -11,7 +11,7 @@ from tidegate.changefeed.definition.feed import FeedDefinition
 from tidegate.changefeed.lifecycle.job_records import StateRecord, TakeoverRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.changefeed.lifecycle.output_topic import OutputTopic, OutputTopics, TopicOrigin
-from tidegate.client.output_topics import Shares, wanted_topics
+from tidegate.client.topic_ownership import Shares, wanted_topics
 
 
 @dataclass(frozen=True, slots=True)

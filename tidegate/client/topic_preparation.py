@@ -25,8 +25,8 @@ from tidegate.client.fitting_topics import (
 )
 from tidegate.client.kafka.record_limit import RecordLimit
 from tidegate.client.kafka.topic_admin import TopicAdmin, TopicSpec
-from tidegate.client.output_topics import wanted_topics
 from tidegate.client.own_topics import OwnTopics, named_topics
+from tidegate.client.topic_ownership import wanted_topics
 from tidegate.delivery.sink_identity import held
 from tidegate.errors import FeedError, SinkHeld, TopologyError
 from tidegate.rows.table_key import table_span

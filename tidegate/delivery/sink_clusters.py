@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch
-from tidegate.changefeed.definition.sink_cluster import other_cluster, sink_servers
+from tidegate.changefeed.definition.sink_servers import other_cluster, sink_servers
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.errors import StatementError
 

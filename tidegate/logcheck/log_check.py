@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from tidegate.errors import MalformedEntry
 from tidegate.hlc import Timestamp
 from tidegate.logcheck.breach import Breach, Place, Rule
-from tidegate.logcheck.descriptors import DescriptorCheck
+from tidegate.logcheck.descriptor_check import DescriptorCheck
 from tidegate.logcheck.lineage import Lineage
 from tidegate.logcheck.memory import Limits, NewestVersions, Recent
 from tidegate.logcheck.range_check import RangeCheck, Shared, Stood

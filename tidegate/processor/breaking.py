@@ -8,7 +8,7 @@ from typing import TypeAlias
 from tidegate.changefeed.lifecycle.control import control_key
 from tidegate.processor.batch import ControlRecord, ExchangeRecord, LogRecord
 from tidegate.processor.containment import Input, InputPlace, StepBroke, Unforeseen, unforeseen
-from tidegate.processor.feeds.rows import PartitionRows, TableRowError
+from tidegate.processor.feeds.version_rows import PartitionRows, TableRowError
 from tidegate.processor.refused import RefusedRecord, RefusedRow, Source
 from tidegate.processor.state.exchange_codec import encode_exchange
 from tidegate.raftlog.entry import Offset

@@ -14,7 +14,7 @@ from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
 from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.state import state_pb2 as pb
-from tidegate.processor.state.stored import pack, unpack_record
+from tidegate.processor.state.stored_frame import pack, unpack_record
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span
 

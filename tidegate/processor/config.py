@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.processor.bounds import BOUNDS, RecordBounds
-from tidegate.processor.catchup.catch_ups import CatchUpLimits
-from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.catchup.gap_scans import CatchUpLimits
+from tidegate.processor.push_policy import PushPolicy
 from tidegate.ranges.backlog import QueueFactory
 from tidegate.ranges.intent_budget import PartitionSpill
 

@@ -10,7 +10,7 @@ from tidegate.processor.breaking import refused_row
 from tidegate.processor.catchup.committed import Delivery
 from tidegate.processor.feeds.emitter import Emission
 from tidegate.processor.feeds.partition_feed import PartitionFeed
-from tidegate.processor.feeds.rows import Decoded, TableRowError
+from tidegate.processor.feeds.version_rows import Decoded, TableRowError
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.ranges.version import Version
 

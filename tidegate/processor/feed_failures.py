@@ -8,7 +8,7 @@ from __future__ import annotations
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import FeedError
 from tidegate.hlc import Timestamp
-from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.journal import as_it_is
 from tidegate.processor.feeds.keys_read import keys_read, keys_scanned_since
 from tidegate.processor.feeds.mutations import HiddenMutation, Mutation, Untold

@@ -35,7 +35,7 @@ from tidegate.processor.feeds.feed_control import refuse_message, take_up
 from tidegate.processor.feeds.journal import Certainty
 from tidegate.processor.log_step import LogStep
 from tidegate.processor.processor_state import ProcessorState
-from tidegate.processor.pushes import Pusher
+from tidegate.processor.push_policy import Pusher
 from tidegate.processor.state.state_codec import NOWHERE
 from tidegate.processor.status import PartitionStatus, RangesIn, StatusReader
 from tidegate.raftlog.entry import Offset, RangeEnd, Snapshot

@@ -13,10 +13,10 @@ from tidegate.errors import StateError
 from tidegate.hlc import Timestamp
 from tidegate.processor.batch import LogRecord, StateChange, StateTable
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.journal import Journal
-from tidegate.processor.feeds.rows import PartitionRows
-from tidegate.processor.moving.ranges import PartitionRanges
+from tidegate.processor.feeds.version_rows import PartitionRows
+from tidegate.processor.moving.partition_ranges import PartitionRanges
 from tidegate.processor.restore import RangeRows, read_named, require_written
 from tidegate.processor.state.digest import RowDigests
 from tidegate.processor.state.position_hash import POSITION_KEY

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tidegate.hlc import Timestamp, parse_decimal
-from tidegate.processor.pushes import LastPush
+from tidegate.processor.push_policy import LastPush
 from tidegate.raftlog.entry import Generation, Offset, RangeId, TxnId
 from tidegate.spans import Span
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from tidegate.errors import StateError, StateMismatch, brief
 from tidegate.processor.batch import StateChange, StateTable
-from tidegate.processor.moving.ranges import PartitionRanges
+from tidegate.processor.moving.partition_ranges import PartitionRanges
 from tidegate.processor.state.digest import RowDigests, TableDigests, row_hash
 from tidegate.processor.state.position_hash import POSITION_KEY
 from tidegate.processor.state.row_pieces import is_later_piece

@@ -8,9 +8,9 @@ from heapq import nsmallest
 from typing import Any, Final, NamedTuple
 
 from tidegate.hlc import ResolvedTimestamp
-from tidegate.processor.catchup.catch_ups import FeedLag
-from tidegate.processor.moving.ranges import PartitionRanges
-from tidegate.processor.pushes import LastPush, Pusher
+from tidegate.processor.catchup.gap_scans import FeedLag
+from tidegate.processor.moving.partition_ranges import PartitionRanges
+from tidegate.processor.push_policy import LastPush, Pusher
 from tidegate.processor.range_facts import Condition, Json, OpenTxn, RangeFacts, ScanFacts
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.ranges.backlog import Backlog

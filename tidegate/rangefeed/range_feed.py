@@ -32,7 +32,7 @@ from tidegate.rangefeed.range_outputs import (
     span_text,
 )
 from tidegate.rangefeed.registration import BUFFERED_EVENTS_MAX, FeedRequest, Registration
-from tidegate.rangefeed.registrations import Registrations
+from tidegate.rangefeed.routing import Registrations
 from tidegate.ranges.intent_queue import TrackedTxn
 from tidegate.ranges.push_attempt import (
     TXNS_PER_PUSH_MAX,

@@ -17,7 +17,7 @@ from tidegate.rangefeed.event import (
 )
 from tidegate.rangefeed.memory_budget import Charge
 from tidegate.rangefeed.registration import Registration
-from tidegate.rangefeed.registrations import Registrations, Routed
+from tidegate.rangefeed.routing import Registrations, Routed
 from tidegate.ranges.resolver import Resolver
 from tidegate.spans import Span
 

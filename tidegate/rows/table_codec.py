@@ -17,7 +17,7 @@ from tidegate.rows.row_layout import RowLayout
 from tidegate.rows.sql_type import sql_type_text
 from tidegate.rows.table_key import FAMILY_ZERO, decode_family_suffix, shortened
 from tidegate.rows.types import Datum, Kind, SqlType
-from tidegate.rows.value import ValueTag, ordinary, seal, unseal
+from tidegate.rows.value_frame import ValueTag, ordinary, seal, unseal
 from tidegate.rows.valueside.tuples import TupleCodec
 
 _TUPLE: Final = bytes((ValueTag.TUPLE,))

@@ -22,7 +22,7 @@ from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder
 from tidegate.errors import InputError, MalformedRecord
 from tidegate.hlc import Timestamp
 from tidegate.verify.history import ExpectedRows, ExpectedVersion, VersionId
-from tidegate.verify.markers import MarkerLedger
+from tidegate.verify.marker_ledger import MarkerLedger
 from tidegate.verify.memory import VersionMemory
 from tidegate.verify.partition import PartitionAudit
 from tidegate.verify.record import TopicPartition, TopicRecord

@@ -10,7 +10,7 @@ from tidegate.processor.refused import Source
 from tidegate.worker.commit.commit_loop import Limits, Threads
 from tidegate.worker.kafka.topology import TopicAdmin, Topology
 from tidegate.worker.output.outlet import OutletLimits
-from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.output.worker_sinks import Sinks
 from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.schema_ids import SchemaIds
 from tidegate.worker.process.settings import Settings

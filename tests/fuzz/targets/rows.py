@@ -36,7 +36,7 @@ from tidegate.rows import (
 )
 from tidegate.rows import descriptor_pb2 as pb
 from tidegate.rows.keyside.datums import has_key_form
-from tidegate.rows.value import CHECKSUM_SIZE, seal
+from tidegate.rows.value_frame import CHECKSUM_SIZE, seal
 
 _AT: Final = Timestamp(5, 1)
 _ID: Final = Column(1, "id", SqlType(Kind.INT, 64), nullable=False)

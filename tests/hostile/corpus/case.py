@@ -11,7 +11,7 @@ from tests.hand_log import HandLog, HandRange, HandTable, at
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.raftlog.entry import WriteValue
 from tidegate.rows.table_key import FAMILY_ZERO
-from tidegate.rows.value import seal
+from tidegate.rows.value_frame import seal
 
 JSON: Final = FeedOptions()
 AVRO: Final = FeedOptions(format=Format.AVRO, confluent_schema_registry="http://registry")

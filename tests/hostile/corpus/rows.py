@@ -12,7 +12,7 @@ from tests.hostile.growing_inputs import nested_tuples
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.raftlog.entry import WriteValue
 from tidegate.rows import Json, TsOperand, TsOperation, TsOperator, TsQuery
-from tidegate.rows.value import seal
+from tidegate.rows.value_frame import seal
 from tidegate.rows.valueside.varints import encode_length
 
 _HUGE: Final = Decimal("1E+999000")

@@ -13,7 +13,7 @@ from tests.hand_log import HandTable
 from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.lifecycle.jobs import JobsView
-from tidegate.client.output_topics import check_topics, wanted_topics
+from tidegate.client.topic_ownership import check_topics, wanted_topics
 from tidegate.errors import FeedError, SettingsError
 
 

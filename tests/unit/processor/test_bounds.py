@@ -28,7 +28,7 @@ from tidegate.processor.bounds import CLAIMS_MAX, HAND_OFFS_MAX, PARENTS_MAX, Re
 from tidegate.processor.checkpoint import encode_checkpoint, split_checkpoint
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.push_policy import PushPolicy
 from tidegate.processor.state.exchange_codec import decode_exchange, encode_exchange
 from tidegate.processor.state.state_codec import read_range
 from tidegate.raftlog.encode import encode_key

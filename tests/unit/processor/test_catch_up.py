@@ -17,7 +17,7 @@ from tidegate.changefeed.encoding.record import RowRecord, parse_record
 from tidegate.changefeed.lifecycle.control import Activate, Active, Register, Remove
 from tidegate.hlc import ZERO, ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ExchangeRecord, OutputRecord
-from tidegate.processor.catchup.catch_ups import CatchUpLimits
+from tidegate.processor.catchup.gap_scans import CatchUpLimits
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key

@@ -25,7 +25,8 @@ from tidegate.errors import EncodingError, StateError
 from tidegate.processor import processor
 from tidegate.processor.batch import ExchangeRecord, Incident
 from tidegate.processor.containment import Caution, Input, InputPlace, StepBroke
-from tidegate.processor.feeds import feed_control, rows
+from tidegate.processor.feeds import feed_control
+from tidegate.processor.feeds import version_rows as rows
 from tidegate.processor.feeds.emitter import _TableEmitter
 from tidegate.processor.log_step import LogStep
 from tidegate.processor.moving import entry_reader

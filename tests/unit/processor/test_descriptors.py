@@ -16,7 +16,7 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.registration import Store, next_step
 from tidegate.errors import StateError
 from tidegate.processor.batch import StateTable, StepResult
-from tidegate.processor.feeds import rows
+from tidegate.processor.feeds import version_rows as rows
 from tidegate.rows import Column, Family, encode_descriptor, parse_sql_type
 from tidegate.spans import Span
 

@@ -25,7 +25,7 @@ from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
 from tidegate.processor.checkpoint import checkpoint_key, encode_checkpoint, read_report_record
 from tidegate.processor.state.exchange_codec import encode_exchange, read_exchange_record
-from tidegate.processor.state.stored import NEWER_RECORD
+from tidegate.processor.state.stored_frame import NEWER_RECORD
 from tidegate.raftlog.entry import Generation, Offset, RaftIndex, RangeId
 from tidegate.ranges.gap import Gap, Lag
 from tidegate.ranges.handoff import Claim, HandOff

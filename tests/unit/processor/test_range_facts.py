@@ -14,7 +14,7 @@ from tests.unit.processor.test_hand_off import Partitions
 from tidegate.hlc import ZERO
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.push_policy import PushPolicy
 from tidegate.processor.range_facts import Condition, RangeFacts
 from tidegate.processor.status import RangesIn
 from tidegate.raftlog.encode import encode_key

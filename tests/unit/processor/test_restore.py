@@ -22,7 +22,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state.position_hash import POSITION_KEY
 from tidegate.processor.state.state_codec import Position, is_chunk_key, position_row, read_position
-from tidegate.processor.state.stored import STATE_VERSION
+from tidegate.processor.state.stored_frame import STATE_VERSION
 from tidegate.raftlog.entry import Offset, SnapshotReason
 
 _EVENTFUL = eventful_log()

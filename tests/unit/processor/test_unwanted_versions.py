@@ -11,7 +11,7 @@ from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.lifecycle.control import Activate, Remove
 from tidegate.hlc import Timestamp
-from tidegate.processor.feeds.rows import PartitionRows, Starts, TableRowError
+from tidegate.processor.feeds.version_rows import PartitionRows, Starts, TableRowError
 from tidegate.raftlog.entry import CommitIntent, RaftIndex, RangeId, WriteValue
 from tidegate.ranges.version import Version
 from tidegate.rows import Row, TableCodec

@@ -24,7 +24,7 @@ from tidegate.raftlog.entry import (
 )
 from tidegate.raftlog.write_batch import Kind, with_values
 from tidegate.rows.mvcc_key import MvccKey, encode_mvcc_key
-from tidegate.rows.value import join_header
+from tidegate.rows.value_frame import join_header
 
 _TXN = TxnId(bytes(16))
 _VALUE = bytes.fromhex("0000000003") + b"value"

@@ -25,7 +25,7 @@ from tidegate.rows import (
     parse_sql_type,
 )
 from tidegate.rows.keyside.datums import key_codec
-from tidegate.rows.value import ValueTag
+from tidegate.rows.value_frame import ValueTag
 from tidegate.rows.valueside.bare import bare_codec
 from tidegate.rows.valueside.datums import value_codec
 from tidegate.rows.valueside.tags import WireType

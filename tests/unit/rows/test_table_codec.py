@@ -27,7 +27,7 @@ from tidegate.rows import (
 )
 from tidegate.rows.keyside.byte_strings import encode_bytes_asc
 from tidegate.rows.table_key import index_prefix, index_span, tenant_prefix
-from tidegate.rows.value import join_header, seal
+from tidegate.rows.value_frame import join_header, seal
 
 
 def table(*columns: str, key: tuple[str, ...] = (), **fields: Any) -> TableDescriptor:

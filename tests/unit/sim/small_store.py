@@ -16,7 +16,7 @@ from sim.store.range import Range
 from sim.store.scan import RunningScan
 from sim.store.store import RangeStore
 from sim.store.transaction import Transaction
-from sim.tables import declare_table, place_table, table_span
+from sim.workload_tables import declare_table, place_table, table_span
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.logcheck.breach import Breach
 from tidegate.raftlog.decode import decode_entry

@@ -12,7 +12,7 @@ from sim.log.sink import ListSink
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
 from sim.realtime import Progress, RealTimeRun
-from sim.requests import Request, RequestSource
+from sim.request_source import Request, RequestSource
 from sim.simulation import Simulation
 from sim.workloads.random import RandomOptions, RandomTransactions
 from tests.strategies import BASE_NS

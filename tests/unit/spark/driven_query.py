@@ -40,7 +40,7 @@ from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import LogRecord, OutputRecord, RangeCheckpoint
 from tidegate.processor.checkpoint import decode_checkpoint
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.push_policy import PushPolicy
 from tidegate.processor.state.exchange_codec import decode_exchange
 from tidegate.raftlog.request import Push, decode_request
 from tidegate.ranges.handoff import HandOff

@@ -29,7 +29,7 @@ from tidegate.raftlog.entry import (
     RangeId,
     Trigger,
 )
-from tidegate.raftlog.versions import versions_shown
+from tidegate.raftlog.shown_versions import versions_shown
 from tidegate.rows import Catalog, decode_descriptor, encode_descriptor
 from tidegate.rows.table_key import index_span
 from tidegate.spans import Span

@@ -28,7 +28,7 @@ from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
 from tidegate.processor.checkpoint import encode_checkpoint
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.push_policy import PushPolicy
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Generation, Offset, RangeId, Snapshot, SnapshotReason, Trigger
 from tidegate.rows import TableDescriptor

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sim.tables import declare_table
+from sim.workload_tables import declare_table
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, InitialScan
 from tidegate.changefeed.encoding.confluent import frame_prefix
 from tidegate.changefeed.encoding.decoder import decoder_for

@@ -28,7 +28,7 @@ from tidegate.errors import RetryError
 from tidegate.hlc import ZERO
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.push_policy import PushPolicy
 from tidegate.spark.backfill.newest_rows import find_versions, write_rows
 from tidegate.spark.backfill.one_feed import run_over
 from tidegate.spark.changefeed.partition_round import Query

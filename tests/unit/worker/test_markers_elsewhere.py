@@ -29,7 +29,7 @@ from tidegate.worker.kafka.transaction import TransactionalProducer
 from tidegate.worker.markers import marker_records
 from tidegate.worker.markers.feed_publisher import FeedPublisher
 from tidegate.worker.markers.marker_writer import OtherMarkers
-from tidegate.worker.output.sinks import SinkCluster, Sinks
+from tidegate.worker.output.worker_sinks import SinkCluster, Sinks
 from tidegate.worker.process.machine import REAL
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("others_allowed")]

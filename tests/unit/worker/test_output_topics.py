@@ -26,8 +26,8 @@ from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropReco
 from tidegate.changefeed.lifecycle.jobs import JobsView
 from tidegate.changefeed.lifecycle.registration import Prepare
 from tidegate.client.kafka.record_limit import limit_of_workers
-from tidegate.client.output_topics import check_sink, check_topics, former_owner, wanted_topics
 from tidegate.client.own_topics import OwnTopics
+from tidegate.client.topic_ownership import check_sink, check_topics, former_owner, wanted_topics
 from tidegate.client.topic_preparation import prepare_topics
 from tidegate.errors import FeedError
 from tidegate.hlc import Timestamp

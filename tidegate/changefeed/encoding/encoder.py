@@ -7,7 +7,7 @@ from tidegate.changefeed.definition.feed import FeedDefinition, TableName
 from tidegate.changefeed.definition.options import CONNECT_ENVELOPES, FeedOptions, Format, OnOversize
 from tidegate.changefeed.definition.oversize import RowLimit
 from tidegate.changefeed.encoding.avro.connect import compile_connect_avro
-from tidegate.changefeed.encoding.avro.envelopes import compile_avro
+from tidegate.changefeed.encoding.avro.envelope import compile_avro
 from tidegate.changefeed.encoding.avro.marker import compile_avro_marker
 from tidegate.changefeed.encoding.confluent import Schema
 from tidegate.changefeed.encoding.csv_records import compile_csv

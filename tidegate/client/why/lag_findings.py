@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tidegate.changefeed.definition.sink_cluster import sink_servers
+from tidegate.changefeed.definition.sink_servers import sink_servers
 from tidegate.client.why.evidence import DeliveryEvidence, Evidence, LaggingEvidence
 from tidegate.client.why.finding import SEVERAL, Cause, Finding, behind_present, counted, duration, size
 from tidegate.hlc import ZERO

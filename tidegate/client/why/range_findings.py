@@ -8,7 +8,7 @@ from tidegate.client.why.evidence import Evidence, PartitionEvidence
 from tidegate.client.why.finding import Cause, Finding, Keys, age, behind_present, duration, elapsed
 from tidegate.hlc import Timestamp
 from tidegate.processor.moving.parking import HAND_OFF_LIMIT_MS
-from tidegate.processor.pushes import LastPush
+from tidegate.processor.push_policy import LastPush
 from tidegate.processor.range_facts import Condition, OpenTxn, RangeFacts
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import RangeId

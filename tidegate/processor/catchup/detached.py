@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.hlc import Timestamp
-from tidegate.processor.catchup.lagging import LaggingFeeds
+from tidegate.processor.catchup.feed_gaps import LaggingFeeds
 from tidegate.processor.feeds.journal import Certainty, Earlier
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.table.range_keys import is_gone, keys_of, keys_scanned, keys_to_come

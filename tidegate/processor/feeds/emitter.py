@@ -17,7 +17,7 @@ from tidegate.errors import FeedError, RowError, UnsupportedTable
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, OutputRecord, SchemedTopic, UnframedRecord
 from tidegate.processor.containment import feed_error, unforeseen_in
-from tidegate.processor.feeds.rows import Decoded, TableRowError
+from tidegate.processor.feeds.version_rows import Decoded, TableRowError
 from tidegate.ranges.version import Version
 from tidegate.rows import Row, TableDescriptor
 

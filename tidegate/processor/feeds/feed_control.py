@@ -28,10 +28,10 @@ from tidegate.changefeed.lifecycle.control import (
 )
 from tidegate.errors import FeedError
 from tidegate.hlc import Timestamp
-from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.keys_read import keys_read, keys_scanned_since
 from tidegate.processor.feeds.partition_feed import FeedStatus, PartitionFeed
-from tidegate.processor.feeds.rows import PartitionRows
+from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.state.state_codec import NOWHERE
 from tidegate.raftlog.entry import Offset, RangeId
 from tidegate.ranges.mutated_keys import MutatedKeys

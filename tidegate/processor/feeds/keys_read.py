@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from tidegate.changefeed.definition.feed import FeedTarget
 from tidegate.hlc import Timestamp
-from tidegate.processor.feeds.rows import PartitionRows
+from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.spans import Span
 
 

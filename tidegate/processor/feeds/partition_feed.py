@@ -18,7 +18,7 @@ from tidegate.errors import ForeignRecord, StateError, StateMismatch, brief
 from tidegate.hlc import MAX, Timestamp
 from tidegate.processor.feeds.emitter import Destination, Emitter
 from tidegate.processor.state import state_pb2 as pb
-from tidegate.processor.state.stored import pack, unpack
+from tidegate.processor.state.stored_frame import pack, unpack
 from tidegate.ranges.gap import told_name
 from tidegate.spans import Span
 

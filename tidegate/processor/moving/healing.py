@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.processor.catchup.committed import scanned_version
-from tidegate.processor.catchup.lags import Lags
+from tidegate.processor.catchup.missing_versions import Lags
 from tidegate.processor.feeds.mutations import Mutations
-from tidegate.processor.table.backlogs import Backlogs
+from tidegate.processor.table.partition_backlogs import Backlogs
 from tidegate.processor.table.range_table import RangeTable
 from tidegate.raftlog.entry import Offset, ScanChunk
 from tidegate.raftlog.request import Scan

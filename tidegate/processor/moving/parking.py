@@ -15,7 +15,7 @@ from tidegate.processor.feeds.mutations import Mutations
 from tidegate.processor.feeds.waiting import Unreachable, Waiting, claims_of, claims_told_by
 from tidegate.processor.moving.exchange import Exchanges
 from tidegate.processor.moving.healing import Healing
-from tidegate.processor.table.backlogs import Backlogs
+from tidegate.processor.table.partition_backlogs import Backlogs
 from tidegate.processor.table.quarantine import Quarantines
 from tidegate.processor.table.range_table import RangeTable
 from tidegate.processor.table.silence import is_silent

@@ -14,9 +14,9 @@ from tidegate.hlc import ClosedTimestamp
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.breaking import broke
-from tidegate.processor.catchup.catch_ups import CatchUps
 from tidegate.processor.catchup.committed import CommittedVersions
-from tidegate.processor.catchup.lags import Lags
+from tidegate.processor.catchup.gap_scans import CatchUps
+from tidegate.processor.catchup.missing_versions import Lags
 from tidegate.processor.containment import Input
 from tidegate.processor.feeds.mutations import Mutations, Place
 from tidegate.processor.feeds.waiting import claims_told_by
@@ -24,7 +24,7 @@ from tidegate.processor.moving.entry_reader import EntryReader
 from tidegate.processor.moving.healing import Healing
 from tidegate.processor.moving.horizon import Horizon
 from tidegate.processor.moving.parking import Parking
-from tidegate.processor.table.backlogs import Backlogs, raw_entry
+from tidegate.processor.table.partition_backlogs import Backlogs, raw_entry
 from tidegate.processor.table.quarantine import Quarantines
 from tidegate.processor.table.range_keys import keys_known
 from tidegate.processor.table.range_table import RangeTable

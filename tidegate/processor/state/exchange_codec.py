@@ -8,8 +8,8 @@ from tidegate.errors import ForeignRecord
 from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.state import state_pb2 as pb
-from tidegate.processor.state.lag_codec import lags_message, read_lags
-from tidegate.processor.state.stored import pack, unpack_record
+from tidegate.processor.state.gap_codec import lags_message, read_lags
+from tidegate.processor.state.stored_frame import pack, unpack_record
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import RaftIndex, RangeId
 from tidegate.ranges.handoff import Claim, Exchange, HandOff

@@ -19,7 +19,7 @@ from tidegate.processor.log_clock import ClockState, Voice
 from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.digest import TableDigests, row_hash
 from tidegate.processor.state.exchange_codec import claim_message, hand_off_message, read_claim, read_hand_off
-from tidegate.processor.state.lag_codec import gaps_by_feed, lag_message
+from tidegate.processor.state.gap_codec import gaps_by_feed, lag_message
 from tidegate.processor.state.position_hash import (
     POSITION_KEY,
     damaged_position,
@@ -27,7 +27,7 @@ from tidegate.processor.state.position_hash import (
     require_own_hash,
 )
 from tidegate.processor.state.scan_codec import read_scan, scan_message
-from tidegate.processor.state.stored import WRITTEN_VERSION, is_readable, pack, unpack
+from tidegate.processor.state.stored_frame import WRITTEN_VERSION, is_readable, pack, unpack
 from tidegate.processor.state.told_codec import read_inline, span_of, told_value
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key

@@ -13,8 +13,8 @@ from typing import Final
 from tidegate.errors import StateMismatch
 from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.processor.state import state_pb2 as pb
-from tidegate.processor.state.lag_codec import gap_message, read_gap, read_lags
-from tidegate.processor.state.stored import TOLD_VERSION, pack, unpack
+from tidegate.processor.state.gap_codec import gap_message, read_gap, read_lags
+from tidegate.processor.state.stored_frame import TOLD_VERSION, pack, unpack
 from tidegate.raftlog.entry import RaftIndex
 from tidegate.ranges.gap import Gaps, Lag
 from tidegate.ranges.handoff import Hole, Promise

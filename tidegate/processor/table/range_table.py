@@ -10,7 +10,7 @@ from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.feeds.journal import Journal
 from tidegate.processor.log_clock import LogClock
 from tidegate.processor.state.state_codec import chunk_rows, intent_rows, range_row, told_rows
-from tidegate.processor.table.backlogs import Backlogs
+from tidegate.processor.table.partition_backlogs import Backlogs
 from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset, RangeId
 from tidegate.ranges.backlog import Backlog

@@ -16,7 +16,7 @@ from tidegate.rows.keyside import temporal
 from tidegate.rows.keyside.byte_strings import utf8
 from tidegate.rows.take import Decode, Encode
 from tidegate.rows.types import Json, Kind, SqlType
-from tidegate.rows.value import ValueTag
+from tidegate.rows.value_frame import ValueTag
 from tidegate.rows.valueside import scalars, spatial
 from tidegate.rows.valueside.arrays import decode_array, encode_array
 from tidegate.rows.valueside.datums import element_codec, value_codec

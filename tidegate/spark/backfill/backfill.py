@@ -41,7 +41,7 @@ from tidegate.hlc import MAX, NANOS_PER_SECOND, ZERO, ResolvedTimestamp, Timesta
 from tidegate.processor.checkpoint import PartitionReport
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feeds.feed_control import known_tables, unsupported
-from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.push_policy import PushPolicy
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import BROADCAST, DescriptorUpdate
@@ -53,8 +53,8 @@ from tidegate.spark.changefeed.jobs_topic import JobsTopic
 from tidegate.spark.changefeed.partition_round import Query
 from tidegate.spark.changefeed.preparation import Preparation
 from tidegate.spark.changefeed.query_markers import QueryMarkers
+from tidegate.spark.changefeed.query_sinks import Sinks
 from tidegate.spark.changefeed.run import create_feed
-from tidegate.spark.changefeed.sinks import Sinks
 from tidegate.spark.platform.kafka_source import log_slice, time_slices
 from tidegate.spark.platform.session import Placement, start_session
 from tidegate.verify import TopicPartition

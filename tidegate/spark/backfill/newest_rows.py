@@ -35,7 +35,7 @@ from tidegate.processor.catchup.committed import scanned_version
 from tidegate.processor.feeds.emitter import Destination, Emission, Emitter
 from tidegate.processor.feeds.framing import frame, schemas_of
 from tidegate.processor.feeds.keys_read import keys_read
-from tidegate.processor.feeds.rows import PartitionRows
+from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.raftlog.entry import (
     Command,
     DescriptorUpdate,
@@ -47,7 +47,7 @@ from tidegate.raftlog.entry import (
     Snapshot,
     Trigger,
 )
-from tidegate.raftlog.versions import deletions_shown, versions_shown
+from tidegate.raftlog.shown_versions import deletions_shown, versions_shown
 from tidegate.ranges.scan import fault_of
 from tidegate.ranges.version import Version
 from tidegate.rows import table_id_of
@@ -55,9 +55,9 @@ from tidegate.rows.table_key import watched_parts
 from tidegate.spans import Span
 from tidegate.spark.backfill.log_entries import readable
 from tidegate.spark.backfill.scanned_keys import is_of_newest
+from tidegate.spark.changefeed.query_sinks import sink_connection
 from tidegate.spark.changefeed.registry_ids import schema_ids
 from tidegate.spark.changefeed.row_producer import FeedRefused, RowProducer, SinkStalled
-from tidegate.spark.changefeed.sinks import sink_connection
 from tidegate.spark.platform.faults import fault_to_bytes, read_fault
 from tidegate.spark.platform.python_worker import settle_process
 

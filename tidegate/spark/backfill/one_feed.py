@@ -18,7 +18,7 @@ from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.processor.checkpoint import PartitionReport, decode_report
-from tidegate.processor.feeds.rows import PartitionRows
+from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.request import Scan, decode_request
 from tidegate.rows.table_key import index_span, table_id_of, table_span

@@ -20,15 +20,15 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topic_admin import TopicAdmin, open_admin
 from tidegate.client.kafka.topics import Topics
 from tidegate.errors import QueryEnded
-from tidegate.processor.catchup.catch_ups import CatchUpLimits
+from tidegate.processor.catchup.gap_scans import CatchUpLimits
 from tidegate.processor.config import ProcessorConfig
 from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.checkpoint import Checkpoint, QueryIdentity, checkpoint_at
-from tidegate.spark.changefeed.feeds import QueryFeeds
 from tidegate.spark.changefeed.ledger import Ledger
 from tidegate.spark.changefeed.log_watch import Log, LogWatch
 from tidegate.spark.changefeed.partition_round import Query
 from tidegate.spark.changefeed.progress import Metrics, Progress
+from tidegate.spark.changefeed.query_feeds import QueryFeeds
 from tidegate.spark.platform.kafka_source import log_stream
 
 #: More catch-up scans under way in a partition than a worker has, for an answer takes a batch or two.

@@ -21,7 +21,7 @@ from tidegate.delivery.marker_records import MarkersAmongRows, MarkersAside
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionReport
-from tidegate.spark.changefeed.marker_writers import MarkerWriter, Marking
+from tidegate.spark.changefeed.marker_producers import MarkerWriter, Marking
 
 #: Where partitions, (topic, number), end for an uncommitted reader. Raises ``RetryError``.
 Ends: TypeAlias = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int], int]]

@@ -14,18 +14,18 @@ from tidegate.changefeed.lifecycle.registration import Prepare, failed, starting
 from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK
 from tidegate.client.kafka.topic_admin import TopicAdmin
 from tidegate.client.kafka.topics import Topics
-from tidegate.client.output_topics import (
+from tidegate.client.own_topics import OwnTopics
+from tidegate.client.topic_ownership import (
     check_sink,
     check_topics,
     former_owner,
     wanted_topics,
 )
-from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
 from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
-from tidegate.registry.registries import SchemaRegistries
+from tidegate.registry.known_registries import SchemaRegistries
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
-from tidegate.spark.changefeed.sinks import Sinks
+from tidegate.spark.changefeed.query_sinks import Sinks
 
 
 class Preparation:

@@ -16,7 +16,7 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topic_admin import TopicAdmin
 from tidegate.client.kafka.transaction import GivenUpError, TransactionalProducer
-from tidegate.client.output_topics import wanted_topics
+from tidegate.client.topic_ownership import wanted_topics
 from tidegate.delivery import sink_fence
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.delivery.sink_clusters import OWN
@@ -26,8 +26,8 @@ from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError
 from tidegate.processor.checkpoint import PartitionReport
 from tidegate.spark.changefeed.feed_markers import Ends, FeedMarkers, FeedProducers
 from tidegate.spark.changefeed.jobs_topic import JobsTopic, new_producer, open_producer
-from tidegate.spark.changefeed.marker_writers import OtherMarkers, OwnMarkers
-from tidegate.spark.changefeed.sinks import Sinks
+from tidegate.spark.changefeed.marker_producers import OtherMarkers, OwnMarkers
+from tidegate.spark.changefeed.query_sinks import Sinks
 
 #: Another cluster is asked again after that.
 _SINK_S: Final = 10.0

@@ -13,7 +13,7 @@ from tidegate.changefeed.encoding.confluent import Schema
 from tidegate.errors import FeedError, RegistryNotAllowed, RetryError, StatementError
 
 if TYPE_CHECKING:
-    from tidegate.registry.registries import SchemaRegistries
+    from tidegate.registry.known_registries import SchemaRegistries
 
 _REGISTRY_S: Final = 30.0
 _REGISTRY_AGAIN_S: Final = 3.0
@@ -24,7 +24,7 @@ _log = logging.getLogger("tidegate.spark")
 @cache
 def _registries(allowed: Destinations) -> SchemaRegistries:
     # Its HTTP client is half of what a Python worker would import, and few feeds have a registry.
-    from tidegate.registry.registries import SchemaRegistries
+    from tidegate.registry.known_registries import SchemaRegistries
 
     return SchemaRegistries(allowed)
 

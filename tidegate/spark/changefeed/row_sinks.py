@@ -14,8 +14,8 @@ from tidegate.delivery.sink_identity import held, held_backfill, uncertain, unkn
 from tidegate.errors import BrokerUnavailable, RetryError, SecretMissing, SinkHeld, SinkNotAllowed
 from tidegate.processor.batch import OutputRecord
 from tidegate.spark.changefeed.pauses import FIRST_PAUSE_S
+from tidegate.spark.changefeed.query_sinks import sink_connection, sink_servers
 from tidegate.spark.changefeed.row_producer import RowProducer, SinkStalled
-from tidegate.spark.changefeed.sinks import sink_connection, sink_servers
 
 #: Producers that have nothing on its way, by brokers, patience, and whether they are watched. A Python worker
 #: runs one task at a time.

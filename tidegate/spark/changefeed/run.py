@@ -16,7 +16,7 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.statement.definition import define_feed
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.jobs import Jobs
-from tidegate.client.output_topics import check_topics, wanted_topics
+from tidegate.client.topic_ownership import check_topics, wanted_topics
 from tidegate.errors import FeedError, StatementError
 from tidegate.spark.changefeed.changefeed_query import ReadyQuery, changefeed_query
 from tidegate.spark.changefeed.progress import Metrics

@@ -30,7 +30,7 @@ from tidegate.worker.commit.partition_input import PartitionInput
 from tidegate.worker.commit.stepper import Processor, Stepper
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.output.outlet import Change, OpenSink, OutletLimits
-from tidegate.worker.output.outlets import Outlets
+from tidegate.worker.output.partition_outlets import Outlets
 from tidegate.worker.process.ending import end_process
 from tidegate.worker.process.schema_ids import SchemaIds
 

@@ -20,7 +20,7 @@ from tidegate.delivery import sink_fence
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.errors import DeliveryError, RetryError, SinkHeld
 from tidegate.worker.kafka.transaction import TransactionalProducer
-from tidegate.worker.output.sinks import SinkCluster
+from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.shell import Shell
 
 _SINK_S: Final = 15.0  # for each transactional id; another cluster is asked again after that

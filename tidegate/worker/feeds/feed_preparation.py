@@ -22,7 +22,7 @@ from tidegate.client.kafka.record_limit import limit_of_workers
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
 from tidegate.errors import FeedError, RegistryAway, RegistryDenied, RetryError, TopologyError
-from tidegate.worker.output.sinks import SinkCluster
+from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.process.schema_ids import SchemaIds
 from tidegate.worker.runtime import Runtime
 

@@ -17,7 +17,7 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.delivery.sink_identity import held
 from tidegate.errors import RetryError, SinkNotAllowed
 from tidegate.worker.feeds.admission import LookAt
-from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.output.worker_sinks import Sinks
 from tidegate.worker.process.ending import guarded_task
 
 _EVERY_S: Final = 10.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tidegate.hlc import NANOS_PER_MS
-from tidegate.processor.catchup.catch_ups import FeedLag
+from tidegate.processor.catchup.gap_scans import FeedLag
 from tidegate.processor.range_facts import RangeFacts
 from tidegate.processor.status import ParkedRange, PartitionStatus
 from tidegate.worker.commit.commit_loop import Pipeline

@@ -10,15 +10,15 @@ import structlog
 from tidegate.errors import StateMismatch
 from tidegate.processor.batch import StateTable
 from tidegate.processor.bounds import RecordBounds
-from tidegate.processor.catchup.catch_ups import CatchUpLimits
+from tidegate.processor.catchup.gap_scans import CatchUpLimits
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.push_policy import PushPolicy
 from tidegate.ranges.intent_budget import IntentBudget, PartitionSpill
 from tidegate.worker.log_partition.standby import Standby
 from tidegate.worker.process.settings import Settings
 from tidegate.worker.runtime import Runtime
-from tidegate.worker.state.backlogs import BacklogMemory
+from tidegate.worker.state.backlog_memory import BacklogMemory
 from tidegate.worker.state.partition_writer import PartitionWriter
 from tidegate.worker.state.spill import RocksSpill
 from tidegate.worker.state.store import LocalStore, OpenStore

@@ -41,7 +41,7 @@ from tidegate.worker.markers.marker_records import BackOff, MarkerRecords
 from tidegate.worker.markers.marker_writer import MarkerWriter, OtherMarkers, OwnMarkers
 from tidegate.worker.operations.metrics import MARKERS
 from tidegate.worker.operations.report import FeedReport
-from tidegate.worker.output.sinks import SinkCluster
+from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.process.ending import guarded_task
 from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.settings import Settings

@@ -24,7 +24,7 @@ from tidegate.delivery.sink_ends import ends_on
 from tidegate.delivery.sink_identity import held
 from tidegate.errors import FeedError
 from tidegate.hlc import ResolvedTimestamp
-from tidegate.worker.output.sinks import SinkCluster
+from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.process.schema_ids import SchemaIds
 
 #: Where partitions end now; blocks, and raises ``RetryError`` (``ends_of``).

@@ -18,7 +18,7 @@ from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.delivery.sink_identity import held, require_cluster
 from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld
 from tidegate.worker.kafka.transaction import TransactionalProducer
-from tidegate.worker.output.sinks import SinkCluster
+from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.process.machine import Machine
 
 

@@ -15,7 +15,7 @@ from tidegate.delivery.sink_clusters import stored_cluster
 from tidegate.errors import RetryError, SecretMissing, SinkNotAllowed
 from tidegate.processor.batch import OutputRecord
 from tidegate.worker.output.row_producer import Barrier, Sink
-from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.output.worker_sinks import Sinks
 
 _TELL_AGAIN_S: Final = 10.0
 

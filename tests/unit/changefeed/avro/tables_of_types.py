@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.changefeed.tables import table
 from tests.unit.rows.strategies import SEASONS, datums
 from tidegate.changefeed.definition.options import FeedOptions, Format
-from tidegate.changefeed.encoding.avro.rows import PRIMITIVES
+from tidegate.changefeed.encoding.avro.row_record import PRIMITIVES
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.sql_type import parse_sql_type
 from tidegate.rows.types import Kind, SqlType

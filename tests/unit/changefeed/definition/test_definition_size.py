@@ -46,7 +46,7 @@ from tidegate.changefeed.lifecycle.output_topic import OutputTopic, TopicOrigin
 from tidegate.changefeed.lifecycle.registration import failed
 from tidegate.changefeed.lifecycle.span_progress import spans_ahead
 from tidegate.changefeed.statement.definition import define_feed
-from tidegate.client.output_topics import check_sink
+from tidegate.client.topic_ownership import check_sink
 from tidegate.errors import FeedError, StatementError, brief
 from tidegate.hlc import MAX, ResolvedTimestamp, Timestamp
 from tidegate.processor.bounds import BOUNDS

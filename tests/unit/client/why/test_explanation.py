@@ -36,7 +36,7 @@ from tidegate.client.why.evidence import (
 from tidegate.client.why.explanation import Explanation
 from tidegate.client.why.finding import Cause, size
 from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
-from tidegate.processor.pushes import LastPush
+from tidegate.processor.push_policy import LastPush
 from tidegate.processor.range_facts import Condition, OpenTxn, RangeFacts, ScanFacts
 from tidegate.processor.status import RangesIn, RangeSpan
 from tidegate.raftlog.entry import Generation, Offset, RangeId

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.state import state_pb2 as pb
-from tidegate.processor.state.lag_codec import lags_message
+from tidegate.processor.state.gap_codec import lags_message
 from tidegate.processor.state.state_codec import range_row, read_range, told_rows
-from tidegate.processor.state.stored import pack
+from tidegate.processor.state.stored_frame import pack
 from tidegate.processor.state.told_codec import read_told, told_value
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import Offset, RaftIndex, RangeId

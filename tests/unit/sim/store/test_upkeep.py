@@ -9,7 +9,7 @@ import pytest
 
 from sim.check import check_history, check_log
 from sim.options import StoreOptions
-from sim.tables import secondary_index
+from sim.workload_tables import secondary_index
 from sim.workloads.bank import Bank, BankOptions
 from tests.driven_sim import DrivenSim
 from tidegate.errors import SettingsError

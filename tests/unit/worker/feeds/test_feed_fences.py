@@ -27,7 +27,7 @@ from tidegate.worker.feeds import feed_fences
 from tidegate.worker.feeds.feed_fences import FeedFences
 from tidegate.worker.kafka.topology import TopicAdmin
 from tidegate.worker.kafka.transaction import TransactionalProducer
-from tidegate.worker.output.sinks import SinkCluster, Sinks
+from tidegate.worker.output.worker_sinks import SinkCluster, Sinks
 from tidegate.worker.process.machine import REAL
 from tidegate.worker.process.settings import Settings
 

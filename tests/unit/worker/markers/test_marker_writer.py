@@ -92,7 +92,7 @@ class Client:
 
 class World:
     """The cluster at the sink's address; stands where ``tidegate.worker.process.machine`` and
-    ``tidegate.worker.output.sinks.SinkCluster`` do."""
+    ``tidegate.worker.output.worker_sinks.SinkCluster`` do."""
 
     servers = "sink:9092"
     settings = Settings()

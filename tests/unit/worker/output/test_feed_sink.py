@@ -20,7 +20,7 @@ from tidegate.processor.batch import OutputRecord
 from tidegate.worker.kafka.topology import TopicAdmin
 from tidegate.worker.output.feed_sink import FeedSink
 from tidegate.worker.output.row_producer import Barrier, Sink
-from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.output.worker_sinks import Sinks
 from tidegate.worker.process.machine import RealMachine
 from tidegate.worker.process.settings import Settings
 
@@ -56,7 +56,7 @@ class Taken:
             def close(self) -> None:
                 """Nothing is open."""
 
-        patch.setattr("tidegate.worker.output.sinks.Sink", Noting)
+        patch.setattr("tidegate.worker.output.worker_sinks.Sink", Noting)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.errors import SettingsError
-from tidegate.processor.catchup.catch_ups import CatchUpLimits
+from tidegate.processor.catchup.gap_scans import CatchUpLimits
 from tidegate.worker.kafka.clients import broker_urls, faust_credentials, librdkafka_config
 from tidegate.worker.process.settings import SecurityProtocol, Settings, load_settings
 

@@ -16,7 +16,7 @@ from tidegate.changefeed.encoding.avro.body import NULL, Fields, body_writer, ke
 from tidegate.changefeed.encoding.avro.connect_schema import branch_of, schema_text
 from tidegate.changefeed.encoding.confluent import RecordSchemas, Schema
 from tidegate.changefeed.encoding.connect import schema as connect
-from tidegate.changefeed.encoding.connect.records import (
+from tidegate.changefeed.encoding.connect.record_schemas import (
     ConnectColumn,
     compile_before,
     key_of,

@@ -17,7 +17,7 @@ from fastavro.types import Schema as ParsedSchema
 from tidegate.changefeed.definition.names import sql_name
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, OnOversize
 from tidegate.changefeed.encoding.avro.enriched import SOURCE
-from tidegate.changefeed.encoding.avro.envelopes import AFTER, BEFORE, MVCC_TIMESTAMP, RECORD, UPDATED
+from tidegate.changefeed.encoding.avro.envelope import AFTER, BEFORE, MVCC_TIMESTAMP, RECORD, UPDATED
 from tidegate.changefeed.encoding.avro.schema_bounds import schema_fault
 from tidegate.changefeed.encoding.confluent import unframe
 from tidegate.changefeed.encoding.record import (

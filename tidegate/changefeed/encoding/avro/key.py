@@ -9,7 +9,7 @@ from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.definition.table_topics import key_subject
 from tidegate.changefeed.encoding.avro.body import key_writer
-from tidegate.changefeed.encoding.avro.rows import row_record
+from tidegate.changefeed.encoding.avro.row_record import row_record
 from tidegate.changefeed.encoding.avro.schema_text import label_name, namespace_of, schema_text
 from tidegate.changefeed.encoding.columns import named_column
 from tidegate.changefeed.encoding.confluent import Schema

@@ -39,7 +39,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from tidegate.changefeed.encoding.connect import values
+from tidegate.changefeed.encoding.connect import datum_values as values
 from tidegate.changefeed.encoding.connect.schema import Schema, semantic
 from tidegate.changefeed.text.datum_text import (
     box2d_text,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed.definition.options import Envelope, FeedOptions
-from tidegate.changefeed.encoding.connect.records import (
+from tidegate.changefeed.encoding.connect.record_schemas import (
     ConnectColumn,
     Key,
     compile_before,

@@ -19,7 +19,7 @@ from tests.unit.changefeed.avro.tables_of_types import AVRO, sql_table
 from tests.unit.changefeed.tables import FOO, deletion_of, row
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.avro.envelopes import compile_avro
+from tidegate.changefeed.encoding.avro.envelope import compile_avro
 from tidegate.changefeed.encoding.avro.marker import compile_avro_marker
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.rows.types import Interval, Json

@@ -16,7 +16,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from tests.unit.changefeed.avro.tables_of_types import AVRO, one_column, sql_table
 from tests.unit.changefeed.tables import deletion, row
 from tidegate.changefeed.definition.feed import TableName
-from tidegate.changefeed.encoding.avro.envelopes import compile_avro
+from tidegate.changefeed.encoding.avro.envelope import compile_avro
 from tidegate.changefeed.encoding.avro.marker import compile_avro_marker
 from tidegate.changefeed.encoding.confluent import Schema, frame_prefix
 from tidegate.errors import UnsupportedTable

@@ -20,7 +20,7 @@ from tests.unit.changefeed.tables import row
 from tests.unit.rows.sameness import exact
 from tidegate.changefeed.definition.names import sql_name
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.avro.envelopes import compile_avro
+from tidegate.changefeed.encoding.avro.envelope import compile_avro
 from tidegate.changefeed.text.json_text import json_string, text_encoder
 from tidegate.hlc import Timestamp
 from tidegate.rows.types import Interval, Json, Kind, SqlType, TimeTz

@@ -13,7 +13,7 @@ from tests.unit.changefeed.avro.tables_of_types import AVRO, sql_table
 from tests.unit.changefeed.tables import FOO, INT, table
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.avro.envelopes import compile_avro
+from tidegate.changefeed.encoding.avro.envelope import compile_avro
 from tidegate.changefeed.encoding.avro.marker import compile_avro_marker
 from tidegate.changefeed.encoding.confluent import RecordSchemas
 from tidegate.changefeed.encoding.encoder import compile_encoder

@@ -16,7 +16,7 @@ from tests.unit.changefeed.tables import deletion, row
 from tests.unit.rows.searches import QUERY, VECTOR_OF_WORDS
 from tests.unit.rows.shapes import GEOGRAPHY_POINT, GEOMETRY_POINT
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
-from tidegate.changefeed.encoding.avro.envelopes import compile_avro
+from tidegate.changefeed.encoding.avro.envelope import compile_avro
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.sql_type import parse_sql_type

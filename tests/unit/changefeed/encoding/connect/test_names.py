@@ -11,7 +11,7 @@ import pytest
 from tests.unit.changefeed.connect.forms import AT, FORMS, read_back
 from tests.unit.changefeed.tables import FOO, INT, STRING, deletion, row, table
 from tidegate.changefeed.definition.options import FeedOptions
-from tidegate.changefeed.encoding.connect.records import namespace_of
+from tidegate.changefeed.encoding.connect.record_schemas import namespace_of
 from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.rows.descriptor import TableDescriptor

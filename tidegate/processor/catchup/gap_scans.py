@@ -16,7 +16,7 @@ from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.catchup.catch_up_scan import CatchUpScan
 from tidegate.processor.catchup.committed import CommittedVersions, scanned_version
 from tidegate.processor.catchup.detached import Detached, DetachedFeeds
-from tidegate.processor.catchup.lagging import LaggingFeed, LaggingFeeds
+from tidegate.processor.catchup.feed_gaps import LaggingFeed, LaggingFeeds
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.table.quarantine import Quarantines
 from tidegate.processor.table.range_table import RangeTable

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.hlc import Timestamp
 from tidegate.processor.catchup.committed import CommittedVersions
-from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.partition_feed import FeedStatus, PartitionFeed
 from tidegate.processor.table.range_table import RangeTable
 from tidegate.raftlog.entry import RangeId

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-import tidegate.spark.changefeed.marker_writers
+import tidegate.spark.changefeed.marker_producers
 from tidegate.client.kafka.transaction import GivenUpError, Record, TransactionalProducer
 from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import BrokerUnavailable, DeliveryError, RecordRefused, SinkHeld
-from tidegate.spark.changefeed.marker_writers import OtherMarkers
+from tidegate.spark.changefeed.marker_producers import OtherMarkers
 
 _WAIT_S = 60.0
 _IDS = MarkerIds("before", "now")
@@ -64,15 +64,15 @@ class Producer:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    monkeypatch.setattr(tidegate.spark.changefeed.marker_writers, "_PATIENCE_S", _WAIT_S)
-    monkeypatch.setattr(tidegate.spark.changefeed.marker_writers, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(tidegate.spark.changefeed.marker_producers, "_PATIENCE_S", _WAIT_S)
+    monkeypatch.setattr(tidegate.spark.changefeed.marker_producers, "_AGAIN_S", 0.0)
     return Cluster()
 
 
 def _write_in_vain(writer: OtherMarkers, done: Callable[[], None]) -> None:
     """The cluster is away: it is waited for, a moment."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(tidegate.spark.changefeed.marker_writers, "_PATIENCE_S", 0.2)
+        patched.setattr(tidegate.spark.changefeed.marker_producers, "_PATIENCE_S", 0.2)
         writer.write(_marking(1), done)
 
 

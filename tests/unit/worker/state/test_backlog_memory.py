@@ -14,7 +14,7 @@ from tests.examples import examples
 from tidegate.errors import StateError
 from tidegate.raftlog.entry import RangeId
 from tidegate.ranges.backlog import RawEntry
-from tidegate.worker.state.backlogs import BacklogMemory
+from tidegate.worker.state.backlog_memory import BacklogMemory
 
 _parts = st.none() | st.binary(max_size=40)
 _entries = st.builds(RawEntry, st.integers(0, 2**62), _parts, _parts, st.integers(0, 2**62))

@@ -11,7 +11,7 @@ from tests.unit.worker.hand_limits import PATIENT
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
 from tidegate.changefeed.lifecycle.control import Removed
 from tidegate.processor.batch import OutputRecord
-from tidegate.worker.output.outlets import Outlets
+from tidegate.worker.output.partition_outlets import Outlets
 from tidegate.worker.output.row_producer import Barrier
 
 _FEED = FeedId("feed")

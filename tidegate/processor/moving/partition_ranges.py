@@ -22,12 +22,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.processor.batch import RangeCheckpoint, StateChange
 from tidegate.processor.bounds import BOUNDS, RecordBounds
-from tidegate.processor.catchup.catch_ups import CatchUpLimits, CatchUps
 from tidegate.processor.catchup.committed import CommittedVersions, Delivery
 from tidegate.processor.catchup.detached import DetachedFeeds
-from tidegate.processor.catchup.lagging import LaggingFeeds
-from tidegate.processor.catchup.lags import Lags
-from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.catchup.feed_gaps import LaggingFeeds
+from tidegate.processor.catchup.gap_scans import CatchUpLimits, CatchUps
+from tidegate.processor.catchup.missing_versions import Lags
+from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.journal import Certainty, Journal
 from tidegate.processor.feeds.mutations import Mutations
 from tidegate.processor.feeds.partition_feed import PartitionFeed
@@ -36,7 +36,7 @@ from tidegate.processor.moving.healing import Healing
 from tidegate.processor.moving.parking import Parking
 from tidegate.processor.moving.range_checkpoints import RangeCheckpoints
 from tidegate.processor.moving.range_entries import RangeEntries
-from tidegate.processor.table.backlogs import Backlogs
+from tidegate.processor.table.partition_backlogs import Backlogs
 from tidegate.processor.table.quarantine import Quarantines
 from tidegate.processor.table.range_table import RangeTable
 from tidegate.raftlog.decode import decode_key

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.unit.changefeed.connect.forms import FORMS, read_back
 from tests.unit.changefeed.tables import INT, row, table
 from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.encoding.connect.datum_values import UnscaledDecimal, key_decimal_string
 from tidegate.changefeed.encoding.connect.types import column_type, key_column_type
-from tidegate.changefeed.encoding.connect.values import UnscaledDecimal, key_decimal_string
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.rows.sql_type import parse_sql_type
 from tidegate.rows.types import Datum, Kind, SqlType, TimeTz

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.hand_log import FIRST_INDEX
 from tests.logs import Record
-from tidegate.processor.table.backlogs import Backlogs
+from tidegate.processor.table.partition_backlogs import Backlogs
 from tidegate.raftlog.entry import RaftIndex, RangeId
 from tidegate.ranges.handoff import Claim
 from tidegate.spans import Span

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.errors import ChecksumMismatch, EncodingError
-from tidegate.rows.value import ExtendedValue, checksum, join_header, ordinary, seal, split_header, unseal
+from tidegate.rows.value_frame import (
+    ExtendedValue,
+    checksum,
+    join_header,
+    ordinary,
+    seal,
+    split_header,
+    unseal,
+)
 
 KEY = bytes.fromhex("bb898988")
 bodies = st.binary(min_size=1, max_size=40).map(lambda payload: b"\x0a" + payload)

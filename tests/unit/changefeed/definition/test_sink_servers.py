@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.changefeed.definition.sink_cluster import (
+from tidegate.changefeed.definition.sink_servers import (
     normal_servers,
     other_cluster,
     share_a_server,

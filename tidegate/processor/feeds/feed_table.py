@@ -13,7 +13,7 @@ from tidegate.errors import FeedError
 from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.processor.batch import ActiveFeed, Incident, StateChange, StateTable
 from tidegate.processor.feeds.partition_feed import FeedStatus, PartitionFeed, feed_row, read_feed
-from tidegate.processor.feeds.rows import Starts
+from tidegate.processor.feeds.version_rows import Starts
 from tidegate.processor.feeds.waiting import Reach
 from tidegate.raftlog.entry import Offset
 from tidegate.ranges.gap import Gap, Gaps, amended

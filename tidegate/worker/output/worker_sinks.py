@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 from tidegate.access.destinations import ClusterEntry
 from tidegate.access.secret_store import SecretStore
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
-from tidegate.changefeed.definition.sink_cluster import normal_servers
+from tidegate.changefeed.definition.sink_servers import normal_servers
 from tidegate.delivery.sink_clusters import sink_address
 from tidegate.errors import SinkNotAllowed
 from tidegate.worker.kafka.clients import with_login

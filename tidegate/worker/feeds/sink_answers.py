@@ -18,7 +18,7 @@ from tidegate.delivery.sink_clusters import SinkClusters
 from tidegate.delivery.sink_identity import held
 from tidegate.errors import RetryError
 from tidegate.worker.feeds.admission import Admitted, LookAt, Questions, Tell, Verdict, Waiting
-from tidegate.worker.output.sinks import SinkCluster, Sinks
+from tidegate.worker.output.worker_sinks import SinkCluster, Sinks
 
 
 class FeedSinks:

@@ -12,7 +12,7 @@ from tests.destinations import DESTINATIONS
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.spark.changefeed.sinks import Sinks
+from tidegate.spark.changefeed.query_sinks import Sinks
 
 _HOME = "own:9092"
 _FEED = activation([HandTable.of(104, "plain").descriptor]).definition
@@ -26,7 +26,7 @@ def ids(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     def open_admin(connection: KafkaConnection, patience_s: float) -> Any:
         return SimpleNamespace(cluster_id=lambda: found[connection.bootstrap_servers], is_over=False)
 
-    monkeypatch.setattr("tidegate.spark.changefeed.sinks.open_admin", open_admin)
+    monkeypatch.setattr("tidegate.spark.changefeed.query_sinks.open_admin", open_admin)
     return found
 
 

@@ -22,7 +22,7 @@ from tidegate.worker.kafka.topology import TopicAdmin
 from tidegate.worker.operations.metrics import ReportCollector
 from tidegate.worker.operations.report import SinkReport, WorkerReport
 from tidegate.worker.output.row_producer import Barrier
-from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.output.worker_sinks import Sinks
 from tidegate.worker.process.machine import RealMachine
 from tidegate.worker.process.settings import SecurityProtocol, Settings
 

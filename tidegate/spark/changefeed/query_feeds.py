@@ -65,7 +65,7 @@ from tidegate.spark.changefeed.partition_round import Query
 from tidegate.spark.changefeed.pauses import Pauses
 from tidegate.spark.changefeed.preparation import Preparation
 from tidegate.spark.changefeed.query_markers import QueryMarkers
-from tidegate.spark.changefeed.sinks import Sinks
+from tidegate.spark.changefeed.query_sinks import Sinks
 from tidegate.verify import TopicPartition
 
 _PATIENCE_S: Final = 15.0

@@ -15,7 +15,7 @@ from tests.unit.processor.logs import PLAIN
 from tidegate.hlc import Timestamp
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.pushes import PushPolicy
+from tidegate.processor.push_policy import PushPolicy
 from tidegate.raftlog.entry import AbortTxn, Op
 from tidegate.raftlog.request import Push, PushedTxn
 

@@ -10,7 +10,7 @@ from tests.destinations import DESTINATIONS
 from tests.registry_server import RegistryServer
 from tidegate.changefeed.encoding.confluent import Schema
 from tidegate.errors import RegistryAway, StatementError
-from tidegate.registry.registries import SchemaRegistries
+from tidegate.registry.known_registries import SchemaRegistries
 
 SCHEMA = Schema("a-value", '"string"')
 

@@ -20,9 +20,9 @@ from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, StateRec
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.errors import RetryError
 from tidegate.worker.feeds.admission import Admitted, Verdict, Waiting
-from tidegate.worker.feeds.feed_sinks import FeedSinks
+from tidegate.worker.feeds.sink_answers import FeedSinks
 from tidegate.worker.kafka.topology import TopicAdmin
-from tidegate.worker.output.sinks import Sinks
+from tidegate.worker.output.worker_sinks import Sinks
 from tidegate.worker.process.machine import RealMachine
 from tidegate.worker.process.settings import Settings
 

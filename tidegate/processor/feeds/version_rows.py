@@ -14,7 +14,7 @@ from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.containment import feed_error, unforeseen, unforeseen_in
 from tidegate.processor.state import state_pb2 as pb
-from tidegate.processor.state.stored import pack, unpack
+from tidegate.processor.state.stored_frame import pack, unpack
 from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.ranges.version import Version
 from tidegate.rows import (

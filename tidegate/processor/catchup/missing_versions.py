@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.catchup.detached import DetachedFeeds, lost_above
-from tidegate.processor.catchup.lagging import LaggingFeeds
-from tidegate.processor.feeds.feeds import PartitionFeeds
+from tidegate.processor.catchup.feed_gaps import LaggingFeeds
+from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.served_feeds import ServedFeeds
 from tidegate.processor.table.range_keys import is_gone, keys_known, keys_of

@@ -29,7 +29,7 @@ from tidegate.changefeed.encoding.avro.enriched import enriched_fields
 from tidegate.changefeed.encoding.avro.envelope_field import EnvelopeField
 from tidegate.changefeed.encoding.avro.key import compile_key
 from tidegate.changefeed.encoding.avro.marker import marker_schema
-from tidegate.changefeed.encoding.avro.rows import row_record
+from tidegate.changefeed.encoding.avro.row_record import row_record
 from tidegate.changefeed.encoding.avro.schema_text import (
     envelope_name,
     full_name,
