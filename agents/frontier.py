@@ -17,7 +17,7 @@ import structlog
 from faust.types import TP
 
 from tidegate.changefeed.definition.feed import LIVE, Engine, FeedId, FeedState
-from tidegate.processor.checkpoint import PartitionReport, read_report_record
+from tidegate.processor.checkpoint import PartitionProgress, read_report_record
 from tidegate.processor.range_claims import Overlap
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.kafka.foreign_records import own_records
@@ -120,7 +120,7 @@ class FrontierPartition:
         if self.overlaps != self._told:
             self._tell_overlaps()
 
-    def _read_report(self, key: bytes | None, value: bytes) -> PartitionReport:
+    def _read_report(self, key: bytes | None, value: bytes) -> PartitionProgress:
         return read_report_record(key, value, self._app.runtime.topology.partitions)
 
     @property

@@ -28,7 +28,7 @@ from tidegate.changefeed.lifecycle.registration import (
     Prepare,
     Settled,
     Step,
-    Store,
+    StoreState,
     TakeOver,
     epoch_before,
     failed,
@@ -53,7 +53,7 @@ from tidegate.worker.feeds.sink_answers import FeedSinks
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.kafka.foreign_records import own_records
 from tidegate.worker.kafka.intake import Intake
-from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.process.ending import guarded_task
 from tidegate.worker.shell import Shell
 
@@ -71,7 +71,7 @@ class JobsOwner:
         self._now = asyncio.get_running_loop().time
         self._tp = TP(app.topic_names.control_acks, 0)
         self.intake = Intake(self._tp, app.batches, self._take)
-        self._producer = TransactionalProducer(
+        self._producer = WorkerTransactionalProducer(
             app.settings, f"{app.settings.app_id}-jobs", app.runtime.machine
         )
         self._acks: dict[tuple[FeedId, FeedEpoch], Acknowledgements] = {}
@@ -200,7 +200,7 @@ class JobsOwner:
                 await self._announce(definition.id, step)
             case Prepare():
                 await self._prepare(definition, step)
-            case Store(record):
+            case StoreState(record):
                 await self._store(record)
             case Settled():
                 self._announced.pop(definition.id, None)
@@ -378,7 +378,7 @@ class JobsOwner:
         return await asyncio.get_running_loop().run_in_executor(threads, call)
 
 
-class Jobs:
+class JobsHolder:
     """Holds the single partition of acknowledgements, when this worker has it."""
 
     def __init__(self, app: Shell) -> None:
@@ -403,7 +403,7 @@ class Jobs:
 
 def jobs_agent(app: Shell) -> None:
     """Register the agent with the application."""
-    holder = Jobs(app)
+    holder = JobsHolder(app)
     app.assignment.hold(app.topic_names.control_acks, holder)
 
     @app.agent(app.batch_topic(app.topic_names.control_acks), name="jobs", concurrency=1)

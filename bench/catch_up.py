@@ -25,7 +25,7 @@ from bench.workload import BASE_NS, BENCH_OPTIONS, PartitionRecord, bench_feed
 from sim.log.history import NoHistory
 from sim.log.sink import ListSink
 from sim.options import StoreOptions
-from sim.plan import Plan, SimTable, Write
+from sim.plan import SimTable, TransactionPlan, Write
 from sim.simulation import Simulation
 from sim.workload_tables import place_table
 from tidegate.changefeed.definition.feed import FeedId
@@ -115,14 +115,14 @@ class _Orders:
         splits = [codec.encode_key({"id": number * self._keys_of_range}) for number in range(1, _RANGES)]
         return [place_table(table, splits)]
 
-    def plans(self) -> Iterator[Plan]:
+    def plans(self) -> Iterator[TransactionPlan]:
         """See ``Workload``: transactions of one range each, without end."""
         rng, codec, one_phase = Random(self._seed), TableCodec(orders_table(_BEFORE_ALL)), True
         while True:
             first = rng.randrange(_RANGES) * self._keys_of_range
             orders = rng.sample(range(first, first + self._keys_of_range), rng.randint(1, _OPS_MAX))
             writes = tuple(Write(*codec.encode(order_row(rng, order))) for order in orders)
-            yield Plan(writes, one_phase=one_phase)
+            yield TransactionPlan(writes, one_phase=one_phase)
             one_phase = not one_phase
 
 

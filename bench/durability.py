@@ -13,7 +13,7 @@ from bench.topics import BenchTopics
 from bench.workload import OUTPUT_PARTITIONS, BenchLog
 from tidegate.client.kafka.transaction import Record
 from tidegate.processor.batch import OutputRecord, StateChange
-from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.output.row_producer import Barrier, Sink
 from tidegate.worker.process.settings import Settings
 
@@ -55,7 +55,7 @@ def commit_time(log: BenchLog, done: Pass, topics: BenchTopics) -> CommitTime:
     """The transaction of each batch's state rows, one after the other, as the worker does it."""
     topic = f"bench-{uuid.uuid4().hex[:8]}-changelog"
     topics.create(topic, 1)
-    producer = TransactionalProducer(Settings(bootstrap_servers=topics.bootstrap), f"{topic}-writer")
+    producer = WorkerTransactionalProducer(Settings(bootstrap_servers=topics.bootstrap), f"{topic}-writer")
     producer.open()
     producer.commit(_records(topic, done.changes[0]))  # the first one also introduces the producer
     begin = time.monotonic()

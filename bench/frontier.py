@@ -18,7 +18,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
-from tidegate.processor.checkpoint import PartitionReport, decode_report, encode_checkpoint
+from tidegate.processor.checkpoint import PartitionProgress, decode_report, encode_checkpoint
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span, SpanFrontier
 from tidegate.worker.markers.checkpoint_routes import CheckpointRoutes
@@ -143,7 +143,7 @@ class _BenchFeed:
         self.definition = replace(_DEFINITION, id=FeedId(f"feed-{number}"))
         self.frontier: FeedFrontier | None = FeedFrontier([span], Timestamp(_BEGIN - NANOS_PER_SECOND), 0)
 
-    def apply(self, report: PartitionReport) -> None:
+    def apply(self, report: PartitionProgress) -> None:
         """Step M1."""
         assert self.frontier is not None
         columns = (report.starts, report.ends, report.resolved)

@@ -21,7 +21,7 @@ from bench.topics import BenchTopics
 from bench.worker import BenchApplication
 from bench.workload import OUTPUT_PARTITIONS
 from sim.log.kafka_sink import KafkaSink
-from sim.log.sink import LogRecord
+from sim.log.sink import WrittenRecord
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord
 from tidegate.errors import RetryError
@@ -119,7 +119,7 @@ def write_rows(
     application: BenchApplication,
     rows_per_s: int,
     seconds: float,
-    between: Callable[[int, int], Iterable[LogRecord]] = lambda _, __: (),
+    between: Callable[[int, int], Iterable[WrittenRecord]] = lambda _, __: (),
 ) -> int:
     """Rows in real time, and a round of heartbeats at each step; returns how many rows.
 

@@ -22,7 +22,7 @@ from bench.spark_query import BatchTimes, Run, SparkFeed, bench_session, copy_to
 from bench.store import BenchStore
 from bench.topics import BenchTopics
 from bench.workload import BASE_NS, BenchLog, MakeLog, orders_log, single_rows_log
-from sim.log.sink import LogRecord
+from sim.log.sink import WrittenRecord
 from tidegate.errors import RetryError
 from tidegate.hlc import NANOS_PER_SECOND
 from tidegate.spark.platform.task_clock import STAGES
@@ -210,7 +210,7 @@ class _Bench:
     def _prefix(self) -> str:
         return f"bench-spark-{self._directory.name}-{next(self._numbers)}-"
 
-    def _fill(self, prefix: str, records: Iterable[LogRecord]) -> None:
+    def _fill(self, prefix: str, records: Iterable[WrittenRecord]) -> None:
         self._topics.create(f"{prefix}raftlog", _PARTITIONS)
         self._topics.fill(f"{prefix}raftlog", records)
 
@@ -236,7 +236,7 @@ def spark_costs(topics: BenchTopics, directory: Path, sizes: SparkSizes, seed: i
     return costs
 
 
-def _beats(store: BenchStore, base_ns: int, rounds: int) -> Iterator[LogRecord]:
+def _beats(store: BenchStore, base_ns: int, rounds: int) -> Iterator[WrittenRecord]:
     """Heartbeats of all ranges, so many times."""
     for number in range(1, rounds + 1):
         yield from store.heartbeats(base_ns + number * _BEAT_NS)

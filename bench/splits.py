@@ -24,7 +24,7 @@ from bench.store import BenchStore
 from bench.topics import BenchTopics
 from bench.worker import BenchApplication
 from bench.workload import OUTPUT_PARTITIONS
-from sim.log.sink import LogRecord
+from sim.log.sink import WrittenRecord
 
 _ROWS_PER_S: Final = 5_000
 _PARTITIONS: Final = 4
@@ -54,7 +54,7 @@ class Splits:
         self._left = list(store.ranges)
         self.done = 0
 
-    def __call__(self, step: int, now_ns: int) -> Iterator[LogRecord]:
+    def __call__(self, step: int, now_ns: int) -> Iterator[WrittenRecord]:
         """The records of the splits of a step. The meter learns how many ranges its round has."""
         total = self.done + len(self._left)
         while self._left and self.done * self._steps < (step + 1) * total:

@@ -14,7 +14,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from bench.orders import order_row, orders_table
-from sim.log.sink import LogRecord
+from sim.log.sink import WrittenRecord
 from sim.workload_tables import place_table
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog.encode import encode_entry, encode_key, partition_of, range_of
@@ -108,15 +108,15 @@ class BenchStore:
             for number, span in enumerate(placed.spans)
         ]
 
-    def head(self, now_ns: int) -> list[LogRecord]:
+    def head(self, now_ns: int) -> list[WrittenRecord]:
         """The begin of the log: the table on every partition, then a snapshot of every range."""
         self._advance(now_ns)
         value = encode_entry(self.descriptor)
         key, now_ms = encode_key(RangeId(0)), self._now.wall_ms
-        broadcast = [LogRecord(partition, key, value, now_ms) for partition in range(self.partitions)]
+        broadcast = [WrittenRecord(partition, key, value, now_ms) for partition in range(self.partitions)]
         return broadcast + [self._record(self._snapshot(range_)) for range_ in self.ranges]
 
-    def rows(self, count: int, now_ns: int) -> Iterator[LogRecord]:
+    def rows(self, count: int, now_ns: int) -> Iterator[WrittenRecord]:
         """Records that begin ``count`` rows, half of them as intents; ``settle`` commits what they leave.
 
         Commands of all ranges alternate at random.
@@ -136,14 +136,14 @@ class BenchStore:
             one_phase = self._single or not one_phase
             left -= size
 
-    def settle(self, now_ns: int) -> Iterator[LogRecord]:
+    def settle(self, now_ns: int) -> Iterator[WrittenRecord]:
         """Commands that commit every transaction which is still open."""
         self._advance(now_ns)
         for range_ in self.ranges:
             while range_.open:
                 yield self._commit(range_)
 
-    def split(self, range_: BenchRange, now_ns: int) -> Iterator[LogRecord]:
+    def split(self, range_: BenchRange, now_ns: int) -> Iterator[WrittenRecord]:
         """Records that split a range amid its keys, once its open transactions are committed."""
         self._advance(now_ns)
         while range_.open:
@@ -171,7 +171,7 @@ class BenchStore:
         self.ranges.append(child)
         return child
 
-    def open_intents(self, count: int, now_ns: int) -> Iterator[LogRecord]:
+    def open_intents(self, count: int, now_ns: int) -> Iterator[WrittenRecord]:
         """Records of ``count`` transactions with one intent each, in commands of eight, that stay open."""
         self._advance(now_ns)
         for first in range(0, count, _OPS_MAX):
@@ -179,12 +179,12 @@ class BenchStore:
             size = min(_OPS_MAX, count - first)
             yield self._command(range_, [self._intent(self._txn_id(), self._tick()) for _ in range(size)])
 
-    def heartbeats(self, now_ns: int) -> list[LogRecord]:
+    def heartbeats(self, now_ns: int) -> list[WrittenRecord]:
         """A heartbeat of every range, all with the same closed timestamp (``closed``)."""
         self._advance(now_ns)
         return [self._record(self._heartbeat(range_)) for range_ in self.ranges]
 
-    def heartbeat(self, range_: BenchRange, now_ns: int) -> LogRecord:
+    def heartbeat(self, range_: BenchRange, now_ns: int) -> WrittenRecord:
         """A heartbeat of one range."""
         self._advance(now_ns)
         return self._record(self._heartbeat(range_))
@@ -212,7 +212,7 @@ class BenchStore:
     def _intent(self, txn_id: TxnId, timestamp: Timestamp) -> Op:
         return WriteIntent(txn_id, self._start, timestamp, timestamp)
 
-    def _commit(self, range_: BenchRange) -> LogRecord:
+    def _commit(self, range_: BenchRange) -> WrittenRecord:
         txn = range_.open.popleft()
         range_.high = max(range_.high, txn.timestamp)
         ops = [
@@ -238,7 +238,9 @@ class BenchStore:
 
     # ---- entries ----
 
-    def _command(self, range_: BenchRange, ops: Iterable[Op], trigger: Trigger = Trigger.NONE) -> LogRecord:
+    def _command(
+        self, range_: BenchRange, ops: Iterable[Op], trigger: Trigger = Trigger.NONE
+    ) -> WrittenRecord:
         range_.applied = RaftIndex(range_.applied + 1)
         return self._record(
             Command(range_.id, range_.generation, range_.applied, tuple(ops), self.closed, trigger)
@@ -266,10 +268,10 @@ class BenchStore:
             reason=reason,
         )
 
-    def _record(self, entry: Entry) -> LogRecord:
+    def _record(self, entry: Entry) -> WrittenRecord:
         range_id = range_of(entry)
         partition = partition_of(range_id, self.partitions)
-        return LogRecord(partition, encode_key(range_id), encode_entry(entry), self._now.wall_ms)
+        return WrittenRecord(partition, encode_key(range_id), encode_entry(entry), self._now.wall_ms)
 
     # ---- time and names ----
 
@@ -284,7 +286,7 @@ class BenchStore:
         return TxnId(self._rng.randbytes(_TXN_BYTES))
 
 
-def whole_log(store: BenchStore, rows: int, base_ns: int, rows_per_s: int = 2_000) -> Iterator[LogRecord]:
+def whole_log(store: BenchStore, rows: int, base_ns: int, rows_per_s: int = 2_000) -> Iterator[WrittenRecord]:
     """A finished log of exactly ``rows`` rows, as written at ``rows_per_s``: everything committed, closed."""
     now_ns = base_ns
     yield from store.head(now_ns)
@@ -294,7 +296,7 @@ def whole_log(store: BenchStore, rows: int, base_ns: int, rows_per_s: int = 2_00
     yield from store.heartbeats(now_ns + 3_600 * NANOS_PER_SECOND)
 
 
-def rows_over_time(store: BenchStore, rows: int, base_ns: int, rows_per_s: int) -> Iterator[LogRecord]:
+def rows_over_time(store: BenchStore, rows: int, base_ns: int, rows_per_s: int) -> Iterator[WrittenRecord]:
     """The rows of a log, time moving on between them."""
     step = rows_per_s // 20
     for done in range(0, rows, step):

@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPar
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sim.log.kafka_sink import KafkaSink
-from sim.log.sink import LogRecord
+from sim.log.sink import WrittenRecord
 from tidegate.errors import RetryError
 
 _REQUEST_S: Final = 30.0
@@ -54,7 +54,7 @@ class BenchTopics:
         topic = NewTopic(name, partitions, 1, config=_APPEND_TIME if stamped else {"retention.ms": "-1"})
         self._admin.create_topics([topic])[name].result(_REQUEST_S)
 
-    def fill(self, topic: str, records: Iterable[LogRecord]) -> None:
+    def fill(self, topic: str, records: Iterable[WrittenRecord]) -> None:
         """Write log records; all of them are durable when it returns."""
         with closing(KafkaSink(self.bootstrap, topic)) as sink:
             for record in records:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from bench.process import MeasuredProcess
 from bench.topics import BenchTopics
 from bench.workload import BENCH_OPTIONS, OUTPUT_PARTITIONS, bench_feed
-from sim.log.sink import LogRecord
+from sim.log.sink import WrittenRecord
 from tidegate.changefeed.definition.feed import FeedState
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.client.jobs import Jobs
@@ -56,7 +56,7 @@ class BenchApplication:
         """The topic that a table of state is kept in."""
         return f"{self.prefix}app-{table.value}-changelog"
 
-    def write(self, records: Iterable[LogRecord]) -> None:
+    def write(self, records: Iterable[WrittenRecord]) -> None:
         """Append to the log."""
         self._topics.fill(self.log_topic, records)
 

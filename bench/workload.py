@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from bench.store import BenchStore, whole_log
 from sim.log.history import NoHistory
-from sim.log.sink import ListSink, LogRecord
+from sim.log.sink import ListSink, WrittenRecord
 from sim.nycflights import fetch_archive
 from sim.options import StoreOptions
 from sim.simulation import Simulation
@@ -44,7 +44,7 @@ class BenchLog:
 
     name: str
     tables: tuple[TableDescriptor, ...]
-    records: Sequence[LogRecord]
+    records: Sequence[WrittenRecord]
     rows: int
     head: int
 

@@ -22,7 +22,7 @@ from tidegate.access.destinations import NOWHERE_ELSE, Destinations
 from tidegate.access.secret_store import Secrets
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import RetryError, SchemaRejected, StatementError
 from tidegate.registry.known_registries import SchemaRegistries
 from tidegate.worker.operations.metrics import REGISTRY_RETRIES, SCHEMAS
@@ -41,18 +41,18 @@ ResultT = TypeVar("ResultT")
 Background: TypeAlias = Callable[[Callable[[], None], str], object]
 
 
-class Registry(Protocol):
-    """What is needed of ``tidegate.registry.schema_registration.SchemaRegistry``."""
+class AskedRegistry(Protocol):
+    """What is needed of ``tidegate.registry.schema_registration.SchemaRegistrar``."""
 
-    def known(self, schema: Schema) -> int | None: ...
-    def id_of(self, schema: Schema) -> int: ...
+    def known(self, schema: SubjectSchema) -> int | None: ...
+    def id_of(self, schema: SubjectSchema) -> int: ...
     def check(self) -> None: ...
 
 
 class Registries(Protocol):
     """What is needed of ``tidegate.registry.known_registries.SchemaRegistries``."""
 
-    def of(self, url: str) -> Registry: ...
+    def of(self, url: str) -> AskedRegistry: ...
     def close(self) -> None: ...
 
 
@@ -85,12 +85,12 @@ class RegistrySchemaIds:
         self._background = background
         self._first_pause_s = first_pause_s
         self._longest_pause_s = longest_pause_s
-        self._asks: dict[tuple[str, Schema], _Ask] = {}
+        self._asks: dict[tuple[str, SubjectSchema], _Ask] = {}
         self._turns: dict[str, asyncio.Semaphore] = {}
 
-    def known(self, url: str, schemas: Sequence[Schema]) -> Mapping[Schema, int] | None:
+    def known(self, url: str, schemas: Sequence[SubjectSchema]) -> Mapping[SubjectSchema, int] | None:
         """See ``SchemaIds``."""
-        ids: dict[Schema, int] = {}
+        ids: dict[SubjectSchema, int] = {}
         try:
             registry = self._registries.of(url)
         except StatementError:  # `ids` says so
@@ -102,7 +102,9 @@ class RegistrySchemaIds:
             ids[schema] = found
         return ids
 
-    async def ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+    async def ids(
+        self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
+    ) -> Mapping[SubjectSchema, int]:
         """See ``SchemaIds``."""
         asks = {schema: self._join(url, feed_id, schema) for schema in schemas}
         try:
@@ -112,7 +114,9 @@ class RegistrySchemaIds:
                 self._leave(url, feed_id, schema, ask)
         return dict(zip(asks, found, strict=True))
 
-    async def try_ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+    async def try_ids(
+        self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
+    ) -> Mapping[SubjectSchema, int]:
         """See ``SchemaIds``."""
         await self._call(url, self._registry(url).check)
         return {schema: await self._id(url, feed_id, schema) for schema in schemas}
@@ -133,7 +137,7 @@ class RegistrySchemaIds:
 
     # ---- one schema
 
-    def _join(self, url: str, feed_id: FeedId, schema: Schema) -> _Ask:
+    def _join(self, url: str, feed_id: FeedId, schema: SubjectSchema) -> _Ask:
         ask = self._asks.get((url, schema))
         if ask is None:
             ask = self._asks[url, schema] = _Ask()
@@ -142,7 +146,7 @@ class RegistrySchemaIds:
         ask.feeds[feed_id] += 1
         return ask
 
-    def _leave(self, url: str, feed_id: FeedId, schema: Schema, ask: _Ask) -> None:
+    def _leave(self, url: str, feed_id: FeedId, schema: SubjectSchema, ask: _Ask) -> None:
         """The last one ends the asking, whether or not there is an answer."""
         ask.feeds[feed_id] -= 1
         ask.feeds += Counter()  # forgets those at 0
@@ -150,7 +154,7 @@ class RegistrySchemaIds:
             ask.task.cancel()
             self._asks.pop((url, schema), None)  # no error could name the key, whose URL may hold secrets
 
-    async def _ask(self, url: str, schema: Schema, ask: _Ask) -> int:
+    async def _ask(self, url: str, schema: SubjectSchema, ask: _Ask) -> int:
         pause_s = self._first_pause_s
         while True:
             feed_id = min(ask.feeds)
@@ -172,7 +176,7 @@ class RegistrySchemaIds:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, self._longest_pause_s)
 
-    async def _id(self, url: str, feed_id: FeedId, schema: Schema) -> int:
+    async def _id(self, url: str, feed_id: FeedId, schema: SubjectSchema) -> int:
         """One try."""
         registry = self._registry(url)
         found = registry.known(schema)
@@ -181,7 +185,7 @@ class RegistrySchemaIds:
             SCHEMAS.labels(feed_id).inc()
         return found
 
-    def _registry(self, url: str) -> Registry:
+    def _registry(self, url: str) -> AskedRegistry:
         """Raises ``SchemaRejected`` for a URL that cannot be one."""
         try:
             return self._registries.of(url)

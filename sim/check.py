@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from sim.log.history import Version
-from sim.log.sink import LogRecord
+from sim.log.history import HistoryVersion
+from sim.log.sink import WrittenRecord
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.logcheck import log_check as logcheck
-from tidegate.logcheck.breach import Breach, Place, Rule
+from tidegate.logcheck.breach import Breach, BreachPlace, Rule
 from tidegate.logcheck.log_check import CheckedRecord, LogOptions
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import Command, CommitIntent, KeyValue, ScanChunk, TxnId, WriteValue
@@ -18,7 +18,7 @@ from tidegate.rows.table_key import table_id_of
 
 
 def check_log(
-    records: Iterable[LogRecord], partitions: int, pushed: frozenset[TxnId] | None = None
+    records: Iterable[WrittenRecord], partitions: int, pushed: frozenset[TxnId] | None = None
 ) -> list[Breach]:
     """Every breach of the contract in a log; per partition, the records stand in log order.
 
@@ -29,19 +29,19 @@ def check_log(
     return logcheck.check_log(_placed(records), options)
 
 
-def _placed(records: Iterable[LogRecord]) -> Iterator[CheckedRecord]:
+def _placed(records: Iterable[WrittenRecord]) -> Iterator[CheckedRecord]:
     """The records with the offsets that they have in a topic of their own."""
     ends: Counter[int] = Counter()
     for partition, key, value, record_time_ms in records:
-        yield CheckedRecord(Place(partition, ends[partition]), key, value, record_time_ms)
+        yield CheckedRecord(BreachPlace(partition, ends[partition]), key, value, record_time_ms)
         ends[partition] += 1
 
 
-def committed_versions(records: Iterable[LogRecord]) -> list[Version]:
+def committed_versions(records: Iterable[WrittenRecord]) -> list[HistoryVersion]:
     """The versions that a log says were committed, in its order."""
     entries = (decode_entry(record.key, record.value) for record in records)
     return [
-        Version(table_id_of(op.key), op.key, op.timestamp, op.value or b"")
+        HistoryVersion(table_id_of(op.key), op.key, op.timestamp, op.value or b"")
         for entry in entries
         if isinstance(entry, Command)
         for op in entry.ops or ()
@@ -50,7 +50,9 @@ def committed_versions(records: Iterable[LogRecord]) -> list[Version]:
 
 
 def check_history(
-    records: Iterable[LogRecord], history: Iterable[Version], skipped: Iterable[Version] = ()
+    records: Iterable[WrittenRecord],
+    history: Iterable[HistoryVersion],
+    skipped: Iterable[HistoryVersion] = (),
 ) -> list[Breach]:
     """Where a complete log and the true history differ: versions that only one of them has.
 
@@ -62,9 +64,9 @@ def check_history(
     return missing + invented
 
 
-def check_scans(records: Iterable[LogRecord], history: Iterable[Version]) -> list[Breach]:
+def check_scans(records: Iterable[WrittenRecord], history: Iterable[HistoryVersion]) -> list[Breach]:
     """Where answers to scan requests and the true history differ."""
-    versions: dict[bytes, list[Version]] = {}
+    versions: dict[bytes, list[HistoryVersion]] = {}
     for version in history:
         versions.setdefault(version.key, []).append(version)
     entries = (decode_entry(record.key, record.value) for record in records)
@@ -76,7 +78,7 @@ def check_scans(records: Iterable[LogRecord], history: Iterable[Version]) -> lis
     ]
 
 
-def _differences(chunk: ScanChunk, versions: dict[bytes, list[Version]]) -> list[str]:
+def _differences(chunk: ScanChunk, versions: dict[bytes, list[HistoryVersion]]) -> list[str]:
     expected: dict[tuple[bytes, Timestamp], KeyValue] = {}
     for key in filter(chunk.span.contains, versions):
         asked = [

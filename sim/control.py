@@ -21,14 +21,14 @@ _TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.2
 
 
-class Store(NamedTuple):
+class ControlledStore(NamedTuple):
     """Where a running store is found."""
 
     bootstrap: str
     topic_prefix: str = ""
 
 
-def ask(store: Store, request: AdminRequest, timeout_s: float = _TIMEOUT_S) -> Snapshot:
+def ask(store: ControlledStore, request: AdminRequest, timeout_s: float = _TIMEOUT_S) -> Snapshot:
     """Send a request; returns the snapshot that shows it done.
 
     Raises ``BrokerUnavailable``; ``TopologyError`` where there is no store's topic; ``InputError`` when
@@ -44,7 +44,7 @@ def ask(store: Store, request: AdminRequest, timeout_s: float = _TIMEOUT_S) -> S
             return _answer(consumer, request, time.monotonic() + timeout_s)
 
 
-def _config(store: Store) -> dict[str, str | int | bool]:
+def _config(store: ControlledStore) -> dict[str, str | int | bool]:
     return {"bootstrap.servers": store.bootstrap, "log_level": 0}  # what goes wrong is said once, by us
 
 
@@ -58,7 +58,7 @@ def _kafka_errors(bootstrap: str) -> Iterator[None]:
         ) from None
 
 
-def _log_of(store: Store, request: AdminRequest) -> TopicPartition:
+def _log_of(store: ControlledStore, request: AdminRequest) -> TopicPartition:
     name = log_topic(store.topic_prefix)
     topics = AdminClient(_config(store)).list_topics(timeout=_TIMEOUT_S).topics
     if name not in topics or requests_topic(store.topic_prefix) not in topics:
@@ -68,7 +68,7 @@ def _log_of(store: Store, request: AdminRequest) -> TopicPartition:
     return TopicPartition(name, partition_of(request.range_id, len(topics[name].partitions)))
 
 
-def _send(store: Store, request: AdminRequest, partition: int) -> None:
+def _send(store: ControlledStore, request: AdminRequest, partition: int) -> None:
     producer = Producer({**_config(store), "acks": "all"})
     key, value = encode_request(request)
     producer.produce(requests_topic(store.topic_prefix), value, key, partition)

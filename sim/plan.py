@@ -57,7 +57,7 @@ class OutcomeMix:
 ORDINARY: Final = OutcomeMix(restart=0.01, abort=0.01)
 
 
-class Plan(NamedTuple):
+class TransactionPlan(NamedTuple):
     """A transaction. ``rewrites`` are the writes of its second epoch where the outcome is a restart.
 
     ``one_phase`` asks for no intents, which works where all writes are in one range. No other transaction
@@ -88,5 +88,5 @@ class Workload(Protocol):
     def tables(self, modified: Timestamp) -> Sequence[SimTable]:
         """The tables, their descriptors modified at ``modified``: below any row."""
 
-    def plans(self) -> Iterator[Plan]:
+    def plans(self) -> Iterator[TransactionPlan]:
         """The transactions, in the order in which they start."""

@@ -20,7 +20,7 @@ _LONGEST_BACKLOG_NS: Final = 500 * NANOS_PER_MS
 _PROGRESS_EVERY_NS: Final = NANOS_PER_SECOND
 
 
-class Progress(NamedTuple):
+class SimProgress(NamedTuple):
     """What a run has done so far. ``put_off_s`` is how long transactions had to wait for a slow machine."""
 
     seconds: float
@@ -37,7 +37,7 @@ class Progress(NamedTuple):
     merges: int = 0
 
 
-OnProgress: TypeAlias = Callable[[Progress], None]
+OnProgress: TypeAlias = Callable[[SimProgress], None]
 
 
 class RealTimeRun:
@@ -63,7 +63,7 @@ class RealTimeRun:
 
     def run(
         self, stop: Event, seconds: float | None, on_progress: OnProgress, end: Event | None = None
-    ) -> Progress:
+    ) -> SimProgress:
         """Run, calling ``on_progress`` every second and at the end. When it returns, all is durable.
 
         With an ``end``, a store that is drained goes on answering requests and closing timestamps until it
@@ -97,10 +97,10 @@ class RealTimeRun:
             answered = simulation.answer(request)
             self._pushes += answered and isinstance(request, Push)
 
-    def _progress(self) -> Progress:
+    def _progress(self) -> SimProgress:
         simulation = self._simulation
         counts = simulation.store.counts
-        return Progress(
+        return SimProgress(
             seconds=(simulation.present.ns - self._start_ns) / NANOS_PER_SECOND,
             versions=counts["versions"],
             committed=counts["committed"],

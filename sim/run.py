@@ -17,7 +17,7 @@ from sim.log.kafka_sink import KafkaSink
 from sim.nycflights import fetch_archive
 from sim.options import StoreOptions
 from sim.plan import Workload
-from sim.realtime import OnProgress, Progress, RealTimeRun
+from sim.realtime import OnProgress, RealTimeRun, SimProgress
 from sim.request_source import KafkaRequests
 from sim.simulation import Simulation
 from sim.topics import log_topic, prepare_topics, requests_topic
@@ -45,7 +45,7 @@ class SimOptions:
     answer_on: bool = False
 
 
-def run(options: SimOptions, on_progress: OnProgress, stop: threading.Event | None = None) -> Progress:
+def run(options: SimOptions, on_progress: OnProgress, stop: threading.Event | None = None) -> SimProgress:
     """Run a store to the end that ``options`` or ``stop`` set, and until all of it is in the log and closed.
 
     Called in the main thread, it also stops on SIGTERM and SIGINT. Raises ``BrokerUnavailable``,

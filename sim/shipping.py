@@ -9,7 +9,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from sim.clock import Present
-from sim.log.sink import LogRecord, LogSink
+from sim.log.sink import LogSink, WrittenRecord
 from sim.schedule import Action
 from tidegate.hlc import NANOS_PER_MS
 from tidegate.raftlog.encode import encode_key
@@ -22,7 +22,7 @@ _STEADY_FOR: Final = 20
 
 class _Shipment(NamedTuple):
     due_ns: int
-    record: LogRecord
+    record: WrittenRecord
 
 
 class _Lane:
@@ -58,7 +58,7 @@ class DelayedSink:
 
     def append(self, partition: int, key: bytes, value: bytes, record_time_ms: int) -> None:
         """See ``LogSink``."""
-        record = LogRecord(partition, key, value, record_time_ms)
+        record = WrittenRecord(partition, key, value, record_time_ms)
         if key == _BROADCAST_KEY:
             self._sink.append(*record)
             return

@@ -16,7 +16,7 @@ from sim.log.history import HistoryLog
 from sim.log.log_writer import LogWriter
 from sim.log.sink import LogSink
 from sim.options import StoreOptions
-from sim.plan import Alteration, Plan, Workload
+from sim.plan import Alteration, TransactionPlan, Workload
 from sim.schedule import NEVER_NS, Action, Schedule
 from sim.shipping import DelayedSink
 from sim.store.coordinator import Coordinator, Surroundings
@@ -67,7 +67,7 @@ class Simulation:
         self._plans = workload.plans()
         self._scan_rng = Random(f"scans {seed}")  # what is asked for changes nothing else
         self._around = Surroundings(self.store, options, rng, self._after)
-        self._next_plan: Plan | None = next(self._plans, None)
+        self._next_plan: TransactionPlan | None = next(self._plans, None)
         self._next_start_ns = base_ns
         self._alone: Coordinator | None = None
         self._upkeep = Upkeep(self.store, options, Random(f"upkeep {seed}"), self.split, self._after)
@@ -216,13 +216,13 @@ class Simulation:
         self._schedule.pop()()
         return True
 
-    def _startable(self) -> Plan | None:
+    def _startable(self) -> TransactionPlan | None:
         plan = self._next_plan
         if plan is None or (self._alone is not None and not self._alone.done):
             return None
         return None if plan.alter is not None and self.store.coordinated() else plan
 
-    def _start(self, plan: Plan) -> None:
+    def _start(self, plan: TransactionPlan) -> None:
         if plan.alter is not None:
             self._alter(plan.alter)
             return

@@ -15,7 +15,7 @@ from stack.processes.child import TERM_BOUND_S, Child
 from stack.processes.identity import ProcessIdentity
 from stack.processes.launch import launch
 from stack.processes.record import RunRecord
-from stack.processes.server import Plan, Recipe, Request
+from stack.processes.server import Recipe, Request, ServerPlan
 from stack.recipes.catalogue import RECIPES
 
 
@@ -94,7 +94,7 @@ def down(name: str) -> RunRecord | None:
         return record
 
 
-def _launch_recorded(recipe: Recipe, plan: Plan) -> RunRecord:
+def _launch_recorded(recipe: Recipe, plan: ServerPlan) -> RunRecord:
     record: RunRecord | None = None
 
     def keep_record(child: Child) -> None:

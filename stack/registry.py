@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stack.processes.owned import OwnedServer
-from stack.recipes.registry_recipe import CONFLUENT_API, NATIVE_API, Registry
+from stack.recipes.registry_recipe import CONFLUENT_API, NATIVE_API, ApicurioRecipe
 
 
 class SchemaRegistry(OwnedServer):
@@ -25,6 +25,6 @@ class SchemaRegistry(OwnedServer):
         Raises:
             StackError: one of the kinds in ``stack/errors.py``.
         """
-        super().__init__(Registry(), port=port, data=data, settings=settings)
+        super().__init__(ApicurioRecipe(), port=port, data=data, settings=settings)
         self.url = self.address
         self.native_url = self.address.removesuffix(CONFLUENT_API) + NATIVE_API

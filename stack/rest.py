@@ -15,7 +15,7 @@ _CALL_TIMEOUT_S = 90.0  # Connect's own bound for a request
 _open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """An HTTP status and the document that came with it; None if there was no JSON."""
 
     status: int
@@ -31,7 +31,7 @@ def get_succeeds(url: str) -> bool:
         return False
 
 
-def call(method: str, url: str, body: object = None) -> Answer:
+def call(method: str, url: str, body: object = None) -> HttpAnswer:
     """The answer to ``method``, of whatever status.
 
     Raises:
@@ -43,10 +43,10 @@ def call(method: str, url: str, body: object = None) -> Answer:
     )
     try:
         with _open(request, timeout=_CALL_TIMEOUT_S) as response:
-            return Answer(response.status, _document(response.read()))
+            return HttpAnswer(response.status, _document(response.read()))
     except urllib.error.HTTPError as refused:
         with refused:
-            return Answer(refused.code, _document(refused.read()))
+            return HttpAnswer(refused.code, _document(refused.read()))
 
 
 def _document(text: bytes) -> Any:

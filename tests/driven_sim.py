@@ -7,9 +7,9 @@ from itertools import islice
 from random import Random
 
 from sim.log.history import History, Mutated
-from sim.log.sink import ListSink, LogRecord
+from sim.log.sink import ListSink, WrittenRecord
 from sim.options import StoreOptions
-from sim.plan import Plan, SimTable, Workload
+from sim.plan import SimTable, TransactionPlan, Workload
 from sim.simulation import Simulation
 from sim.store.range import Range
 from sim.store.store import RangeStore
@@ -32,7 +32,7 @@ class Finite:
         """See ``Workload``."""
         return self._workload.tables(modified)
 
-    def plans(self) -> Iterator[Plan]:
+    def plans(self) -> Iterator[TransactionPlan]:
         """See ``Workload``."""
         return islice(self._workload.plans(), self._transactions)
 
@@ -80,7 +80,7 @@ class DrivenSim:
         return self.simulation.present.ns
 
     @property
-    def log(self) -> Sequence[LogRecord]:
+    def log(self) -> Sequence[WrittenRecord]:
         """Everything that was written so far, in order."""
         return self._sink.records
 

@@ -16,7 +16,7 @@ from threading import Condition, Event, Lock, Thread
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.processor.reference import content_id
 
 _SLOW_BYTE_S: Final = 0.02
@@ -166,7 +166,7 @@ class RegistryServer:
             json.loads(text)
         except ValueError:
             return Reply(422, {"error_code": 42201, "message": "Invalid schema"})
-        number = content_id(Schema(subject, text))
+        number = content_id(SubjectSchema(subject, text))
         self._texts[number] = text
         versions = self._subjects.setdefault(subject, [])
         if number not in versions:
@@ -174,7 +174,7 @@ class RegistryServer:
         return Reply(200, {"id": number})
 
     def _look_up(self, subject: str, text: str) -> Reply:
-        number = content_id(Schema(subject, text))
+        number = content_id(SubjectSchema(subject, text))
         versions = self._subjects.get(subject)
         if versions is None:
             return Reply(404, {"error_code": 40401, "message": f"Subject '{subject}' not found."})

@@ -12,7 +12,7 @@ from typing import Final
 from hypothesis import strategies as st
 
 from sim.log.history import History
-from sim.log.sink import ListSink, LogRecord
+from sim.log.sink import ListSink, WrittenRecord
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
 from sim.simulation import Simulation
@@ -41,7 +41,7 @@ class SimCase:
 class SimOutcome:
     """A finished simulation: the log in the order in which it was written, and what truly happened."""
 
-    records: list[LogRecord]
+    records: list[WrittenRecord]
     history: History
     pushed: frozenset[TxnId]
     simulation: Simulation
@@ -167,7 +167,7 @@ def drive_case(case: SimCase) -> DrivenSim:
     return DrivenSim(workload, case.options, seed=case.seed)
 
 
-def _pushes(records: Sequence[LogRecord], push_to: Timestamp) -> list[Push]:
+def _pushes(records: Sequence[WrittenRecord], push_to: Timestamp) -> list[Push]:
     """A push for every transaction that wrote an intent in these records, ended or not."""
     by_range: dict[RangeId, dict[PushedTxn, None]] = {}
     for record in records:

@@ -17,9 +17,9 @@ from tests.examples import examples
 from tests.range_histories import RANGE_ID, range_histories
 from tests.strategies import SimCase, sim_cases, simulate_case
 from tidegate.hlc import Timestamp
-from tidegate.logcheck.breach import Place, Rule
+from tidegate.logcheck.breach import BreachPlace, Rule
 from tidegate.logcheck.lineage import Lineage
-from tidegate.logcheck.memory import Limits, NewestVersions
+from tidegate.logcheck.memory import CheckLimits, NewestVersions
 from tidegate.logcheck.range_check import RangeCheck, Shared, Stood
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.entry import (
@@ -236,7 +236,7 @@ def test_every_case_runs_to_an_end_with_nothing_open(case: SimCase) -> None:
 @given(range_histories())
 def test_raw_histories_keep_the_contract(entries: tuple[Entry, ...]) -> None:
     breaches: list[tuple[Rule, str]] = []
-    limits = Limits()
+    limits = CheckLimits()
     shared = Shared(
         lambda rule, sentence, _: breaches.append((rule, sentence)),
         Lineage(lambda _: False),
@@ -245,7 +245,7 @@ def test_raw_histories_keep_the_contract(entries: tuple[Entry, ...]) -> None:
     )
     check = RangeCheck(RANGE_ID, shared)
     for offset, entry in enumerate(entries):
-        check.take(Stood(entry, Place(0, offset)))
+        check.take(Stood(entry, BreachPlace(0, offset)))
     assert breaches == []
 
 

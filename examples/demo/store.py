@@ -13,7 +13,7 @@ import click
 
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
-from sim.realtime import Progress
+from sim.realtime import SimProgress
 from sim.run import SimOptions, run
 from sim.workloads.flights import FlightsOptions
 from tidegate.errors import TidegateError
@@ -61,7 +61,7 @@ def main(
         sys.exit(str(error))
 
 
-def _report(progress: Progress) -> None:
+def _report(progress: SimProgress) -> None:
     print(json.dumps(progress._asdict()), flush=True)
 
 

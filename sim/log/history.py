@@ -17,7 +17,7 @@ _HISTORY_FORMAT: Final = FrameFormat(
 )
 
 
-class Version(NamedTuple):
+class HistoryVersion(NamedTuple):
     """A committed version of a key; ``value`` empty is a tombstone."""
 
     table_id: int
@@ -34,36 +34,36 @@ class Mutated(NamedTuple):
 
     time: Timestamp
     span: Span
-    version: Version
+    version: HistoryVersion
     replaced: bytes
 
 
 class HistoryLog(Protocol):
     """Takes versions as they commit. Per key they come in the order of their timestamps."""
 
-    def record(self, version: Version) -> None:
+    def record(self, version: HistoryVersion) -> None:
         """Take one version."""
 
 
 class History:
     """Every committed version, in the order of the commits."""
 
-    def __init__(self, versions: Iterable[Version] = ()) -> None:
+    def __init__(self, versions: Iterable[HistoryVersion] = ()) -> None:
         self._versions = list(versions)
 
-    def record(self, version: Version) -> None:
+    def record(self, version: HistoryVersion) -> None:
         """See ``HistoryLog``."""
         self._versions.append(version)
 
-    def __iter__(self) -> Iterator[Version]:
+    def __iter__(self) -> Iterator[HistoryVersion]:
         return iter(self._versions)
 
     def __len__(self) -> int:
         return len(self._versions)
 
-    def as_of(self, timestamp: Timestamp, table_id: int | None = None) -> dict[bytes, Version]:
+    def as_of(self, timestamp: Timestamp, table_id: int | None = None) -> dict[bytes, HistoryVersion]:
         """The rows that were alive at ``timestamp``, by key: of one table, or of all of them."""
-        newest: dict[bytes, Version] = {}
+        newest: dict[bytes, HistoryVersion] = {}
         for version in self._versions:
             if version.timestamp <= timestamp and table_id in (None, version.table_id):
                 newest[version.key] = version
@@ -79,7 +79,7 @@ class History:
     def load(cls, path: Path) -> History:
         """Read a history file. ``StateError`` for any other file, or one whose writer is not done."""
         return cls(
-            Version(table_id, key, Timestamp(wall, logical), value)
+            HistoryVersion(table_id, key, Timestamp(wall, logical), value)
             for (table_id, wall, logical), key, value in read_frames(path, _HISTORY_FORMAT)
         )
 
@@ -87,7 +87,7 @@ class History:
 class NoHistory:
     """Keeps nothing."""
 
-    def record(self, version: Version) -> None:
+    def record(self, version: HistoryVersion) -> None:
         """See ``HistoryLog``."""
 
 
@@ -100,7 +100,7 @@ class HistoryFile:
     def __init__(self, path: Path) -> None:
         self._frames = FrameWriter(path, _HISTORY_FORMAT)
 
-    def record(self, version: Version) -> None:
+    def record(self, version: HistoryVersion) -> None:
         """See ``HistoryLog``."""
         self._frames.write((version.table_id, *version.timestamp), version.key, version.value)
 

@@ -12,7 +12,7 @@ from sim.log.framed_file import FrameFormat, FrameWriter, read_frames
 _LOG_FORMAT: Final = FrameFormat(b"tidegate raft log\x01", struct.Struct(">Iq"))
 
 
-class LogRecord(NamedTuple):
+class WrittenRecord(NamedTuple):
     """A record of the raftlog topic; ``record_time_ms`` is Kafka's timestamp."""
 
     partition: int
@@ -35,11 +35,11 @@ class ListSink:
     """Keeps the records in memory."""
 
     def __init__(self) -> None:
-        self.records: list[LogRecord] = []
+        self.records: list[WrittenRecord] = []
 
     def append(self, partition: int, key: bytes, value: bytes, record_time_ms: int) -> None:
         """See ``LogSink``."""
-        self.records.append(LogRecord(partition, key, value, record_time_ms))
+        self.records.append(WrittenRecord(partition, key, value, record_time_ms))
 
     def flush(self) -> None:
         """See ``LogSink``."""
@@ -64,7 +64,7 @@ class FileSink:
         self._frames.close()
 
 
-def read_log(path: Path) -> Iterator[LogRecord]:
+def read_log(path: Path) -> Iterator[WrittenRecord]:
     """The records of a file that ``FileSink`` wrote. ``StateError`` for any other file, or a torn one."""
     for (partition, record_time_ms), key, value in read_frames(path, _LOG_FORMAT):
-        yield LogRecord(partition, key, value, record_time_ms)
+        yield WrittenRecord(partition, key, value, record_time_ms)

@@ -9,11 +9,11 @@ from random import Random
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from sim.options import StoreOptions
-from sim.plan import Outcome, Plan, Write
+from sim.plan import Outcome, TransactionPlan, Write
 from sim.schedule import Action
 from sim.store.range import Range
 from sim.store.store import RangeStore
-from sim.store.transaction import TxnStatus
+from sim.store.transaction import SimTxnStatus
 from tidegate.hlc import NANOS_PER_MS
 
 #: A plan whose transactions are aborted again and again is given up after so many.
@@ -53,7 +53,7 @@ class Coordinator:
         "_waits",
     )
 
-    def __init__(self, around: Surroundings, plan: Plan) -> None:
+    def __init__(self, around: Surroundings, plan: TransactionPlan) -> None:
         self._around = around
         self._plan = plan
         self._attempts = 0
@@ -68,7 +68,7 @@ class Coordinator:
         """Send the next request, and see to it that the one after that follows."""
         if self._ranges_seen != self._around.store.ranges.changes:
             self._look_up_again()
-        if self._txn.status is TxnStatus.ABORTED:
+        if self._txn.status is SimTxnStatus.ABORTED:
             self._begin_again()
         elif not self._requests:
             self._decide()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sim.store.range import Range
 from sim.store.store import RangeStore
-from sim.store.transaction import Transaction, TxnStatus
+from sim.store.transaction import SimTxnStatus, Transaction
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.entry import AbortTxn, Op, TxnId
 from tidegate.raftlog.request import Push
@@ -39,7 +39,7 @@ def _answer(store: RangeStore, range_: Range, txn_id: TxnId, push_to: Timestamp)
     range_.clock.observe(txn.write_timestamp)
     if txn.pending:
         return [range_.push_intents(txn)]
-    verdict: Op = AbortTxn(txn_id) if txn.status is TxnStatus.ABORTED else range_.push_intents(txn)
+    verdict: Op = AbortTxn(txn_id) if txn.status is SimTxnStatus.ABORTED else range_.push_intents(txn)
     return [verdict, *_end_intents(store, range_, txn)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sim.log.history import HistoryLog, Version
+from sim.log.history import HistoryLog, HistoryVersion
 from sim.log.log_writer import LogWriter, RangeEntry
 from sim.store.write_batch import pointing_to_batch
 from tidegate.raftlog.entry import Command, CommitIntent, WriteValue
@@ -48,5 +48,5 @@ class RangeLog:
     def _note_skipped(self, command: Command) -> None:
         for op in command.ops or ():
             if isinstance(op, WriteValue | CommitIntent):
-                version = Version(table_id_of(op.key), op.key, op.timestamp, op.value or b"")
+                version = HistoryVersion(table_id_of(op.key), op.key, op.timestamp, op.value or b"")
                 self._skipped.record(version)

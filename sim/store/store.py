@@ -14,14 +14,14 @@ from random import Random
 from typing import Final
 
 from sim.clock import HybridClock, Present
-from sim.log.history import HistoryLog, Mutated, NoHistory, Version
+from sim.log.history import HistoryLog, HistoryVersion, Mutated, NoHistory
 from sim.log.log_writer import LogWriter
 from sim.options import StoreOptions
 from sim.plan import Alteration, SimTable, Write
 from sim.store.range import Range, RangeDescriptor
 from sim.store.range_log import RangeLog
 from sim.store.range_map import RangeMap
-from sim.store.transaction import Transaction, TxnStatus
+from sim.store.transaction import SimTxnStatus, Transaction
 from sim.workload_tables import secondary_index
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 from tidegate.raftlog.entry import Generation, Op, RangeId, SnapshotReason, Trigger, TxnId
@@ -175,7 +175,7 @@ class RangeStore:
         """Change the past of a key in a way that the log does not tell, if it has any."""
         added = range_.mutate(key, trigger, mutated)
         if added is not None:
-            version = Version(range_.descriptor.table[0].table_id, key, *added)
+            version = HistoryVersion(range_.descriptor.table[0].table_id, key, *added)
             # The value that it replaces is its own: see ``RowHistory.bring_in``.
             self.mutations.append(Mutated(range_.last_mutation.time, range_.span, version, added[1]))
             self.counts["mutations"] += 1
@@ -220,13 +220,13 @@ class RangeStore:
             value = _value(write, range_.read(write.key))
             ops.append(range_.write(write.key, txn.write_timestamp, value))
             self._record(range_, txn, write.key, value)
-        self._finish(txn, TxnStatus.COMMITTED)
+        self._finish(txn, SimTxnStatus.COMMITTED)
         self.propose(range_, ops)
         return True
 
     def commit(self, txn: Transaction) -> None:
         """Commit at the write timestamp. The intents stay until they are resolved."""
-        self._finish(txn, TxnStatus.COMMITTED)
+        self._finish(txn, SimTxnStatus.COMMITTED)
         for range_id, keys in txn.intents.items():
             range_ = self.ranges[range_id]
             for key in keys:
@@ -236,7 +236,7 @@ class RangeStore:
 
     def abort(self, txn: Transaction) -> None:
         """Abort. The intents stay until they are resolved."""
-        self._finish(txn, TxnStatus.ABORTED)
+        self._finish(txn, SimTxnStatus.ABORTED)
 
     def abandon(self, txn: Transaction) -> None:
         """Note that the coordinator died just now."""
@@ -342,13 +342,13 @@ class RangeStore:
             return own.value or None
         return range_.read(key)
 
-    def _finish(self, txn: Transaction, status: TxnStatus) -> None:
+    def _finish(self, txn: Transaction, status: SimTxnStatus) -> None:
         txn.status = status
         self.counts[status.value] += 1
 
     def _record(self, range_: Range, txn: Transaction, key: bytes, value: bytes) -> None:
         table_id = range_.descriptor.table[0].table_id
-        self._history.record(Version(table_id, key, txn.write_timestamp, value))
+        self._history.record(HistoryVersion(table_id, key, txn.write_timestamp, value))
         self.counts["versions"] += 1
 
 

@@ -9,7 +9,7 @@ from tidegate.hlc import Timestamp
 from tidegate.raftlog.entry import RangeId, TxnId
 
 
-class TxnStatus(enum.Enum):
+class SimTxnStatus(enum.Enum):
     """What a transaction record says."""
 
     PENDING = "pending"
@@ -30,7 +30,7 @@ class Transaction:
     min_timestamp: Timestamp
     write_timestamp: Timestamp
     anchor_key: bytes = b""
-    status: TxnStatus = TxnStatus.PENDING
+    status: SimTxnStatus = SimTxnStatus.PENDING
     epoch: int = 0
     expires_ns: int | None = None
     released: bool = False
@@ -39,7 +39,7 @@ class Transaction:
     @property
     def pending(self) -> bool:
         """Whether it has neither committed nor aborted."""
-        return self.status is TxnStatus.PENDING
+        return self.status is SimTxnStatus.PENDING
 
     def forward(self, timestamp: Timestamp) -> None:
         """Raise the write timestamp; a lower one changes nothing."""
@@ -70,4 +70,4 @@ class Intent:
     @property
     def commits(self) -> bool:
         """Whether it becomes a version now that its transaction has ended."""
-        return self.txn.status is TxnStatus.COMMITTED and self.epoch == self.txn.epoch
+        return self.txn.status is SimTxnStatus.COMMITTED and self.epoch == self.txn.epoch

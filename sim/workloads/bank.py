@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from sim.plan import ORDINARY, Outcome, OutcomeMix, Plan, SimTable, Write
+from sim.plan import ORDINARY, Outcome, OutcomeMix, SimTable, TransactionPlan, Write
 from sim.workload_tables import declare_table, place_table
 from tidegate.errors import SettingsError
 from tidegate.hlc import ZERO, Timestamp
@@ -54,21 +54,23 @@ class Bank:
         splits = [self._keys[part * accounts // ranges] for part in range(1, ranges)]
         return [place_table(_accounts(modified), splits)]
 
-    def plans(self) -> Iterator[Plan]:
+    def plans(self) -> Iterator[TransactionPlan]:
         """See ``Workload``."""
         rng = Random(self._seed)
         opening = (self.codec.encode((account, OPENING_BALANCE)) for account in range(len(self._keys)))
-        yield Plan(tuple(Write(key, value) for key, value in opening), alone=True)
+        yield TransactionPlan(tuple(Write(key, value) for key, value in opening), alone=True)
         while True:
             yield self._transfer(rng)
 
-    def _transfer(self, rng: Random) -> Plan:
+    def _transfer(self, rng: Random) -> TransactionPlan:
         source, target, other = rng.sample(range(len(self._keys)), _PARTIES)
         amount = rng.randint(1, _LARGEST_TRANSFER)
         outcome = self._options.outcomes.choose(rng)
         if outcome is Outcome.RESTART:
-            return Plan(self._move(source, target, amount), outcome, self._move(source, other, amount))
-        return Plan(self._move(source, target, amount), outcome)
+            return TransactionPlan(
+                self._move(source, target, amount), outcome, self._move(source, other, amount)
+            )
+        return TransactionPlan(self._move(source, target, amount), outcome)
 
     def _move(self, source: int, target: int, amount: int) -> tuple[Write, Write]:
         transfer = _Transfer(self.codec, amount)

@@ -19,7 +19,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from sim.nycflights import read_flights, read_weather
-from sim.plan import ORDINARY, OutcomeMix, Plan, SimTable, Write
+from sim.plan import ORDINARY, OutcomeMix, SimTable, TransactionPlan, Write
 from sim.workload_tables import place_table
 from sim.workloads.flight_tables import FLIGHTS_COLUMNS, flight_row, flights_table, weather_row, weather_table
 from tidegate.hlc import ZERO, Timestamp
@@ -90,17 +90,19 @@ class Flights:
             place_table(weather_table(modified), self._weather_splits),
         ]
 
-    def plans(self) -> Iterator[Plan]:
+    def plans(self) -> Iterator[TransactionPlan]:
         """See ``Workload``: ends with the year."""
         rng = Random(self._seed)
         for (_, stage, _), events in groupby(self._events(), _ORDER):
             yield self._plan(rng, stage, tuple(event.write for event in events))
 
-    def _plan(self, rng: Random, stage: Stage, writes: tuple[Write, ...]) -> Plan:
+    def _plan(self, rng: Random, stage: Stage, writes: tuple[Write, ...]) -> TransactionPlan:
         if stage is Stage.OBSERVED:
-            return Plan(writes, one_phase=True)
+            return TransactionPlan(writes, one_phase=True)
         one_phase = rng.random() < self._options.one_phase
-        return Plan(writes, self._options.outcomes.choose(rng), rewrites=writes, one_phase=one_phase)
+        return TransactionPlan(
+            writes, self._options.outcomes.choose(rng), rewrites=writes, one_phase=one_phase
+        )
 
     def _events(self) -> Iterator[Event]:
         """All events in order. A day's events start no earlier than its schedule is published."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from sim.plan import OutcomeMix, Plan, SimTable, Write
+from sim.plan import OutcomeMix, SimTable, TransactionPlan, Write
 from sim.workload_tables import declare_table, place_table
 from sim.workloads.random_datums import KEY_TYPES, VALUE_TYPES
 from tidegate.hlc import ZERO, Timestamp
@@ -50,13 +50,13 @@ class RandomTransactions:
         """See ``Workload``."""
         return [table.place(modified) for table in self._tables]
 
-    def plans(self) -> Iterator[Plan]:
+    def plans(self) -> Iterator[TransactionPlan]:
         """See ``Workload``."""
         rng, options = Random(self._seed), self._options
         while True:
             outcome = options.outcomes.choose(rng)
             one_phase = rng.random() < options.one_phase
-            yield Plan(self._writes(rng), outcome, rewrites=self._writes(rng), one_phase=one_phase)
+            yield TransactionPlan(self._writes(rng), outcome, rewrites=self._writes(rng), one_phase=one_phase)
 
     def _writes(self, rng: Random) -> tuple[Write, ...]:
         count = rng.randint(1, self._options.writes)

@@ -8,7 +8,7 @@ from decimal import Decimal
 from random import Random
 from typing import Final
 
-from sim.plan import ORDINARY, OutcomeMix, Plan, SimTable, Write
+from sim.plan import ORDINARY, OutcomeMix, SimTable, TransactionPlan, Write
 from sim.workload_tables import declare_table, place_table
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
 from tidegate.raftlog.entry import DescriptorUpdate
@@ -67,21 +67,23 @@ class Shop:
         """See ``Workload``: the table items."""
         return [place_table(_items(modified), self._splits)]
 
-    def plans(self) -> Iterator[Plan]:
+    def plans(self) -> Iterator[TransactionPlan]:
         """See ``Workload``."""
         rng, options = Random(self._seed), self._options
         for number in range(options.alter_at):
             yield self._plan(rng, self._before, number)
-        yield Plan((), alter=_alteration)
+        yield TransactionPlan((), alter=_alteration)
         number = options.alter_at
         while True:
             yield self._plan(rng, self._after, number)
             number += 1
 
-    def _plan(self, rng: Random, codec: TableCodec, number: int) -> Plan:
+    def _plan(self, rng: Random, codec: TableCodec, number: int) -> TransactionPlan:
         count = rng.randint(1, self._options.writes)
         writes = tuple(self._write(rng, codec, number) for _ in range(count))
-        return Plan(writes, self._options.outcomes.choose(rng), rewrites=writes, one_phase=rng.random() < 0.3)
+        return TransactionPlan(
+            writes, self._options.outcomes.choose(rng), rewrites=writes, one_phase=rng.random() < 0.3
+        )
 
     def _write(self, rng: Random, codec: TableCodec, number: int) -> Write:
         item = rng.randrange(self._options.items)

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from stack.errors import PortTaken, ServerFailed, last_lines_of
 from stack.ports import accepts_connections, shown_address
 from stack.processes.child import Child
-from stack.processes.server import Plan, Recipe
+from stack.processes.server import Recipe, ServerPlan
 
 START_BOUND_S = 120.0  # alone it takes five at most; a loaded test machine may take much longer
 _POLL_S = 0.05
 
 
 def launch(
-    recipe: Recipe, plan: Plan, *, leashed: bool, on_spawn: Callable[[Child], None] | None = None
+    recipe: Recipe, plan: ServerPlan, *, leashed: bool, on_spawn: Callable[[Child], None] | None = None
 ) -> Child:
     """Run ``plan``; ``on_spawn`` sees the process before it answers. A failed launch leaves none behind.
 
@@ -39,7 +39,7 @@ def launch(
     return child
 
 
-def _await_answer(recipe: Recipe, plan: Plan, child: Child) -> None:
+def _await_answer(recipe: Recipe, plan: ServerPlan, child: Child) -> None:
     deadline = time.monotonic() + START_BOUND_S
     while time.monotonic() < deadline:
         if recipe.answers(plan.address):

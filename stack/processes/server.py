@@ -44,7 +44,7 @@ class Conduct:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ServerPlan:
     """A server that only needs to be run: downloaded, configured, its data directory prepared.
 
     Attributes:
@@ -71,7 +71,7 @@ class Recipe(Protocol):
     def name(self) -> str:
         """What it is called on the command line."""
 
-    def plan(self, request: Request) -> Plan:
+    def plan(self, request: Request) -> ServerPlan:
         """Do all that comes before the process starts. Raises a `StackError` that says what is missing."""
 
     def answers(self, address: str) -> bool:

@@ -8,8 +8,8 @@ from stack.processes.server import Recipe
 from stack.recipes.connect_recipe import Connect
 from stack.recipes.kafka_recipe import Kafka
 from stack.recipes.postgres_recipe import Postgres
-from stack.recipes.registry_recipe import Registry
+from stack.recipes.registry_recipe import ApicurioRecipe
 
 RECIPES: Mapping[str, Recipe] = {
-    recipe.name: recipe for recipe in (Connect(), Kafka(), Postgres(), Registry())
+    recipe.name: recipe for recipe in (Connect(), Kafka(), Postgres(), ApicurioRecipe())
 }

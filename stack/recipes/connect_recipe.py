@@ -15,7 +15,7 @@ from stack.java import find_java
 from stack.jvm import Jvm
 from stack.ports import LOOPBACK, accepts_connections, choose_port
 from stack.private import write_private
-from stack.processes.server import Plan, Request
+from stack.processes.server import Request, ServerPlan
 from stack.rest import get_succeeds
 
 OLDEST_JAVA = 17  # Kafka 4's Connect needs it (KIP-1013)
@@ -64,7 +64,7 @@ class Connect:
 
     name = "connect"
 
-    def plan(self, request: Request) -> Plan:
+    def plan(self, request: Request) -> ServerPlan:
         """Download and configure; source offsets of an earlier plan are taken up as they are.
 
         Raises:
@@ -81,7 +81,7 @@ class Connect:
         properties = request.home / "worker.properties"
         write_private(properties, worker_properties(port, plugin_path, request.data, settings))
         jvm = Jvm.with_logging_in(request.home, java, jars)
-        return Plan(
+        return ServerPlan(
             name=self.name,
             command=jvm.command(_JVM, "org.apache.kafka.connect.cli.ConnectStandalone", str(properties)),
             address=f"http://{LOOPBACK}:{port}",

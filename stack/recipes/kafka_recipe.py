@@ -18,7 +18,7 @@ from stack.java import find_java
 from stack.jvm import Jvm
 from stack.ports import LOOPBACK, accepts_connections, choose_port
 from stack.private import write_private
-from stack.processes.server import Plan, Request
+from stack.processes.server import Request, ServerPlan
 
 OLDEST_JAVA = 17  # Kafka 4 brokers need it (KIP-1013)
 JARS = JarSet(
@@ -60,7 +60,7 @@ class Kafka:
 
     name = "kafka"
 
-    def plan(self, request: Request) -> Plan:
+    def plan(self, request: Request) -> ServerPlan:
         """Download, configure and format; the data directory of an earlier plan is taken up as it is.
 
         Raises:
@@ -77,7 +77,7 @@ class Kafka:
         write_private(properties, server_properties(port, controller_port, request.data, request.settings))
         if not (request.data / "meta.properties").exists():
             _format(jvm, properties, request.data)
-        return Plan(
+        return ServerPlan(
             name=self.name,
             command=jvm.command(("-Xms256m", f"-Xmx{_HEAP_MIB}m"), "kafka.Kafka", str(properties)),
             address=f"{LOOPBACK}:{port}",

@@ -13,7 +13,7 @@ from typing import Final
 from stack.errors import StackError
 from stack.ports import LOOPBACK, choose_port, host_and_port
 from stack.private import write_private
-from stack.processes.server import Conduct, Plan, Request
+from stack.processes.server import Conduct, Request, ServerPlan
 from stack.recipes.postgres_programs import Programs, find_programs
 
 USER: Final = "tidegate"
@@ -48,7 +48,7 @@ class Postgres:
 
     name = "postgres"
 
-    def plan(self, request: Request) -> Plan:
+    def plan(self, request: Request) -> ServerPlan:
         """Initialise the data directory; one of an earlier plan is taken up as it is.
 
         Raises:
@@ -66,7 +66,7 @@ class Postgres:
         _close_old_data(programs, request.data)
         settings = {**SETTINGS, "port": str(port), **request.settings}
         options = (word for name, value in settings.items() for word in ("-c", f"{name}={value}"))
-        return Plan(
+        return ServerPlan(
             name=self.name,
             command=(str(programs.bin_dir / "postgres"), "-D", str(request.data), *options),
             address=f"postgresql://{_login(request.data)}@{LOOPBACK}:{port}/{DATABASE}",

@@ -10,7 +10,7 @@ from stack.coordinate import Archive, Coordinate
 from stack.downloads.archives import unpacked
 from stack.java import find_java
 from stack.ports import LOOPBACK, choose_port
-from stack.processes.server import Plan, Request
+from stack.processes.server import Request, ServerPlan
 from stack.rest import get_succeeds
 
 OLDEST_JAVA = 21  # what Apicurio Registry 3.3 is compiled for
@@ -34,12 +34,12 @@ SETTINGS = {
 }
 
 
-class Registry:
+class ApicurioRecipe:
     """The recipe: one archive, an embedded H2 database in a file, one loopback port."""
 
     name = "registry"
 
-    def plan(self, request: Request) -> Plan:
+    def plan(self, request: Request) -> ServerPlan:
         """Download and configure; the database of an earlier plan is taken up as it is.
 
         Raises:
@@ -54,7 +54,7 @@ class Registry:
         request.data.mkdir(parents=True, exist_ok=True)
         settings = {**settings_for(port, scratch, request.data), **request.settings}
         properties = (f"-D{name}={value}" for name, value in settings.items())
-        return Plan(
+        return ServerPlan(
             name=self.name,
             command=(str(java), *_JVM, *properties, "-jar", str(program)),
             address=f"http://{LOOPBACK}:{port}{CONFLUENT_API}",

@@ -22,13 +22,13 @@ from tests.logs import Record
 from tests.unit.processor.driving import StoredState, fold
 from tidegate.changefeed.definition.options import FeedOptions, Format, InitialScan
 from tidegate.changefeed.definition.table_topics import table_topic
-from tidegate.changefeed.encoding.confluent import Schema, unframe
+from tidegate.changefeed.encoding.confluent import SubjectSchema, unframe
 from tidegate.changefeed.lifecycle.control import Activate, Failed, Register
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER, ControlRecord, LogRecord, StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartition, content_id
+from tidegate.processor.reference import Emitted, OutputPartition, ReferenceEngine, content_id
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import BROADCAST, Offset
 from tidegate.raftlog.request import Scan
@@ -59,7 +59,7 @@ class FeedOutput:
 
     activation: Activate
     rows: tuple[Line, ...]
-    markers: Mapping[TopicPartition, Sequence[str]]
+    markers: Mapping[OutputPartition, Sequence[str]]
 
     @property
     def texts(self) -> list[str]:
@@ -167,17 +167,17 @@ def _is_descriptor(record: LogRecord) -> bool:
 
 
 def read_output(
-    output: Mapping[TopicPartition, Sequence[Emitted]], feed: Activate, schema_text: Callable[[int], str]
+    output: Mapping[OutputPartition, Sequence[Emitted]], feed: Activate, schema_text: Callable[[int], str]
 ) -> FeedOutput:
     """What an engine wrote for one feed; ``schema_text`` gives the schema with an id."""
     rows: list[Line] = []
-    markers: dict[TopicPartition, list[str]] = {}
+    markers: dict[OutputPartition, list[str]] = {}
     options = feed.definition.options
     read = _Text(schema_text if options.format is Format.AVRO else None)
     for target in feed.targets:
         for partition in range(target.partitions):
-            place = TopicPartition(table_topic(target.table, options), partition)
-            records = output.get(TopicPartition(target.topic, partition), ())
+            place = OutputPartition(table_topic(target.table, options), partition)
+            records = output.get(OutputPartition(target.topic, partition), ())
             rows += [_line(place, record, read) for record in records if record.key is not None]
             markers[place] = [read(record.value) for record in records if record.key is None]
     return FeedOutput(feed, tuple(rows), markers)
@@ -190,7 +190,7 @@ class _RetryingEngine(ReferenceEngine):
         self.retries = 0
         self._stored: list[StoredState] = [{} for _ in range(_PARTITIONS)]
 
-        def schema_id(schema: Schema) -> int:
+        def schema_id(schema: SubjectSchema) -> int:
             schemas[content_id(schema)] = schema.text
             return content_id(schema)
 
@@ -252,6 +252,6 @@ class _Text:
         return avro_text(self._schema_text(schema_id), body)
 
 
-def _line(place: TopicPartition, record: Emitted, read: _Text) -> Line:
+def _line(place: OutputPartition, record: Emitted, read: _Text) -> Line:
     headers = {name: value for name, value in record.headers if name != SOURCE_HEADER}
     return Line(*place, read(record.key), read(record.value), headers)

@@ -56,7 +56,7 @@ from tidegate.rangefeed.memory_budget import MemoryBudget
 from tidegate.rangefeed.range_feed import RangeFeed, RangeFeedConfig, WhenFull
 from tidegate.rangefeed.registration import Registration
 from tidegate.rangefeed.routing import Routed, shaped
-from tidegate.ranges.push_attempt import PushAnswer, PushedTxn, TxnStatus, ops_of, resolutions_of
+from tidegate.ranges.push_attempt import PushAnswer, PushTarget, TxnStatus, ops_of, resolutions_of
 from tidegate.ranges.resolver import Resolver
 
 Step = dict[str, Any]
@@ -445,7 +445,7 @@ def _answer(step: Step) -> PushAnswer | None:
     if returns is None:
         return None
     txns = tuple(
-        PushedTxn(
+        PushTarget(
             txn_of(name), TxnStatus[status.upper()], at(ts), tuple(map(span_of, spans[0] if spans else ()))
         )
         for name, status, ts, *spans in returns

@@ -14,7 +14,7 @@ from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import NANOS_PER_MS, ZERO, Timestamp
 from tidegate.processor.batch import SOURCE_HEADER
-from tidegate.processor.reference import Emitted, TopicPartition
+from tidegate.processor.reference import Emitted, OutputPartition
 
 _OFFSETS: Final = OffsetMarkerDecoder()
 
@@ -22,7 +22,7 @@ _OFFSETS: Final = OffsetMarkerDecoder()
 class KeyOnPartition(NamedTuple):
     """A row's place and key: its records are ordered."""
 
-    place: TopicPartition
+    place: OutputPartition
     key: bytes
 
 
@@ -46,7 +46,7 @@ def _without_provenance(record: Emitted) -> Emitted:
     return record._replace(headers=tuple(pair for pair in record.headers if pair[0] != SOURCE_HEADER))
 
 
-def records_at(feed: Activate, output: Output, place: TopicPartition) -> list[Emitted]:
+def records_at(feed: Activate, output: Output, place: OutputPartition) -> list[Emitted]:
     """The records of a partition of rows; markers on a topic of their own stand where their offsets say."""
     records = list(output.get(place, ()))
     aside = feed.definition.options.resolved_topic
@@ -54,7 +54,7 @@ def records_at(feed: Activate, output: Output, place: TopicPartition) -> list[Em
         return records
     placed = [
         (_OFFSETS.decode(marker.key, marker.value).offsets[place.topic], marker)
-        for marker in output.get(TopicPartition(aside, place.partition), ())
+        for marker in output.get(OutputPartition(aside, place.partition), ())
     ]
     for before, (offset, marker) in enumerate(sorted(placed, key=lambda each: each[0])):
         assert offset + before <= len(records)

@@ -15,10 +15,10 @@ from tests.logs import Record
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import ResolvedTimestamp
-from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartition
+from tidegate.processor.reference import Emitted, OutputPartition, ReferenceEngine
 
 Log: TypeAlias = Sequence[Sequence[Record]]
-Output: TypeAlias = Mapping[TopicPartition, Sequence[Emitted]]
+Output: TypeAlias = Mapping[OutputPartition, Sequence[Emitted]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecor
 from tidegate.changefeed.lifecycle.registration import Prepare, starting_state
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.output import OutputTopics
-from tidegate.processor.reference import Emitted, TopicPartition
+from tidegate.processor.reference import Emitted, OutputPartition
 from tidegate.verify import TopicRecord
 
 #: What a broker takes by default, and more than a producer does.
@@ -125,7 +125,7 @@ class KafkaRun:
                 continue
             for target in feed.targets:
                 for number in range(target.partitions):
-                    place = TopicPartition(target.topic, number)
+                    place = OutputPartition(target.topic, number)
                     if final not in markers(feed, records_at(feed, output, place)):
                         return False
         return True
@@ -134,9 +134,9 @@ class KafkaRun:
         """The output topics as they are now, by the names that the task gives them."""
         topics = [topic for feed in self.feeds for topic in topics_of(feed)]
         asides = {feed.definition.options.resolved_topic for feed in self.feeds} - {""}
-        output: dict[TopicPartition, list[Emitted]] = {}
+        output: dict[OutputPartition, list[Emitted]] = {}
         for record in OutputTopics.now(self.connection, topics).records():
-            place = TopicPartition(record.topic.removeprefix(self.prefix), record.partition)
+            place = OutputPartition(record.topic.removeprefix(self.prefix), record.partition)
             emitted = _emitted(record)
             if record.topic in asides:
                 emitted = emitted._replace(value=self._unprefixed(emitted.value))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import MalformedRecord
 from tidegate.processor.reference import content_id
 
 _TEXTS: Final[dict[int, str]] = {}
 
 
-def register(schema: Schema) -> int:
+def register(schema: SubjectSchema) -> int:
     """The schema's id, remembered with its text."""
     number = content_id(schema)
     if _TEXTS.setdefault(number, schema.text) != schema.text:

@@ -25,7 +25,7 @@ from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
 from tidegate.errors import InputError, StatementError
 from tidegate.hlc import Timestamp
-from tidegate.processor.reference import Emitted, TopicPartition
+from tidegate.processor.reference import Emitted, OutputPartition
 from tidegate.rows import Catalog
 from tidegate.spark.backfill.backfill import Backfill, BackfillOptions, define_backfill
 
@@ -65,13 +65,13 @@ class Past:
         sink = f"kafka://{self.run.bootstrap}?topic_prefix={self.run.prefix}"
         return f"CREATE CHANGEFEED FOR TABLE {table or self.log.tables[0].name} INTO '{sink}' WITH {options}"
 
-    def output(self) -> dict[TopicPartition, list[Emitted]]:
+    def output(self) -> dict[OutputPartition, list[Emitted]]:
         """What stands on the feed's topics."""
-        found: dict[TopicPartition, list[Emitted]] = {}
+        found: dict[OutputPartition, list[Emitted]] = {}
         topics = [target.topic for target in self.feed.targets]
         for record in OutputTopics.now(self.run.connection, topics).records():
             emitted = Emitted(record.key, record.value, record.timestamp_ms, ())
-            found.setdefault(TopicPartition(record.topic, record.partition), []).append(emitted)
+            found.setdefault(OutputPartition(record.topic, record.partition), []).append(emitted)
         return found
 
 

@@ -25,10 +25,10 @@ from tidegate.delivery.marker_records import MarkersAside, Place
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.spark.changefeed.query_markers import QueryMarkers
-from tidegate.spark.changefeed.query_sinks import Sinks as QuerySinks
-from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.spark.changefeed.query_sinks import QuerySinks as QuerySinks
+from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.markers.marker_records import ends_of
-from tidegate.worker.output.worker_sinks import Sinks
+from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.settings import Settings
 
 _FEED: Final = activation([HandTable.of(104, "a").descriptor], sink_uri="kafka://sink:9092")
@@ -105,7 +105,7 @@ class Client:
 def _workers(world: World, _: pytest.MonkeyPatch) -> Iterator[Ends]:
     settings, machine = Settings(destinations_file=DESTINATIONS_FILE), _as_machine(world)
     with ThreadPoolExecutor(1) as threads:
-        sinks = Sinks(settings, TopicAdmin(settings, machine), threads, machine)
+        sinks = WorkerSinks(settings, WorkerTopicAdmin(settings, machine), threads, machine)
         yield ends_of(sinks.of(_FEED.definition, _STATE.sink_cluster), _STATE)
 
 

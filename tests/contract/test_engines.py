@@ -20,13 +20,13 @@ from tests.contract.engine import Output
 from tidegate.changefeed.encoding.record import MarkerRecord
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.hlc import Timestamp
-from tidegate.processor.reference import Emitted, TopicPartition
+from tidegate.processor.reference import Emitted, OutputPartition
 
 every_case = pytest.mark.parametrize("name", [case.name for case in CASES])
 
 
-def _places(feed: Activate) -> list[TopicPartition]:
-    return [TopicPartition(target.topic, n) for target in feed.targets for n in range(target.partitions)]
+def _places(feed: Activate) -> list[OutputPartition]:
+    return [OutputPartition(target.topic, n) for target in feed.targets for n in range(target.partitions)]
 
 
 def _partitions(case: BuiltCase, output: Output) -> list[tuple[Activate, list[Emitted]]]:

@@ -23,10 +23,10 @@ from tidegate.delivery.marker_records import MarkersAside, Place
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed
-from tidegate.processor.checkpoint import PartitionReport
+from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.raftlog.entry import Offset
 from tidegate.spark.changefeed.feed_markers import FeedMarkers, FeedProducers
-from tidegate.spark.changefeed.marker_producers import OwnMarkers
+from tidegate.spark.changefeed.marker_producers import OwnMarkerProducer
 from tidegate.worker.markers.marker_records import marker_records
 
 _TABLES: Final = [HandTable.of(104, "a").descriptor, HandTable.of(105, "b").descriptor]
@@ -105,7 +105,9 @@ def _spark(options: FeedOptions, ends: Sequence[Ends]) -> list[Try]:
     producer: Any = home
     no_schemas: Callable[[str, object], int] = lambda url, schema: 0  # noqa: E731
     feed = FeedView(definition, state=state)
-    markers = FeedMarkers(feed, "jobs", FeedProducers(producer, OwnMarkers(producer)), told, no_schemas)
+    markers = FeedMarkers(
+        feed, "jobs", FeedProducers(producer, OwnMarkerProducer(producer)), told, no_schemas
+    )
     tries = []
     for number, now in enumerate(ends):
         told.now, home.markers = now, []
@@ -119,9 +121,9 @@ def _spark(options: FeedOptions, ends: Sequence[Ends]) -> list[Try]:
     return tries
 
 
-def _report(number: int) -> PartitionReport:
+def _report(number: int) -> PartitionProgress:
     spans = [span for target in _TARGETS for span in target.spans]
-    return PartitionReport(
+    return PartitionProgress(
         0,
         Offset(number),
         (ActiveFeed(_FEED.feed_id, _FEED.definition.epoch),),

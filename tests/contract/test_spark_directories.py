@@ -14,7 +14,7 @@ from tests.contract.comparison import records_at, rows_by_key, unseen_rows_below
 from tests.contract.kafka_run import KafkaRun
 from tests.contract.spark_engine import SparkEngine
 from tidegate.changefeed.definition.feed import Engine
-from tidegate.processor.reference import TopicPartition
+from tidegate.processor.reference import OutputPartition
 
 pytestmark = [pytest.mark.broker, pytest.mark.together]
 
@@ -36,5 +36,5 @@ def test_a_query_on_a_new_directory_repeats_rows_and_breaks_no_promise(
     for feed in case.feeds:
         for target in feed.targets:
             for number in range(target.partitions):
-                records = records_at(feed, output, TopicPartition(target.topic, number))
+                records = records_at(feed, output, OutputPartition(target.topic, number))
                 assert unseen_rows_below_markers(feed, records) == []

@@ -36,7 +36,7 @@ from tidegate.client.own_topics import OwnTopics
 from tidegate.hlc import Timestamp
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
 from tidegate.spark.changefeed.preparation import Preparation
-from tidegate.spark.changefeed.query_sinks import Sinks
+from tidegate.spark.changefeed.query_sinks import QuerySinks
 from tidegate.verify import TopicRecord
 from tidegate.worker.feeds.feed_preparation import prepared
 
@@ -127,7 +127,7 @@ class Spark(Preparing):
         topics, connection = Topics(f"{prefix}app", prefix), KafkaConnection(broker.bootstrap)
         create_topic(broker.bootstrap, topics.jobs)
         self._jobs = JobsTopic(connection, topics, self.admin)
-        self._preparation = Preparation(topics, self._jobs, Sinks(connection, 10), 2, lambda _: True)
+        self._preparation = Preparation(topics, self._jobs, QuerySinks(connection, 10), 2, lambda _: True)
 
     @property
     def view(self) -> JobsView:
@@ -141,7 +141,7 @@ class Spark(Preparing):
 
     def fault(self, definition: FeedDefinition, bound: str) -> str:
         """Why the feed cannot be, where an operator has set a bound."""
-        namespace, sinks = OutputNamespace.of(bound), Sinks(KafkaConnection(self.bootstrap), 10)
+        namespace, sinks = OutputNamespace.of(bound), QuerySinks(KafkaConnection(self.bootstrap), 10)
         topics = Topics(f"{self.prefix}app", self.prefix)
         with closing(Preparation(topics, self._jobs, sinks, 2, lambda _: True, namespace)) as bounded:
             return bounded.fault(definition)

@@ -36,8 +36,8 @@ from tidegate.spark.warehouse.delta_tables import DeltaFollowers, closed_by_vers
 from tidegate.spark.warehouse.load import LoadOptions, load_to_now
 from tidegate.spark.warehouse.load_pass import Loader
 from tidegate.spark.warehouse.load_source import FeedsSource, KafkaReading
-from tidegate.spark.warehouse.manifest import LoadedTable, Position
-from tidegate.spark.warehouse.partition_task import PartitionTask
+from tidegate.spark.warehouse.manifest import LoadedTable, LoadPosition
+from tidegate.spark.warehouse.partition_task import LoadTask
 from tidegate.spark.warehouse.snapshots import Warehouse
 from tidegate.spark.warehouse.spark_tasks import spark_tasks
 from tidegate.verify import TopicPartition
@@ -222,6 +222,6 @@ def test_a_task_whose_broker_is_away_is_a_sentence(spark_session: SparkSession, 
     columns = Columns(("id",), (LoadedColumn("id", "INT8"),))
     table = LoadedTable("pets", "id of pets", 1, "1", Format.JSON, columns)
     closed, place = _BUCKETS.of(_START), TopicPartition("pets", 0)
-    task = PartitionTask(reading, tmp_path.as_uri(), table, place, _BUCKETS, closed, Position(), end=1)
+    task = LoadTask(reading, tmp_path.as_uri(), table, place, _BUCKETS, closed, LoadPosition(), end=1)
     with pytest.raises(RetryError, match=r"tries: Kafka at 127\.0\.0\.1:1 gave no answer .*as they are\."):
         spark_tasks(spark_session)([task])

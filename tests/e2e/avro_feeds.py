@@ -20,7 +20,7 @@ from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.changefeed.statement.definition import define_feed
 from tidegate.client.jobs import Jobs
 from tidegate.client.output import OutputTopics
-from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartition
+from tidegate.processor.reference import Emitted, OutputPartition, ReferenceEngine
 from tidegate.raftlog.decode import decode_batch
 from tidegate.raftlog.entry import DescriptorUpdate
 
@@ -93,12 +93,12 @@ class ShopFeeds:
 
     def written(self, feed: Activate) -> Output:
         """The feed's topics as they are now."""
-        output: dict[TopicPartition, list[Emitted]] = {}
+        output: dict[OutputPartition, list[Emitted]] = {}
         topics = [target.topic for target in feed.targets]
         for record in OutputTopics.now(self.scenario.connection, topics).records():
             headers = tuple((name, value or b"") for name, value in record.headers)
             emitted = Emitted(record.key, record.value, record.timestamp_ms, headers)
-            output.setdefault(TopicPartition(record.topic, record.partition), []).append(emitted)
+            output.setdefault(OutputPartition(record.topic, record.partition), []).append(emitted)
         return output
 
     def wait_until_covered(self, worker: WorkerProcess, *feeds: Activate) -> None:
@@ -110,7 +110,7 @@ class ShopFeeds:
             worker.wait_until(lambda: self._has(feed, last), f"{feed.feed_id} to be covered", _COVERED_S)  # noqa: B023
             assert rows_by_key(self.written(feed)) == rows_by_key(expected)
 
-    def _has(self, feed: Activate, last: dict[TopicPartition, bytes | None]) -> bool:
+    def _has(self, feed: Activate, last: dict[OutputPartition, bytes | None]) -> bool:
         time.sleep(_LOOK_AGAIN_S)
         found = self.written(feed)
         return all(last_marker(found.get(place, ())) == marker for place, marker in last.items())

@@ -22,7 +22,7 @@ from app.main import run_worker
 from tidegate.changefeed.definition.feed import FeedState
 from tidegate.changefeed.lifecycle.control import Remove, Removed
 from tidegate.client.kafka.transaction import TransactionalProducer
-from tidegate.worker.commit.commit_loop import Pipeline
+from tidegate.worker.commit.commit_loop import CommitLoop
 from tidegate.worker.commit.stepper import Stepper
 from tidegate.worker.log_partition.log_partition import LogPartition
 from tidegate.worker.markers.feed_publisher import FeedPublisher
@@ -250,7 +250,7 @@ def forgets_a_feed(results: Any) -> bool:
 
 POINTS: Final[dict[str, Callable[[int], None]]] = {
     "before-the-step": before(Stepper, "_run"),
-    "before-the-rows": before(Pipeline, "_produce"),
+    "before-the-rows": before(CommitLoop, "_produce"),
     "among-the-rows": among_the_rows,
     "after-the-rows": after_the_rows,
     "in-an-open-transaction": in_an_open_transaction,

@@ -20,7 +20,7 @@ from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.position_hash import POSITION_KEY
 from tidegate.processor.state.state_codec import read_position
 from tidegate.raftlog.entry import Offset
-from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.process.settings import Settings
 from tidegate.worker.state.changelog import Changelog, ChangelogReader
 from tidegate.worker.state.store import PartitionStore
@@ -64,7 +64,7 @@ def _committed(scenario: Scenario) -> Rows:
         bootstrap_servers=scenario.bootstrap, app_id=scenario.app_id, topic_prefix=scenario.prefix
     )
     topics = Topics.of(settings).changelogs()
-    ids = TopicAdmin(settings).ids(list(topics.values()))
+    ids = WorkerTopicAdmin(settings).ids(list(topics.values()))
     changelogs = tuple(Changelog(table, topic, ids[topic]) for table, topic in topics.items())
     rows: list[tuple[int, StateChange]] = []
     for number in range(PARTITIONS):

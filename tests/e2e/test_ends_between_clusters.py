@@ -15,7 +15,7 @@ from tidegate.delivery.marker_records import Place
 from tidegate.delivery.sink_ends import ends_on
 from tidegate.errors import RetryError, SinkHeld
 from tidegate.verify import TopicRecord
-from tidegate.worker.kafka.topology import TopicAdmin as WorkersAdmin
+from tidegate.worker.kafka.topology import WorkerTopicAdmin as WorkersAdmin
 from tidegate.worker.process.settings import Settings
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("others_allowed")]

@@ -21,7 +21,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Offset
 from tidegate.spans import Span
-from tidegate.worker.kafka.topology import TopicAdmin, Topology
+from tidegate.worker.kafka.topology import Topology, WorkerTopicAdmin
 from tidegate.worker.process.settings import Settings
 from tidegate.worker.state.partition_writer import PartitionWriter
 from tidegate.worker.state.store import PartitionStore
@@ -46,7 +46,7 @@ class Changelogs:
         self._directory = directory
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
         create(self._admin, f"{prefix}raftlog")
-        self._topology: Topology = TopicAdmin(self.settings).discover(self.settings)
+        self._topology: Topology = WorkerTopicAdmin(self.settings).discover(self.settings)
 
     def store(self, name: str) -> PartitionStore:
         """A local copy; two of the same name are the same one."""

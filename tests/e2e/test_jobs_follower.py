@@ -24,10 +24,10 @@ from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import Record
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.worker.kafka.jobs_follower import JobsFollower
-from tidegate.worker.kafka.topology import TopicAdmin
-from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.kafka.topology import WorkerTopicAdmin
+from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.operations.report import FeedReport
-from tidegate.worker.output.worker_sinks import Sinks
+from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.machine import REAL
 from tidegate.worker.process.settings import Settings
 
@@ -52,7 +52,7 @@ class Jobs:
 
     def commit(self, writer: str, *records: JobRecord) -> None:
         """Commit the records as ``writer``, which then leaves."""
-        producer = TransactionalProducer(self.settings, f"{self.settings.app_id}-{writer}")
+        producer = WorkerTransactionalProducer(self.settings, f"{self.settings.app_id}-{writer}")
         producer.open()
         producer.commit([Record(self.topic, 0, record.key, record.to_bytes()) for record in records])
         producer.close()
@@ -181,7 +181,7 @@ def test_feeds_whose_owners_died_in_transactions_begin_at_what_was_persisted(
 
     async def main() -> None:
         follower = JobsFollower(jobs.settings)
-        sinks = Sinks(jobs.settings, TopicAdmin(jobs.settings), threads)
+        sinks = WorkerSinks(jobs.settings, WorkerTopicAdmin(jobs.settings), threads)
         app: Any = SimpleNamespace(
             settings=jobs.settings,
             topic_names=Topics.of(jobs.settings),

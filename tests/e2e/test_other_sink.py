@@ -31,10 +31,10 @@ from tidegate.client.output import OutputTopics
 from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError, RetryError
 from tidegate.verify import Verdict
-from tidegate.worker.kafka.topology import TopicAdmin as WorkersAdmin
-from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.kafka.topology import WorkerTopicAdmin as WorkersAdmin
+from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers.marker_writer import OtherMarkers
-from tidegate.worker.output.worker_sinks import Sinks
+from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.machine import REAL
 from tidegate.worker.process.settings import Settings
 
@@ -211,7 +211,7 @@ def test_a_marker_that_waits_for_its_cluster_is_not_written_on_another(
     other.start()
     create_topic(other.bootstrap, topic)
     worker = Settings(bootstrap_servers=other.bootstrap)
-    producer = TransactionalProducer(worker, f"{topic_prefix}feed")
+    producer = WorkerTransactionalProducer(worker, f"{topic_prefix}feed")
     producer.open()
     producer.commit_once([Record(topic, 0, None, b"at home")])
     other.stop()
@@ -231,7 +231,7 @@ class MarkersThere:
         self.topic = topic
         settings = Settings(app_id=app_id)
         feed = activation([HandTable.of(104, "plain").descriptor], sink_uri=f"kafka://{sink}")
-        cluster = Sinks(settings, WorkersAdmin(settings), threads).of(feed.definition)
+        cluster = WorkerSinks(settings, WorkersAdmin(settings), threads).of(feed.definition)
         target = replace(feed.targets[0], topic=topic)
         state = StateRecord(
             feed.feed_id,

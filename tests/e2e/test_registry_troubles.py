@@ -17,7 +17,7 @@ from tests.e2e.scenario import Scenario
 from tests.e2e.worker_process import WorkerProcess
 from tests.registry_server import Mood, RegistryServer, Reply
 from tidegate.changefeed.definition.feed import FeedId, FeedState
-from tidegate.changefeed.encoding.confluent import Schema, unframe
+from tidegate.changefeed.encoding.confluent import SubjectSchema, unframe
 from tidegate.client.output import OutputTopics
 from tidegate.errors import InputError
 from tidegate.processor.reference import content_id
@@ -58,7 +58,7 @@ def _waits(worker: WorkerProcess) -> bool:
 def _ids(registry: RegistryServer) -> set[int]:
     """The ids that it has given."""
     texts = [text for subject in set(registry.registrations) for text in registry.schemas(subject)]
-    return {content_id(Schema("", text)) for text in texts}
+    return {content_id(SubjectSchema("", text)) for text in texts}
 
 
 def _begun(shop: ShopFeeds, registry: RegistryServer) -> WorkerProcess:

@@ -15,11 +15,11 @@ from tests.unit.changefeed.tables import table
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.encoding.encoder import compile_encoder, compile_marker
 from tidegate.errors import MalformedRecord, RegistryAway, SchemaRejected
 from tidegate.registry.registry import SchemaReader
-from tidegate.registry.schema_registration import SchemaRegistry
+from tidegate.registry.schema_registration import SchemaRegistrar
 from tidegate.rows import parse_sql_type
 from tidegate.rows.descriptor import TableDescriptor
 
@@ -35,14 +35,14 @@ def server() -> Iterator[stack.registry.SchemaRegistry]:
 
 
 @pytest.fixture
-def registry(server: stack.registry.SchemaRegistry) -> Iterator[SchemaRegistry]:
+def registry(server: stack.registry.SchemaRegistry) -> Iterator[SchemaRegistrar]:
     made = opened(server)
     yield made
     made.close()
 
 
-def opened(server: stack.registry.SchemaRegistry) -> SchemaRegistry:
-    return SchemaRegistry(parse_registry_uri(server.url), DESTINATIONS)
+def opened(server: stack.registry.SchemaRegistry) -> SchemaRegistrar:
+    return SchemaRegistrar(parse_registry_uri(server.url), DESTINATIONS)
 
 
 def orders(**columns: str) -> TableDescriptor:
@@ -60,31 +60,31 @@ def options(prefix: str, envelope: Envelope = Envelope.WRAPPED) -> FeedOptions:
     )
 
 
-def row_schema(chosen: FeedOptions, **columns: str) -> Schema:
+def row_schema(chosen: FeedOptions, **columns: str) -> SubjectSchema:
     schemas = compile_encoder(orders(**columns), chosen).schemas
     assert schemas is not None
     return schemas.value
 
 
-def marker_schema(chosen: FeedOptions) -> Schema:
+def marker_schema(chosen: FeedOptions) -> SubjectSchema:
     schema = compile_marker(TableName("orders"), chosen).schema
     assert schema is not None
     return schema
 
 
-def test_it_is_a_registry(registry: SchemaRegistry) -> None:
+def test_it_is_a_registry(registry: SchemaRegistrar) -> None:
     registry.check()
 
 
 def test_a_wrong_path_is_no_registry(server: stack.registry.SchemaRegistry) -> None:
-    wrong = SchemaRegistry(parse_registry_uri(server.url.removesuffix("/apis/ccompat/v7")), DESTINATIONS)
-    for ask in (wrong.check, lambda: wrong.id_of(Schema("s", '"int"'))):
+    wrong = SchemaRegistrar(parse_registry_uri(server.url.removesuffix("/apis/ccompat/v7")), DESTINATIONS)
+    for ask in (wrong.check, lambda: wrong.id_of(SubjectSchema("s", '"int"'))):
         with pytest.raises(RegistryAway, match="Check the URL, its path too"):
             ask()
 
 
 def test_two_workers_get_the_same_id_and_leave_one_version(
-    server: stack.registry.SchemaRegistry, registry: SchemaRegistry
+    server: stack.registry.SchemaRegistry, registry: SchemaRegistrar
 ) -> None:
     schema = row_schema(options("two_"), **COLUMNS)
     other = opened(server)
@@ -95,7 +95,7 @@ def test_two_workers_get_the_same_id_and_leave_one_version(
 
 
 def test_what_was_registered_is_read_back_by_its_id(
-    server: stack.registry.SchemaRegistry, registry: SchemaRegistry
+    server: stack.registry.SchemaRegistry, registry: SchemaRegistrar
 ) -> None:
     schema = row_schema(options("back_"), **COLUMNS)
     reader = SchemaReader(parse_registry_uri(server.url), DESTINATIONS)
@@ -114,7 +114,7 @@ def test_rows_and_markers_of_a_changing_table_live_on_one_subject(
     envelope: Envelope,
     marker_first: bool,
     server: stack.registry.SchemaRegistry,
-    registry: SchemaRegistry,
+    registry: SchemaRegistrar,
 ) -> None:
     chosen = options(f"{level}_{envelope.value}_{marker_first}_", envelope)
     marker, row = marker_schema(chosen), row_schema(chosen, **COLUMNS)
@@ -130,7 +130,7 @@ def test_rows_and_markers_of_a_changing_table_live_on_one_subject(
 @pytest.mark.parametrize("level", ["BACKWARD", "FULL"])
 @pytest.mark.parametrize("envelope", [Envelope.UPSERT, Envelope.DEBEZIUM])
 def test_rows_for_connect_live_on_one_subject_while_their_table_changes(
-    level: str, envelope: Envelope, server: stack.registry.SchemaRegistry, registry: SchemaRegistry
+    level: str, envelope: Envelope, server: stack.registry.SchemaRegistry, registry: SchemaRegistrar
 ) -> None:
     chosen = options(f"{level}_{envelope.value}_", envelope)
     row = row_schema(chosen, **COLUMNS)
@@ -141,7 +141,7 @@ def test_rows_for_connect_live_on_one_subject_while_their_table_changes(
 
 
 def test_a_column_that_changes_its_type_is_rejected_in_the_registrys_words(
-    registry: SchemaRegistry,
+    registry: SchemaRegistrar,
 ) -> None:
     chosen = options("changed_")
     registry.id_of(row_schema(chosen, id="INT8", note="STRING"))
@@ -156,13 +156,13 @@ def test_a_column_that_changes_its_type_is_rejected_in_the_registrys_words(
     registry.id_of(row_schema(replace(chosen, topic_prefix="other_"), id="INT8", note="INT8"))
 
 
-def test_what_is_no_schema_is_rejected(registry: SchemaRegistry) -> None:
+def test_what_is_no_schema_is_rejected(registry: SchemaRegistrar) -> None:
     with pytest.raises(SchemaRejected, match=r"\(422: "):
-        registry.id_of(Schema("nonsense-value", '{"type": "record"}'))
+        registry.id_of(SubjectSchema("nonsense-value", '{"type": "record"}'))
 
 
 def test_a_registry_that_comes_back_gives_the_same_id(
-    server: stack.registry.SchemaRegistry, registry: SchemaRegistry
+    server: stack.registry.SchemaRegistry, registry: SchemaRegistrar
 ) -> None:
     chosen = options("again_")
     before, after = row_schema(chosen, **COLUMNS), marker_schema(chosen)

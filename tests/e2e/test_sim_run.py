@@ -13,12 +13,12 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from sim.check import check_history, check_log
-from sim.control import Store, ask
+from sim.control import ControlledStore, ask
 from sim.log.history import History
-from sim.log.sink import LogRecord
+from sim.log.sink import WrittenRecord
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
-from sim.realtime import Progress
+from sim.realtime import SimProgress
 from sim.run import SimOptions, run
 from sim.topics import log_topic, prepare_topics, requests_topic
 from sim.workloads.bank import BankOptions
@@ -42,11 +42,11 @@ def _options(broker: KafkaBroker, prefix: str, history: Path, seconds: float | N
     return SimOptions(broker.bootstrap, prefix, workload, _STORE, seed=1, seconds=seconds, history=history)
 
 
-def _read_log(broker: KafkaBroker, prefix: str) -> list[LogRecord]:
+def _read_log(broker: KafkaBroker, prefix: str) -> list[WrittenRecord]:
     """The whole log, partition by partition."""
     topic = log_topic(prefix)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": f"{prefix}reader"})
-    records: list[LogRecord] = []
+    records: list[WrittenRecord] = []
     for partition in range(_PARTITIONS):
         place = TopicPartition(topic, partition, OFFSET_BEGINNING)
         end = consumer.get_watermark_offsets(place)[1]
@@ -54,14 +54,14 @@ def _read_log(broker: KafkaBroker, prefix: str) -> list[LogRecord]:
         messages = consumer.consume(end, timeout=_READ_S)
         assert len(messages) == end
         records += (
-            LogRecord(partition, message.key(), message.value(), message.timestamp()[1])
+            WrittenRecord(partition, message.key(), message.value(), message.timestamp()[1])
             for message in messages
         )
     consumer.close()
     return records
 
 
-def _ignore(_: Progress) -> None:
+def _ignore(_: SimProgress) -> None:
     pass
 
 
@@ -132,7 +132,7 @@ def test_a_run_in_a_thread_is_stopped_by_its_event(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:
     stop = threading.Event()
-    progress: list[Progress] = []
+    progress: list[SimProgress] = []
     options = _options(broker, topic_prefix, tmp_path / "history", seconds=None)
     thread = threading.Thread(target=lambda: progress.append(run(options, lambda _: stop.set(), stop)))
     thread.start()
@@ -169,7 +169,7 @@ def test_a_running_store_splits_and_merges_as_it_is_told(
     thread = threading.Thread(target=lambda: run(options, lambda _: running.set(), stop))
     thread.start()
     assert running.wait(_READ_S)
-    store = Store(broker.bootstrap, topic_prefix)
+    store = ControlledStore(broker.bootstrap, topic_prefix)
     left = ask(store, AdminSplit(RangeId(1)))
     merged = ask(store, AdminMerge(RangeId(1)))
     with pytest.raises(InputError, match="range 99"):
@@ -186,4 +186,4 @@ def test_a_running_store_splits_and_merges_as_it_is_told(
 
 def test_a_store_that_is_not_there_cannot_be_told_anything(broker: KafkaBroker, topic_prefix: str) -> None:
     with pytest.raises(TopologyError, match="sim run"):
-        ask(Store(broker.bootstrap, topic_prefix), AdminMerge(RangeId(1)))
+        ask(ControlledStore(broker.bootstrap, topic_prefix), AdminMerge(RangeId(1)))

@@ -31,12 +31,12 @@ from tidegate.errors import RetryError, SinkNotAllowed
 from tidegate.processor.batch import OutputRecord
 from tidegate.spark.changefeed.query_markers import QueryMarkers
 from tidegate.spark.changefeed.row_sinks import RowSinks
-from tidegate.worker.feeds.admission import Waiting
+from tidegate.worker.feeds.admission import WaitingVerdict
 from tidegate.worker.feeds.sink_answers import FeedSinks
-from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.markers.marker_writer import OtherMarkers
 from tidegate.worker.output.row_producer import Barrier
-from tidegate.worker.output.worker_sinks import Sinks
+from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.machine import RealMachine
 from tidegate.worker.process.settings import SecurityProtocol, Settings
 
@@ -94,7 +94,7 @@ def _connection(file: Path | None = None) -> KafkaConnection:
 
 
 @contextmanager
-def _workers(file: Path | None = None) -> Iterator[Sinks]:
+def _workers(file: Path | None = None) -> Iterator[WorkerSinks]:
     settings = Settings(
         bootstrap_servers=_OWN,
         security_protocol=SecurityProtocol.SASL_PLAINTEXT,
@@ -104,7 +104,7 @@ def _workers(file: Path | None = None) -> Iterator[Sinks]:
         destinations_file=file,
     )
     with ThreadPoolExecutor(1) as threads:
-        sinks = Sinks(settings, TopicAdmin(settings), threads, RealMachine())
+        sinks = WorkerSinks(settings, WorkerTopicAdmin(settings), threads, RealMachine())
         with closing(sinks):
             yield sinks
 
@@ -143,7 +143,7 @@ def _worker_writes_markers(feed: Activate) -> None:
 
 
 def _query_asks_for_the_cluster(feed: Activate) -> None:
-    tidegate.spark.changefeed.query_sinks.Sinks(_connection(), 1.0).learn(feed.definition)
+    tidegate.spark.changefeed.query_sinks.QuerySinks(_connection(), 1.0).learn(feed.definition)
 
 
 def _query_writes_rows(feed: Activate) -> None:
@@ -155,7 +155,7 @@ def _query_asks_for_ends(feed: Activate) -> None:
     connection, nobody = _connection(), None
     unused: Any = nobody
     markers = QueryMarkers(
-        connection, "app", unused, tidegate.spark.changefeed.query_sinks.Sinks(connection, 1.0), unused
+        connection, "app", unused, tidegate.spark.changefeed.query_sinks.QuerySinks(connection, 1.0), unused
     )
     markers._ends(feed.definition, _state(feed))([])
 
@@ -238,6 +238,6 @@ def test_a_feed_whose_sink_is_not_allowed_waits_and_says_how_to_allow_it(strange
                 return asking.verdict(feed.definition, FeedView(feed.definition))
 
     found = asyncio.run(verdict())
-    assert isinstance(found, Waiting)
+    assert isinstance(found, WaitingVerdict)
     assert "TIDEGATE_DESTINATIONS_FILE" in found.reason
     assert stranger.connections == 0

@@ -21,18 +21,18 @@ from tests.unit.cli.running import NOBODY, run
 from tidegate.access.destinations import NOWHERE_ELSE, Destinations, RegistryEntry
 from tidegate.access.destinations_file import read_destinations
 from tidegate.changefeed.definition.options import FeedOptions, Format
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.client.feed_topics import FeedTopics, check_registry
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import RegistryAway, RegistryNotAllowed
 from tidegate.processor.reference import content_id
 from tidegate.registry.known_registries import SchemaRegistries
-from tidegate.spark.changefeed.query_sinks import Sinks
+from tidegate.spark.changefeed.query_sinks import QuerySinks
 from tidegate.spark.changefeed.registry_ids import schema_ids
 from tidegate.worker.process.settings import Settings
 
-_SCHEMA: Final = Schema("shop-value", '"string"')
+_SCHEMA: Final = SubjectSchema("shop-value", '"string"')
 _FRAME: Final = b"\x00\x00\x00\x00\x01"
 
 
@@ -72,7 +72,7 @@ def _worker_writes_rows(url: str) -> None:
 
 
 def _query_begins_a_feed(url: str) -> None:
-    with closing(SchemaRegistries(Sinks(KafkaConnection(), 1.0).destinations)) as registries:
+    with closing(SchemaRegistries(QuerySinks(KafkaConnection(), 1.0).destinations)) as registries:
         registries.of(url).check()
 
 

@@ -22,7 +22,7 @@ from tidegate.changefeed.definition.internal_topics import internal_kind
 from tidegate.changefeed.lifecycle.control import Active, KnownTable
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import JobsView
-from tidegate.changefeed.lifecycle.registration import Prepare, Settled, Store, next_step
+from tidegate.changefeed.lifecycle.registration import Prepare, Settled, StoreState, next_step
 from tidegate.changefeed.statement.definition import define_feed
 from tidegate.client.kafka.record_limit import limit_of_workers
 from tidegate.client.kafka.topics import Topics
@@ -146,7 +146,7 @@ def test_a_stored_state_that_names_one_is_not_acted_on(topic: str, *, aside: boo
         for record in (DefinitionRecord(feed), state):
             jobs.apply(record.key, record.to_bytes())
         step = next_step(jobs[feed.id], {}, 1)
-        assert isinstance(step, Store)
+        assert isinstance(step, StoreState)
         assert step.record.state is FeedState.FAILED
         assert f"no feed may write to {topic}" in step.record.error
     emits = Active(feed.id, feed.epoch, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate.hlc import Timestamp
-from tidegate.raftlog.write_batch import Kind
+from tidegate.raftlog.write_batch import KeyKind
 from tidegate.rows.mvcc_key import MvccKey, encode_mvcc_key
 from tidegate.rows.valueside.varints import encode_uvarint
 
@@ -15,12 +15,12 @@ def batch(*records: bytes) -> bytes:
 
 def set_version(key: bytes, timestamp: Timestamp, value: bytes) -> bytes:
     """A record that writes a version."""
-    return bytes([Kind.SET]) + _string(encode_mvcc_key(MvccKey(key, timestamp))) + _string(value)
+    return bytes([KeyKind.SET]) + _string(encode_mvcc_key(MvccKey(key, timestamp))) + _string(value)
 
 
 def delete_range(start: bytes, end: bytes) -> bytes:
     """A record that deletes the versions of the keys from ``start`` up to ``end``, which it leaves out."""
-    return bytes([Kind.RANGE_DELETE]) + _string(start + b"\0") + _string(end + b"\0")
+    return bytes([KeyKind.RANGE_DELETE]) + _string(start + b"\0") + _string(end + b"\0")
 
 
 def _string(content: bytes) -> bytes:

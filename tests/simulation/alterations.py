@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from sim.plan import Plan, SimTable, Workload
+from sim.plan import SimTable, TransactionPlan, Workload
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.rows import TableDescriptor, decode_descriptor
@@ -32,7 +32,7 @@ class Altered:
         """See ``Workload``."""
         return self._workload.tables(modified)
 
-    def plans(self) -> Iterator[Plan]:
+    def plans(self) -> Iterator[TransactionPlan]:
         """See ``Workload``."""
         rng = Random(f"{self._seed}:alterations")
         newest = [decode_descriptor(table.descriptor.descriptor) for table in self.tables(ZERO)]
@@ -40,7 +40,7 @@ class Altered:
             if number in self._before:
                 which = rng.randrange(len(newest))
                 newest[which] = _with_a_column(newest[which])
-                yield Plan((), alter=partial(_update, newest[which]))
+                yield TransactionPlan((), alter=partial(_update, newest[which]))
             yield plan
 
 

@@ -51,11 +51,11 @@ from tidegate.ranges.range_state import RangeState
 from tidegate.ranges.scan import RangeScan
 from tidegate.rows import Row
 from tidegate.worker.commit.batch_queue import Batch, BatchQueue, Cut
-from tidegate.worker.commit.commit_loop import Pipeline
+from tidegate.worker.commit.commit_loop import CommitLoop
 from tidegate.worker.commit.in_flight import InFlight, InFlightBatches
 from tidegate.worker.commit.stepper import Stepper
 from tidegate.worker.kafka.fetched import FetchedBatch
-from tidegate.worker.markers.marker_records import MarkersAmongRows
+from tidegate.worker.markers.marker_records import WorkerMarkersAmongRows
 from tidegate.worker.markers.marker_writer import OtherMarkers
 from tidegate.worker.output.outlet import Outlet
 from tidegate.worker.output.row_producer import Barrier, Sink
@@ -93,16 +93,16 @@ def offsets_before_acknowledgements() -> Iterator[None]:
 @contextmanager
 def state_before_rows() -> Iterator[None]:
     """The state of a batch is committed before its rows are handed to the producer."""
-    original = Pipeline._produce
+    original = CommitLoop._produce
 
-    async def produce(self: Pipeline, flight: InFlight) -> None:
+    async def produce(self: CommitLoop, flight: InFlight) -> None:
         loop = asyncio.get_running_loop()
         state = replace(flight.result, checkpoint=None, acks=[], requests=[])
         await loop.run_in_executor(self._threads.commits, self._writer.commit, [state])
         flight.result.changes.clear()
         await original(self, flight)
 
-    with _patched(Pipeline, "_produce", produce):
+    with _patched(CommitLoop, "_produce", produce):
         yield
 
 
@@ -169,13 +169,13 @@ def _with_aborts_of(coming: Sequence[LogRecord], records: Sequence[LogRecord]) -
 @contextmanager
 def marker_to_all_but_one() -> Iterator[None]:
     """A marker goes to every partition but the last one."""
-    original = MarkersAmongRows.of
+    original = WorkerMarkersAmongRows.of
 
-    async def patched(self: MarkersAmongRows, marker: ResolvedTimestamp) -> list[SentRecord]:
+    async def patched(self: WorkerMarkersAmongRows, marker: ResolvedTimestamp) -> list[SentRecord]:
         records = await original(self, marker)
         return records[:-1]
 
-    with _patched(MarkersAmongRows, "of", patched):
+    with _patched(WorkerMarkersAmongRows, "of", patched):
         yield
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from sim.log.history import Mutated, Version
+from sim.log.history import HistoryVersion, Mutated
 from tests.feeds import activation
 from tests.logs import BASE_NS
 from tests.simulation.feed_judge import BrokenPromise, FeedJudge
@@ -91,7 +91,7 @@ class FeedCourse:
         self.fenced = False
         self.failed = ""
 
-    def create(self, history: list[Version], now: Timestamp) -> None:
+    def create(self, history: list[HistoryVersion], now: Timestamp) -> None:
         """Register the feed everywhere. Its cursor is the very timestamp of a version, or the present."""
         cursor = None
         if self.plan.cursor == 1.0:

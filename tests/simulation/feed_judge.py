@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from sim.log.history import History, Mutated, Version
+from sim.log.history import History, HistoryVersion, Mutated
 from tests.plain_frontier import PlainFrontier
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.encoding.encoder import compile_encoder
@@ -145,7 +145,7 @@ class FeedJudge:
                 self._owe(version, mutated.replaced, None)
                 self._owed_by[version.key, version.timestamp] = mutated.time
 
-    def _take(self, version: Version) -> None:
+    def _take(self, version: HistoryVersion) -> None:
         key = version.key
         if version.timestamp > self.start:
             if not self.only_scans:
@@ -158,7 +158,7 @@ class FeedJudge:
             if version.value:
                 self._owe(version, b"", self.start)
 
-    def _owe(self, version: Version, replaced: bytes, scanned_at: Timestamp | None) -> None:
+    def _owe(self, version: HistoryVersion, replaced: bytes, scanned_at: Timestamp | None) -> None:
         codec, encoder = self._codecs[version.table_id], self._encoders[version.table_id]
         row = codec.decode(version.key, version.value)
         assert row is not None

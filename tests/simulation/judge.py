@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from sim.log.history import History, Mutated, Version
+from sim.log.history import History, HistoryVersion, Mutated
 from tests.simulation.kafka import Broker
 from tests.simulation.registry import Registry
 from tests.simulation.sinks import Refusal
@@ -188,7 +188,7 @@ def violations(
         catalog.add(decode_descriptor(update.descriptor))
     topics = {target.table_id: target.topic for target in state.targets}
     mutated = [each for each in troubles.mutations if each.version.timestamp > state.start]
-    owed: Iterable[Version] = history
+    owed: Iterable[HistoryVersion] = history
     if mutated and not has_ended:
         owed = sorted([*history, *(each.version for each in mutated)], key=lambda each: each.timestamp)
     expected = list(

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from tests.simulation.scheduler import Process, Scheduler
 from tidegate.changefeed.definition.options import FeedOptions, Format
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import MalformedRecord, RegistryAway
 
 URL: Final = "http://registry.invalid:8081"
@@ -115,7 +115,7 @@ class Registry:
         self.plan = plan
         self._scheduler = scheduler
         self._rng = Random(f"{seed}:registry's answers")
-        self._ids: dict[Schema, int] = {}
+        self._ids: dict[SubjectSchema, int] = {}
         self._texts: dict[int, str] = {}
         #: Questions that it has answered, or would have if the answer had not been lost.
         self.answered = 0
@@ -127,7 +127,7 @@ class Registry:
         self._away_until = max(self._away_until, until)
         self._silent = silent
 
-    def id_of(self, schema: Schema) -> int:
+    def id_of(self, schema: SubjectSchema) -> int:
         """The id of a schema, the same for ever."""
         if schema not in self._ids:
             self._ids[schema] = number = len(self._ids) + 1
@@ -164,18 +164,18 @@ class Registry:
 
 
 class RegistryClient:
-    """See ``schemas.schema_ids.Registry``: what one process knows of the registry."""
+    """See ``schemas.schema_ids.AskedRegistry``: what one process knows of the registry."""
 
     def __init__(self, process: Process, registry: Registry) -> None:
         self._process = process
         self._registry = registry
         self._kept = registry.plan.kept
-        self._known: dict[Schema, int] = {}
+        self._known: dict[SubjectSchema, int] = {}
 
-    def known(self, schema: Schema) -> int | None:
+    def known(self, schema: SubjectSchema) -> int | None:
         return self._known.get(schema)
 
-    def id_of(self, schema: Schema) -> int:
+    def id_of(self, schema: SubjectSchema) -> int:
         self._process.require_alive()
         found = self._registry.ask(lambda: self._registry.id_of(schema))
         self._known[schema] = found

@@ -15,7 +15,7 @@ from tests.simulation.moving_ranges import MovingRanges, Troubles
 from tests.simulation.standing_sinks import REFUSED
 from tidegate.processor import log_clock
 from tidegate.processor.feeds.feed_table import PartitionFeeds
-from tidegate.processor.feeds.mutations import Mutations, Place
+from tidegate.processor.feeds.mutations import MutationPlace, Mutations
 from tidegate.processor.feeds.served_feeds import ServedFeeds
 from tidegate.processor.log_clock import LogClock
 from tidegate.processor.moving import exchange, parking
@@ -123,7 +123,7 @@ def _noted_while_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change counts only where the range applies its command, as a hole or a backlog does not."""
     note = Mutations.note
 
-    def patched(self: Mutations, state: RangeState, command: Command, place: Place) -> None:
+    def patched(self: Mutations, state: RangeState, command: Command, place: MutationPlace) -> None:
         if state.quarantine is None and command.raft_index == state.applied + 1:
             note(self, state, command, place)
 

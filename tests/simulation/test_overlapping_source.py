@@ -17,7 +17,7 @@ from tidegate.client.why.evidence import FrontierEvidence, read_workers
 from tidegate.client.why.explanation import Explanation, explain
 from tidegate.client.why.finding import Cause
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.processor.checkpoint import PartitionReport, decode_report, encode_checkpoint
+from tidegate.processor.checkpoint import PartitionProgress, decode_report, encode_checkpoint
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.spans import Span
@@ -43,7 +43,7 @@ class _Feed:
         assert self.frontier is not None
         return self.frontier.high_water
 
-    def apply(self, report: PartitionReport) -> None:
+    def apply(self, report: PartitionProgress) -> None:
         assert self.frontier is not None
         columns = (report.starts, report.ends, report.resolved)
         self.frontier.apply_columns(report.partition, report.offset, *columns)

@@ -14,7 +14,7 @@ import pytest
 from tests.simulation.moving_ranges import MovingRanges, Troubles
 from tidegate.hlc import NANOS_PER_MS, NANOS_PER_SECOND, ZERO, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import PartitionCheckpoint, RangeCheckpoint
-from tidegate.processor.checkpoint import PartitionReport, decode_report, encode_checkpoint
+from tidegate.processor.checkpoint import PartitionProgress, decode_report, encode_checkpoint
 from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import EVERYTHING, Span, SpanFrontier, joined
@@ -41,18 +41,20 @@ class _Witnessed(MovingRanges):
 
 
 @cache
-def _history(seed: int, troubles: str) -> tuple[tuple[PartitionReport, ...], ...]:
+def _history(seed: int, troubles: str) -> tuple[tuple[PartitionProgress, ...], ...]:
     """What each partition tells, through the bytes of its records."""
     run = _Witnessed(seed, _TROUBLES[troubles])
     run.run(_TURNS)
     return tuple(tuple(map(_read, told)) for told in run.told)
 
 
-def _read(checkpoint: PartitionCheckpoint) -> PartitionReport:
+def _read(checkpoint: PartitionCheckpoint) -> PartitionProgress:
     return decode_report(encode_checkpoint(checkpoint))
 
 
-def _some_order(rng: Random, told: Sequence[Sequence[PartitionReport]]) -> Iterator[list[PartitionReport]]:
+def _some_order(
+    rng: Random, told: Sequence[Sequence[PartitionProgress]]
+) -> Iterator[list[PartitionProgress]]:
     """Batches of the topic: partitions run ahead and lag, and some of it is read again.
 
     Some is never told but for the ends: of a batch of the log a checkpoint has the last generations alone.
@@ -62,7 +64,7 @@ def _some_order(rng: Random, told: Sequence[Sequence[PartitionReport]]) -> Itera
     places, again = [0] * len(told), [2] * len(told)
     eagerness = [rng.choice([0.1, 0.5, 1.0]) for _ in told]
     while any(place < len(records) for place, records in zip(places, told, strict=True)):
-        batch: list[PartitionReport] = []
+        batch: list[PartitionProgress] = []
         for number, records in enumerate(told):
             if again[number] and rng.random() < 0.03:
                 places[number] = rng.randint(0, places[number])
@@ -74,12 +76,12 @@ def _some_order(rng: Random, told: Sequence[Sequence[PartitionReport]]) -> Itera
         yield batch
 
 
-def _ends_of(report: PartitionReport) -> PartitionReport:
+def _ends_of(report: PartitionProgress) -> PartitionProgress:
     nothing: dict[str, Any] = dict.fromkeys(("starts", "ends", "resolved", "range_ids", "generations"), ())
     return replace(report, **nothing)
 
 
-def _forward(frontier: SpanFrontier, reports: Sequence[PartitionReport]) -> None:
+def _forward(frontier: SpanFrontier, reports: Sequence[PartitionProgress]) -> None:
     for report in reports:
         frontier.forward_columns(report.starts, report.ends, report.resolved)
 
@@ -104,12 +106,12 @@ def test_ranges_that_follow_each_other_hold_nothing_in_whatever_order_they_are_t
             assert frontier.same_as(plain), (seed, troubles, order)
 
 
-def _rows(report: PartitionReport) -> Iterator[tuple[RangeId, Generation, Span, ResolvedTimestamp]]:
+def _rows(report: PartitionProgress) -> Iterator[tuple[RangeId, Generation, Span, ResolvedTimestamp]]:
     spans = map(Span, report.starts, report.ends)
     return zip(report.range_ids, report.generations, spans, report.resolved, strict=True)
 
 
-def _beginnings(told: Sequence[Sequence[PartitionReport]]) -> list[tuple[int, int]]:
+def _beginnings(told: Sequence[Sequence[PartitionProgress]]) -> list[tuple[int, int]]:
     """Where (partition, place) a range or its generation is told for the first time."""
     found: dict[tuple[RangeId, Generation], tuple[int, int]] = {}
     for number, reports in enumerate(told):
@@ -121,7 +123,7 @@ def _beginnings(told: Sequence[Sequence[PartitionReport]]) -> list[tuple[int, in
 
 def _intrusion(
     rng: Random, span: Span, generation: int, resolved: ResolvedTimestamp
-) -> Iterator[PartitionReport]:
+) -> Iterator[PartitionProgress]:
     """Checkpoints of another range with these keys: slow at first, then far above all that was before."""
     wall = resolved.wall
     for step in range(60):

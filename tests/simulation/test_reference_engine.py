@@ -16,7 +16,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord, RowRecord
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.processor.reference import Emitted, ReferenceEngine, TopicPartition
+from tidegate.processor.reference import Emitted, OutputPartition, ReferenceEngine
 from tidegate.rows import TableCodec
 
 
@@ -107,9 +107,9 @@ def test_the_batch_size_changes_nothing_but_the_markers(seed: int) -> None:
 
 
 def _per_key(
-    output: dict[TopicPartition, list[Emitted]],
-) -> dict[tuple[TopicPartition, bytes], list[Emitted]]:
-    found: dict[tuple[TopicPartition, bytes], list[Emitted]] = {}
+    output: dict[OutputPartition, list[Emitted]],
+) -> dict[tuple[OutputPartition, bytes], list[Emitted]]:
+    found: dict[tuple[OutputPartition, bytes], list[Emitted]] = {}
     for place, records in output.items():
         for record in records:
             if record.key is not None:

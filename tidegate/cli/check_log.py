@@ -12,9 +12,9 @@ from tidegate.cli.kafka_options import kafka_options, topic_prefix_option
 from tidegate.client.kafka.cluster import Cluster, partitions_of
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.log_in_time import read_in_time
-from tidegate.logcheck.breach import Breach, Place, Rule
+from tidegate.logcheck.breach import Breach, BreachPlace, Rule
 from tidegate.logcheck.log_check import CheckedRecord, LogCheck, LogOptions, Seen
-from tidegate.logcheck.memory import Limits
+from tidegate.logcheck.memory import CheckLimits
 from tidegate.processor.containment import unforeseen
 from tidegate.verify import TopicPartition
 
@@ -35,7 +35,7 @@ class _Findings:
         if len(self.first) < self._limit:
             self.first.append(breach)
 
-    def add_fault(self, place: Place, error: Exception) -> None:
+    def add_fault(self, place: BreachPlace, error: Exception) -> None:
         """Note what the check itself met at a record; what it says of the record's range later may be wrong.
 
         Raises ``error`` where it is not of the data.
@@ -55,7 +55,7 @@ class _Findings:
 @click.option(
     "--keys",
     type=click.IntRange(min=1),
-    default=Limits().keys,
+    default=CheckLimits().keys,
     show_default=True,
     help="Of how many keys the newest version is remembered, about 400 bytes each.",
 )
@@ -108,12 +108,12 @@ def _check(
         counts[topic],
         {place.partition: low for place, low in starts.items()},
         ended=ended,
-        limits=Limits(keys=keys),
+        limits=CheckLimits(keys=keys),
     )
     check = LogCheck(options, findings.add)
     ends: dict[TopicPartition, int] = {place: each.end for place, each in bounds.items()}
     for record in read_in_time(connection, starts, ends):
-        place = Place(record.partition, record.offset)
+        place = BreachPlace(record.partition, record.offset)
         try:
             check.take(CheckedRecord(place, record.key, record.value, record.timestamp_ms))
         except Exception as error:

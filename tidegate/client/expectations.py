@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Final, Protocol, TypeAlias
 
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
-from tidegate.changefeed.encoding.confluent import RecordSchemas, Schema, frame_prefix
+from tidegate.changefeed.encoding.confluent import RecordSchemas, SubjectSchema, frame_prefix
 from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.client.kafka.cluster import Cluster
@@ -41,10 +41,10 @@ class CommittedVersion(Protocol):
 
 
 _log: Final = logging.getLogger("tidegate.catalog")
-SchemaIds: TypeAlias = Callable[[Schema], int]
+SchemaIds: TypeAlias = Callable[[SubjectSchema], int]
 
 
-def _no_registry(schema: Schema) -> int:
+def _no_registry(schema: SubjectSchema) -> int:
     raise InputError(f"The id of a schema of {schema.subject} is needed, and no registry is known to ask.")
 
 

@@ -11,7 +11,7 @@ from tidegate.changefeed.definition.feed import ENDED, FeedDefinition, FeedId, F
 from tidegate.changefeed.definition.options import FeedOptions, Format
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
 from tidegate.changefeed.definition.sink_servers import other_cluster, sink_servers
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.changefeed.lifecycle.jobs import FeedView
@@ -83,7 +83,7 @@ class FeedTopics:
         """The topics of its rows, and that of its markers if it has one."""
         return (*self.topics, self.resolved_topic) if self.resolved_topic else self.topics
 
-    def schema_ids(self, allowed: Destinations) -> Callable[[Schema], int]:
+    def schema_ids(self, allowed: Destinations) -> Callable[[SubjectSchema], int]:
         """The ids that its schemas were registered with. Raises as ``decoder`` does."""
         return _registry(self.options, allowed).id_of if self.options.format is Format.AVRO else _no_schemas
 
@@ -105,7 +105,7 @@ def row_decoder(options: FeedOptions, allowed: Destinations, *, whole: bool = Tr
     return decoder_for(options, whole=whole)
 
 
-def _no_schemas(schema: Schema) -> int:
+def _no_schemas(schema: SubjectSchema) -> int:
     raise InputError(f"The feed's format has no schemas, so there is none for {schema.subject}.")
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from tidegate.changefeed.definition.feed import FeedTarget
 from tidegate.changefeed.definition.options import FeedOptions
-from tidegate.changefeed.encoding.confluent import Schema, frame_prefix
+from tidegate.changefeed.encoding.confluent import SubjectSchema, frame_prefix
 from tidegate.changefeed.encoding.encoder import compile_marker
 from tidegate.changefeed.encoding.resolved_topic import marker_partitions, offset_marker_value, topics_with
 from tidegate.errors import RetryError
@@ -21,7 +21,7 @@ from tidegate.hlc import ResolvedTimestamp
 Place: TypeAlias = tuple[str, int]
 
 
-class MarkerRecord(NamedTuple):
+class OutgoingMarker(NamedTuple):
     """A marker on one partition; it has no key."""
 
     topic: str
@@ -46,7 +46,7 @@ class MarkersAmongRows:
         """Whether the ids of all schemas are known."""
         return bool(self._encoders)
 
-    def frame(self, ids: Mapping[Schema, int]) -> None:
+    def frame(self, ids: Mapping[SubjectSchema, int]) -> None:
         """Take the ids of ``schemas``."""
         self._encoders = [
             (
@@ -58,13 +58,13 @@ class MarkersAmongRows:
             for target, marker in self._markers
         ]
 
-    def records(self, marker: ResolvedTimestamp) -> list[MarkerRecord]:
+    def records(self, marker: ResolvedTimestamp) -> list[OutgoingMarker]:
         """The records of one marker, once it ``is_framed``."""
         records = []
         for target, encode in self._encoders:
             value = encode(marker)
             records += [
-                MarkerRecord(target.topic, partition, value) for partition in range(target.partitions)
+                OutgoingMarker(target.topic, partition, value) for partition in range(target.partitions)
             ]
         return records
 
@@ -87,7 +87,7 @@ class MarkersAside:
         self.places = [(each.topic, number) for each in targets for number in range(each.partitions)]
         self.fault = ""
 
-    def records(self, marker: ResolvedTimestamp, ends: Mapping[Place, int]) -> list[MarkerRecord]:
+    def records(self, marker: ResolvedTimestamp, ends: Mapping[Place, int]) -> list[OutgoingMarker]:
         """The records of one marker, with the ``ends`` that were asked for after step M2.
 
         Raises ``RetryError`` from the first end that is lower than in the marker before.
@@ -96,9 +96,9 @@ class MarkersAside:
         self._ends = ends
         return [self._record(partition, marker) for partition in range(marker_partitions(self._targets))]
 
-    def _record(self, partition: int, marker: ResolvedTimestamp) -> MarkerRecord:
+    def _record(self, partition: int, marker: ResolvedTimestamp) -> OutgoingMarker:
         offsets = {topic: self._ends[topic, partition] for topic in topics_with(partition, self._targets)}
-        return MarkerRecord(self._topic, partition, offset_marker_value(marker, offsets))
+        return OutgoingMarker(self._topic, partition, offset_marker_value(marker, offsets))
 
     def _refuse_fallen(self, ends: Mapping[Place, int]) -> None:
         fallen = next((place for place, before in self._ends.items() if ends[place] < before), None)

@@ -55,7 +55,7 @@ class Rule(enum.Enum):
 BEYOND_THE_LOG: Final = frozenset({Rule.PUSHED, Rule.HISTORY})
 
 
-class Place(NamedTuple):
+class BreachPlace(NamedTuple):
     """Where a record stands in the log's topic."""
 
     partition: int
@@ -67,7 +67,7 @@ class Breach(NamedTuple):
 
     rule: Rule
     sentence: str
-    place: Place | None = None
+    place: BreachPlace | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""

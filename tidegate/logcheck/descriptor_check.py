@@ -7,11 +7,11 @@ from typing import NamedTuple, TypeAlias
 
 from tidegate.errors import DescriptorConflict, EncodingError
 from tidegate.hlc import Timestamp
-from tidegate.logcheck.breach import Place, Rule
+from tidegate.logcheck.breach import BreachPlace, Rule
 from tidegate.raftlog.entry import CommitIntent, DescriptorUpdate, WriteValue
 from tidegate.rows import Catalog, decode_descriptor, table_id_of
 
-Report: TypeAlias = Callable[[Rule, str, Place | None], None]
+Report: TypeAlias = Callable[[Rule, str, BreachPlace | None], None]
 #: A partition that goes on for so long without a broadcast that another one has lacks it.
 _BROADCAST_MS = 10_000
 
@@ -44,7 +44,7 @@ class DescriptorCheck:
         self._versions: dict[_TableIn, int] = {}
         self._highs: dict[_TableIn, Timestamp] = {}
 
-    def take_broadcast(self, update: DescriptorUpdate, place: Place, record_time_ms: int) -> None:
+    def take_broadcast(self, update: DescriptorUpdate, place: BreachPlace, record_time_ms: int) -> None:
         """Check a broadcast; it governs rows from here on."""
         self.check_bytes(update, place)
         known = self._broadcasts.setdefault(update, _Broadcast({}, record_time_ms))
@@ -53,7 +53,7 @@ class DescriptorCheck:
         self._check_in_time(update, table, place)
         self._modified[table] = min(update.modified, self._modified.get(table, update.modified))
 
-    def check_bytes(self, update: DescriptorUpdate, place: Place) -> None:
+    def check_bytes(self, update: DescriptorUpdate, place: BreachPlace) -> None:
         """Check that a descriptor can be taken, once for each content."""
         if update in self._checked:
             return
@@ -75,7 +75,7 @@ class DescriptorCheck:
         except (DescriptorConflict, EncodingError) as error:
             self._report(Rule.DESCRIPTOR_BYTES, f"{what}: {error}", place)
 
-    def check_row(self, op: WriteValue | CommitIntent, place: Place) -> None:
+    def check_row(self, op: WriteValue | CommitIntent, place: BreachPlace) -> None:
         """Check that a row's descriptor stands before it."""
         try:
             table = _TableIn(place.partition, table_id_of(op.key))
@@ -90,7 +90,7 @@ class DescriptorCheck:
             )
         self._highs[table] = max(op.timestamp, self._highs.get(table, op.timestamp))
 
-    def _check_in_time(self, update: DescriptorUpdate, table: _TableIn, place: Place) -> None:
+    def _check_in_time(self, update: DescriptorUpdate, table: _TableIn, place: BreachPlace) -> None:
         """A new version stands before every row that it governs."""
         known = self._versions.get(table)
         if known is not None and known >= update.version:

@@ -16,7 +16,7 @@ from tidegate.spans import Span
 
 
 @dataclass(slots=True)
-class OpenTxn:
+class CheckedTxn:
     """How many intents of a transaction are open, and the highest timestamp that they were seen at."""
 
     intents: int
@@ -38,7 +38,7 @@ class Estate:
     span: Span
     known_since: int
     ancestors: Mapping[RangeId, int]
-    open: dict[TxnId, OpenTxn]
+    open: dict[TxnId, CheckedTxn]
     aborted: frozenset[TxnId]
     closed: Timestamp
     high: Timestamp

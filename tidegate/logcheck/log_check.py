@@ -1,7 +1,7 @@
 """A whole log, record by record: what spans ranges is checked here, a ``RangeCheck`` for each does the rest.
 
 Memory grows with the ranges, their open transactions and the tables, and not with the log: what is remembered
-of its records is bounded (``Limits``).
+of its records is bounded (``CheckLimits``).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from tidegate.errors import MalformedEntry
 from tidegate.hlc import Timestamp
-from tidegate.logcheck.breach import Breach, Place, Rule
+from tidegate.logcheck.breach import Breach, BreachPlace, Rule
 from tidegate.logcheck.descriptor_check import DescriptorCheck
 from tidegate.logcheck.lineage import Lineage
-from tidegate.logcheck.memory import Limits, NewestVersions, Recent
+from tidegate.logcheck.memory import CheckLimits, NewestVersions, Recent
 from tidegate.logcheck.range_check import RangeCheck, Shared, Stood
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import partition_of
@@ -50,7 +50,7 @@ _LOOK_EVERY: Final = 10_000  # records, for children that have waited long enoug
 class CheckedRecord(NamedTuple):
     """A record of the log's topic; ``record_time_ms`` is Kafka's timestamp."""
 
-    place: Place
+    place: BreachPlace
     key: bytes | None
     value: bytes | None
     record_time_ms: int
@@ -70,7 +70,7 @@ class LogOptions(NamedTuple):
     ended: bool = False
     pushed: frozenset[TxnId] | None = None
     ahead_ms: int = AHEAD_MS
-    limits: Limits = Limits()
+    limits: CheckLimits = CheckLimits()
 
 
 class Seen(NamedTuple):
@@ -247,7 +247,7 @@ class LogCheck:
             for op in entry.ops or ():
                 self._check_op(op, record)
 
-    def _check_rows(self, chunk: ScanChunk, place: Place) -> None:
+    def _check_rows(self, chunk: ScanChunk, place: BreachPlace) -> None:
         if not chunk.all_versions and len({row.key for row in chunk.rows}) < len(chunk.rows):
             self._report(Rule.SCAN, f"range {chunk.range_id}: it shows more than the newest of a key", place)
 
@@ -272,7 +272,7 @@ class LogCheck:
                     Rule.COMMIT_TIME, f"{op.txn_id.hex()} commits at {at} and at {op.timestamp}", place
                 )
 
-    def _report(self, rule: Rule, sentence: str, place: Place | None) -> None:
+    def _report(self, rule: Rule, sentence: str, place: BreachPlace | None) -> None:
         self._report_to(Breach(rule, sentence, place))
 
 

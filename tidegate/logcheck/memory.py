@@ -23,7 +23,7 @@ _SCANNED = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CheckLimits:
     """How much is remembered.
 
     ``keys`` is of how many keys the newest version is known, for the whole log: about 400 bytes each. The
@@ -97,7 +97,7 @@ class NewestVersions:
         self._versions.put(key, NewestVersion(timestamp, hash(value), self.serial, range_id))
 
 
-class Commands:
+class CommandMemory:
     """The last commands of a range, by their raft indexes: enough to tell a copy from another command."""
 
     def __init__(self) -> None:

@@ -7,9 +7,16 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.logcheck.breach import Place, Rule
-from tidegate.logcheck.lineage import Estate, Lineage, OpenTxn
-from tidegate.logcheck.memory import Commands, Limits, NewestVersion, NewestVersions, Recent, ScannedSpans
+from tidegate.logcheck.breach import BreachPlace, Rule
+from tidegate.logcheck.lineage import CheckedTxn, Estate, Lineage
+from tidegate.logcheck.memory import (
+    CheckLimits,
+    CommandMemory,
+    NewestVersion,
+    NewestVersions,
+    Recent,
+    ScannedSpans,
+)
 from tidegate.raftlog.entry import (
     NEVER_MUTATED,
     AbortIntent,
@@ -37,7 +44,7 @@ from tidegate.raftlog.entry import (
 )
 from tidegate.spans import Span
 
-Report: TypeAlias = Callable[[Rule, str, Place | None], None]
+Report: TypeAlias = Callable[[Rule, str, BreachPlace | None], None]
 _HAND_OVER = (Trigger.SPLIT, Trigger.MERGE)
 _MUTATES = (Trigger.ADD_SSTABLE, Trigger.HISTORY_MUTATION)
 _ANCESTORS = 64
@@ -49,7 +56,7 @@ class Stood(NamedTuple):
     """An entry, where it stands, and a hash of its bytes."""
 
     entry: Entry
-    place: Place
+    place: BreachPlace
     digest: int = 0
 
 
@@ -59,7 +66,7 @@ class Shared(NamedTuple):
     report: Report
     lineage: Lineage
     newest: NewestVersions
-    limits: Limits
+    limits: CheckLimits
 
 
 class RangeCheck:
@@ -74,7 +81,7 @@ class RangeCheck:
         self._shared = shared
         self._lineage = shared.lineage
         self._is_cut = is_cut
-        self._place: Place | None = None
+        self._place: BreachPlace | None = None
         self._waiting: deque[Stood] = deque()
         self._waits_no_more = False
         #: Records that came again, and parts of the log that it does not show.
@@ -95,12 +102,12 @@ class RangeCheck:
         self._told: HistoryMutation | None = None
         self._mutated: HistoryMutation | None = None
         self._newest = shared.newest
-        self._commands = Commands()
+        self._commands = CommandMemory()
         #: Hashes of the last Heartbeats, and of the first chunks of the last Snapshots.
         self._beats: deque[int] = deque(maxlen=_COPIES)
         self._heads: deque[int] = deque(maxlen=_COPIES)
         self._copying = False
-        self._open: dict[TxnId, OpenTxn] = {}
+        self._open: dict[TxnId, CheckedTxn] = {}
         self._aborted: Recent[TxnId, None] = Recent(shared.limits.aborted)
         self._scanned = ScannedSpans()
         #: Set while there may be versions and intents that the log did not show.
@@ -271,7 +278,7 @@ class RangeCheck:
         if skips and self._head is not None:
             self._skipped.append(range(self._applied + 1, head.raft_index + 1))
             del self._skipped[:-_SKIPPED]
-            self._commands = Commands()
+            self._commands = CommandMemory()
             self.holes += 1
         begins_cut = self._head is None and self._is_cut and not self._knows_parents(head)
         known = self._head is not None and head.generation == self._generation
@@ -384,7 +391,7 @@ class RangeCheck:
             self._require(self._agrees(head, counts), Rule.SNAPSHOT, "it lists other intents than are open")
         if (head.parents and not self._repeats) or self._hole:
             at = {intent.txn_id: intent.timestamp for intent in intents}
-            self._open = {txn_id: OpenTxn(count, at[txn_id]) for txn_id, count in counts.items()}
+            self._open = {txn_id: CheckedTxn(count, at[txn_id]) for txn_id, count in counts.items()}
         self._hole = False
 
     def _agrees(self, head: Snapshot, counts: Counter[TxnId]) -> bool:
@@ -402,7 +409,7 @@ class RangeCheck:
             self._head.span,
             self._known_since,
             {**self._ancestors, self._range_id: self._newest.serial},
-            {txn_id: OpenTxn(txn.intents, txn.timestamp) for txn_id, txn in self._open.items()},
+            {txn_id: CheckedTxn(txn.intents, txn.timestamp) for txn_id, txn in self._open.items()},
             frozenset(self._aborted),
             self._closed,
             self._high,
@@ -463,7 +470,7 @@ class RangeCheck:
         if isinstance(op, WriteValue):
             self._version(op)
         elif isinstance(op, WriteIntent):
-            txn = self._open.setdefault(op.txn_id, OpenTxn(0, op.timestamp))
+            txn = self._open.setdefault(op.txn_id, CheckedTxn(0, op.timestamp))
             txn.intents += 1
             txn.timestamp = max(txn.timestamp, op.timestamp)
         elif isinstance(op, UpdateIntent):

@@ -28,7 +28,7 @@ ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionReport:
+class PartitionProgress:
     """What frontiers need of one checkpoint or of several: who it holds for, and how far each span is.
 
     ``offset`` is the position in the log of ``partition`` that it reflects. Spans stand in columns of equal
@@ -133,10 +133,10 @@ def decode_checkpoint(value: bytes) -> PartitionCheckpoint:
     )
 
 
-def report_of(checkpoint: PartitionCheckpoint) -> PartitionReport:
+def report_of(checkpoint: PartitionCheckpoint) -> PartitionProgress:
     """What `decode_report` makes of the checkpoint's bytes, for engines that keep it as it is."""
     ranges = checkpoint.ranges
-    return PartitionReport(
+    return PartitionProgress(
         checkpoint.partition,
         checkpoint.offset,
         checkpoint.feeds,
@@ -151,13 +151,13 @@ def report_of(checkpoint: PartitionCheckpoint) -> PartitionReport:
     )
 
 
-def decode_report(value: bytes) -> PartitionReport:
+def decode_report(value: bytes) -> PartitionProgress:
     """The same as `decode_checkpoint`, for frontiers. Raises as that does."""
     message = unpack_record(pb.Checkpoint, value, _WHAT)
     ranges = list(message.ranges)
     walls = [item.resolved_wall for item in ranges]
     timestamps = {wall: ResolvedTimestamp(Timestamp(wall)) for wall in set(walls)}
-    return PartitionReport(
+    return PartitionProgress(
         message.partition,
         Offset(message.offset),
         tuple(ActiveFeed(FeedId(feed.feed_id), FeedEpoch(feed.epoch)) for feed in message.feeds),
@@ -177,7 +177,7 @@ def checkpoint_key(partition: int) -> bytes:
     return partition.to_bytes(_KEY_BYTES, "big")
 
 
-def read_report_record(key: bytes | None, value: bytes, partitions: int) -> PartitionReport:
+def read_report_record(key: bytes | None, value: bytes, partitions: int) -> PartitionProgress:
     """The report of a record of one of ``partitions`` log partitions, whose key must be its own.
 
     Raises as `decode_report`, ``ForeignRecord`` also for numbers and keys that no partition can report.
@@ -193,18 +193,18 @@ def read_report_record(key: bytes | None, value: bytes, partitions: int) -> Part
     return report
 
 
-def merged(reports: Iterable[PartitionReport]) -> list[PartitionReport]:
+def merged(reports: Iterable[PartitionProgress]) -> list[PartitionProgress]:
     """The same news in fewer reports: one of each partition for the same feeds, the highest of each span.
 
     The order of reports does not matter to a frontier, so it need not be kept.
     """
-    sources: dict[tuple[int, tuple[ActiveFeed, ...]], list[PartitionReport]] = {}
+    sources: dict[tuple[int, tuple[ActiveFeed, ...]], list[PartitionProgress]] = {}
     for report in reports:
         sources.setdefault((report.partition, report.feeds), []).append(report)
     return [alike[0] if len(alike) == 1 else _merged(alike) for alike in sources.values()]
 
 
-def _merged(alike: Sequence[PartitionReport]) -> PartitionReport:
+def _merged(alike: Sequence[PartitionProgress]) -> PartitionProgress:
     spans: dict[tuple[bytes, bytes], ResolvedTimestamp] = {}
     for report in alike:
         for start, end, resolved in zip(report.starts, report.ends, report.resolved, strict=True):

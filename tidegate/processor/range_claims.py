@@ -25,7 +25,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
-from tidegate.processor.checkpoint import PartitionReport
+from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.raftlog.entry import Generation, RangeId
 from tidegate.sorted_keys import SortedKeys
 from tidegate.spans import Span
@@ -40,7 +40,7 @@ HELD_MS: Final = 900_000
 _NO_LIMIT: Final = 1 << 63
 
 
-class Claim(NamedTuple):
+class SpanClaim(NamedTuple):
     """A range says that it has the keys of ``span``.
 
     ``taken_by`` is a wall time in nanoseconds: ranges that had the keys in lower generations resolved nothing
@@ -57,7 +57,7 @@ class Overlap(NamedTuple):
     """Keys that several ranges have at once, and those ranges in the order of their ids."""
 
     span: Span
-    claims: tuple[Claim, ...]
+    claims: tuple[SpanClaim, ...]
 
     @property
     def range_ids(self) -> tuple[RangeId, ...]:
@@ -75,12 +75,12 @@ class _Part:
     """
 
     end: bytes
-    claims: tuple[Claim, ...]
+    claims: tuple[SpanClaim, ...]
     taken: tuple[tuple[Generation, int], ...] = ()
     contested: frozenset[RangeId] = frozenset()
     until_ms: int | None = None
 
-    def of(self, range_id: RangeId) -> Claim | None:
+    def of(self, range_id: RangeId) -> SpanClaim | None:
         """The claim of a range."""
         return next((claim for claim in self.claims if claim.range_id == range_id), None)
 
@@ -102,7 +102,7 @@ class RangeClaims:
     """
 
     def __init__(self) -> None:
-        self._claims: dict[RangeId, Claim] = {}
+        self._claims: dict[RangeId, SpanClaim] = {}
         #: The claims of ranges that have the highest generation on all of their keys.
         self._settled: dict[RangeId, tuple[Generation, bytes, bytes]] = {}
         self._parts: dict[bytes, _Part] = {}  # by their starts
@@ -112,27 +112,27 @@ class RangeClaims:
         #: The keys that are held, in order.
         self.overlaps: tuple[Overlap, ...] = ()
 
-    def count(self, reports: Iterable[PartitionReport]) -> list[PartitionReport]:
+    def count(self, reports: Iterable[PartitionProgress]) -> list[PartitionProgress]:
         """The reports, without what they say of keys that overlap when they come, or behind them."""
         taken = [report if self._is_settled(report) else self._taken(report) for report in reports]
         if self._moved:
             self.overlaps, self._moved = tuple(self._put_together()), False
         return [self._kept(report) for report in taken] if self._contested else taken
 
-    def _is_settled(self, report: PartitionReport) -> bool:
+    def _is_settled(self, report: PartitionProgress) -> bool:
         known = list(map(self._settled.get, report.range_ids))
         claims = list(zip(report.generations, report.starts, report.ends, strict=True))
         return not report.ended and known == claims
 
-    def _taken(self, report: PartitionReport) -> PartitionReport:
+    def _taken(self, report: PartitionProgress) -> PartitionProgress:
         """The report, without what overlaps by now; an end that stands behind it may free these keys."""
         self._take(report)
         return self._without_contested(report) if self._contested else report
 
-    def _kept(self, report: PartitionReport) -> PartitionReport:
+    def _kept(self, report: PartitionProgress) -> PartitionProgress:
         return report if report.range_ids and self._is_settled(report) else self._without_contested(report)
 
-    def _take(self, report: PartitionReport) -> None:
+    def _take(self, report: PartitionProgress) -> None:
         claims = zip(report.generations, report.starts, report.ends, strict=True)
         for range_id, claim, resolved in zip(report.range_ids, claims, report.resolved, strict=True):
             generation, start, end = claim
@@ -147,7 +147,7 @@ class RangeClaims:
         generation: Generation,
         span: Span,
         resolved: ResolvedTimestamp,
-        report: PartitionReport,
+        report: PartitionProgress,
     ) -> None:
         known = self._claims.get(range_id)
         if known is not None and generation < known.generation:
@@ -155,12 +155,12 @@ class RangeClaims:
         if known is None or (generation, span) != known[1:3]:
             now_ms = report.log_time_ms
             closed_by = (now_ms + AHEAD_MS) * NANOS_PER_MS if now_ms else _NO_LIMIT
-            self._enter(Claim(range_id, generation, span, max(closed_by, resolved.wall)), known)
+            self._enter(SpanClaim(range_id, generation, span, max(closed_by, resolved.wall)), known)
         self._look_at(self._claims[range_id], resolved, report.elapsed_ms or report.log_time_ms)
 
     # ---- claims that come, change and go
 
-    def _enter(self, new: Claim, old: Claim | None) -> None:
+    def _enter(self, new: SpanClaim, old: SpanClaim | None) -> None:
         self._claims[new.range_id] = new
         if old is None and not self._reaches(new.span):
             self._track(*new.span, new)
@@ -204,7 +204,7 @@ class RangeClaims:
         self._unite(span)
         return touched
 
-    def _look_at(self, claim: Claim, resolved: ResolvedTimestamp, now_ms: int) -> None:
+    def _look_at(self, claim: SpanClaim, resolved: ResolvedTimestamp, now_ms: int) -> None:
         """See whether the range is further than it could be where others have taken its keys.
 
         ``now_ms`` is the elapsed log time of its partition.
@@ -258,7 +258,7 @@ class RangeClaims:
                     part.end = at
         return self._within(span)
 
-    def _track(self, start: bytes, end: bytes, claim: Claim) -> None:
+    def _track(self, start: bytes, end: bytes, claim: SpanClaim) -> None:
         """Keys that nobody has claimed so far."""
         if start < end:
             self._put(start, _Part(end, (claim,)))
@@ -313,7 +313,7 @@ class RangeClaims:
         if held is not None:
             yield held
 
-    def _without_contested(self, report: PartitionReport) -> PartitionReport:
+    def _without_contested(self, report: PartitionProgress) -> PartitionProgress:
         starts: list[bytes] = []
         ends: list[bytes] = []
         resolved: list[ResolvedTimestamp] = []
@@ -336,7 +336,7 @@ class RangeClaims:
             yield Span(position, span.end)
 
 
-def _claimed(part: _Part, new: Claim) -> _Part:
+def _claimed(part: _Part, new: SpanClaim) -> _Part:
     """The part, which a range claims newly or in another generation."""
     others = tuple(claim for claim in part.claims if claim.range_id != new.range_id)
     rivals = {claim.range_id for claim in others if claim.generation == new.generation}
@@ -378,5 +378,5 @@ def _without(part: _Part, range_id: RangeId) -> _Part:
     return replace(part, claims=claims, taken=limiting, contested=part.contested - {range_id})
 
 
-def _generation(claim: Claim) -> Generation:
+def _generation(claim: SpanClaim) -> Generation:
     return claim.generation

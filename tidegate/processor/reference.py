@@ -13,7 +13,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.encoding.confluent import MAX_SCHEMA_ID, Schema, frame_prefix
+from tidegate.changefeed.encoding.confluent import MAX_SCHEMA_ID, SubjectSchema, frame_prefix
 from tidegate.changefeed.encoding.encoder import compile_marker
 from tidegate.changefeed.encoding.resolved_topic import marker_partitions, offset_marker_value, topics_with
 from tidegate.changefeed.lifecycle.control import Activate
@@ -39,7 +39,7 @@ from tidegate.raftlog.request import RangeRequest
 from tidegate.ranges.handoff import receiver_of
 
 
-class TopicPartition(NamedTuple):
+class OutputPartition(NamedTuple):
     """One partition of an output topic."""
 
     topic: str
@@ -55,7 +55,7 @@ class Emitted(NamedTuple):
     headers: tuple[tuple[str, bytes], ...]
 
 
-def content_id(schema: Schema) -> int:
+def content_id(schema: SubjectSchema) -> int:
     """A schema id that follows from the schema alone, for engines without a registry."""
     return crc32(schema.text.encode()) & MAX_SCHEMA_ID
 
@@ -74,7 +74,7 @@ class ReferenceEngine:
         feeds: Sequence[Activate],
         config: ProcessorConfig | None = None,
         *,
-        schema_id: Callable[[Schema], int] = content_id,
+        schema_id: Callable[[SubjectSchema], int] = content_id,
     ) -> None:
         self._schema_id = schema_id
         self._feeds = {feed.feed_id: feed for feed in feeds}
@@ -83,7 +83,7 @@ class ReferenceEngine:
         self._processors = [PartitionProcessor(number, partitions, config) for number in range(partitions)]
         #: The hand-off topic, as far as it was not taken up.
         self._exchanges: list[list[ExchangeRecord]] = [[] for _ in range(partitions)]
-        self.output: dict[TopicPartition, list[Emitted]] = defaultdict(list)
+        self.output: dict[OutputPartition, list[Emitted]] = defaultdict(list)
         self._handed = 0
         self.requests: list[RangeRequest] = []
         self.incidents: list[Incident] = []
@@ -126,7 +126,7 @@ class ReferenceEngine:
                 result.outputs[feed_id] += frame(unframed, ids)
         for records in result.outputs.values():
             for record in records:
-                self.output[TopicPartition(record.topic, record.partition)].append(
+                self.output[OutputPartition(record.topic, record.partition)].append(
                     Emitted(record.key, record.value, record.timestamp_ms, tuple(record.headers))
                 )
         self.requests += result.requests
@@ -161,14 +161,14 @@ class ReferenceEngine:
                 value = frame_prefix(self._schema_id(encoder.schema)) + value
             record = Emitted(None, value, None, ())
             for partition in range(target.partitions):
-                self.output[TopicPartition(target.topic, partition)].append(record)
+                self.output[OutputPartition(target.topic, partition)].append(record)
 
     def _write_offset_markers(self, feed: Activate, marker: ResolvedTimestamp) -> None:
         """Every row of this engine is acknowledged at once, so the ends are where its lists end."""
         for partition in range(marker_partitions(feed.targets)):
             topics = topics_with(partition, feed.targets)
-            ends = {topic: len(self.output[TopicPartition(topic, partition)]) for topic in topics}
-            place = TopicPartition(feed.definition.options.resolved_topic, partition)
+            ends = {topic: len(self.output[OutputPartition(topic, partition)]) for topic in topics}
+            place = OutputPartition(feed.definition.options.resolved_topic, partition)
             self.output[place].append(Emitted(None, offset_marker_value(marker, ends), None, ()))
 
 

@@ -45,7 +45,7 @@ _CHECKSUM: Final = 4
 _COMMITTING: Final = (WriteValue, CommitIntent)
 
 
-class Kind(IntEnum):
+class KeyKind(IntEnum):
     """What a record of a batch does. Kinds that a store writes to its own log alone are not listed."""
 
     DELETE = 0
@@ -60,10 +60,10 @@ class Kind(IntEnum):
     DELETE_SIZED = 23
 
 
-_KINDS: Final = frozenset(map(int, Kind))
-_KEY_ONLY: Final = frozenset({Kind.DELETE, Kind.LOG_DATA, Kind.SINGLE_DELETE})
+_KINDS: Final = frozenset(map(int, KeyKind))
+_KEY_ONLY: Final = frozenset({KeyKind.DELETE, KeyKind.LOG_DATA, KeyKind.SINGLE_DELETE})
 #: After one of these the batch does not tell the version's value: only the store knows what a merge makes.
-_FORGETTING: Final = frozenset({Kind.DELETE, Kind.SINGLE_DELETE, Kind.DELETE_SIZED, Kind.MERGE})
+_FORGETTING: Final = frozenset({KeyKind.DELETE, KeyKind.SINGLE_DELETE, KeyKind.DELETE_SIZED, KeyKind.MERGE})
 
 #: Key and timestamp.
 _Version: TypeAlias = tuple[bytes, Timestamp]
@@ -140,9 +140,9 @@ def _stored_versions(batch: bytes) -> dict[_Version, bytes]:
     written: dict[_Version, int] = {}  # which record of the batch wrote it
     deleted: list[_DeletedRange] = []
     for number, record in enumerate(_records(batch)):
-        if record.kind == Kind.RANGE_DELETE:
+        if record.kind == KeyKind.RANGE_DELETE:
             deleted.append(_DeletedRange(_bound(record.key), _bound(record.value), number))
-        elif record.kind == Kind.SET and (version := _version(record.key)) is not None:
+        elif record.kind == KeyKind.SET and (version := _version(record.key)) is not None:
             versions[version] = record.value
             written[version] = number
         elif record.kind in _FORGETTING and (version := _version(record.key)) is not None:
@@ -165,7 +165,7 @@ def _records(batch: bytes) -> Iterator[_Record]:
         value = b""
         if kind not in _KEY_ONLY:
             value, position = _varstring(batch, position)
-        counted += kind != Kind.LOG_DATA  # which is never applied, and so not counted
+        counted += kind != KeyKind.LOG_DATA  # which is never applied, and so not counted
         yield _Record(kind, key, value)
     announced = int.from_bytes(batch[_COUNT], "little")
     if counted != announced:

@@ -27,7 +27,7 @@ class TxnStatus(enum.Enum):
     ABORTED = "aborted"
 
 
-class PushedTxn(NamedTuple):
+class PushTarget(NamedTuple):
     """What a push found: the transaction's timestamp now, and where its locks are, if its record says so."""
 
     txn_id: TxnId
@@ -43,7 +43,7 @@ class PushAnswer(NamedTuple):
     have committed, and its record been removed since.
     """
 
-    txns: tuple[PushedTxn, ...]
+    txns: tuple[PushTarget, ...]
     ambiguous_abort: bool = False
 
 
@@ -65,7 +65,7 @@ def ops_of(answer: PushAnswer) -> tuple[Op, ...]:
     )
 
 
-def resolutions_of(txns: Iterable[PushedTxn], range_span: Span) -> Iterator[ResolveIntents]:
+def resolutions_of(txns: Iterable[PushTarget], range_span: Span) -> Iterator[ResolveIntents]:
     """The intents of ended transactions that lie in the range.
 
     Clipped to it: each range of a large transaction would otherwise ask for all its intents.

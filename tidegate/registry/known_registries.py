@@ -7,7 +7,7 @@ from threading import Lock
 from tidegate.access.destinations import Destinations
 from tidegate.access.secret_store import Secrets
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
-from tidegate.registry.schema_registration import SchemaRegistry
+from tidegate.registry.schema_registration import SchemaRegistrar
 
 
 class SchemaRegistries:
@@ -24,9 +24,9 @@ class SchemaRegistries:
         self._allowed = allowed
         self._secrets = secrets
         self._lock = Lock()
-        self._opened: dict[str, SchemaRegistry] = {}
+        self._opened: dict[str, SchemaRegistrar] = {}
 
-    def of(self, url: str) -> SchemaRegistry:
+    def of(self, url: str) -> SchemaRegistrar:
         """The registry at this URL, without a call to it.
 
         Raises ``StatementError`` for a URL or certificates that cannot be used.
@@ -34,7 +34,7 @@ class SchemaRegistries:
         with self._lock:
             registry = self._opened.get(url)
             if registry is None:
-                registry = self._opened[url] = SchemaRegistry(
+                registry = self._opened[url] = SchemaRegistrar(
                     parse_registry_uri(url), self._allowed, self._secrets
                 )
             return registry

@@ -9,7 +9,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from tidegate.access.destinations import Destinations
 from tidegate.changefeed.definition.registry_uri import RegistryUri
-from tidegate.changefeed.encoding.confluent import MAX_SCHEMA_ID, Schema
+from tidegate.changefeed.encoding.confluent import MAX_SCHEMA_ID, SubjectSchema
 from tidegate.errors import InputError, MalformedRecord
 from tidegate.registry.registry_connection import Client, RegistryConnection
 from tidegate.registry.registry_faults import Errand, RegistryFaults
@@ -48,7 +48,7 @@ class SchemaReader:
         except TimeoutError:
             raise self._faults.late(_reading(schema_id)) from None
 
-    def id_of(self, schema: Schema) -> int:
+    def id_of(self, schema: SubjectSchema) -> int:
         """The id that a schema was registered with. ``InputError`` if it was not, under its subject."""
         try:
             return self._ids.get(schema)
@@ -72,11 +72,11 @@ class SchemaReader:
             raise ValueError("no schema in the answer")  # noqa: TRY004 - a wrong answer, not a wrong call
         return text
 
-    def _find(self, schema: Schema) -> int:
+    def _find(self, schema: SubjectSchema) -> int:
         with RegistryConnection(self._uri, self._allowed) as connection:
             return connection.call(_finding(schema), lambda client: self._id(client, schema))
 
-    def _id(self, client: Client, schema: Schema) -> int:
+    def _id(self, client: Client, schema: SubjectSchema) -> int:
         try:
             found = client.lookup_schema(schema.subject, ClientSchema(schema.text, "AVRO")).schema_id
         except SchemaRegistryError as error:
@@ -101,7 +101,7 @@ def _reading(schema_id: int) -> Errand:
     return Errand(f"the question for schema {schema_id}", "records with that schema cannot be read")
 
 
-def _finding(schema: Schema) -> Errand:
+def _finding(schema: SubjectSchema) -> Errand:
     return Errand(
         f"the question for a schema under the subject {schema.subject}",
         "records with that schema cannot be expected",

@@ -14,7 +14,7 @@ from confluent_kafka.schema_registry import Schema as ClientSchema
 from tidegate.access.destinations import Destinations
 from tidegate.access.secret_store import Secrets
 from tidegate.changefeed.definition.registry_uri import RegistryUri
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.registry.registry import checked_id
 from tidegate.registry.registry_connection import Client, RegistryConnection
 from tidegate.registry.registry_faults import Errand
@@ -26,7 +26,7 @@ from tidegate.registry.shared_answers import SharedAnswers
 _KEPT_IDS: Final = 4_096
 
 
-class SchemaRegistry:
+class SchemaRegistrar:
     """One schema registry, shared by all feeds and threads of this process. Close it.
 
     Unless ``allowed`` names it every call raises ``RegistryNotAllowed``, and nothing is sent. Raises
@@ -48,11 +48,11 @@ class SchemaRegistry:
         """How many registrations were asked for, those that failed included."""
         return self._calls
 
-    def known(self, schema: Schema) -> int | None:
+    def known(self, schema: SubjectSchema) -> int | None:
         """The schema's id, if it has been asked for before. Never waits for the registry."""
         return self._ids.known(schema)
 
-    def id_of(self, schema: Schema) -> int:
+    def id_of(self, schema: SubjectSchema) -> int:
         """The schema's id, from one call however many threads ask, and at most the registry's timeout.
 
         Raises ``RegistryAway`` and ``RegistryDenied``, after which the same call may be made again, and
@@ -74,7 +74,7 @@ class SchemaRegistry:
         """Close its connections."""
         self._connection.close()
 
-    def _register(self, schema: Schema) -> int:
+    def _register(self, schema: SubjectSchema) -> int:
         with self._counting:
             self._calls += 1
         return self._connection.call(_registering(schema), lambda client: _registered(client, schema))
@@ -86,14 +86,14 @@ class SchemaRegistry:
 _CHECKING: Final = Errand("the question for its schema types", "feeds that use it wait")
 
 
-def _registering(schema: Schema) -> Errand:
+def _registering(schema: SubjectSchema) -> Errand:
     return Errand(
         f"the registration of a schema under the subject {schema.subject}",
         "no record that needs the schema is written until it has its id, and tidegate goes on asking",
     )
 
 
-def _registered(client: Client, schema: Schema) -> int:
+def _registered(client: Client, schema: SubjectSchema) -> int:
     return checked_id(client.register_schema(schema.subject, ClientSchema(schema.text, "AVRO")))
 
 

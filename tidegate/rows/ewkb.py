@@ -73,7 +73,7 @@ class Shape(NamedTuple):
         return 2 + self.has_z + self.has_m
 
 
-class Head(NamedTuple):
+class EwkbHead(NamedTuple):
     """The start of EWKB: the shape's type, flags, SRID, and where its body begins."""
 
     type: ShapeType
@@ -84,7 +84,7 @@ class Head(NamedTuple):
     body: int
 
 
-def read_head(data: bytes, position: int = 0) -> Head:
+def read_head(data: bytes, position: int = 0) -> EwkbHead:
     """What EWKB says before its coordinates; `EncodingError` when it is cut short or of an unknown type."""
     order = _ORDERS.get(data[position]) if position < len(data) else None
     if order is None:
@@ -95,7 +95,7 @@ def read_head(data: bytes, position: int = 0) -> Head:
     except ValueError:
         raise EncodingError(f"EWKB of type 0x{code:08x} is no shape that is known") from None
     srid, end = _uint32(data, end, order) if code & HAS_SRID else (0, end)
-    return Head(shape_type, bool(code & HAS_Z), bool(code & HAS_M), srid, order, end)
+    return EwkbHead(shape_type, bool(code & HAS_Z), bool(code & HAS_M), srid, order, end)
 
 
 def read_ewkb(data: bytes) -> Shape:
@@ -150,7 +150,7 @@ def _read_rings(data: bytes, position: int, order: str, coordinates: int) -> tup
     return tuple(rings), end
 
 
-def _read_members(data: bytes, head: Head, depth: int) -> tuple[tuple[Shape, ...], int]:
+def _read_members(data: bytes, head: EwkbHead, depth: int) -> tuple[tuple[Shape, ...], int]:
     count, end = _count(data, head.body, head.order, _LEAST_SHAPE_BYTES)
     wanted = _MEMBERS.get(head.type)
     members = []

@@ -7,10 +7,10 @@ from tidegate.client.kafka.topics import Topics
 from tidegate.client.local_files import LocalFiles
 from tidegate.client.refused_records import DIRECTORY, RefusedRecords
 from tidegate.processor.refused import Source
-from tidegate.worker.commit.commit_loop import Limits, Threads
-from tidegate.worker.kafka.topology import TopicAdmin, Topology
+from tidegate.worker.commit.commit_loop import CommitLimits, Threads
+from tidegate.worker.kafka.topology import Topology, WorkerTopicAdmin
 from tidegate.worker.output.outlet import OutletLimits
-from tidegate.worker.output.worker_sinks import Sinks
+from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.schema_ids import SchemaIds
 from tidegate.worker.process.settings import Settings
@@ -28,7 +28,7 @@ class Runtime:
         self.machine = machine
         self.topics = Topics.of(settings)
         self.directory = machine.directory(settings.home)
-        self.admin = TopicAdmin(settings, machine)
+        self.admin = WorkerTopicAdmin(settings, machine)
         self.topology: Topology = self.admin.discover(settings)
         self.schema_ids = schema_ids
         refused = LocalFiles(settings.home / DIRECTORY)
@@ -37,8 +37,8 @@ class Runtime:
             steps=machine.executor(1, "steps"),
             commits=machine.executor(settings.commit_threads, "commits"),
         )
-        self.sinks = Sinks(settings, self.admin, self.threads.commits, machine)
-        self.limits = Limits(
+        self.sinks = WorkerSinks(settings, self.admin, self.threads.commits, machine)
+        self.limits = CommitLimits(
             settings.batch_records,
             settings.inflight_batches,
             settings.queued_batches,

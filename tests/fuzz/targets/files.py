@@ -28,9 +28,9 @@ from tidegate.spark.platform.state_files import StateFiles
 from tidegate.spark.warehouse.buckets import BucketEnd, Buckets
 from tidegate.spark.warehouse.columns import Columns, LoadedColumn
 from tidegate.spark.warehouse.manifest import (
-    Head,
     LoadedTable,
-    Position,
+    LoadPosition,
+    ManifestHead,
     _files_from,
     _head_from,
     _head_to,
@@ -98,14 +98,14 @@ _PLACE: Final = TopicPartition("t", 0)
 _COLUMNS: Final = Columns(("id",), (LoadedColumn("id", "INT8"), LoadedColumn("v", "text")))
 _HEAD: Final = json.dumps(
     _head_to(
-        Head(
+        ManifestHead(
             "load",
             Buckets(10**9),
             BucketEnd(10**9),
             BucketEnd(2 * 10**9),
             BucketEnd(10**9),
             (LoadedTable("t", "id", 1, "feed", Format.JSON, _COLUMNS),),
-            positions={_PLACE: Position(5, _AT)},
+            positions={_PLACE: LoadPosition(5, _AT)},
             pages={"2026-11-22": "page"},
         )
     )

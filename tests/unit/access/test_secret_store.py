@@ -21,7 +21,7 @@ from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
 from tidegate.changefeed.definition.literal_secrets import literal_secrets, require_references
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
 from tidegate.changefeed.definition.stored_json import STORED_VERSION
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, read_job_record
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.statement.definition import define_feed
@@ -30,7 +30,7 @@ from tidegate.client.jobs import Jobs
 from tidegate.errors import RegistryDenied, SecretMissing, StatementError
 from tidegate.processor.batch import OutputRecord
 from tidegate.redaction import redacted
-from tidegate.registry.schema_registration import SchemaRegistry
+from tidegate.registry.schema_registration import SchemaRegistrar
 
 SECRET = "hunter2-of-the-store"
 PLACE = "reg.example:8081"
@@ -242,8 +242,8 @@ def test_a_registry_is_given_the_secret_at_the_moment_of_use(
 ) -> None:
     port, handler = asking
     uri = parse_registry_uri(f"http://me@127.0.0.1:{port}?password=secret://shop")
-    registry = SchemaRegistry(uri, DESTINATIONS, SecretStore(tmp_path, environment={}))
-    schema = Schema("a-value", '{"type": "string"}')
+    registry = SchemaRegistrar(uri, DESTINATIONS, SecretStore(tmp_path, environment={}))
+    schema = SubjectSchema("a-value", '{"type": "string"}')
     with pytest.raises(RegistryDenied, match="The secret shop"):
         registry.id_of(schema)
     (tmp_path / "shop").write_text("an old one")

@@ -6,7 +6,7 @@ from bench.marker_lag import LagMeter
 from bench.splits import Splits, summary
 from bench.store import BenchStore
 from sim.check import check_log
-from sim.log.sink import LogRecord
+from sim.log.sink import WrittenRecord
 from tests.strategies import BASE_NS
 from tidegate.hlc import NANOS_PER_MS
 from tidegate.raftlog.decode import decode_entry
@@ -16,7 +16,7 @@ _RANGES = 5
 _STEPS = 8
 
 
-def _split_log() -> tuple[LagMeter, list[LogRecord]]:
+def _split_log() -> tuple[LagMeter, list[WrittenRecord]]:
     store = BenchStore(partitions=2, ranges=_RANGES, seed=3, closed_lag_ms=100)
     meter = LagMeter(_RANGES, 1)
     splits = Splits(store, meter, _STEPS)

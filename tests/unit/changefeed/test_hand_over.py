@@ -36,7 +36,7 @@ from tidegate.changefeed.lifecycle.registration import (
     Prepare,
     Settled,
     Step,
-    Store,
+    StoreState,
     TakeOver,
     epoch_before,
     leave,
@@ -161,7 +161,7 @@ class OneEngine:
         elif isinstance(step, Prepare):
             yield
             self.world.jobs.append(_started(definition, step))
-        elif isinstance(step, Store):
+        elif isinstance(step, StoreState):
             yield
             self.world.jobs.append(step.record)
         else:
@@ -367,7 +367,7 @@ def test_a_scan_that_was_all_and_is_done_succeeds_wherever_it_is(ended: bool) ->
     feed = moved(_STATE, done, scan=InitialScan.ONLY)
     assert next_step(feed, {}, 1) == TakeOver()
     step = next_step(taken_over(feed), {}, 1)
-    assert isinstance(step, Store)
+    assert isinstance(step, StoreState)
     assert (step.record.state, step.record.targets) == (FeedState.SUCCEEDED, (TARGET,))
     if ended:
         former = {0: Removed(FEED, DEFINITION.epoch, 0)}
@@ -387,7 +387,7 @@ def test_a_feed_that_came_back_and_was_dropped_before_anybody_looked_is_forgotte
     records: list[JobRecord] = [DefinitionRecord(DEFINITION), _STATE, _PROGRESS, away, back]
     records.append(DropRecord(FEED, 1))
     step = next_step(view(records), {}, 2)
-    while isinstance(step, Store):
+    while isinstance(step, StoreState):
         assert step.record.targets == (TARGET,)
         records.append(step.record)
         step = next_step(view(records), {}, 2)
@@ -398,5 +398,5 @@ def test_a_feed_that_is_dropped_while_it_moves_keeps_its_topics_until_it_is_forg
     feed = moved(_STATE, _PROGRESS, DropRecord(FEED, 1))
     assert feed.targets == (TARGET,)
     step = next_step(feed, {}, 2)
-    assert isinstance(step, Store)
+    assert isinstance(step, StoreState)
     assert (step.record.state, step.record.targets) == (FeedState.DROPPED, (TARGET,))

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from sim.log.history import History, Version
+from sim.log.history import History, HistoryVersion
 from stack.kafka import KafkaBroker
 from tests.unit.cli.running import run
 from tests.unit.client.feeds import definition, tell
@@ -160,9 +160,9 @@ class Fed(Topic):
         value = encode_entry(update)
         self.write(TopicRecord(f"{prefix}raftlog", 0, -1, encode_key(BROADCAST), value, 1))
 
-    def version(self, key: int, ms: int, value: int) -> Version:
+    def version(self, key: int, ms: int, value: int) -> HistoryVersion:
         stored_key, stored_value = TableCodec(TABLE).encode((key, value))
-        return Version(TABLE.id, stored_key, at(ms), stored_value)
+        return HistoryVersion(TABLE.id, stored_key, at(ms), stored_value)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.tail import line_of
 from tidegate.errors import InputError, MalformedRecord, RegistryAway
 from tidegate.processor.reference import ReferenceEngine
-from tidegate.registry.schema_registration import SchemaRegistry
+from tidegate.registry.schema_registration import SchemaRegistrar
 from tidegate.verify import AuditOptions, ExpectedVersion, TopicRecord, Verdict, audit
 
 LOGIN = ("me", "hush")
@@ -57,7 +57,7 @@ def written(server: RegistryServer, envelope: Envelope = Envelope.WRAPPED, topic
         confluent_schema_registry=url,
     )
     wanted = feed(options)
-    registry = SchemaRegistry(parse_registry_uri(url), DESTINATIONS)
+    registry = SchemaRegistrar(parse_registry_uri(url), DESTINATIONS)
     engine = ReferenceEngine(len(log().partitions), [wanted], schema_id=registry.id_of)
     for number, records in enumerate(log().partitions):
         engine.step(number, records)

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from sim.log.history import Version
+from sim.log.history import HistoryVersion
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
 from sim.workloads.random import RandomOptions, RandomTransactions
@@ -180,7 +180,7 @@ def test_versions_of_tables_that_the_feed_has_not_are_left_out() -> None:
 
 
 def test_a_version_before_its_table_is_refused() -> None:
-    early = Version(log().tables[0].id, b"k", Timestamp(1), b"")
+    early = HistoryVersion(log().tables[0].id, b"k", Timestamp(1), b"")
     with pytest.raises(UnknownTable):
         list(expected_versions([early], catalog(), FeedOptions(), {early.table_id: "accounts"}))
 

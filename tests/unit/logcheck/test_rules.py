@@ -10,7 +10,7 @@ import pytest
 
 from tests.hand_log import at, closed, txn, update_of
 from tests.unit.raftlog.example_log import PARTITIONS, RECORDS, TABLE
-from tidegate.logcheck.breach import Breach, Place, Rule
+from tidegate.logcheck.breach import Breach, BreachPlace, Rule
 from tidegate.logcheck.log_check import CheckedRecord, LogOptions, check_log
 from tidegate.raftlog.encode import encode_entry, encode_key, range_of
 from tidegate.raftlog.entry import (
@@ -51,7 +51,7 @@ def _checked(records: list[_Record]) -> list[CheckedRecord]:
     ends: Counter[int] = Counter()
     checked = []
     for partition, time_ms, key, value in records:
-        checked.append(CheckedRecord(Place(partition, ends[partition]), key, value, time_ms))
+        checked.append(CheckedRecord(BreachPlace(partition, ends[partition]), key, value, time_ms))
         ends[partition] += 1
     return checked
 
@@ -188,7 +188,7 @@ def test_a_log_that_breaks_one_rule_is_told_by_that_rule_alone(rule: Rule) -> No
 
 def test_a_breach_names_the_record_that_breaks_the_rule() -> None:
     (breach,) = _breaches(_BROKEN[Rule.IN_SPAN]())
-    assert breach.place == Place(0, 2)
+    assert breach.place == BreachPlace(0, 2)
     assert breach.to_json() == {
         "rule": "in-span",
         "partition": 0,

@@ -10,14 +10,14 @@ from typing import Final
 
 import pytest
 
-from sim.log.sink import LogRecord
+from sim.log.sink import WrittenRecord
 from sim.options import StoreOptions
 from sim.workloads.random import RandomOptions
 from tests.strategies import SimCase, drive_case
 from tidegate.hlc import ClosedTimestamp, Timestamp
-from tidegate.logcheck.breach import Breach, Place
+from tidegate.logcheck.breach import Breach, BreachPlace
 from tidegate.logcheck.log_check import CheckedRecord, LogCheck, LogOptions, Seen, check_log
-from tidegate.logcheck.memory import Limits
+from tidegate.logcheck.memory import CheckLimits
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry
 from tidegate.raftlog.entry import (
@@ -40,7 +40,7 @@ _SEEDS: Final = (0, 2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in 
 
 
 @cache
-def _log(seed: int) -> tuple[LogRecord, ...]:
+def _log(seed: int) -> tuple[WrittenRecord, ...]:
     """Splits, merges, skipped entries, commands without ops, late shipping, scans; shipped to its end."""
     rng = Random(seed)
     case = SimCase(
@@ -76,10 +76,10 @@ def _log(seed: int) -> tuple[LogRecord, ...]:
     return tuple(driven.log)
 
 
-def _placed(records: list[LogRecord]) -> Iterator[CheckedRecord]:
+def _placed(records: list[WrittenRecord]) -> Iterator[CheckedRecord]:
     ends: Counter[int] = Counter()
     for partition, key, value, time_ms in records:
-        yield CheckedRecord(Place(partition, ends[partition]), key, value, time_ms)
+        yield CheckedRecord(BreachPlace(partition, ends[partition]), key, value, time_ms)
         ends[partition] += 1
 
 
@@ -91,7 +91,7 @@ def _run(records: list[CheckedRecord], options: LogOptions) -> tuple[list[Breach
     return breaches, check.finish()
 
 
-def _entry(record: LogRecord) -> Entry:
+def _entry(record: WrittenRecord) -> Entry:
     return decode_entry(record.key, record.value)
 
 
@@ -139,7 +139,7 @@ def test_a_sound_log_has_no_breach_in_whatever_way_its_partitions_interleave(see
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_a_sound_log_has_no_breach_however_little_is_remembered(seed: int) -> None:
     """The estates are not: a child would wait for a parent that was forgotten."""
-    limits = Limits(keys=3, committed=2, aborted=1)
+    limits = CheckLimits(keys=3, committed=2, aborted=1)
     options = LogOptions(_PARTITIONS, ended=True, limits=limits)
     assert check_log(_placed(list(_log(seed))), options) == []
 
@@ -166,16 +166,16 @@ def test_commands_that_come_again_are_counted_and_are_no_breach(seed: int) -> No
 # ---- planted breaches
 
 
-def _where(records: list[LogRecord], rng: Random, matches: Callable[[Entry], bool]) -> tuple[int, Entry]:
+def _where(records: list[WrittenRecord], rng: Random, matches: Callable[[Entry], bool]) -> tuple[int, Entry]:
     found = [(n, entry) for n, entry in enumerate(map(_entry, records)) if matches(entry)]
     return rng.choice(found)
 
 
-def _drop(records: list[LogRecord], rng: Random, matches: Callable[[Entry], bool]) -> None:
+def _drop(records: list[WrittenRecord], rng: Random, matches: Callable[[Entry], bool]) -> None:
     del records[_where(records, rng, matches)[0]]
 
 
-def _put(records: list[LogRecord], number: int, entry: Entry) -> None:
+def _put(records: list[WrittenRecord], number: int, entry: Entry) -> None:
     records[number] = records[number]._replace(value=encode_entry(entry))
 
 
@@ -183,7 +183,7 @@ def _has(kind: type[object]) -> Callable[[Entry], bool]:
     return lambda entry: isinstance(entry, Command) and any(isinstance(op, kind) for op in entry.ops or ())
 
 
-def _change_op(records: list[LogRecord], rng: Random, kind: type[object], **changes: object) -> None:
+def _change_op(records: list[WrittenRecord], rng: Random, kind: type[object], **changes: object) -> None:
     number, command = _where(records, rng, _has(kind))
     assert isinstance(command, Command)
     at = next(n for n, op in enumerate(command.ops or ()) if isinstance(op, kind))
@@ -192,44 +192,44 @@ def _change_op(records: list[LogRecord], rng: Random, kind: type[object], **chan
     _put(records, number, command._replace(ops=tuple(ops)))
 
 
-def _drop_command(records: list[LogRecord], rng: Random) -> None:
+def _drop_command(records: list[WrittenRecord], rng: Random) -> None:
     _drop(records, rng, lambda entry: isinstance(entry, Command))
 
 
-def _drop_snapshot_of_a_split(records: list[LogRecord], rng: Random) -> None:
+def _drop_snapshot_of_a_split(records: list[WrittenRecord], rng: Random) -> None:
     _drop(records, rng, lambda entry: isinstance(entry, Snapshot) and bool(entry.parents))
 
 
-def _drop_end(records: list[LogRecord], rng: Random) -> None:
+def _drop_end(records: list[WrittenRecord], rng: Random) -> None:
     _drop(records, rng, lambda entry: isinstance(entry, RangeEnd))
 
 
-def _drop_intent(records: list[LogRecord], rng: Random) -> None:
+def _drop_intent(records: list[WrittenRecord], rng: Random) -> None:
     number, command = _where(records, rng, _has(WriteIntent))
     assert isinstance(command, Command)
     ops = tuple(op for op in command.ops or () if not isinstance(op, WriteIntent))
     _put(records, number, command._replace(ops=ops))
 
 
-def _move(records: list[LogRecord], rng: Random) -> None:
+def _move(records: list[WrittenRecord], rng: Random) -> None:
     number, _ = _where(records, rng, lambda entry: isinstance(entry, Command))
     moved = records[number]
     records[number] = moved._replace(partition=(moved.partition + 1) % _PARTITIONS)
 
 
-def _damage(records: list[LogRecord], rng: Random) -> None:
+def _damage(records: list[WrittenRecord], rng: Random) -> None:
     number = rng.randrange(len(records))
     records[number] = records[number]._replace(value=b"\xff" + records[number].value)
 
 
-def _other_copy(records: list[LogRecord], rng: Random) -> None:
+def _other_copy(records: list[WrittenRecord], rng: Random) -> None:
     number, command = _where(records, rng, lambda entry: isinstance(entry, Command) and bool(entry.ops))
     assert isinstance(command, Command)
     other = records[number]._replace(value=encode_entry(command._replace(ops=())))
     records.insert(number + 1, other)
 
 
-def _swap(records: list[LogRecord], rng: Random) -> None:
+def _swap(records: list[WrittenRecord], rng: Random) -> None:
     number, _ = _where(records[:-50], rng, lambda entry: isinstance(entry, Command))
     key = records[number].key
     later = next((n for n in range(number + 1, len(records)) if records[n].key == key), None)
@@ -239,26 +239,26 @@ def _swap(records: list[LogRecord], rng: Random) -> None:
         _drop_command(records, rng)
 
 
-def _older_generation(records: list[LogRecord], rng: Random) -> None:
+def _older_generation(records: list[WrittenRecord], rng: Random) -> None:
     number, beat = _where(records, rng, lambda entry: isinstance(entry, Heartbeat))
     assert isinstance(beat, Heartbeat)
     _put(records, number, beat._replace(generation=beat.generation + 1))  # type: ignore[arg-type]
 
 
-def _heartbeat_ahead(records: list[LogRecord], rng: Random) -> None:
+def _heartbeat_ahead(records: list[WrittenRecord], rng: Random) -> None:
     number, beat = _where(records, rng, lambda entry: isinstance(entry, Heartbeat))
     assert isinstance(beat, Heartbeat)
     _put(records, number, beat._replace(covers=RaftIndex(beat.covers + 1)))
 
 
-def _closed_ahead(records: list[LogRecord], rng: Random) -> None:
+def _closed_ahead(records: list[WrittenRecord], rng: Random) -> None:
     number, beat = _where(records, rng, lambda entry: isinstance(entry, Heartbeat))
     assert isinstance(beat, Heartbeat)
     late = ClosedTimestamp(Timestamp(beat.closed.wall + 10**10))
     _put(records, number, beat._replace(closed=late))
 
 
-def _trigger(records: list[LogRecord], rng: Random) -> None:
+def _trigger(records: list[WrittenRecord], rng: Random) -> None:
     def plain(entry: Entry) -> bool:
         return isinstance(entry, Command) and entry.trigger is Trigger.NONE and entry.ops is not None
 
@@ -267,18 +267,18 @@ def _trigger(records: list[LogRecord], rng: Random) -> None:
     _put(records, number, command._replace(trigger=Trigger.MERGE))
 
 
-def _scan_ahead(records: list[LogRecord], rng: Random) -> None:
+def _scan_ahead(records: list[WrittenRecord], rng: Random) -> None:
     number, chunk = _where(records, rng, lambda entry: isinstance(entry, ScanChunk))
     assert isinstance(chunk, ScanChunk)
     _put(records, number, chunk._replace(upto=Timestamp(chunk.upto.wall + 10**12)))
 
 
-def _no_descriptors(records: list[LogRecord], rng: Random) -> None:
+def _no_descriptors(records: list[WrittenRecord], rng: Random) -> None:
     partition = rng.randrange(_PARTITIONS)
     records[:] = [each for each in records if each.partition != partition or each.key != bytes(8)]
 
 
-_PLANTED: Final[tuple[Callable[[list[LogRecord], Random], None], ...]] = (
+_PLANTED: Final[tuple[Callable[[list[WrittenRecord], Random], None], ...]] = (
     _drop_command,
     _drop_snapshot_of_a_split,
     _drop_end,
@@ -302,7 +302,7 @@ _PLANTED: Final[tuple[Callable[[list[LogRecord], Random], None], ...]] = (
 
 @pytest.mark.parametrize("seed", _SEEDS)
 @pytest.mark.parametrize("plant", _PLANTED, ids=lambda plant: plant.__name__.strip("_<>"))
-def test_a_planted_breach_is_found(plant: Callable[[list[LogRecord], Random], None], seed: int) -> None:
+def test_a_planted_breach_is_found(plant: Callable[[list[WrittenRecord], Random], None], seed: int) -> None:
     records = list(_log(seed))
     plant(records, Random(seed))
     assert check_log(_placed(records), LogOptions(_PARTITIONS, ended=True, ahead_ms=0))

@@ -8,7 +8,7 @@ from typing import Final
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import FeedOptions, Format
 from tidegate.changefeed.definition.table_topics import key_subject, value_subject
-from tidegate.changefeed.encoding.confluent import RecordSchemas, Schema
+from tidegate.changefeed.encoding.confluent import RecordSchemas, SubjectSchema
 from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.rows import TableDescriptor
@@ -34,8 +34,8 @@ def schemas_for(table: TableDescriptor, options: FeedOptions) -> RecordSchemas:
     """The schemas of a table version: the value's tells the version."""
     name = TableName.of(table)
     return RecordSchemas(
-        Schema(key_subject(name, options), f"key of {table.name}"),
-        Schema(value_subject(name, options), f"version {table.version} of {table.name}"),
+        SubjectSchema(key_subject(name, options), f"key of {table.name}"),
+        SubjectSchema(value_subject(name, options), f"version {table.version} of {table.name}"),
     )
 
 

@@ -12,7 +12,7 @@ from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.checkpoint import (
-    PartitionReport,
+    PartitionProgress,
     decode_checkpoint,
     decode_report,
     encode_checkpoint,
@@ -77,12 +77,12 @@ def test_a_report_says_what_the_checkpoint_says(ranges: list[RangeCheckpoint]) -
     assert list(zip(spans, report.resolved, strict=True)) == [(item.span, item.resolved) for item in ranges]
 
 
-def _report(partition: int, offset: int, walls: dict[bytes, int]) -> PartitionReport:
+def _report(partition: int, offset: int, walls: dict[bytes, int]) -> PartitionProgress:
     ranges = tuple(_range(1, wall, key) for key, wall in walls.items())
     return decode_report(encode_checkpoint(PartitionCheckpoint(partition, Offset(offset), _FEEDS, ranges)))
 
 
-def _walls(report: PartitionReport) -> dict[bytes, int]:
+def _walls(report: PartitionProgress) -> dict[bytes, int]:
     return {start: at.wall for start, at in zip(report.starts, report.resolved, strict=True)}
 
 

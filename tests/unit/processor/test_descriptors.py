@@ -13,7 +13,7 @@ from tests.unit.processor.logs import OTHER, PLAIN
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
 from tidegate.changefeed.lifecycle.control import Active, Failed, Register, Registered, Remove, read_ack
 from tidegate.changefeed.lifecycle.jobs import FeedView
-from tidegate.changefeed.lifecycle.registration import Store, next_step
+from tidegate.changefeed.lifecycle.registration import StoreState, next_step
 from tidegate.errors import StateError
 from tidegate.processor.batch import StateTable, StepResult
 from tidegate.processor.feeds import version_rows as rows
@@ -146,7 +146,7 @@ def test_a_feed_on_a_table_whose_descriptor_was_refused_is_told_why_and_where(re
     assert refused.startswith("version 1 of table 104: byte 0 of the descriptor is 0x08")
     assert refused.endswith("(it stands at offset 1 of log partition 0)")
     step = next_step(FeedView(defined=_FEED.definition), {0: answer}, 1)
-    assert isinstance(step, Store)
+    assert isinstance(step, StoreState)
     assert refused in step.record.error
     assert read_ack(answer.to_bytes()) == answer
 

@@ -28,7 +28,7 @@ from tidegate.changefeed.lifecycle.registration import (
     Acknowledgements,
     Announce,
     Prepare,
-    Store,
+    StoreState,
     next_step,
     starting_state,
 )
@@ -142,7 +142,7 @@ class _World:
                     self.messages[number].append(message)
             case Prepare() as step:
                 self.jobs.append(starting_state(_LATE.definition, step, _LATE.targets))
-            case Store(record):
+            case StoreState(record):
                 self.jobs.append(record)
             case _:
                 return False

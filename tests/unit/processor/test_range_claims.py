@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp, Timestamp
-from tidegate.processor.checkpoint import PartitionReport
+from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.processor.range_claims import AHEAD_MS, HELD_MS, RangeClaims
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span
@@ -21,9 +21,9 @@ def _report(
     at_ms: int,
     log_time_ms: int = 1_000,
     elapsed_ms: int = 0,
-) -> PartitionReport:
+) -> PartitionProgress:
     """A range's checkpoint at a resolved timestamp in milliseconds."""
-    return PartitionReport(
+    return PartitionProgress(
         range_id % 2,
         Offset(at_ms),
         (),
@@ -37,11 +37,11 @@ def _report(
     )
 
 
-def _end(range_id: int) -> PartitionReport:
-    return PartitionReport(range_id % 2, Offset(1), (), (), (), (), ended=(RangeId(range_id),))
+def _end(range_id: int) -> PartitionProgress:
+    return PartitionProgress(range_id % 2, Offset(1), (), (), (), (), ended=(RangeId(range_id),))
 
 
-def _counted(claims: RangeClaims, *reports: PartitionReport) -> list[tuple[bytes, bytes]]:
+def _counted(claims: RangeClaims, *reports: PartitionProgress) -> list[tuple[bytes, bytes]]:
     """The spans that count of these reports."""
     return [span for report in claims.count(reports) for span in zip(report.starts, report.ends, strict=True)]
 

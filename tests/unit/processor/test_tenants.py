@@ -11,7 +11,7 @@ from tests.hand_log import HandLog, HandTable, at
 from tests.unit.processor.driving import Driven, active, timestamp_of
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.encoding.record import JsonDecoder, MarkerRecord
-from tidegate.processor.reference import ReferenceEngine, TopicPartition
+from tidegate.processor.reference import OutputPartition, ReferenceEngine
 from tidegate.raftlog.entry import RangeId, SnapshotReason
 from tidegate.raftlog.request import Scan
 from tidegate.rows import TableCodec
@@ -66,7 +66,7 @@ def test_a_tenants_log_gives_markers(spans: tuple[Span, ...]) -> None:
     assert engine.high_water(FeedId("feed")) == at(9)
     decoder = JsonDecoder(_FEED.definition.options.envelope)
     for partition in range(_FEED.targets[0].partitions):
-        last = engine.output[TopicPartition("plain", partition)][-1]
+        last = engine.output[OutputPartition("plain", partition)][-1]
         decoded = decoder.decode(last.key, last.value)
         assert isinstance(decoded, MarkerRecord)
         assert decoded.resolved == at(9)

@@ -13,7 +13,7 @@ from tests.unit.processor.driving import active
 from tests.unit.processor.logs import PLAIN
 from tests.unit.raftlog.example_log import PARTITIONS, RECORDS, TABLE
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.logcheck.breach import Place
+from tidegate.logcheck.breach import BreachPlace
 from tidegate.logcheck.log_check import CheckedRecord, LogOptions, check_log
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.raftlog import raftlog_pb2 as pb
@@ -73,7 +73,7 @@ def test_records_of_a_range_that_come_again_in_order_are_nothing(seed: int) -> N
     rows = [{place: [x for x in each if x.key] for place, each in e.output.items()} for e in (once, engine)]
     assert rows[0] == rows[1]
     checked = [
-        CheckedRecord(Place(partition, record.offset), record.key, record.value, record.timestamp)
+        CheckedRecord(BreachPlace(partition, record.offset), record.key, record.value, record.timestamp)
         for partition, records in logs.items()
         for record in records
     ]

@@ -13,7 +13,7 @@ from tests.hand_log import at
 from tests.logs import Record
 from tests.unit.raftlog.example_log import PARTITIONS, RECORDS, REQUESTS, TABLE
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.logcheck.breach import BEYOND_THE_LOG, Place, Rule
+from tidegate.logcheck.breach import BEYOND_THE_LOG, BreachPlace, Rule
 from tidegate.logcheck.log_check import CheckedRecord, LogOptions, check_log
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.raftlog.decode import decode_entry
@@ -26,14 +26,14 @@ _BLOCKS: Final = re.findall(r"```hex\n(.*?)```", _PAGE, re.DOTALL)
 _HEAD: Final = re.compile(r"# offset (\d+) of partition (\d+), (\d+) ms: (.*)")
 
 
-def _shown() -> list[tuple[Place, int, bytes, bytes]]:
+def _shown() -> list[tuple[BreachPlace, int, bytes, bytes]]:
     """The records of the page: place, record time, key, value."""
     shown = []
     lines = iter(_BLOCKS[0].splitlines())
     for head, key, value in zip(lines, lines, lines, strict=True):
         found = _HEAD.fullmatch(head)
         assert found is not None, head
-        place = Place(int(found[2]), int(found[1]))
+        place = BreachPlace(int(found[2]), int(found[1]))
         shown.append((place, int(found[3]), bytes.fromhex(key), bytes.fromhex(value)))
     return shown
 

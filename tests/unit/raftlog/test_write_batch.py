@@ -22,7 +22,7 @@ from tidegate.raftlog.entry import (
     TxnId,
     WriteValue,
 )
-from tidegate.raftlog.write_batch import Kind, with_values
+from tidegate.raftlog.write_batch import KeyKind, with_values
 from tidegate.rows.mvcc_key import MvccKey, encode_mvcc_key
 from tidegate.rows.value_frame import join_header
 
@@ -53,7 +53,7 @@ def _batch(*records: bytes, count: int | None = None, sequence: int = 0) -> byte
 
 
 def _set(key: bytes, timestamp: Timestamp, value: bytes, *, synthetic: bool = False) -> bytes:
-    return _record(Kind.SET, encode_mvcc_key(MvccKey(key, timestamp, synthetic)), value)
+    return _record(KeyKind.SET, encode_mvcc_key(MvccKey(key, timestamp, synthetic)), value)
 
 
 def _write(key: bytes = b"k", timestamp: Timestamp = _T, value: bytes | None = None) -> WriteValue:
@@ -112,7 +112,7 @@ def test_a_version_is_found_under_every_form_of_its_timestamp(logical: int, synt
 def test_a_logical_part_of_zero_may_be_written_out() -> None:
     at = Timestamp(_T.wall)
     engine_key = b"k\0" + at.wall.to_bytes(8, "big") + bytes(4) + b"\x0d"
-    assert _found(_record(Kind.SET, engine_key, _VALUE), op=_write(timestamp=at)) == _VALUE
+    assert _found(_record(KeyKind.SET, engine_key, _VALUE), op=_write(timestamp=at)) == _VALUE
 
 
 def test_an_empty_value_in_the_batch_is_a_tombstone() -> None:
@@ -129,17 +129,17 @@ def test_other_versions_and_keys_are_not_taken() -> None:
         _set(b"k", Timestamp(_T.wall), _VALUE),
         _set(b"kk", _T, _VALUE),
         _set(b"", _T, _VALUE),
-        _record(Kind.SET, b"k\0", _VALUE),
-        _record(Kind.SET, b"", _VALUE),
-        _record(Kind.SET, encode_mvcc_key(MvccKey(b"k", _T)).replace(b"k\0", b"k\1", 1), _VALUE),
-        _record(Kind.SET, b"k\0" + b"\x03" + bytes(16) + b"\x12", _VALUE),  # a lock
+        _record(KeyKind.SET, b"k\0", _VALUE),
+        _record(KeyKind.SET, b"", _VALUE),
+        _record(KeyKind.SET, encode_mvcc_key(MvccKey(b"k", _T)).replace(b"k\0", b"k\1", 1), _VALUE),
+        _record(KeyKind.SET, b"k\0" + b"\x03" + bytes(16) + b"\x12", _VALUE),  # a lock
     )
     assert _found(*others) is None
 
 
 def test_a_version_without_timestamp_stays_absent() -> None:
     """An inline value is wrapped in metadata, and no feed shows it."""
-    assert _found(_record(Kind.SET, b"k\0", _VALUE), op=_write(timestamp=ZERO)) is None
+    assert _found(_record(KeyKind.SET, b"k\0", _VALUE), op=_write(timestamp=ZERO)) is None
 
 
 def test_an_op_keeps_what_it_brought() -> None:
@@ -157,9 +157,9 @@ def test_an_op_keeps_what_it_brought() -> None:
 # ---- records that take a version away, or leave it alone ----
 
 
-@pytest.mark.parametrize("kind", [Kind.DELETE, Kind.SINGLE_DELETE, Kind.DELETE_SIZED, Kind.MERGE])
-def test_a_version_removed_or_merged_later_is_not_found(kind: Kind) -> None:
-    value = b"\x05" if kind in (Kind.DELETE_SIZED, Kind.MERGE) else None
+@pytest.mark.parametrize("kind", [KeyKind.DELETE, KeyKind.SINGLE_DELETE, KeyKind.DELETE_SIZED, KeyKind.MERGE])
+def test_a_version_removed_or_merged_later_is_not_found(kind: KeyKind) -> None:
+    value = b"\x05" if kind in (KeyKind.DELETE_SIZED, KeyKind.MERGE) else None
     gone = _record(kind, encode_mvcc_key(MvccKey(b"k", _T)), value)
     assert _found(_set(b"k", _T, _VALUE), gone) is None
     assert _found(gone, _set(b"k", _T, _VALUE)) == _VALUE
@@ -180,18 +180,18 @@ def test_a_version_removed_or_merged_later_is_not_found(kind: Kind) -> None:
 def test_a_deleted_range_takes_versions_in_the_order_of_the_store(
     start: MvccKey, end: MvccKey, stays: bool
 ) -> None:
-    gone = _record(Kind.RANGE_DELETE, encode_mvcc_key(start), encode_mvcc_key(end))
+    gone = _record(KeyKind.RANGE_DELETE, encode_mvcc_key(start), encode_mvcc_key(end))
     assert _found(_set(b"k", _T, _VALUE), gone) == (_VALUE if stays else None)
     assert _found(gone, _set(b"k", _T, _VALUE)) == _VALUE
 
 
-@pytest.mark.parametrize("kind", [Kind.RANGE_KEY_SET, Kind.RANGE_KEY_UNSET, Kind.RANGE_KEY_DELETE])
-def test_range_keys_leave_versions_alone(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [KeyKind.RANGE_KEY_SET, KeyKind.RANGE_KEY_UNSET, KeyKind.RANGE_KEY_DELETE])
+def test_range_keys_leave_versions_alone(kind: KeyKind) -> None:
     assert _found(_set(b"k", _T, _VALUE), _record(kind, b"a\0", b"z\0")) == _VALUE
 
 
 def test_log_data_is_passed_over_and_not_counted() -> None:
-    batch = _batch(_record(Kind.LOG_DATA, b"note"), _set(b"k", _T, _VALUE), count=1, sequence=2**63)
+    batch = _batch(_record(KeyKind.LOG_DATA, b"note"), _set(b"k", _T, _VALUE), count=1, sequence=2**63)
     assert with_values((_write(),), batch) == (_write(value=_VALUE),)
 
 
@@ -237,7 +237,7 @@ def test_what_the_op_says_outlives_a_value_without_header() -> None:
         (_batch(b"\x01\x01k"), "cut off or damaged at byte 15"),
         (_batch(b"\x01\x01k\x80"), "cut off or damaged at byte 15"),
         (_batch(b"\x01\x81\x80\x80\x80\x80\x00k\x00"), "cut off or damaged at byte 13"),
-        (_batch(_record(Kind.SET, b"a", b""), b"\x12\x01k\x01v"), "unknown kind 18 at byte 16"),
+        (_batch(_record(KeyKind.SET, b"a", b""), b"\x12\x01k\x01v"), "unknown kind 18 at byte 16"),
         (_batch(_record(22, b"\x07")), "unknown kind 22 at byte 12"),
         (_batch(_record(24, b"a", b"z")), "unknown kind 24"),
         (_batch(_record(255, b"a")), "unknown kind 255"),
@@ -270,9 +270,9 @@ def test_foreign_bytes_are_refused_and_never_crash(junk: bytes) -> None:
 def test_damage_in_a_batch_is_refused_or_harmless_and_never_crashes(data: st.DataObject) -> None:
     records = [
         _set(b"k", _T, join_header(_LOCAL_TIMESTAMP, _VALUE)),
-        _record(Kind.RANGE_DELETE, b"a\0", b"b\0"),
-        _record(Kind.SINGLE_DELETE, b"k\0"),
-        _record(Kind.LOG_DATA, b"note"),
+        _record(KeyKind.RANGE_DELETE, b"a\0", b"b\0"),
+        _record(KeyKind.SINGLE_DELETE, b"k\0"),
+        _record(KeyKind.LOG_DATA, b"note"),
     ]
     batch = bytearray(_batch(*records, count=3))
     for _ in range(data.draw(st.integers(1, 4))):

@@ -30,7 +30,7 @@ from tidegate.rangefeed.event import CheckpointEvent, DeleteRangeEvent, FeedEven
 from tidegate.rangefeed.feed_end import Again, EndReason, FeedEnd
 from tidegate.rangefeed.range_feed import RangeFeed, RangeFeedConfig, WhenFull
 from tidegate.rangefeed.registration import FeedRequest, Registration
-from tidegate.ranges.push_attempt import TXNS_PER_PUSH_MAX, PushAnswer, PushedTxn, TxnStatus
+from tidegate.ranges.push_attempt import TXNS_PER_PUSH_MAX, PushAnswer, PushTarget, TxnStatus
 from tidegate.spans import Span
 
 WHOLE = FeedRequest(RANGE)
@@ -419,7 +419,7 @@ def test_a_push_names_the_oldest_up_to_its_bound_and_the_next_one_the_others() -
     register(feeds, WHOLE)
     feeds.offer_ops([intent(T2, 20), intent(T1, 10), intent(third, 30)])
     assert names(feeds) == [T1, T2]
-    feeds.finish_push(PushAnswer(tuple(PushedTxn(txn, TxnStatus.ABORTED, at(20)) for txn in (T1, T2))))
+    feeds.finish_push(PushAnswer(tuple(PushTarget(txn, TxnStatus.ABORTED, at(20)) for txn in (T1, T2))))
     assert names(feeds) == [third]
 
 
@@ -428,8 +428,8 @@ def test_a_committed_transaction_stays_until_its_commits_come_and_an_aborted_one
     names(feeds)
     answer = PushAnswer(
         (
-            PushedTxn(T1, TxnStatus.COMMITTED, at(30), (Span(b"A", b"c"), Span(b"zz", b"zzz"))),
-            PushedTxn(T2, TxnStatus.ABORTED, at(20), (Span(b"d", b"e"),)),
+            PushTarget(T1, TxnStatus.COMMITTED, at(30), (Span(b"A", b"c"), Span(b"zz", b"zzz"))),
+            PushTarget(T2, TxnStatus.ABORTED, at(20), (Span(b"d", b"e"),)),
         )
     )
     resolutions = feeds.finish_push(answer)
@@ -444,7 +444,7 @@ def test_a_committed_transaction_stays_until_its_commits_come_and_an_aborted_one
 
 def test_an_abort_that_was_only_concluded_is_not_believed_without_a_barrier() -> None:
     feeds, feed = pushing()
-    answer = PushAnswer((PushedTxn(T1, TxnStatus.ABORTED, at(10)),), ambiguous_abort=True)
+    answer = PushAnswer((PushTarget(T1, TxnStatus.ABORTED, at(10)),), ambiguous_abort=True)
     names(feeds, at(20))
     assert feeds.finish_push(answer) == ()
     assert taken(feed) == []

@@ -8,11 +8,11 @@ import pytest
 
 from tests.destinations import DESTINATIONS
 from tests.registry_server import RegistryServer
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import RegistryAway, StatementError
 from tidegate.registry.known_registries import SchemaRegistries
 
-SCHEMA = Schema("a-value", '"string"')
+SCHEMA = SubjectSchema("a-value", '"string"')
 
 
 def test_feeds_that_name_the_same_url_share_a_registry() -> None:

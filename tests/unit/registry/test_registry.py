@@ -10,12 +10,12 @@ from tests.destinations import DESTINATIONS
 from tests.registry_server import Mood, RegistryServer
 from tests.unit.schemas.certificates import Authority, parameter
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import InputError, MalformedRecord, RegistryAway, RegistryDenied, StatementError
 from tidegate.registry.registry import SchemaReader
-from tidegate.registry.schema_registration import SchemaRegistry
+from tidegate.registry.schema_registration import SchemaRegistrar
 
-SCHEMA = Schema("a-value", '{"type": "string"}')
+SCHEMA = SubjectSchema("a-value", '{"type": "string"}')
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def server() -> Iterator[RegistryServer]:
 
 @pytest.fixture
 def schema_id(server: RegistryServer) -> int:
-    return SchemaRegistry(parse_registry_uri(server.url), DESTINATIONS).id_of(SCHEMA)
+    return SchemaRegistrar(parse_registry_uri(server.url), DESTINATIONS).id_of(SCHEMA)
 
 
 def reader(url: str) -> SchemaReader:
@@ -84,7 +84,7 @@ def test_the_id_of_a_schema_is_found_without_registering_it(server: RegistryServ
 
 
 def test_a_schema_that_was_not_registered_has_no_id(server: RegistryServer, schema_id: int) -> None:
-    for unknown in (Schema("other-value", SCHEMA.text), Schema(SCHEMA.subject, '"int"')):
+    for unknown in (SubjectSchema("other-value", SCHEMA.text), SubjectSchema(SCHEMA.subject, '"int"')):
         with pytest.raises(InputError, match=f"has not the schema under the subject {unknown.subject}"):
             reader(server.url).id_of(unknown)
     server.mood = Mood.HTML

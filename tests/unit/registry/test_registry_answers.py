@@ -12,12 +12,12 @@ import pytest
 from tests.destinations import DESTINATIONS
 from tests.registry_server import Mood, RegistryServer
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import RegistryAway
 from tidegate.registry.registry_answers import LONGEST_ANSWER_BYTES, bound_answers
-from tidegate.registry.schema_registration import SchemaRegistry
+from tidegate.registry.schema_registration import SchemaRegistrar
 
-SCHEMA = Schema("a-value", '{"type": "string"}')
+SCHEMA = SubjectSchema("a-value", '{"type": "string"}')
 PIECE = b" " * (LONGEST_ANSWER_BYTES // 16)
 URL = "http://registry/"
 
@@ -103,7 +103,7 @@ def server() -> Iterator[RegistryServer]:
 @pytest.mark.parametrize("status", [200, 409, 500])
 def test_what_answers_at_such_length_is_no_registry(status: int, server: RegistryServer) -> None:
     server.reply = (status, {"id": 1, "error_code": 409, "message": "x" * LONGEST_ANSWER_BYTES})
-    registry = SchemaRegistry(parse_registry_uri(server.url), DESTINATIONS)
+    registry = SchemaRegistrar(parse_registry_uri(server.url), DESTINATIONS)
     with pytest.raises(RegistryAway, match=r"is no schema registry \(its answer is longer than 4 MiB\)"):
         registry.id_of(SCHEMA)
     server.reply = None
@@ -113,7 +113,7 @@ def test_what_answers_at_such_length_is_no_registry(status: int, server: Registr
 def test_a_call_ends_though_its_answer_comes_byte_by_byte_without_an_end(server: RegistryServer) -> None:
     before = set(threading.enumerate())
     server.mood = Mood.BYTE_BY_BYTE
-    registry = SchemaRegistry(parse_registry_uri(f"{server.url}?timeout=200ms"), DESTINATIONS)
+    registry = SchemaRegistrar(parse_registry_uri(f"{server.url}?timeout=200ms"), DESTINATIONS)
     with pytest.raises(RegistryAway, match=r"within 0\.2 s"):
         registry.id_of(SCHEMA)
     calls = [thread for thread in set(threading.enumerate()) - before if thread.name == "registry-call"]

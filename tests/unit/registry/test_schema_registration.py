@@ -15,18 +15,18 @@ import pytest
 from tests.destinations import DESTINATIONS
 from tests.registry_server import Mood, RegistryServer
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
-from tidegate.changefeed.encoding.confluent import MAX_SCHEMA_ID, Schema
+from tidegate.changefeed.encoding.confluent import MAX_SCHEMA_ID, SubjectSchema
 from tidegate.errors import RegistryAway, RegistryDenied, SchemaRejected, TidegateError
 from tidegate.processor.reference import content_id
-from tidegate.registry.schema_registration import SchemaRegistry
+from tidegate.registry.schema_registration import SchemaRegistrar
 
-ROW = Schema("orders-value", '{"type":"record","name":"orders","fields":[]}')
-MARKER = Schema("orders-value", '{"type":"record","name":"orders_envelope","fields":[]}')
-OTHER_SUBJECT = Schema("items-value", ROW.text)
+ROW = SubjectSchema("orders-value", '{"type":"record","name":"orders","fields":[]}')
+MARKER = SubjectSchema("orders-value", '{"type":"record","name":"orders_envelope","fields":[]}')
+OTHER_SUBJECT = SubjectSchema("items-value", ROW.text)
 
 
-def opened(url: str) -> SchemaRegistry:
-    return SchemaRegistry(parse_registry_uri(url), DESTINATIONS)
+def opened(url: str) -> SchemaRegistrar:
+    return SchemaRegistrar(parse_registry_uri(url), DESTINATIONS)
 
 
 @pytest.fixture
@@ -36,21 +36,21 @@ def server() -> Iterator[RegistryServer]:
 
 
 @pytest.fixture
-def registry(server: RegistryServer) -> Iterator[SchemaRegistry]:
+def registry(server: RegistryServer) -> Iterator[SchemaRegistrar]:
     made = opened(server.url)
     yield made
     made.close()
 
 
 def test_a_schema_is_registered_as_it_is_under_its_subject(
-    server: RegistryServer, registry: SchemaRegistry
+    server: RegistryServer, registry: SchemaRegistrar
 ) -> None:
     assert registry.id_of(ROW) == content_id(ROW)
     assert server.schemas("orders-value") == [ROW.text]
 
 
 def test_a_schema_costs_one_call_however_often_it_is_needed(
-    server: RegistryServer, registry: SchemaRegistry
+    server: RegistryServer, registry: SchemaRegistrar
 ) -> None:
     assert registry.known(ROW) is None
     for _ in range(3):
@@ -61,7 +61,7 @@ def test_a_schema_costs_one_call_however_often_it_is_needed(
 
 
 def test_one_schema_under_two_subjects_is_registered_under_both(
-    server: RegistryServer, registry: SchemaRegistry
+    server: RegistryServer, registry: SchemaRegistrar
 ) -> None:
     registry.id_of(ROW)
     registry.id_of(OTHER_SUBJECT)
@@ -69,7 +69,7 @@ def test_one_schema_under_two_subjects_is_registered_under_both(
 
 
 def test_threads_that_need_the_same_schema_make_one_call(
-    server: RegistryServer, registry: SchemaRegistry
+    server: RegistryServer, registry: SchemaRegistrar
 ) -> None:
     server.gate.clear()
     with ThreadPoolExecutor(8) as pool:
@@ -80,7 +80,7 @@ def test_threads_that_need_the_same_schema_make_one_call(
     assert server.registrations == ["orders-value"]
 
 
-def test_ids_that_were_forgotten_are_asked_for_again(registry: SchemaRegistry) -> None:
+def test_ids_that_were_forgotten_are_asked_for_again(registry: SchemaRegistrar) -> None:
     registry._ids._keep = 1
     registry.id_of(ROW)
     registry.id_of(MARKER)
@@ -89,7 +89,7 @@ def test_ids_that_were_forgotten_are_asked_for_again(registry: SchemaRegistry) -
     assert registry.calls == 3
 
 
-def test_the_client_keeps_nothing_of_its_own(server: RegistryServer, registry: SchemaRegistry) -> None:
+def test_the_client_keeps_nothing_of_its_own(server: RegistryServer, registry: SchemaRegistrar) -> None:
     """Its cache has no bound."""
     registry.id_of(ROW)
     client = registry._connection._client
@@ -99,9 +99,9 @@ def test_the_client_keeps_nothing_of_its_own(server: RegistryServer, registry: S
 
 @pytest.mark.parametrize("subject", ["a/b", "ä b", "a?b#c", "a%2Fb"])
 def test_a_subject_is_no_part_of_the_path(
-    subject: str, server: RegistryServer, registry: SchemaRegistry
+    subject: str, server: RegistryServer, registry: SchemaRegistrar
 ) -> None:
-    registry.id_of(Schema(subject, ROW.text))
+    registry.id_of(SubjectSchema(subject, ROW.text))
     assert server.registrations == [subject]
 
 
@@ -140,7 +140,7 @@ def test_a_registry_that_is_away_is_asked_again_by_the_next_call(mood: Any, serv
         assert eventually_id(registry) == content_id(ROW)
 
 
-def eventually_id(registry: SchemaRegistry) -> int:
+def eventually_id(registry: SchemaRegistrar) -> int:
     """The id, after what an open call still waits for has come to its end."""
     end = time.monotonic() + 30
     while True:
@@ -194,7 +194,7 @@ def test_one_call_is_one_request(server: RegistryServer) -> None:
     ],
 )
 def test_an_answer_that_no_registry_gives_means_that_it_is_away(
-    reply: tuple[int, Any], server: RegistryServer, registry: SchemaRegistry
+    reply: tuple[int, Any], server: RegistryServer, registry: SchemaRegistrar
 ) -> None:
     server.reply = reply
     with pytest.raises(RegistryAway):
@@ -211,7 +211,7 @@ def test_a_wrong_path_is_told_with_a_hint(server: RegistryServer) -> None:
 
 @pytest.mark.parametrize("mood", [Mood.REFUSES_LOGIN, Mood.FORBIDS, Mood.READ_ONLY])
 def test_a_registry_that_lets_us_not_in_is_asked_again(
-    mood: Mood, server: RegistryServer, registry: SchemaRegistry
+    mood: Mood, server: RegistryServer, registry: SchemaRegistrar
 ) -> None:
     server.mood = mood
     with pytest.raises(RegistryDenied) as caught:
@@ -222,7 +222,7 @@ def test_a_registry_that_lets_us_not_in_is_asked_again(
 
 
 def test_a_schema_that_is_rejected_fails_the_feed_in_the_registrys_words(
-    server: RegistryServer, registry: SchemaRegistry
+    server: RegistryServer, registry: SchemaRegistrar
 ) -> None:
     server.mood = Mood.REJECTS
     with pytest.raises(SchemaRejected) as caught:
@@ -232,11 +232,11 @@ def test_a_schema_that_is_rejected_fails_the_feed_in_the_registrys_words(
     )
     server.mood = Mood.WELL
     with pytest.raises(SchemaRejected, match=r"\(422: Invalid schema\)"):
-        registry.id_of(Schema("s", "not a schema"))
+        registry.id_of(SubjectSchema("s", "not a schema"))
 
 
 def test_long_words_of_many_lines_are_told_in_one_short_line(
-    server: RegistryServer, registry: SchemaRegistry
+    server: RegistryServer, registry: SchemaRegistrar
 ) -> None:
     server.reply = (409, {"error_code": 409, "message": "first\n\tsecond\x1b[31m " + "x" * 10_000})
     with pytest.raises(SchemaRejected) as caught:
@@ -245,7 +245,7 @@ def test_long_words_of_many_lines_are_told_in_one_short_line(
     assert len(str(caught.value)) < 1_000
 
 
-def test_check_tells_a_registry_that_lets_us_in(server: RegistryServer, registry: SchemaRegistry) -> None:
+def test_check_tells_a_registry_that_lets_us_in(server: RegistryServer, registry: SchemaRegistrar) -> None:
     registry.check()
     for mood, error in (
         (Mood.FAILS, RegistryAway),
@@ -261,7 +261,7 @@ def test_check_tells_a_registry_that_lets_us_in(server: RegistryServer, registry
 
 
 def test_a_closed_registry_knows_what_it_knew_and_asks_no_more(
-    server: RegistryServer, registry: SchemaRegistry
+    server: RegistryServer, registry: SchemaRegistrar
 ) -> None:
     registry.id_of(ROW)
     registry.close()

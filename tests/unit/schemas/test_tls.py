@@ -15,7 +15,7 @@ from tests.registry_server import RegistryServer
 from tests.unit.schemas.certificates import KEY_PASSWORD, Authority, Pair, parameter
 from tidegate.changefeed.definition.registry_uri import parse_registry_uri
 from tidegate.errors import RegistryAway, StatementError
-from tidegate.registry.schema_registration import SchemaRegistry
+from tidegate.registry.schema_registration import SchemaRegistrar
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +28,9 @@ def client(authority: Authority) -> Pair:
     return authority.pair("client")
 
 
-def opened(url: str, **pem: bytes) -> SchemaRegistry:
+def opened(url: str, **pem: bytes) -> SchemaRegistrar:
     query = "&".join(f"{name}={parameter(value)}" for name, value in pem.items())
-    return SchemaRegistry(parse_registry_uri(f"{url}?{query}" if query else url), DESTINATIONS)
+    return SchemaRegistrar(parse_registry_uri(f"{url}?{query}" if query else url), DESTINATIONS)
 
 
 def test_a_registry_is_trusted_by_the_authority_that_is_given(authority: Authority, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from sim.check import check_history, check_log
-from sim.log.sink import LogRecord
+from sim.log.sink import WrittenRecord
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
 from sim.workloads.random import RandomOptions
@@ -65,7 +65,7 @@ class _Place:
     entry: Entry
 
 
-_Records = list[LogRecord]
+_Records = list[WrittenRecord]
 
 
 def _find(matches: Callable[[Entry], bool]) -> _Place:
@@ -267,5 +267,5 @@ def test_ranges_of_other_ids_are_followed_by_themselves() -> None:
     assert RangeId(0) not in ids
 
 
-def _entry(record: LogRecord) -> Entry:
+def _entry(record: WrittenRecord) -> Entry:
     return decode_entry(record.key, record.value)

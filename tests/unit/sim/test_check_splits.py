@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from sim.check import check_history, check_log, check_scans
-from sim.log.sink import LogRecord
+from sim.log.sink import WrittenRecord
 from sim.options import StoreOptions
 from sim.workloads.random import RandomOptions
 from tests.driven_sim import DrivenSim
@@ -75,7 +75,7 @@ def _entries() -> list[Entry]:
     return [decode_entry(record.key, record.value) for record in _log()]
 
 
-def _log() -> list[LogRecord]:
+def _log() -> list[WrittenRecord]:
     return list(_driven().log)
 
 
@@ -87,16 +87,18 @@ def _last(matches: Callable[[Entry], bool]) -> tuple[int, Entry]:
     raise LookupError("the log has no such entry")
 
 
-def _replaced(number: int, entry: Entry) -> list[LogRecord]:
+def _replaced(number: int, entry: Entry) -> list[WrittenRecord]:
     records = _log()
     records[number] = records[number]._replace(value=encode_entry(entry))
     return records
 
 
-def _inserted(number: int, entry: Entry, range_id: RangeId) -> list[LogRecord]:
+def _inserted(number: int, entry: Entry, range_id: RangeId) -> list[WrittenRecord]:
     records = _log()
     like = records[number - 1]
-    record = LogRecord(range_id % _PARTITIONS, encode_key(range_id), encode_entry(entry), like.record_time_ms)
+    record = WrittenRecord(
+        range_id % _PARTITIONS, encode_key(range_id), encode_entry(entry), like.record_time_ms
+    )
     return [*records[:number], record, *records[number:]]
 
 
@@ -125,14 +127,14 @@ def _last_scan() -> tuple[int, ScanChunk]:
     return number, entry
 
 
-def _without_the_child() -> list[LogRecord]:
+def _without_the_child() -> list[WrittenRecord]:
     number, _ = _last_child()
     records = _log()
     child = records[number].key
     return [record for record in records if record.key != child]
 
 
-def _child_of_another_index() -> list[LogRecord]:
+def _child_of_another_index() -> list[WrittenRecord]:
     number, child = _last_child()
     parent = child.parents[0]
     return _replaced(
@@ -140,39 +142,39 @@ def _child_of_another_index() -> list[LogRecord]:
     )
 
 
-def _child_with_its_parents_generation() -> list[LogRecord]:
+def _child_with_its_parents_generation() -> list[WrittenRecord]:
     number, child = _last_child()
     return _replaced(number, child._replace(generation=child.parents[0].generation))
 
 
-def _child_with_keys_of_its_sibling() -> list[LogRecord]:
+def _child_with_keys_of_its_sibling() -> list[WrittenRecord]:
     number, child = _last_child()
     return _replaced(number, child._replace(span=Span(child.span.start[:-1], child.span.end)))
 
 
-def _child_below_what_was_closed() -> list[LogRecord]:
+def _child_below_what_was_closed() -> list[WrittenRecord]:
     number, child = _last_child()
     return _replaced(number, child._replace(closed=ZERO_CLOSED))
 
 
-def _child_below_what_was_written() -> list[LogRecord]:
+def _child_below_what_was_written() -> list[WrittenRecord]:
     number, child = _last_child()
     return _replaced(number, child._replace(high=Timestamp(1)))
 
 
-def _split_without_trigger() -> list[LogRecord]:
+def _split_without_trigger() -> list[WrittenRecord]:
     number, entry = _last(lambda entry: isinstance(entry, Command) and entry.trigger is Trigger.SPLIT)
     assert isinstance(entry, Command)
     return _replaced(number, entry._replace(trigger=Trigger.NONE))
 
 
-def _trigger_without_split() -> list[LogRecord]:
+def _trigger_without_split() -> list[WrittenRecord]:
     number, entry = _last(lambda entry: isinstance(entry, Command) and entry.trigger is Trigger.NONE)
     assert isinstance(entry, Command)
     return _replaced(number, entry._replace(trigger=Trigger.SPLIT))
 
 
-def _merge_that_forgets_an_intent() -> list[LogRecord]:
+def _merge_that_forgets_an_intent() -> list[WrittenRecord]:
     number, entry = _last(
         lambda entry: (
             isinstance(entry, Snapshot) and entry.reason is SnapshotReason.MERGE and bool(entry.intents)
@@ -182,24 +184,24 @@ def _merge_that_forgets_an_intent() -> list[LogRecord]:
     return _replaced(number, entry._replace(intents=entry.intents[1:]))
 
 
-def _command_of_an_older_generation() -> list[LogRecord]:
+def _command_of_an_older_generation() -> list[WrittenRecord]:
     number, entry = _last(lambda entry: isinstance(entry, Command) and entry.generation > 1)
     assert isinstance(entry, Command)
     return _replaced(number, entry._replace(generation=Generation(entry.generation - 1)))
 
 
-def _end_at_another_index() -> list[LogRecord]:
+def _end_at_another_index() -> list[WrittenRecord]:
     number, end = _last_end()
     return _replaced(number, end._replace(last_index=RaftIndex(end.last_index + 1)))
 
 
-def _command_after_the_end() -> list[LogRecord]:
+def _command_after_the_end() -> list[WrittenRecord]:
     number, end = _last_end()
     late = Command(end.range_id, end.generation, RaftIndex(end.last_index + 1), (), None)
     return _inserted(number + 1, late, end.range_id)
 
 
-def _raft_snapshots_without_their_reason() -> list[LogRecord]:
+def _raft_snapshots_without_their_reason() -> list[WrittenRecord]:
     records = _log()
     for number, entry in enumerate(_entries()):
         if isinstance(entry, Snapshot) and entry.reason is SnapshotReason.RAFT_SNAPSHOT:
@@ -208,22 +210,22 @@ def _raft_snapshots_without_their_reason() -> list[LogRecord]:
     return records
 
 
-def _scan_above_what_is_closed() -> list[LogRecord]:
+def _scan_above_what_is_closed() -> list[WrittenRecord]:
     number, chunk = _last_scan()
     return _replaced(number, chunk._replace(upto=Timestamp(chunk.upto.wall + 10**12)))
 
 
-def _scan_out_of_order() -> list[LogRecord]:
+def _scan_out_of_order() -> list[WrittenRecord]:
     number, chunk = _last_scan()
     return _replaced(number, chunk._replace(rows=chunk.rows[::-1]))
 
 
-def _scan_outside_the_range() -> list[LogRecord]:
+def _scan_outside_the_range() -> list[WrittenRecord]:
     number, chunk = _last_scan()
     return _replaced(number, chunk._replace(span=Span(b"\x01", chunk.span.end)))
 
 
-def _version_that_a_scan_should_have_told() -> list[LogRecord]:
+def _version_that_a_scan_should_have_told() -> list[WrittenRecord]:
     number, chunk = _last_scan()
     row = chunk.rows[0]
     late = Command(
@@ -258,7 +260,7 @@ def _version_that_a_scan_should_have_told() -> list[LogRecord]:
         (_version_that_a_scan_should_have_told, Rule.SCAN),
     ],
 )
-def test_a_single_fault_is_found_and_named(mutate: Callable[[], list[LogRecord]], rule: Rule) -> None:
+def test_a_single_fault_is_found_and_named(mutate: Callable[[], list[WrittenRecord]], rule: Rule) -> None:
     assert rule in {breach.rule for breach in check_log(mutate(), _PARTITIONS)}
 
 

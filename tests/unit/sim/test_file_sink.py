@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.log.sink import FileSink, LogRecord, read_log
+from sim.log.sink import FileSink, WrittenRecord, read_log
 from tidegate.errors import StateError
 
-_RECORDS = [LogRecord(0, b"k", b"value", 1_700_000_000_000), LogRecord(3, b"", b"", -1)]
+_RECORDS = [WrittenRecord(0, b"k", b"value", 1_700_000_000_000), WrittenRecord(3, b"", b"", -1)]
 
 
 def _write(path: Path) -> None:

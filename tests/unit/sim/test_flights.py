@@ -12,7 +12,7 @@ from sim.check import check_history, check_log
 from sim.log.history import History
 from sim.log.sink import ListSink
 from sim.options import StoreOptions
-from sim.plan import OutcomeMix, Plan
+from sim.plan import OutcomeMix, TransactionPlan
 from sim.simulation import Simulation
 from sim.workloads.flight_tables import (
     FLIGHTS_COLUMNS,
@@ -40,12 +40,12 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_archive(tmp_path_factory.mktemp("flights") / "archive.tar.gz")
 
 
-def _plans(archive: Path, **options: Any) -> list[Plan]:
+def _plans(archive: Path, **options: Any) -> list[TransactionPlan]:
     mix = OutcomeMix()
     return list(Flights(archive, FlightsOptions(outcomes=mix, **options), seed=1).plans())
 
 
-def _rows(plans: list[Plan], flight: int) -> list[dict[str, Any] | None]:
+def _rows(plans: list[TransactionPlan], flight: int) -> list[dict[str, Any] | None]:
     """What was written of one flight number, in order; ``None`` for a deletion."""
     rows: list[dict[str, Any] | None] = []
     for write in (write for plan in plans for write in plan.writes):

@@ -11,7 +11,7 @@ from sim.log.history import History
 from sim.log.sink import ListSink
 from sim.options import StoreOptions
 from sim.plan import OutcomeMix
-from sim.realtime import Progress, RealTimeRun
+from sim.realtime import RealTimeRun, SimProgress
 from sim.request_source import Request, RequestSource
 from sim.simulation import Simulation
 from sim.workloads.random import RandomOptions, RandomTransactions
@@ -113,8 +113,8 @@ def _run(
     requests: RequestSource | None = None,
     stop: Event | None = None,
     end: Event | None = None,
-) -> tuple[Progress, list[Progress]]:
-    seen: list[Progress] = []
+) -> tuple[SimProgress, list[SimProgress]]:
+    seen: list[SimProgress] = []
     run = RealTimeRun(simulation, sink, requests or _Silent(), wall_ns=wall.now, sleep=wall.sleep)
     return run.run(stop or Event(), seconds, seen.append, end), seen
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sim.check import check_history, check_log
 from sim.log.history import History
-from sim.log.sink import ListSink, LogRecord
+from sim.log.sink import ListSink, WrittenRecord
 from sim.options import StoreOptions
 from sim.simulation import Simulation
 from sim.workloads.shop import ADDED_COLUMN, Shop, ShopOptions
@@ -20,7 +20,7 @@ from tidegate.rows import Catalog, decode_descriptor
 _OPTIONS = ShopOptions(items=20, alter_at=30)
 
 
-def _simulated(seed: int, options: StoreOptions) -> tuple[list[LogRecord], History]:
+def _simulated(seed: int, options: StoreOptions) -> tuple[list[WrittenRecord], History]:
     sink, history = ListSink(), History()
     simulation = Simulation(Shop(_OPTIONS, seed), sink, history, options, seed=seed, base_ns=BASE_NS)
     simulation.run(60)

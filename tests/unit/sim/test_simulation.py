@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sim.check import check_history, check_log
 from sim.log.history import History
-from sim.log.sink import ListSink, LogRecord
+from sim.log.sink import ListSink, WrittenRecord
 from sim.options import StoreOptions
 from sim.simulation import Simulation
 from sim.workloads.bank import Bank, BankOptions
@@ -183,5 +183,5 @@ def test_options_that_cannot_work_are_refused(name: str, value: Any) -> None:
 def test_records_stand_in_the_partition_of_their_range() -> None:
     simulation, sink = _simulation()
     simulation.run(20)
-    ranged: list[LogRecord] = [record for record in sink.records if record.key != bytes(8)]
+    ranged: list[WrittenRecord] = [record for record in sink.records if record.key != bytes(8)]
     assert all(int.from_bytes(record.key, "big") % 3 == record.partition for record in ranged)

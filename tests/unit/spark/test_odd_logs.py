@@ -17,7 +17,7 @@ from tests.unit.spark.odd_records import Oddities
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.feeds import feed_control, journal
-from tidegate.processor.feeds.mutations import Mutations, Place
+from tidegate.processor.feeds.mutations import MutationPlace, Mutations
 from tidegate.processor.log_clock import LogClock
 from tidegate.raftlog.entry import Command, RangeId
 from tidegate.ranges.range_state import RangeState, RangeStatus
@@ -83,7 +83,7 @@ def _changes_in_holes_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A command that says that data changed is noted while its range is in order, and else not."""
     original = Mutations.note
 
-    def note(self: Mutations, state: RangeState, command: Command, place: Place) -> None:
+    def note(self: Mutations, state: RangeState, command: Command, place: MutationPlace) -> None:
         if state.status is RangeStatus.LIVE:
             original(self, state, command, place)
 

@@ -40,8 +40,8 @@ from tidegate.spark.warehouse.columns import Columns, LoadedColumn
 from tidegate.spark.warehouse.delta_tables import DeltaFollowers, closed_by_version
 from tidegate.spark.warehouse.load import go_on
 from tidegate.spark.warehouse.load_pass import Loader, PassReport, run_here
-from tidegate.spark.warehouse.partition_rows import PartitionRows
-from tidegate.spark.warehouse.partition_task import PartitionAnswer, PartitionTask
+from tidegate.spark.warehouse.partition_rows import BucketRows
+from tidegate.spark.warehouse.partition_task import LoadTask, PartitionAnswer
 from tidegate.spark.warehouse.snapshots import Warehouse
 from tidegate.verify import TopicPartition, TopicRecord
 
@@ -73,10 +73,10 @@ def directory() -> Iterator[str]:
         yield Path(path).as_uri()
 
 
-def crashing_tasks(steps: Steps, twice: bool) -> Callable[[Sequence[PartitionTask]], list[PartitionAnswer]]:
+def crashing_tasks(steps: Steps, twice: bool) -> Callable[[Sequence[LoadTask]], list[PartitionAnswer]]:
     """Tasks that may crash before each one, and of which each may have been tried before."""
 
-    def run(tasks: Sequence[PartitionTask]) -> list[PartitionAnswer]:
+    def run(tasks: Sequence[LoadTask]) -> list[PartitionAnswer]:
         answers = []
         for task in tasks:
             steps("a task")
@@ -317,7 +317,7 @@ def test_a_row_whose_value_was_left_out_stops_the_load_and_is_taken_for_no_delet
     place = TopicPartition("accounts", 0)
     left_out = Oversize(1_234_567, False, FIRST, FIRST)
     options = replace(OPTIONS, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=999_000)
-    rows = PartitionRows(place, decoder_for(options), BUCKETS, NO_BUCKET)
+    rows = BucketRows(place, decoder_for(options), BUCKETS, NO_BUCKET)
     with pytest.raises(MalformedRecord, match=r"offset 4 of accounts\[0\] has 1234567 bytes"):
         rows.take(TopicRecord(*place, 4, b"[1]", b"", 0, [left_out.header()]))
 

@@ -13,13 +13,22 @@ from tidegate.errors import StateError
 from tidegate.hlc import Timestamp
 from tidegate.spark.warehouse.buckets import BucketEnd, Buckets
 from tidegate.spark.warehouse.columns import Columns, LoadedColumn
-from tidegate.spark.warehouse.manifest import DataFile, Head, LoadedTable, Manifest, Position, advanced
+from tidegate.spark.warehouse.manifest import (
+    DataFile,
+    LoadedTable,
+    LoadPosition,
+    Manifest,
+    ManifestHead,
+    advanced,
+)
 from tidegate.spark.warehouse.snapshots import Warehouse
 from tidegate.verify import TopicPartition
 
 COLUMNS = Columns(("id",), (LoadedColumn("id", "INT8"), LoadedColumn("price", "DECIMAL(10,2)")))
 TABLE = LoadedTable("pets", "TopicId", 1, "1m81", Format.JSON, COLUMNS)
-BEGUN = Head("load", Buckets(10**9), BucketEnd(2 * 10**9), BucketEnd(10**9), BucketEnd(10**9), (TABLE,))
+BEGUN = ManifestHead(
+    "load", Buckets(10**9), BucketEnd(2 * 10**9), BucketEnd(10**9), BucketEnd(10**9), (TABLE,)
+)
 FILE = DataFile(BucketEnd(2 * 10**9), "pets", 0, "pets/changes/1970-01-01/f.parquet", 7, 900, 5, 6)
 
 HEAD_TEXT = """{
@@ -80,11 +89,11 @@ PAGE_TEXT = """{
 }"""
 
 
-def committed(root: Path) -> tuple[Manifest, Head]:
+def committed(root: Path) -> tuple[Manifest, ManifestHead]:
     """A directory with one bucket."""
     manifest = Manifest(fs.LocalFileSystem(), str(root))
     manifest.commit(BEGUN)
-    positions = {TopicPartition("pets", 0): Position(41, Timestamp(2 * 10**9 + 5))}
+    positions = {TopicPartition("pets", 0): LoadPosition(41, Timestamp(2 * 10**9 + 5))}
     pages = manifest.write_pages(BEGUN, [FILE])
     head = advanced(replace(BEGUN, delta=True), FILE.bucket, [TABLE], positions, pages)
     manifest.commit(head)
@@ -128,7 +137,7 @@ def test_a_head_with_a_member_that_nobody_writes_is_torn(member: bytes, other: b
     table = LoadedTable("t", "id", 1, "feed", Format.JSON, Columns(("id",), (LoadedColumn("id", "INT8"),)))
     end = BucketEnd(10**9)
     manifest = Manifest(fs.LocalFileSystem(), str(tmp_path))
-    manifest.commit(Head("load", Buckets(10**9), end, end, end, (table,)))
+    manifest.commit(ManifestHead("load", Buckets(10**9), end, end, end, (table,)))
     stored = head_file(tmp_path).read_bytes()
     assert member in stored
     head_file(tmp_path).write_bytes(stored.replace(member, other))
@@ -163,7 +172,7 @@ def test_a_reader_whose_page_is_replaced_reads_the_new_one(tmp_path: Path) -> No
     house = Warehouse(tmp_path.as_uri())
     more = replace(FILE, bucket=BucketEnd(3 * 10**9), path="pets/changes/1970-01-01/g.parquet")
 
-    def replaced_once(asked: Head) -> list[DataFile]:
+    def replaced_once(asked: ManifestHead) -> list[DataFile]:
         if asked == head:
             pages = manifest.write_pages(head, [more])
             next_head = advanced(head, more.bucket, [TABLE], head.positions, pages)

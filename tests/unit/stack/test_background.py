@@ -18,7 +18,7 @@ from stack.places import run_dir
 from stack.ports import choose_port
 from stack.processes.identity import ProcessIdentity
 from stack.processes.record import RunRecord
-from stack.processes.server import Plan, Request
+from stack.processes.server import Request, ServerPlan
 from stack.recipes import catalogue as recipes
 from tests.unit.stack.toy import Toy
 
@@ -49,7 +49,7 @@ def test_a_server_is_told_where_the_others_are(monkeypatch: pytest.MonkeyPatch) 
     class Needy(Toy):
         name = "needy"
 
-        def plan(self, request: Request) -> Plan:
+        def plan(self, request: Request) -> ServerPlan:
             told.append(request.running)
             raise StackError("enough")
 

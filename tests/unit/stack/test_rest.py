@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from stack.ports import LOOPBACK, choose_port
-from stack.rest import Answer, call, get_succeeds
+from stack.rest import HttpAnswer, call, get_succeeds
 
 
 class Echo(BaseHTTPRequestHandler):
@@ -41,15 +41,15 @@ def url() -> Iterator[str]:
 
 
 def test_a_document_goes_there_and_comes_back(url: str) -> None:
-    assert call("PUT", f"{url}/200", {"a": [1]}) == Answer(200, {"method": "PUT", "sent": {"a": [1]}})
+    assert call("PUT", f"{url}/200", {"a": [1]}) == HttpAnswer(200, {"method": "PUT", "sent": {"a": [1]}})
 
 
 def test_a_refusal_is_an_answer_too(url: str) -> None:
-    assert call("GET", f"{url}/409") == Answer(409, {"method": "GET", "sent": None})
+    assert call("GET", f"{url}/409") == HttpAnswer(409, {"method": "GET", "sent": None})
 
 
 def test_what_is_no_json_is_nothing(url: str) -> None:
-    assert call("GET", f"{url}/500/plain") == Answer(500, None)
+    assert call("GET", f"{url}/500/plain") == HttpAnswer(500, None)
 
 
 @pytest.mark.parametrize(("status", "succeeds"), [(200, True), (404, False), (503, False)])

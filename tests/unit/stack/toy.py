@@ -7,7 +7,7 @@ import sys
 from signal import Signals
 
 from stack.ports import LOOPBACK, choose_port
-from stack.processes.server import Conduct, Plan, Request
+from stack.processes.server import Conduct, Request, ServerPlan
 
 # `hang`: ignores the polite request to end. `fail`: prints its reason and dies before it listens.
 _SERVER = """
@@ -31,12 +31,12 @@ class Toy:
 
     name = "toy"
 
-    def plan(self, request: Request) -> Plan:
+    def plan(self, request: Request) -> ServerPlan:
         port = choose_port(request.port)
         request.home.mkdir(parents=True, exist_ok=True)
         request.data.mkdir(parents=True, exist_ok=True)
         mode = request.settings.get("mode", "serve")
-        return Plan(
+        return ServerPlan(
             name=self.name,
             command=(sys.executable, "-S", "-c", _SERVER, str(port), mode),
             address=f"{LOOPBACK}:{port}",

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import SchemaRejected
 from tidegate.processor.reference import content_id
 from tidegate.worker.process.schema_ids import RegistryWait
@@ -20,40 +20,44 @@ class HandIds:
     ``looked_up`` are the registries that somebody was interested in.
     """
 
-    def __init__(self, ready: Callable[[Schema], bool] = lambda schema: False) -> None:
+    def __init__(self, ready: Callable[[SubjectSchema], bool] = lambda schema: False) -> None:
         self._ready = ready
-        self._given: set[Schema] = set()
-        self._refused: dict[Schema, str] = {}
-        self.asked: list[tuple[str, FeedId, Schema]] = []
-        self.open: list[Schema] = []
+        self._given: set[SubjectSchema] = set()
+        self._refused: dict[SubjectSchema, str] = {}
+        self.asked: list[tuple[str, FeedId, SubjectSchema]] = []
+        self.open: list[SubjectSchema] = []
         self.looked_up: set[str] = set()
         self._news = asyncio.Condition()
 
-    async def give(self, *schemas: Schema) -> None:
+    async def give(self, *schemas: SubjectSchema) -> None:
         """The registry answers."""
         self._given.update(schemas)
         await self._tell()
 
-    async def refuse(self, schema: Schema, words: str) -> None:
+    async def refuse(self, schema: SubjectSchema, words: str) -> None:
         """The registry refuses a schema."""
         self._refused[schema] = words
         await self._tell()
 
-    def known(self, url: str, schemas: Sequence[Schema]) -> Mapping[Schema, int] | None:
+    def known(self, url: str, schemas: Sequence[SubjectSchema]) -> Mapping[SubjectSchema, int] | None:
         """See ``SchemaIds``."""
         self.looked_up.add(url)
         if not all(self._is_known(schema) for schema in schemas):
             return None
         return {schema: content_id(schema) for schema in schemas}
 
-    async def ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+    async def ids(
+        self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
+    ) -> Mapping[SubjectSchema, int]:
         """See ``SchemaIds``."""
         for schema in schemas:
             if not self._is_known(schema):
                 await self._answer(url, feed_id, schema)
         return {schema: content_id(schema) for schema in schemas}
 
-    async def try_ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+    async def try_ids(
+        self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
+    ) -> Mapping[SubjectSchema, int]:
         """See ``SchemaIds``."""
         raise NotImplementedError
 
@@ -64,10 +68,10 @@ class HandIds:
     def close(self) -> None:
         """See ``SchemaIds``."""
 
-    def _is_known(self, schema: Schema) -> bool:
+    def _is_known(self, schema: SubjectSchema) -> bool:
         return schema in self._given or self._ready(schema)
 
-    async def _answer(self, url: str, feed_id: FeedId, schema: Schema) -> None:
+    async def _answer(self, url: str, feed_id: FeedId, schema: SubjectSchema) -> None:
         self.asked.append((url, feed_id, schema))
         self.open.append(schema)
         try:

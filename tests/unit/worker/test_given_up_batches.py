@@ -28,7 +28,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import KeyValue, Offset
 from tidegate.raftlog.request import Scan
-from tidegate.worker.commit.commit_loop import Limits, Pipeline, Threads
+from tidegate.worker.commit.commit_loop import CommitLimits, CommitLoop, Threads
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.output.outlet import OutletLimits
 
@@ -59,13 +59,13 @@ class _Owner:
         self.log = HandLog(partitions=1)
         self._offered = self._told = 0
         outlets = OutletLimits(spool, 1 << 40, 1 << 30, stall_s=2.0, drain_s=0.05)
-        self.pipeline = Pipeline(
+        self.pipeline = CommitLoop(
             PartitionProcessor(0, 1, _CONFIG),
             self.store,
             lambda feed_id: lambda: self.slow if feed_id == _JSON.feed_id else self.fast,
             HandValve(),
             Threads(InPlace(), InPlace()),
-            Limits(batch_records=1, inflight_batches=9, queued_batches=99, outlets=outlets),
+            CommitLimits(batch_records=1, inflight_batches=9, queued_batches=99, outlets=outlets),
             schema_ids=self.ids,
         )
         self.pipeline.start()

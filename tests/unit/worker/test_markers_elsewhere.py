@@ -24,12 +24,12 @@ from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError
 from tidegate.hlc import Timestamp
 from tidegate.worker.kafka.jobs_follower import JobsFollower
-from tidegate.worker.kafka.topology import TopicAdmin
-from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.kafka.topology import WorkerTopicAdmin
+from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers import marker_records
 from tidegate.worker.markers.feed_publisher import FeedPublisher
 from tidegate.worker.markers.marker_writer import OtherMarkers
-from tidegate.worker.output.worker_sinks import SinkCluster, Sinks
+from tidegate.worker.output.worker_sinks import SinkCluster, WorkerSinks
 from tidegate.worker.process.machine import REAL
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("others_allowed")]
@@ -48,7 +48,7 @@ class Elsewhere(Publishing):
         super().__init__(broker, prefix, threads)
         self._other = other.bootstrap
         create_topic(other.bootstrap, self.topic)
-        sinks = Sinks(self.settings, TopicAdmin(self.settings), threads)
+        sinks = WorkerSinks(self.settings, WorkerTopicAdmin(self.settings), threads)
         self.sink: SinkCluster = sinks.of(replace(_FEED.definition, sink_uri=f"kafka://{other.bootstrap}"))
         self.state = replace(self.state, sink_cluster=self.sink.admin.cluster_id())
         self.ids = MarkerIds.of(self.settings.app_id, _FEED.feed_id, self.state.sink_cluster)
@@ -159,7 +159,7 @@ def test_a_marker_that_the_sink_refuses_is_written_by_a_new_producer(elsewhere: 
         async with elsewhere.owner() as (publisher, _):
             publisher.apply(checkpoint(10))
             await until(lambda: elsewhere.written() == [10])
-            usurper = TransactionalProducer(elsewhere.sink.settings, elsewhere.ids.present)
+            usurper = WorkerTransactionalProducer(elsewhere.sink.settings, elsewhere.ids.present)
             await asyncio.to_thread(usurper.open)  # the publisher's producer there is fenced
             publisher.apply(checkpoint(20))
             await until(lambda: elsewhere.written() == [10, 20])
@@ -173,7 +173,7 @@ def test_a_feed_that_is_let_go_of_while_its_marker_waits_keeps_no_client(
 ) -> None:
     """A record that is not reported holds on to librdkafka's client, and to its threads and connections."""
 
-    async def main() -> ref[TransactionalProducer]:
+    async def main() -> ref[WorkerTransactionalProducer]:
         writer = OtherMarkers(elsewhere.sink, elsewhere.ids, REAL, elsewhere.state)
         await writer.open()
         assert writer._producer is not None
@@ -197,7 +197,7 @@ def test_a_feed_that_is_let_go_of_while_its_marker_waits_keeps_no_client(
 
 def test_an_owner_of_a_version_before_writes_no_marker_behind_its_successor(elsewhere: Elsewhere) -> None:
     """It has persisted the progress that its marker tells, and wrote by an id without the cluster's."""
-    former = TransactionalProducer(elsewhere.sink.settings, elsewhere.ids.former)
+    former = WorkerTransactionalProducer(elsewhere.sink.settings, elsewhere.ids.former)
     former.open()
 
     async def main() -> None:

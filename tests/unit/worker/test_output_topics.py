@@ -31,7 +31,7 @@ from tidegate.client.topic_ownership import check_sink, check_topics, former_own
 from tidegate.client.topic_preparation import prepare_topics
 from tidegate.errors import FeedError
 from tidegate.hlc import Timestamp
-from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.process.settings import Settings
 
 _OTHER = activation([HandTable.of(104, "plain").descriptor], feed_id="other")
@@ -172,7 +172,7 @@ class Prepared:
     def __init__(self, broker: KafkaBroker, prefix: str) -> None:
         self.broker = broker
         self.prefix = prefix
-        self.admin = TopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
+        self.admin = WorkerTopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
 
     def create(self, name: str, partitions: int, **config: str) -> str:
         create_topic(self.broker.bootstrap, self.prefix + name, partitions, **config)

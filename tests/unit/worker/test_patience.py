@@ -12,7 +12,7 @@ import pytest
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.processor.batch import OutputRecord
-from tidegate.worker.output.outlet import Change, Outlet, OutletLimits, OutletState
+from tidegate.worker.output.outlet import Outlet, OutletChange, OutletLimits, OutletState
 from tidegate.worker.output.row_producer import Barrier
 
 _STALL_S: Final = 16.0
@@ -55,24 +55,24 @@ class _Feed:
         self.outlet.take([row] * rows, self.outlet.barrier(rows))
         self.outlet.hand_over()
 
-    def passes(self) -> Change | None:
+    def passes(self) -> OutletChange | None:
         """A second; what comes of it is done."""
         self.now += 1.0
         change = self.outlet.look(self.now)
         if change is not None:
             self.outlet.become(change, self.now)
-            if change is Change.DETACH and self.stalls:
-                self.outlet.become(Change.STALL, self.now)
+            if change is OutletChange.DETACH and self.stalls:
+                self.outlet.become(OutletChange.STALL, self.now)
         return change
 
     async def flaps(self, times: int) -> None:
         """The sink takes nothing while batches wait for it."""
         for _ in range(times):
             self.batch(1)
-            while self.passes() is not Change.DETACH:
+            while self.passes() is not OutletChange.DETACH:
                 pass
             await self.sink.acknowledge(1)
-            while self.passes() is not Change.RESUME:
+            while self.passes() is not OutletChange.RESUME:
                 pass
 
     async def follows(self, seconds: int) -> None:
@@ -88,7 +88,7 @@ class _Feed:
         while True:
             if (self.now - begun) % every_s == every_s - 1:
                 await self.sink.acknowledge(1)
-            if self.passes() is Change.DETACH:
+            if self.passes() is OutletChange.DETACH:
                 return self.now - begun
 
 
@@ -138,7 +138,7 @@ def test_what_was_used_up_is_not_given_again_without_a_pause(tmp_path: Path) -> 
         feed.stalls = False
         await feed.trickles(10)
         await feed.sink.acknowledge(50)
-        assert feed.passes() is Change.ATTACH
+        assert feed.passes() is OutletChange.ATTACH
         feed.batch(50)
         assert await feed.trickles(10) == pytest.approx(_STALL_S, abs=2)
 

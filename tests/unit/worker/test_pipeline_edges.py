@@ -31,7 +31,7 @@ from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span
-from tidegate.worker.commit.commit_loop import Limits, Pipeline, Threads
+from tidegate.worker.commit.commit_loop import CommitLimits, CommitLoop, Threads
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.output.row_producer import Barrier
 
@@ -161,13 +161,13 @@ class Bench:
         self.processor, self.sink = Processor(), Sink(self.events)
         self.writer, self.valve = Writer(self.events), Valve()
         self.ends: list[int | None] = []
-        self.pipeline = Pipeline(
+        self.pipeline = CommitLoop(
             self.processor,
             self.writer,
             lambda _: lambda: self.sink,
             self.valve,
             Threads(ThreadPoolExecutor(1), ThreadPoolExecutor(1)),
-            Limits(batch_records=2, inflight_batches=2, queued_batches=4, outlets=PATIENT),
+            CommitLimits(batch_records=2, inflight_batches=2, queued_batches=4, outlets=PATIENT),
             schema_ids=HandIds(),
             completed=lambda flight: self.ends.append(flight.end),
         )

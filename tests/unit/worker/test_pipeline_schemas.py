@@ -40,7 +40,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.reference import ReferenceEngine
 from tidegate.raftlog.entry import Offset
-from tidegate.worker.commit.commit_loop import Limits, Pipeline, Threads
+from tidegate.worker.commit.commit_loop import CommitLimits, CommitLoop, Threads
 from tidegate.worker.commit.framing import Wanted
 from tidegate.worker.kafka.fetched import FetchedBatch
 
@@ -87,8 +87,8 @@ class _Owner:
         self.processor = PartitionProcessor.restore(0, 1, ProcessorConfig(), rows)
         self.next = int(self.processor.next_offset or 0)
         self._controls = int(self.processor.next_control_offset)
-        limits = Limits(batch_records=1, inflight_batches=inflight, queued_batches=99, outlets=PATIENT)
-        self.pipeline = Pipeline(
+        limits = CommitLimits(batch_records=1, inflight_batches=inflight, queued_batches=99, outlets=PATIENT)
+        self.pipeline = CommitLoop(
             self.processor,
             store,
             lambda _: lambda: sink,

@@ -23,7 +23,7 @@ from tidegate.processor.batch import ControlRecord, OutputRecord, StateTable, St
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Offset
-from tidegate.worker.commit.commit_loop import Limits, Pipeline, Threads
+from tidegate.worker.commit.commit_loop import CommitLimits, CommitLoop, Threads
 from tidegate.worker.commit.in_flight import InFlight
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.output.row_producer import Barrier
@@ -156,13 +156,13 @@ async def _run(kafka: _Kafka, records: Sequence[Record], points: _Points) -> Non
     loop.set_task_factory(task)  # type: ignore[arg-type]  # the stub has it generic in what a task returns
     rows = [(table, key, value) for (table, key), value in kafka.state.items()]
     processor = PartitionProcessor.restore(0, 1, ProcessorConfig(), rows)
-    pipeline = Pipeline(
+    pipeline = CommitLoop(
         processor,
         kafka,
         lambda _: lambda: kafka,
         _Valve(),
         Threads(InPlace(), InPlace()),
-        Limits(batch_records=1, inflight_batches=3, queued_batches=4, outlets=PATIENT),
+        CommitLimits(batch_records=1, inflight_batches=3, queued_batches=4, outlets=PATIENT),
         schema_ids=HandIds(),
         completed=kafka.completed,
     )

@@ -42,7 +42,7 @@ from tidegate.processor.batch import (
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Offset
-from tidegate.worker.commit.commit_loop import Limits, Pipeline, Threads
+from tidegate.worker.commit.commit_loop import CommitLimits, CommitLoop, Threads
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.output.outlet import OpenSink, OutletLimits, OutletReport, OutletState, RowSink
 from tidegate.worker.output.row_producer import Barrier
@@ -342,19 +342,21 @@ class _Owner:
     inflight: int = 3
     now: float = 1_000.0
     processor: _Processor = field(init=False)
-    pipeline: Pipeline = field(init=False)
+    pipeline: CommitLoop = field(init=False)
 
     def __post_init__(self) -> None:
         self.processor = _Processor(self.kafka.state)
         self.next = self.processor.position + 1
         outlets = OutletLimits(self.directory, self.memory_bytes, self.spool_bytes, _STALL_S, _DRAIN_S)
-        self.pipeline = Pipeline(
+        self.pipeline = CommitLoop(
             self.processor,
             self.kafka,
             self._opener_of,
             self,
             Threads(InPlace(), InPlace()),
-            Limits(batch_records=1, inflight_batches=self.inflight, queued_batches=999, outlets=outlets),
+            CommitLimits(
+                batch_records=1, inflight_batches=self.inflight, queued_batches=999, outlets=outlets
+            ),
             schema_ids=HandIds(),
             clock=lambda: self.now,
         )

@@ -18,7 +18,7 @@ MAX_SCHEMA_ID: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class SubjectSchema:
     """An Avro schema, as JSON ``text``, under the ``subject`` that it is registered for."""
 
     subject: str
@@ -28,8 +28,8 @@ class Schema:
 class RecordSchemas(NamedTuple):
     """The schemas of a record's key and value."""
 
-    key: Schema
-    value: Schema
+    key: SubjectSchema
+    value: SubjectSchema
 
 
 def frame_prefix(schema_id: int) -> bytes:

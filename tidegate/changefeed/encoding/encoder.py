@@ -9,7 +9,7 @@ from tidegate.changefeed.definition.oversize import RowLimit
 from tidegate.changefeed.encoding.avro.connect import compile_connect_avro
 from tidegate.changefeed.encoding.avro.envelope import compile_avro
 from tidegate.changefeed.encoding.avro.marker import compile_avro_marker
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.encoding.csv_records import compile_csv
 from tidegate.changefeed.encoding.json.connect import compile_connect_json
 from tidegate.changefeed.encoding.json.envelope import compile_json
@@ -61,7 +61,7 @@ def compile_marker(table: TableName, options: FeedOptions) -> MarkerEncoder:
     return json_marker(options)
 
 
-def marker_schemas(definition: FeedDefinition) -> list[Schema]:
+def marker_schemas(definition: FeedDefinition) -> list[SubjectSchema]:
     """The schemas of the feed's markers. Raises ``FeedError`` for a feed that can have none."""
     options = definition.options
     if options.resolved_interval_ns is None:

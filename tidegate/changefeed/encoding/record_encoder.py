@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from tidegate.changefeed.definition.oversize import RowLimit
-from tidegate.changefeed.encoding.confluent import RecordSchemas, Schema
+from tidegate.changefeed.encoding.confluent import RecordSchemas, SubjectSchema
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.rows.row import Row
 
@@ -35,4 +35,4 @@ class MarkerEncoder(NamedTuple):
     """Encodes a feed's markers for the topic of one table; with ``schema`` the value must still be framed."""
 
     encode: Callable[[ResolvedTimestamp], bytes]
-    schema: Schema | None = None
+    schema: SubjectSchema | None = None

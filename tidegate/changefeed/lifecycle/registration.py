@@ -14,8 +14,8 @@ repeated and reordered acknowledgements change nothing that was decided.
 3. ``Announce`` the activation, with the S and the targets **of the stored record**, to the partitions that
    are not active. S is decided by the store, not by who computes it: a crash before the record was
    stored loses an S that nobody has heard of.
-4. ``Store`` that the feed runs. From here on the frontier agent writes its progress.
-5. A feed that is an initial scan only has succeeded when its progress has come to S: ``Store`` that.
+4. ``StoreState`` that the feed runs. From here on the frontier agent writes its progress.
+5. A feed that is an initial scan only has succeeded when its progress has come to S: ``StoreState`` that.
 
 A failure at any step is stored, and the partitions are told to forget the feed; so is a drop, and a success.
 Between the two whoever may still write the feed's progress and markers is fenced (``needs_fence``).
@@ -95,7 +95,7 @@ class Prepare:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class StoreState:
     """Write this state record, and look again when it is durable."""
 
     record: StateRecord
@@ -111,7 +111,7 @@ class TakeOver:
     """Fence whoever ran the feed, read all that it has left, store ``takeover(...)``, and look again."""
 
 
-Step: TypeAlias = Announce | Prepare | Store | Settled | TakeOver
+Step: TypeAlias = Announce | Prepare | StoreState | Settled | TakeOver
 #: What each log partition has answered last about one epoch of a feed.
 Answers: TypeAlias = Mapping[int, Ack]
 _NONE: Final[Answers] = {}
@@ -303,7 +303,7 @@ def _before_start(
     refused = [ack.refused for _, ack in sorted(registered.items()) if ack.refused]
     fault = _table_fault(definition, known, refused[0] if refused else ())
     if fault:
-        return Store(failed(definition, fault, feed.stored_topics))
+        return StoreState(failed(definition, fault, feed.stored_topics))
     return replace(prepare, tables=tuple(KnownTable(table, min(known[table])) for table in definition.tables))
 
 
@@ -387,7 +387,7 @@ def _after_start(
             return _ending(feed, definition, FeedState.FAILED, acks, partition_count, fault)
         return Announce(Activate(definition, stored.start, stored.targets), inactive)
     if stored.state is not FeedState.RUNNING:
-        return Store(replace(stored, state=FeedState.RUNNING))
+        return StoreState(replace(stored, state=FeedState.RUNNING))
     return Settled()
 
 
@@ -436,7 +436,7 @@ def _ending(
     targets = feed.targets or known.targets
     record = replace(known, state=state, targets=targets, error=brief(error or known.error))
     if record != stored:
-        return Store(record)
+        return StoreState(record)
     everybody = bool(record.targets) or definition.epoch > FIRST_EPOCH
     return _forget(
         definition.id, definition.epoch, acks, range(partition_count) if everybody else sorted(acks)

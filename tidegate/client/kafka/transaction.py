@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.delivery_report import begin_report
 from tidegate.client.kafka.row_refusal import is_for_good, is_too_large, marker_refused
-from tidegate.delivery.marker_records import MarkerRecord
+from tidegate.delivery.marker_records import OutgoingMarker
 from tidegate.errors import DeliveryError, RecordRefused
 
 #: The coordinator aborts a transaction that is open for longer; a broker may be away for that long in the
@@ -39,7 +39,7 @@ class Record(NamedTuple):
     headers: Sequence[tuple[str, bytes]] = ()
 
 
-def sent(markers: Iterable[MarkerRecord]) -> list[Record]:
+def sent(markers: Iterable[OutgoingMarker]) -> list[Record]:
     """Markers as the records that a transaction writes."""
     return [Record(topic, partition, None, value) for topic, partition, value in markers]
 

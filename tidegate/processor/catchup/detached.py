@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.hlc import Timestamp
-from tidegate.processor.catchup.feed_gaps import LaggingFeeds
+from tidegate.processor.catchup.feed_gaps import FeedGaps
 from tidegate.processor.feeds.journal import Certainty, Earlier
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.table.range_keys import is_gone, keys_of, keys_scanned, keys_to_come
@@ -29,7 +29,7 @@ class Detached(enum.Enum):
 class DetachedFeeds:
     """Detaches feeds of the ranges of ``table``; what they lack from then on goes to ``lagging``."""
 
-    def __init__(self, table: RangeTable, lagging: LaggingFeeds) -> None:
+    def __init__(self, table: RangeTable, lagging: FeedGaps) -> None:
         self._ranges = table.states
         self._touch = table.touch
         self._lagging = lagging

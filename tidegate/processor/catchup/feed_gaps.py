@@ -17,14 +17,14 @@ from tidegate.ranges.range_state import RangeState, RangeStatus
 
 
 @dataclass(slots=True)
-class LaggingFeed:
+class FeedWithGaps:
     """A feed, and the ranges in which it lags, those that waited longest first."""
 
     feed: PartitionFeed
     ranges: dict[RangeId, None] = field(default_factory=dict)
 
 
-class LaggingFeeds:
+class FeedGaps:
     """Of the ranges of ``table``; ``is_behind`` says whether one has entries that it has not applied. Feeds
     that lag part from the others in ``committed``."""
 
@@ -39,11 +39,11 @@ class LaggingFeeds:
         self._table = table
         self.is_behind = is_behind
         self._committed = committed
-        self._lagging: dict[FeedId, LaggingFeed] = {}
+        self._lagging: dict[FeedId, FeedWithGaps] = {}
         self._caught_up = False
 
     @property
-    def feeds(self) -> Mapping[FeedId, LaggingFeed]:
+    def feeds(self) -> Mapping[FeedId, FeedWithGaps]:
         """The feeds that have a gap in any range: no checkpoint may name them."""
         return self._lagging
 
@@ -99,7 +99,7 @@ class LaggingFeeds:
         """Note the range with the feed if it is among ``lags``, and forget it there if it is not."""
         if feed.id in lags:
             if feed.id not in self._lagging:
-                self._lagging[feed.id] = LaggingFeed(feed)
+                self._lagging[feed.id] = FeedWithGaps(feed)
                 self._committed.part(feed.id)
             self._lagging[feed.id].ranges.setdefault(state.range_id)
         elif (lagging := self._lagging.get(feed.id)) is not None and state.range_id in lagging.ranges:

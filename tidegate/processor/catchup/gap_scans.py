@@ -16,7 +16,7 @@ from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.catchup.catch_up_scan import CatchUpScan
 from tidegate.processor.catchup.committed import CommittedVersions, scanned_version
 from tidegate.processor.catchup.detached import Detached, DetachedFeeds
-from tidegate.processor.catchup.feed_gaps import LaggingFeed, LaggingFeeds
+from tidegate.processor.catchup.feed_gaps import FeedGaps, FeedWithGaps
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.table.quarantine import Quarantines
 from tidegate.processor.table.range_table import RangeTable
@@ -83,13 +83,13 @@ class FeedLag(NamedTuple):
     standing: StandingScan | None = None
 
 
-class CatchUps:
+class GapScans:
     """In the ranges of ``table``, for the feeds that are ``lagging`` and not ``detached``. Versions go to
     ``committed``."""
 
     def __init__(
         self,
-        lagging: LaggingFeeds,
+        lagging: FeedGaps,
         detached: DetachedFeeds,
         table: RangeTable,
         committed: CommittedVersions,
@@ -192,7 +192,7 @@ class CatchUps:
                 return True
         return False
 
-    def _next_of(self, lagging: LaggingFeed) -> RangeId | None:
+    def _next_of(self, lagging: FeedWithGaps) -> RangeId | None:
         """A range that can be scanned, of the next few; those that were looked at come last next time."""
         for range_id in [*islice(lagging.ranges, _LOOKED_AT)]:
             del lagging.ranges[range_id]
@@ -288,7 +288,7 @@ class CatchUps:
         """The feeds that lag."""
         return tuple(self._status(lagging) for _, lagging in sorted(self._lagging.feeds.items()))
 
-    def _status(self, lagging: LaggingFeed) -> FeedLag:
+    def _status(self, lagging: FeedWithGaps) -> FeedLag:
         feed = lagging.feed
         gaps = [
             (gap.complete_to, state)

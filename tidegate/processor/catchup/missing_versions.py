@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.catchup.detached import DetachedFeeds, lost_above
-from tidegate.processor.catchup.feed_gaps import LaggingFeeds
+from tidegate.processor.catchup.feed_gaps import FeedGaps
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.served_feeds import ServedFeeds
@@ -23,12 +23,12 @@ from tidegate.rows.table_key import watched_parts
 from tidegate.spans import Span
 
 
-class Lags:
+class MissingVersions:
     """Of the ranges of ``table``. What feeds lack goes to ``lagging``; ``detached`` are those whose sinks do
     not follow."""
 
     def __init__(
-        self, feeds: PartitionFeeds, table: RangeTable, lagging: LaggingFeeds, detached: DetachedFeeds
+        self, feeds: PartitionFeeds, table: RangeTable, lagging: FeedGaps, detached: DetachedFeeds
     ) -> None:
         self._feeds = feeds
         self._table = table

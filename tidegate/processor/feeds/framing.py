@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tidegate.changefeed.encoding.confluent import Schema, frame_prefix
+from tidegate.changefeed.encoding.confluent import SubjectSchema, frame_prefix
 from tidegate.changefeed.encoding.partition import partition_of
 from tidegate.processor.batch import OutputRecord, UnframedRecord
 
 
-def schemas_of(records: Iterable[UnframedRecord]) -> list[Schema]:
+def schemas_of(records: Iterable[UnframedRecord]) -> list[SubjectSchema]:
     """The schemas of these records, in the order of their first use.
 
     A value's schema is among them only if a record has a value: no schema without a record.
     """
-    found: dict[Schema, None] = {}
+    found: dict[SubjectSchema, None] = {}
     last, has_value = None, False
     for to, _, value, _, _ in records:
         if to is not last:
@@ -31,7 +31,7 @@ def schemas_of(records: Iterable[UnframedRecord]) -> list[Schema]:
     return list(found)
 
 
-def frame(records: Sequence[UnframedRecord], ids: Mapping[Schema, int]) -> list[OutputRecord]:
+def frame(records: Sequence[UnframedRecord], ids: Mapping[SubjectSchema, int]) -> list[OutputRecord]:
     """The records as they go to the sink, in order. ``KeyError`` for a schema without an id."""
     framed: list[OutputRecord] = []
     last, key_prefix, value_prefix = None, b"", b""

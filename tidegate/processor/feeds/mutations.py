@@ -36,7 +36,7 @@ class Mutation(NamedTuple):
     resolved: ResolvedTimestamp = ZERO_RESOLVED
 
 
-class Place(NamedTuple):
+class MutationPlace(NamedTuple):
     """Where a command stands in the log of its range: at ``offset``, where the range has ``span``.
 
     ``closed`` is the highest that it has closed by then, as far as its entries were read. ``is_behind``: it
@@ -100,7 +100,7 @@ class Mutations:
         self._hidden: list[HiddenMutation] = []
         self._untold: list[Untold] = []
 
-    def note(self, state: RangeState, command: Command, place: Place) -> None:
+    def note(self, state: RangeState, command: Command, place: MutationPlace) -> None:
         """Note what a command tells when the partition reads it, whether or not the range ever applies it.
 
         Copies were noted before, and so was what is read again after a restart, as its offset shows. Versions
@@ -210,7 +210,7 @@ class Mutations:
         return untold
 
 
-def _time_of(state: RangeState, command: Command, place: Place) -> Timestamp:
+def _time_of(state: RangeState, command: Command, place: MutationPlace) -> Timestamp:
     """A timestamp above everything that the range's log had closed before a command, though entries before it
     may be missing; `MAX` where that is not known, until the next snapshot tells."""
     is_live = state.status is RangeStatus.LIVE and not place.is_behind

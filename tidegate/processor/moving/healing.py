@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.processor.catchup.committed import scanned_version
-from tidegate.processor.catchup.missing_versions import Lags
+from tidegate.processor.catchup.missing_versions import MissingVersions
 from tidegate.processor.feeds.mutations import Mutations
 from tidegate.processor.table.partition_backlogs import Backlogs
 from tidegate.processor.table.range_table import RangeTable
@@ -20,7 +20,9 @@ from tidegate.ranges.version import Version
 class Healing:
     """The scans of parked ranges; feeds that lack more of their keys than a scan brings are in ``lags``."""
 
-    def __init__(self, table: RangeTable, backlogs: Backlogs, lags: Lags, mutations: Mutations) -> None:
+    def __init__(
+        self, table: RangeTable, backlogs: Backlogs, lags: MissingVersions, mutations: Mutations
+    ) -> None:
         self._table = table
         self._backlogs = backlogs
         self._lags = lags

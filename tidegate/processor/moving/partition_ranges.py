@@ -24,9 +24,9 @@ from tidegate.processor.batch import RangeCheckpoint, StateChange
 from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.catchup.committed import CommittedVersions, Delivery
 from tidegate.processor.catchup.detached import DetachedFeeds
-from tidegate.processor.catchup.feed_gaps import LaggingFeeds
-from tidegate.processor.catchup.gap_scans import CatchUpLimits, CatchUps
-from tidegate.processor.catchup.missing_versions import Lags
+from tidegate.processor.catchup.feed_gaps import FeedGaps
+from tidegate.processor.catchup.gap_scans import CatchUpLimits, GapScans
+from tidegate.processor.catchup.missing_versions import MissingVersions
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.journal import Certainty, Journal
 from tidegate.processor.feeds.mutations import Mutations
@@ -74,10 +74,10 @@ class PartitionRanges:
         self._backlogs = backlogs = Backlogs(queue)
         self.quarantines = Quarantines(table)
         self.committed = CommittedVersions()
-        self.lagging = LaggingFeeds(feeds, table, backlogs.__contains__, self.committed)
+        self.lagging = FeedGaps(feeds, table, backlogs.__contains__, self.committed)
         self.detached = DetachedFeeds(table, self.lagging)
-        self.lags = Lags(feeds, table, self.lagging, self.detached)
-        self.catch_ups = CatchUps(
+        self.lags = MissingVersions(feeds, table, self.lagging, self.detached)
+        self.catch_ups = GapScans(
             self.lagging,
             self.detached,
             table,

@@ -15,10 +15,10 @@ from tidegate.processor.batch import LogRecord
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.breaking import broke
 from tidegate.processor.catchup.committed import CommittedVersions
-from tidegate.processor.catchup.gap_scans import CatchUps
-from tidegate.processor.catchup.missing_versions import Lags
+from tidegate.processor.catchup.gap_scans import GapScans
+from tidegate.processor.catchup.missing_versions import MissingVersions
 from tidegate.processor.containment import Input
-from tidegate.processor.feeds.mutations import Mutations, Place
+from tidegate.processor.feeds.mutations import MutationPlace, Mutations
 from tidegate.processor.feeds.waiting import claims_told_by
 from tidegate.processor.moving.entry_reader import EntryReader
 from tidegate.processor.moving.healing import Healing
@@ -65,8 +65,8 @@ class RangeEntries:
         parking: Parking,
         healing: Healing,
         quarantines: Quarantines,
-        lags: Lags,
-        catch_ups: CatchUps,
+        lags: MissingVersions,
+        catch_ups: GapScans,
         committed: CommittedVersions,
         mutations: Mutations,
         bounds: RecordBounds,
@@ -110,7 +110,7 @@ class RangeEntries:
     def _follow(self, state: RangeState, entry: OwnEntry, record: LogRecord) -> None:
         """Apply an entry of a range that has applied all before it, or is in a hole."""
         if isinstance(entry, Command) and entry.trigger is not Trigger.NONE:
-            place = Place(Offset(record.offset), state.span, state.resolver.closed, is_behind=False)
+            place = MutationPlace(Offset(record.offset), state.span, state.resolver.closed, is_behind=False)
             self._mutations.note(state, entry, place)
         self._apply(state, entry, record)
         if state.quarantine is not None and isinstance(entry, Command):
@@ -122,7 +122,7 @@ class RangeEntries:
         backlog.append(raw_entry(record), entry)
         if isinstance(entry, Command):
             if entry.trigger is not Trigger.NONE:
-                place = Place(offset, backlog.span, _closed(state, backlog), is_behind=True)
+                place = MutationPlace(offset, backlog.span, _closed(state, backlog), is_behind=True)
                 self._mutations.note(state, entry, place)
             self._mutations.account(state, entry, backlog.generation)
         if isinstance(entry, Snapshot) and entry.chunk == 0:

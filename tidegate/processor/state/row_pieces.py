@@ -25,7 +25,7 @@ def is_later_piece(key: bytes, value: bytes) -> bool:
     return value[:1] == _LATER and key[-_NUMBER_BYTES - len(_BEHIND) : -_NUMBER_BYTES] == _BEHIND
 
 
-class Row(NamedTuple):
+class StoredRow(NamedTuple):
     """A row as it was given to `RowPieces.split`."""
 
     table: StateTable
@@ -80,7 +80,7 @@ class RowPieces:
 
     # ---- back from it ----
 
-    def take(self, table: StateTable, key: bytes, value: bytes) -> Row | None:
+    def take(self, table: StateTable, key: bytes, value: bytes) -> StoredRow | None:
         """The row that a stored row is, or is the last piece of; ``None`` while pieces are missing."""
         if is_later_piece(key, value):
             own, number = key[: -_NUMBER_BYTES - len(_BEHIND)], int.from_bytes(key[-_NUMBER_BYTES:], "big")
@@ -88,7 +88,7 @@ class RowPieces:
         elif value[:1] == _FIRST:
             own, number, piece = key, 0, value[1 + _NUMBER_BYTES :]
         else:
-            return Row(table, key, value)
+            return StoredRow(table, key, value)
         found = self._found.setdefault((table, own), _Found())
         found.pieces[number] = piece
         if number == 0:
@@ -97,7 +97,7 @@ class RowPieces:
             return None
         del self._found[table, own]
         self._counts[table, own] = found.count
-        return Row(table, own, b"".join(_in_order(found.pieces, table, own)))
+        return StoredRow(table, own, b"".join(_in_order(found.pieces, table, own)))
 
     def finish(self) -> None:
         """Every stored row was taken. Raises ``StateMismatch`` where pieces of one are missing."""

@@ -12,7 +12,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from tidegate.errors import EncodingError
-from tidegate.rows.ewkb import Head, ShapeType, read_head
+from tidegate.rows.ewkb import EwkbHead, ShapeType, read_head
 from tidegate.rows.keyside.boxes import decode_sides_asc, encode_sides_asc
 from tidegate.rows.spatial_pb2 import SpatialObject
 from tidegate.rows.types import Box2D
@@ -66,6 +66,6 @@ def bare_box_of(data: bytes) -> Box2D:
     return Box2D(*_SIDES.unpack(data))
 
 
-def _shape_type(head: Head) -> int:
+def _shape_type(head: EwkbHead) -> int:
     base = _COLLECTION if head.type is ShapeType.GEOMETRYCOLLECTION else head.type
     return base | (_Z if head.has_z else 0) | (_M if head.has_m else 0)

@@ -38,7 +38,7 @@ from tidegate.errors import (
     StatementError,
 )
 from tidegate.hlc import MAX, NANOS_PER_SECOND, ZERO, ResolvedTimestamp, Timestamp
-from tidegate.processor.checkpoint import PartitionReport
+from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feeds.feed_control import known_tables, unsupported
 from tidegate.processor.push_policy import PushPolicy
@@ -53,7 +53,7 @@ from tidegate.spark.changefeed.jobs_topic import JobsTopic
 from tidegate.spark.changefeed.partition_round import Query
 from tidegate.spark.changefeed.preparation import Preparation
 from tidegate.spark.changefeed.query_markers import QueryMarkers
-from tidegate.spark.changefeed.query_sinks import Sinks
+from tidegate.spark.changefeed.query_sinks import QuerySinks
 from tidegate.spark.changefeed.run import create_feed
 from tidegate.spark.platform.kafka_source import log_slice, time_slices
 from tidegate.spark.platform.session import Placement, start_session
@@ -111,7 +111,7 @@ def define_backfill(options: BackfillOptions, statement: str) -> FeedId:
     """
     topics = Topics.of(options)
     partitions = Cluster(options.connection).partition_counts([topics.log])[topics.log]
-    sinks = Sinks(options.connection, options.connection.timeout_s)
+    sinks = QuerySinks(options.connection, options.connection.timeout_s)
     sinks.admin(options.connection).ensure(topics.shared_specs(partitions))
     jobs = Jobs(options.connection, options.app_id)
     namespace = OutputNamespace.of(options.output_topics)
@@ -143,7 +143,7 @@ class Backfill:
         self._options = options
         self._say = say
         self._feed_id = feed_id
-        self._sinks = Sinks(connection, _PATIENCE_S)
+        self._sinks = QuerySinks(connection, _PATIENCE_S)
         admin = self._sinks.admin(connection)
         self._jobs = JobsTopic(connection, self._topics, admin, f"backfill-{feed_id}")
         self._partitions = Cluster(connection).partition_counts([self._topics.log])[self._topics.log]
@@ -217,7 +217,7 @@ class Backfill:
             return False
         return high_water is not None and high_water >= state.start
 
-    def _write(self, definition: FeedDefinition) -> Sequence[PartitionReport]:
+    def _write(self, definition: FeedDefinition) -> Sequence[PartitionProgress]:
         """Steps F2 to F4; returns how far the rows that are acknowledged are complete."""
         state = self._feed.current_state
         if state is None:
@@ -230,7 +230,7 @@ class Backfill:
 
     def _write_scan(
         self, definition: FeedDefinition, log: _Log, tables: Sequence[KnownTable]
-    ) -> Sequence[PartitionReport]:
+    ) -> Sequence[PartitionProgress]:
         state = self._feed.current_state
         start = definition.options.cursor if state is None else state.start
         found, base = self._survey(log, definition, tables, start)
@@ -264,7 +264,7 @@ class Backfill:
 
     def _write_all(
         self, definition: FeedDefinition, log: _Log, tables: Sequence[KnownTable]
-    ) -> Sequence[PartitionReport]:
+    ) -> Sequence[PartitionProgress]:
         start, state = definition.options.cursor, self._feed.current_state
         assert start is not None
         if state is None:
@@ -298,7 +298,7 @@ class Backfill:
         self._jobs.store(state)
         return state
 
-    def _persist(self, definition: FeedDefinition, reports: Iterable[PartitionReport]) -> None:
+    def _persist(self, definition: FeedDefinition, reports: Iterable[PartitionProgress]) -> None:
         """Step F5."""
         self._markers.begin([definition.id])
         for report in reports:
@@ -479,7 +479,7 @@ def _require_past(definition: FeedDefinition) -> None:
         )
 
 
-def _up_to(report: PartitionReport, start: Timestamp) -> PartitionReport:
+def _up_to(report: PartitionProgress, start: Timestamp) -> PartitionProgress:
     """The report of who has only the rows of a scan at ``start``."""
     limit = ResolvedTimestamp(start)
     return replace(report, resolved=[min(each, limit) for each in report.resolved])

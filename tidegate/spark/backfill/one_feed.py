@@ -17,7 +17,7 @@ from tidegate.changefeed.lifecycle.control import Activate, ControlMessage, Fail
 from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.hlc import MAX, ZERO, Timestamp
-from tidegate.processor.checkpoint import PartitionReport, decode_report
+from tidegate.processor.checkpoint import PartitionProgress, decode_report
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.range_claims import RangeClaims
 from tidegate.raftlog.request import Scan, decode_request
@@ -43,7 +43,7 @@ class OneFeed:
     """
 
     def __init__(self, activation: Activate, partitions: int, cluster: str = OWN) -> None:
-        self.reports: list[PartitionReport] = []
+        self.reports: list[PartitionProgress] = []
         self.lacking: list[Scan] = []
         self.failure = ""
         self.rows = self.records = 0

@@ -27,7 +27,7 @@ from tidegate.spark.changefeed.checkpoint import Checkpoint, QueryIdentity, chec
 from tidegate.spark.changefeed.ledger import Ledger
 from tidegate.spark.changefeed.log_watch import Log, LogWatch
 from tidegate.spark.changefeed.partition_round import Query
-from tidegate.spark.changefeed.progress import Metrics, Progress
+from tidegate.spark.changefeed.progress import Metrics, QueryProgress
 from tidegate.spark.changefeed.query_feeds import QueryFeeds
 from tidegate.spark.platform.kafka_source import log_stream
 
@@ -130,7 +130,7 @@ def changefeed_query(
     admin = open_admin(options.connection, options.connection.timeout_s)
     look = LogWatch(admin, topics.log, log).look
     ends = partial(_ends, admin, topics.log, log)
-    progress = Progress(metrics or Metrics(), ends, feeds.high_waters, feeds.paused)
+    progress = QueryProgress(metrics or Metrics(), ends, feeds.high_waters, feeds.paused)
     driver = BatchDriver(query, Ledger(checkpoint.filesystem, checkpoint.ours), feeds, look, progress)
     try:
         writer = (

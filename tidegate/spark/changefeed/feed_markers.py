@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from tidegate.changefeed.definition.feed import FeedDefinition
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.lifecycle.feed_progress import FeedProgress
 from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
@@ -20,8 +20,8 @@ from tidegate.client.kafka.transaction import Record, TransactionalProducer, sen
 from tidegate.delivery.marker_records import MarkersAmongRows, MarkersAside
 from tidegate.errors import RetryError
 from tidegate.hlc import ResolvedTimestamp
-from tidegate.processor.checkpoint import PartitionReport
-from tidegate.spark.changefeed.marker_producers import MarkerWriter, Marking
+from tidegate.processor.checkpoint import PartitionProgress
+from tidegate.spark.changefeed.marker_producers import MarkerProducer, Marking
 
 #: Where partitions, (topic, number), end for an uncommitted reader. Raises ``RetryError``.
 Ends: TypeAlias = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int], int]]
@@ -34,7 +34,7 @@ class FeedProducers(NamedTuple):
     """Of a feed's progress, which is open; and of its markers."""
 
     home: TransactionalProducer
-    markers: MarkerWriter
+    markers: MarkerProducer
 
     def close(self) -> None:
         """Let go of the brokers."""
@@ -56,7 +56,7 @@ class FeedMarkers:
         jobs: str,
         producers: FeedProducers,
         ends: Ends,
-        schema_id: Callable[[str, Schema], int],
+        schema_id: Callable[[str, SubjectSchema], int],
     ) -> None:
         assert feed.definition is not None
         assert feed.current_state is not None
@@ -85,7 +85,7 @@ class FeedMarkers:
         """Why no marker can be written, where the sink's address means another cluster; else empty."""
         return self._producers.markers.held
 
-    def apply(self, report: PartitionReport) -> None:
+    def apply(self, report: PartitionProgress) -> None:
         """Step M1. The report names this epoch of the feed, and its rows are acknowledged."""
         self._frontier.apply_columns(
             report.partition, report.offset, report.starts, report.ends, report.resolved

@@ -29,7 +29,7 @@ def _unchecked(_: TransactionalProducer) -> None:
     """Nobody knows of another cluster."""
 
 
-class MarkerWriter(Protocol):
+class MarkerProducer(Protocol):
     """Writes one feed's markers, one after the other."""
 
     def get_ready(self) -> bool:
@@ -59,7 +59,7 @@ class MarkerWriter(Protocol):
         """Write nothing more."""
 
 
-class OwnMarkers:
+class OwnMarkerProducer:
     """Markers on the query's own cluster, by the producer of the progress. It is waited for."""
 
     is_proved: Final = True
@@ -76,7 +76,7 @@ class OwnMarkers:
         """One producer writes both: who is fenced writes neither."""
 
     def write(self, marking: Marking, done: Callable[[], None]) -> None:
-        """See ``MarkerWriter``. Raises ``DeliveryError`` when fenced, and what the marking raises."""
+        """See ``MarkerProducer``. Raises ``DeliveryError`` when fenced, and what the marking raises."""
         self._producer.commit(marking(), insist=False)
         done()
 
@@ -84,7 +84,7 @@ class OwnMarkers:
         """The producer is not ours."""
 
 
-class OtherMarkers:
+class OtherMarkerProducer:
     """Markers on another cluster, by a thread of the feed: batches do not wait while that cluster is away.
 
     Whatever fails there costs a producer, which ``new_producer`` makes; it is opened by the thread (M2a).
@@ -117,7 +117,7 @@ class OtherMarkers:
         self.is_proved = False
 
     def get_ready(self) -> bool:
-        """See ``MarkerWriter``."""
+        """See ``MarkerProducer``."""
         if not self._has_finished():
             return False
         if self._producer is None and time.monotonic() >= self._open_at:
@@ -134,18 +134,18 @@ class OtherMarkers:
         return self._has_finished() and self._producer is not None
 
     def prove(self) -> None:
-        """See ``MarkerWriter``."""
+        """See ``MarkerProducer``."""
         self.is_proved = True
 
     def write(self, marking: Marking, done: Callable[[], None]) -> None:
-        """See ``MarkerWriter``; only when it is ready."""
+        """See ``MarkerProducer``; only when it is ready."""
         assert self._producer is not None
         self._done = done
         self._begin(partial(self._commit, self._producer, marking))
         self._has_finished()
 
     def close(self) -> None:
-        """See ``MarkerWriter``. What was begun is left for the next writer to abort."""
+        """See ``MarkerProducer``. What was begun is left for the next writer to abort."""
         for producer in (self._former, self._producer):
             if producer is not None:
                 producer.give_up()

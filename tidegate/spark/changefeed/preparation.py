@@ -7,7 +7,7 @@ from functools import partial
 
 from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedDefinition, FeedId
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.encoding.encoder import marker_schemas
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.registration import Prepare, failed, starting_state, waiting
@@ -25,7 +25,7 @@ from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
 from tidegate.errors import FeedError, RetryError, StatementError, TopologyError
 from tidegate.registry.known_registries import SchemaRegistries
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
-from tidegate.spark.changefeed.query_sinks import Sinks
+from tidegate.spark.changefeed.query_sinks import QuerySinks
 
 
 class Preparation:
@@ -38,7 +38,7 @@ class Preparation:
         self,
         topics: Topics,
         jobs: JobsTopic,
-        sinks: Sinks,
+        sinks: QuerySinks,
         output_partitions: int,
         is_gone: Callable[[FeedDefinition], bool],
         namespace: OutputNamespace = EVERYWHERE,
@@ -96,7 +96,7 @@ class Preparation:
         except (FeedError, TopologyError, StatementError) as error:
             return failed(definition, str(error), self._jobs.view[definition.id].stored_topics)
 
-    def schema_id(self, url: str, schema: Schema) -> int:
+    def schema_id(self, url: str, schema: SubjectSchema) -> int:
         """The id of a schema in the registry at ``url``, which is asked once."""
         return self._registries.of(url).id_of(schema)
 

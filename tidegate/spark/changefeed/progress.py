@@ -99,7 +99,7 @@ class Metrics:
         return serve_scrapes(self.registry, host, port, access, files)
 
 
-class Progress:
+class QueryProgress:
     """Adds up what rounds answer. The batches' thread calls it."""
 
     def __init__(

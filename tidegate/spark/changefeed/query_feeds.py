@@ -34,7 +34,7 @@ from tidegate.changefeed.lifecycle.registration import (
     Prepare,
     Settled,
     Step,
-    Store,
+    StoreState,
     TakeOver,
     epoch_before,
     failed,
@@ -65,7 +65,7 @@ from tidegate.spark.changefeed.partition_round import Query
 from tidegate.spark.changefeed.pauses import Pauses
 from tidegate.spark.changefeed.preparation import Preparation
 from tidegate.spark.changefeed.query_markers import QueryMarkers
-from tidegate.spark.changefeed.query_sinks import Sinks
+from tidegate.spark.changefeed.query_sinks import QuerySinks
 from tidegate.verify import TopicPartition
 
 _PATIENCE_S: Final = 15.0
@@ -92,7 +92,7 @@ class QueryFeeds:
     ) -> None:
         self._query = query
         self._topics = topics
-        sinks = Sinks(query.connection, _PATIENCE_S)
+        sinks = QuerySinks(query.connection, _PATIENCE_S)
         self._jobs = JobsTopic(query.connection, topics, sinks.admin(query.connection))
         self._preparation = Preparation(
             topics, self._jobs, sinks, output_partitions, self._is_gone, namespace
@@ -226,7 +226,7 @@ class QueryFeeds:
             match self._fenced_step(feed, feed.definition):
                 case TakeOver():
                     self._take_over(feed.definition)
-                case Store(record):
+                case StoreState(record):
                     self._jobs.store(record)
                 case Announce(message=Register()) | Prepare() if fault := preparation.fault(feed.definition):
                     self._jobs.store(failed(feed.definition, fault, feed.stored_topics))

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from tidegate.changefeed.definition.feed import ENDED, LIVE, Engine, FeedDefinition, FeedId, FeedState
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.kafka.connection import KafkaConnection
@@ -23,11 +23,11 @@ from tidegate.delivery.sink_clusters import OWN
 from tidegate.delivery.sink_ends import ends_on
 from tidegate.delivery.sink_identity import held, held_backfill, require_cluster
 from tidegate.errors import DeliveryError, FeedError, RecordRefused, RetryError
-from tidegate.processor.checkpoint import PartitionReport
+from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spark.changefeed.feed_markers import Ends, FeedMarkers, FeedProducers
 from tidegate.spark.changefeed.jobs_topic import JobsTopic, new_producer, open_producer
-from tidegate.spark.changefeed.marker_producers import OtherMarkers, OwnMarkers
-from tidegate.spark.changefeed.query_sinks import Sinks
+from tidegate.spark.changefeed.marker_producers import OtherMarkerProducer, OwnMarkerProducer
+from tidegate.spark.changefeed.query_sinks import QuerySinks
 
 #: Another cluster is asked again after that.
 _SINK_S: Final = 10.0
@@ -43,8 +43,8 @@ class QueryMarkers:
         connection: KafkaConnection,
         app_id: str,
         jobs: JobsTopic,
-        sinks: Sinks,
-        schema_id: Callable[[str, Schema], int],
+        sinks: QuerySinks,
+        schema_id: Callable[[str, SubjectSchema], int],
         engine: Engine = Engine.SPARK,
     ) -> None:
         self._engine = engine
@@ -96,7 +96,7 @@ class QueryMarkers:
             fencing = partial(sink_fence.shut_out, fences, definition.id, servers, topic, cluster)
             _shut_out_within(fencing, fences, servers, _SINK_S)
 
-    def apply(self, report: PartitionReport) -> None:
+    def apply(self, report: PartitionProgress) -> None:
         """Step M1. The rows that the report tells of are acknowledged."""
         for active in report.feeds:
             markers = self._markers.get(active.feed_id)
@@ -153,14 +153,14 @@ class QueryMarkers:
         home = open_producer(self._connection, progress_id(self._app_id, definition.id))
         state = feed.current_state
         if state is None or not state.sink_cluster:
-            return FeedProducers(home, OwnMarkers(home))
+            return FeedProducers(home, OwnMarkerProducer(home))
         ids = MarkerIds.of(self._app_id, definition.id, state.sink_cluster)
         check = partial(self._check, definition, state)
 
         def there(transactional_id: str) -> TransactionalProducer:
             return new_producer(self._sinks.connection(definition, state.sink_cluster), transactional_id)
 
-        return FeedProducers(home, OtherMarkers(definition.id, there, ids, check))
+        return FeedProducers(home, OtherMarkerProducer(definition.id, there, ids, check))
 
     def _check(self, definition: FeedDefinition, state: StateRecord, producer: TransactionalProducer) -> None:
         """Step M2c: asked by the producer itself, and by the client that asks for ends."""

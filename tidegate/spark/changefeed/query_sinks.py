@@ -12,7 +12,7 @@ from tidegate.delivery.sink_identity import held
 from tidegate.errors import SinkHeld
 
 
-class Sinks:
+class QuerySinks:
     """The clusters, by the servers that sink URIs name. ``patience_s`` is how long each is waited for."""
 
     def __init__(self, connection: KafkaConnection, patience_s: float) -> None:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from tidegate.access.destinations import Destinations
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import FeedError, RegistryNotAllowed, RetryError, StatementError
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def _registries(allowed: Destinations) -> SchemaRegistries:
     return SchemaRegistries(allowed)
 
 
-def schema_ids(allowed: Destinations, url: str, schemas: Iterable[Schema]) -> Mapping[Schema, int]:
+def schema_ids(
+    allowed: Destinations, url: str, schemas: Iterable[SubjectSchema]
+) -> Mapping[SubjectSchema, int]:
     """The ids, from a registry that is among the ``allowed``.
 
     One that does not answer is asked for a while: another run of the task would write the rows before them

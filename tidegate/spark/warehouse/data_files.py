@@ -20,7 +20,7 @@ from tidegate.hlc import Timestamp
 from tidegate.spark.warehouse.buckets import BucketEnd, day_of, moment
 from tidegate.spark.warehouse.columns import META, rows_to_arrays
 from tidegate.spark.warehouse.manifest import DataFile, LoadedTable
-from tidegate.spark.warehouse.partition_rows import Change
+from tidegate.spark.warehouse.partition_rows import RowChange
 
 _ROWS_PER_GROUP: Final = 20_000
 
@@ -44,10 +44,10 @@ class BucketFiles:
         self._table = table
         self._partition = partition
         self._schema = changes_schema(table)
-        self._waiting: dict[BucketEnd, list[Change]] = defaultdict(list)
+        self._waiting: dict[BucketEnd, list[RowChange]] = defaultdict(list)
         self._open: dict[BucketEnd, _OpenFile] = {}
 
-    def add(self, change: Change) -> None:
+    def add(self, change: RowChange) -> None:
         """Take a row. Raises ``RowError`` for a value that has no form in the table."""
         waiting = self._waiting[change.bucket]
         waiting.append(change)
@@ -80,7 +80,7 @@ class BucketFiles:
             self._open[bucket] = _OpenFile(self._filesystem, self._root, self._schema, empty)
         self._open[bucket].write(self._batch(changes), changes)
 
-    def _batch(self, changes: list[Change]) -> pa.Table:
+    def _batch(self, changes: list[RowChange]) -> pa.Table:
         known = [
             [moment(change.bucket) for change in changes],
             [change.updated.wall for change in changes],
@@ -106,7 +106,7 @@ class _OpenFile:
         filesystem.create_dir(str(PurePosixPath(self._path).parent))
         self._writer = pq.ParquetWriter(self._path, schema, filesystem=filesystem)
 
-    def write(self, rows: pa.Table, changes: Sequence[Change]) -> None:
+    def write(self, rows: pa.Table, changes: Sequence[RowChange]) -> None:
         """One more row group."""
         self._writer.write_table(rows)
         walls = [change.updated.wall for change in changes]

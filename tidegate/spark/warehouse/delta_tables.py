@@ -28,7 +28,7 @@ from tidegate.hlc import NANOS_PER_MS
 from tidegate.spark.warehouse.buckets import BucketEnd
 from tidegate.spark.warehouse.columns import DELETED, LOGICAL, META, OFFSET, PARTITION, WALL
 from tidegate.spark.warehouse.data_files import changes_directory, changes_schema
-from tidegate.spark.warehouse.manifest import DataFile, Head, LoadedTable, Manifest
+from tidegate.spark.warehouse.manifest import DataFile, LoadedTable, Manifest, ManifestHead
 
 #: In the metadata of a commit: the bucket end up to which the table is closed by it.
 CLOSED: Final = "tidegate.closed"
@@ -64,7 +64,7 @@ class DeltaFollowers:
         filesystem, path = fs.FileSystem.from_uri(root)
         self._manifest = Manifest(filesystem, path)
 
-    def follow(self, head: Head) -> None:
+    def follow(self, head: ManifestHead) -> None:
         """Bring every table up to the head.
 
         Raises ``RetryError`` for one that cannot be read or written, ``StateError`` for one that is of a
@@ -80,13 +80,13 @@ class DeltaFollowers:
                     " the next pass."
                 ) from None
 
-    def _follow(self, head: Head, table: LoadedTable) -> None:
+    def _follow(self, head: ManifestHead, table: LoadedTable) -> None:
         self._at_step("W7 changes")
         self._append(head, table)
         self._at_step("W7 current")
         self._merge(head, table)
 
-    def _append(self, head: Head, table: LoadedTable) -> None:
+    def _append(self, head: ManifestHead, table: LoadedTable) -> None:
         delta = self._opened(head, changes_directory(table.topic), changes_schema(table))
         closed = _closed(delta, head)
         if closed >= head.closed:
@@ -94,7 +94,7 @@ class DeltaFollowers:
         files = [file for file in self._manifest.files(head, closed) if file.topic == table.topic]
         _commit(delta, head, [_added(file) for file in files], head.closed)
 
-    def _merge(self, head: Head, table: LoadedTable) -> None:
+    def _merge(self, head: ManifestHead, table: LoadedTable) -> None:
         delta = self._opened(head, current_directory(table.topic), current_schema(table))
         files = self._manifest.files(head, _closed(delta, head))
         wanted = [file for file in files if file.topic == table.topic]
@@ -111,7 +111,7 @@ class DeltaFollowers:
         read = [pq.read_table(f"{root}/{file.path}", filesystem=filesystem) for file in files]
         return newest_rows(pa.concat_tables([fitted(rows, schema) for rows in read]), table.columns.key)
 
-    def _opened(self, head: Head, directory: str, schema: pa.Schema) -> DeltaTable:
+    def _opened(self, head: ManifestHead, directory: str, schema: pa.Schema) -> DeltaTable:
         """The table, created or given new columns where it needs them."""
         uri = f"{self._root}/{directory}"
         try:
@@ -168,23 +168,23 @@ def closed_by_version(delta: DeltaTable) -> Iterator[tuple[int, BucketEnd]]:
             yield commit["version"], BucketEnd(int(commit[CLOSED]))
 
 
-def _closed(delta: DeltaTable, head: Head) -> BucketEnd:
+def _closed(delta: DeltaTable, head: ManifestHead) -> BucketEnd:
     """Up to where the load has closed the table."""
     return BucketEnd(delta.transaction_version(_application(head)) or 0)
 
 
-def _application(head: Head) -> str:
+def _application(head: ManifestHead) -> str:
     return f"tidegate-load-{head.load}"
 
 
-def _properties(head: Head, closed: BucketEnd) -> CommitProperties:
+def _properties(head: ManifestHead, closed: BucketEnd) -> CommitProperties:
     return CommitProperties(
         custom_metadata={CLOSED: str(closed)},
         app_transactions=[Transaction(_application(head), closed)],
     )
 
 
-def _commit(delta: DeltaTable, head: Head, files: list[AddAction], closed: BucketEnd) -> None:
+def _commit(delta: DeltaTable, head: ManifestHead, files: list[AddAction], closed: BucketEnd) -> None:
     delta.create_write_transaction(
         list(files), "append", delta.schema(), commit_properties=_properties(head, closed)
     )
@@ -192,7 +192,7 @@ def _commit(delta: DeltaTable, head: Head, files: list[AddAction], closed: Bucke
 
 
 def _merge_rows(
-    delta: DeltaTable, head: Head, table: LoadedTable, newest: pa.Table, closed: BucketEnd
+    delta: DeltaTable, head: ManifestHead, table: LoadedTable, newest: pa.Table, closed: BucketEnd
 ) -> None:
     columns = [field.name for field in current_schema(table)]
     taken = {_quoted(name): f"new.{_quoted(name)}" for name in columns}

@@ -28,17 +28,24 @@ from tidegate.hlc import Timestamp
 from tidegate.spark.warehouse.buckets import BucketEnd, Buckets, day_of
 from tidegate.spark.warehouse.columns import Columns
 from tidegate.spark.warehouse.data_files import remove_unnamed
-from tidegate.spark.warehouse.manifest import DataFile, Head, LoadedTable, Manifest, Position, advanced
+from tidegate.spark.warehouse.manifest import (
+    DataFile,
+    LoadedTable,
+    LoadPosition,
+    Manifest,
+    ManifestHead,
+    advanced,
+)
 from tidegate.spark.warehouse.partition_task import (
+    LoadTask,
     PartitionAnswer,
-    PartitionTask,
     TopicReading,
     load_partition,
 )
 from tidegate.verify import TopicPartition
 
 #: Runs tasks, in any order, and returns all answers.
-RunTasks: TypeAlias = Callable[[Sequence[PartitionTask]], list[PartitionAnswer]]
+RunTasks: TypeAlias = Callable[[Sequence[LoadTask]], list[PartitionAnswer]]
 
 _READ_AGAIN: Final = 2  # the first time a member of a row is unknown its columns are asked for
 
@@ -73,7 +80,7 @@ class LoadSource(Protocol):
 class DeltaTables(Protocol):
     """Tables of another format that follow the manifest."""
 
-    def follow(self, head: Head) -> None:
+    def follow(self, head: ManifestHead) -> None:
         """Bring them up to the head."""
 
 
@@ -112,7 +119,7 @@ class Loader:
         self._at_step = at_step
         filesystem, path = fs.FileSystem.from_uri(root)
         self._manifest = Manifest(filesystem, path)
-        self._head: Head | None = None
+        self._head: ManifestHead | None = None
 
     def run_pass(self) -> PassReport:
         """Load what is there. Raises ``InputError`` for records or feeds that cannot be loaded,
@@ -144,7 +151,7 @@ class Loader:
             more=more,
         )
 
-    def _opened(self) -> Head:
+    def _opened(self) -> ManifestHead:
         """Step W1, and the first head where there is none."""
         self._at_step("W1")
         head = self._manifest.head()
@@ -159,7 +166,7 @@ class Loader:
         self._manifest.remove_pages(head)
         return head
 
-    def _require_options(self, head: Head) -> None:
+    def _require_options(self, head: ManifestHead) -> None:
         if head.buckets != self._buckets:
             raise StateError(
                 f"The tables in {self._root} have buckets of {head.buckets.length_ns / 1e9:g} s: load with"
@@ -171,7 +178,7 @@ class Loader:
                 " with --delta, or into another directory."
             )
 
-    def _begun(self) -> Head:
+    def _begun(self) -> ManifestHead:
         sources = self._source.tables()
         columns = self._source.columns([source.topic for source in sources])
         tables = tuple(
@@ -182,10 +189,10 @@ class Loader:
         )
         starts = [self._buckets.of(source.start) for source in sources]
         before = self._buckets.before(min(starts))
-        return Head(uuid.uuid4().hex, self._buckets, max(starts), before, before, tables)
+        return ManifestHead(uuid.uuid4().hex, self._buckets, max(starts), before, before, tables)
 
     def _run(
-        self, head: Head, sources: Sequence[SourceTable], bounds: Mapping[TopicPartition, Bounds]
+        self, head: ManifestHead, sources: Sequence[SourceTable], bounds: Mapping[TopicPartition, Bounds]
     ) -> tuple[tuple[LoadedTable, ...], list[PartitionAnswer]]:
         """Step W3, once more with new columns where rows have members that the tables have none for."""
         tables = head.tables
@@ -213,8 +220,13 @@ class Loader:
         )
 
     def _task(
-        self, head: Head, table: LoadedTable, source: SourceTable, place: TopicPartition, bounds: Bounds
-    ) -> PartitionTask:
+        self,
+        head: ManifestHead,
+        table: LoadedTable,
+        source: SourceTable,
+        place: TopicPartition,
+        bounds: Bounds,
+    ) -> LoadTask:
         position, records = head.position(place), self._records
         if bounds.low > position.offset:
             raise TopologyError(
@@ -226,7 +238,7 @@ class Loader:
         if source.complete:  # nothing follows what is there now, so it is as if a marker stood at the end
             promised = Timestamp(head.buckets.of(source.start))
             position, records = replace(position, marker=max(position.marker, promised)), 0
-        return PartitionTask(
+        return LoadTask(
             source.reading,
             self._root,
             table,
@@ -240,14 +252,14 @@ class Loader:
 
     def _commit(
         self,
-        head: Head,
+        head: ManifestHead,
         closed: BucketEnd,
         tables: Sequence[LoadedTable],
         answers: Iterable[PartitionAnswer],
         files: Sequence[DataFile],
-    ) -> Head:
+    ) -> ManifestHead:
         """Steps W5 to W8."""
-        positions: dict[TopicPartition, Position] = {
+        positions: dict[TopicPartition, LoadPosition] = {
             answer.place: answer.position(closed) for answer in answers
         }
         self._at_step("W5")
@@ -263,7 +275,7 @@ class Loader:
         self._manifest.remove_pages(committed, head)  # readers may have the head before in hand
         return committed
 
-    def _remove(self, head: Head) -> None:
+    def _remove(self, head: ManifestHead) -> None:
         """What tasks wrote since the commit before this one, and no head names."""
         since = day_of(head.before)
         topics = [table.topic for table in head.tables]
@@ -271,7 +283,7 @@ class Loader:
         remove_unnamed(self._manifest.filesystem, self._manifest.root, topics, since, named)
 
 
-def run_here(tasks: Sequence[PartitionTask]) -> list[PartitionAnswer]:
+def run_here(tasks: Sequence[LoadTask]) -> list[PartitionAnswer]:
     """Run tasks in this process, one after the other."""
     return [load_partition(task) for task in tasks]
 
@@ -289,7 +301,7 @@ def _require_no_fault(answers: Iterable[PartitionAnswer]) -> None:
         raise InputError(min(faults))
 
 
-def _require_same(head: Head, sources: Sequence[SourceTable]) -> None:
+def _require_same(head: ManifestHead, sources: Sequence[SourceTable]) -> None:
     known = {table.topic: table for table in head.tables}
     if [source.topic for source in sources] != [table.topic for table in head.tables]:
         raise StateError(

@@ -70,7 +70,7 @@ class LoadedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LoadPosition:
     """Where a partition is read on from: ``offset`` is that of the lowest row that is in no closed bucket,
     ``marker`` the highest marker that was seen, which may stand before it."""
 
@@ -79,7 +79,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ManifestHead:
     """A commit. Buckets up to ``closed`` are closed: every row of theirs is in a file that a page names.
 
     ``load`` is the id of the load, ``number`` counts commits. ``first`` is the first bucket whose end shows
@@ -95,7 +95,7 @@ class Head:
     tables: tuple[LoadedTable, ...]
     delta: bool = False
     number: int = 0
-    positions: Mapping[TopicPartition, Position] = field(default_factory=dict)
+    positions: Mapping[TopicPartition, LoadPosition] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
 
     def table(self, topic: str) -> LoadedTable:
@@ -106,9 +106,9 @@ class Head:
         names = ", ".join(table.topic for table in self.tables)
         raise StateError(f"{topic} is not loaded into this directory; {names} are.")
 
-    def position(self, place: TopicPartition) -> Position:
+    def position(self, place: TopicPartition) -> LoadPosition:
         """Where a partition is read on from."""
-        return self.positions.get(place, Position())
+        return self.positions.get(place, LoadPosition())
 
 
 class Manifest:
@@ -120,13 +120,13 @@ class Manifest:
         self._pages = f"{root}/_tidegate/pages"
         self._head = f"{root}/_tidegate/head.json"
 
-    def head(self) -> Head | None:
+    def head(self) -> ManifestHead | None:
         """The newest commit; ``None`` where there is none. Raises ``StateError`` for one that is torn."""
         content = read_whole(self.filesystem, self._head)
         return None if content is None else _loaded(content, self._head, _head_from)
 
     def files(
-        self, head: Head, above: BucketEnd = NO_BUCKET, upto: BucketEnd | None = None
+        self, head: ManifestHead, above: BucketEnd = NO_BUCKET, upto: BucketEnd | None = None
     ) -> list[DataFile]:
         """The files of closed buckets above ``above`` and up to ``upto``, by bucket, topic and partition.
 
@@ -137,11 +137,11 @@ class Manifest:
         found = [file for day in days for file in self._page(head.pages[day])]
         return sorted((file for file in found if above < file.bucket <= high), key=_order)
 
-    def files_of_days(self, head: Head, since: str) -> list[DataFile]:
+    def files_of_days(self, head: ManifestHead, since: str) -> list[DataFile]:
         """The files of all buckets that end on the day ``since`` or later. Raises as ``files``."""
         return [file for day, name in head.pages.items() if day >= since for file in self._page(name)]
 
-    def write_pages(self, head: Head, files: Iterable[DataFile]) -> Mapping[str, str]:
+    def write_pages(self, head: ManifestHead, files: Iterable[DataFile]) -> Mapping[str, str]:
         """Pages of ``head`` with more files; nothing refers to the new ones yet."""
         by_day: dict[str, list[DataFile]] = defaultdict(list)
         for file in files:
@@ -156,7 +156,7 @@ class Manifest:
             pages[day] = name
         return pages
 
-    def commit(self, head: Head) -> None:
+    def commit(self, head: ManifestHead) -> None:
         """Make ``head`` the truth, if the commit before it still is. Raises ``StateError`` otherwise."""
         now = self.head()
         known = (None, 0) if now is None else (now.load, now.number)
@@ -169,7 +169,7 @@ class Manifest:
         self.filesystem.create_dir(f"{self.root}/_tidegate")
         self._write(self._head, _head_to(head))
 
-    def remove_pages(self, *kept: Head) -> None:
+    def remove_pages(self, *kept: ManifestHead) -> None:
         """Remove the pages that none of these commits names."""
         names = {name for head in kept for name in head.pages.values()}
         found = self.filesystem.get_file_info(fs.FileSelector(self._pages, allow_not_found=True))
@@ -192,12 +192,12 @@ class Manifest:
 
 
 def advanced(
-    head: Head,
+    head: ManifestHead,
     closed: BucketEnd,
     tables: Sequence[LoadedTable],
-    positions: Mapping[TopicPartition, Position],
+    positions: Mapping[TopicPartition, LoadPosition],
     pages: Mapping[str, str],
-) -> Head:
+) -> ManifestHead:
     """The commit that follows ``head``."""
     return replace(
         head,
@@ -226,7 +226,7 @@ def _loaded(content: bytes, path: str, read: Callable[[dict[str, Any]], _T]) -> 
         ) from None
 
 
-def _head_to(head: Head) -> dict[str, Any]:
+def _head_to(head: ManifestHead) -> dict[str, Any]:
     return {
         "version": _VERSION,
         "load": head.load,
@@ -256,7 +256,7 @@ def _head_to(head: Head) -> dict[str, Any]:
     }
 
 
-def _head_from(body: dict[str, Any]) -> Head:
+def _head_from(body: dict[str, Any]) -> ManifestHead:
     tables = tuple(
         LoadedTable(
             each["topic"],
@@ -269,11 +269,11 @@ def _head_from(body: dict[str, Any]) -> Head:
         for each in body["tables"]
     )
     positions = {
-        place: Position(offset, parse_decimal(marker))
+        place: LoadPosition(offset, parse_decimal(marker))
         for table, each in zip(tables, body["tables"], strict=True)
         for place, (offset, marker) in zip(table.places, each["positions"], strict=True)
     }
-    return Head(
+    return ManifestHead(
         body["load"],
         Buckets(body["bucket_ns"]),
         BucketEnd(body["first"]),

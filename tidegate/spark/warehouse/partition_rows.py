@@ -17,7 +17,7 @@ from tidegate.spark.warehouse.buckets import BucketEnd, Buckets
 from tidegate.verify import TopicPartition, TopicRecord
 
 
-class Change(NamedTuple):
+class RowChange(NamedTuple):
     """A row version as it is loaded: ``row`` is ``None`` for a deletion.
 
     ``updated`` is the timestamp of its commit, or of the initial scan that showed it; ``mvcc_timestamp`` the
@@ -32,7 +32,7 @@ class Change(NamedTuple):
     offset: int
 
 
-class PartitionRows:
+class BucketRows:
     """Takes the records of a partition from the position of the last commit on.
 
     ``closed`` is the bound of that commit. ``marker`` is the last marker among the records, zero for none.
@@ -52,7 +52,7 @@ class PartitionRows:
         self._closed = closed
         self._seen: dict[tuple[bytes, Timestamp], int] = {}
 
-    def take(self, record: TopicRecord) -> Change | None:
+    def take(self, record: TopicRecord) -> RowChange | None:
         """The row that a record brings; ``None`` for a marker, a tombstone, and a row that came before.
 
         Raises ``MalformedRecord`` for a record that the feed cannot have written, markers that fall among
@@ -77,7 +77,7 @@ class PartitionRows:
             self.repeats += 1
             return None
         self.first_offsets.setdefault(bucket, record.offset)
-        return Change(
+        return RowChange(
             bucket, decoded.key, decoded.row, decoded.updated, decoded.mvcc_timestamp, record.offset
         )
 

@@ -18,8 +18,8 @@ from tidegate.errors import InputError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.spark.warehouse.buckets import NO_BUCKET, BucketEnd, Buckets
 from tidegate.spark.warehouse.data_files import BucketFiles
-from tidegate.spark.warehouse.manifest import DataFile, LoadedTable, Position
-from tidegate.spark.warehouse.partition_rows import Change, PartitionRows
+from tidegate.spark.warehouse.manifest import DataFile, LoadedTable, LoadPosition
+from tidegate.spark.warehouse.partition_rows import BucketRows, RowChange
 from tidegate.verify import TopicPartition, TopicRecord
 
 
@@ -34,7 +34,7 @@ class TopicReading(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionTask:
+class LoadTask:
     """Read ``place`` from ``position`` to below ``end``; ``closed`` is the bound of the last commit.
 
     It may stop once it has read ``records`` and among them a marker that closes one bucket more (0: it reads
@@ -47,7 +47,7 @@ class PartitionTask:
     place: TopicPartition
     buckets: Buckets
     closed: BucketEnd
-    position: Position
+    position: LoadPosition
     end: int
     records: int = 0
 
@@ -72,10 +72,10 @@ class PartitionAnswer:
     unknown: tuple[str, ...] = ()
     fault: str = ""
 
-    def position(self, closed: BucketEnd) -> Position:
+    def position(self, closed: BucketEnd) -> LoadPosition:
         """Where to read on from once buckets up to ``closed`` are committed."""
         waiting = [offset for bucket, offset in self.first_offsets if bucket > closed]
-        return Position(min(waiting, default=self.read_to), self.marker)
+        return LoadPosition(min(waiting, default=self.read_to), self.marker)
 
 
 class _UnknownColumns(Exception):
@@ -86,7 +86,7 @@ class _UnknownColumns(Exception):
         self.names = names
 
 
-def load_partition(task: PartitionTask) -> PartitionAnswer:
+def load_partition(task: LoadTask) -> PartitionAnswer:
     """Run a task. What is wrong with the records is in the answer; raises only what passes by itself."""
     filesystem, root = fs.FileSystem.from_uri(task.root)
     files = BucketFiles(filesystem, root, task.table, task.place.partition)
@@ -100,9 +100,9 @@ def load_partition(task: PartitionTask) -> PartitionAnswer:
         files.abandon()
 
 
-def _load(task: PartitionTask, files: BucketFiles) -> PartitionAnswer:
+def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
     position, buckets = task.position, task.buckets
-    rows = PartitionRows(task.place, task.reading.decoder(), buckets, task.closed)
+    rows = BucketRows(task.place, task.reading.decoder(), buckets, task.closed)
     known = frozenset(task.table.columns.names)
     read_to, more = max(position.offset, task.end), False
     records = task.reading.records(task.place, position.offset, task.end)
@@ -129,6 +129,6 @@ def _load(task: PartitionTask, files: BucketFiles) -> PartitionAnswer:
     )
 
 
-def _require_known(change: Change, known: frozenset[str]) -> None:
+def _require_known(change: RowChange, known: frozenset[str]) -> None:
     if change.row is not None and not change.row.keys() <= known:
         raise _UnknownColumns(set(change.row) - known)

@@ -26,7 +26,7 @@ from tidegate.spark.warehouse.delta_tables import (
     fitted,
     newest_rows,
 )
-from tidegate.spark.warehouse.manifest import DataFile, Head, Manifest
+from tidegate.spark.warehouse.manifest import DataFile, Manifest, ManifestHead
 
 _TRIES: Final = 3
 
@@ -94,7 +94,7 @@ class Warehouse:
         delta = DeltaTable(f"{self._root}/{changes_directory(topic)}")
         return version_at(delta, BucketEnd(at.wall), topic)
 
-    def _head(self) -> Head:
+    def _head(self) -> ManifestHead:
         head = self._manifest.head()
         if head is None:
             raise InputError(
@@ -102,7 +102,7 @@ class Warehouse:
             )
         return head
 
-    def _read(self, read: Callable[[Head], _T]) -> _T:
+    def _read(self, read: Callable[[ManifestHead], _T]) -> _T:
         """What ``read`` gives, asked again where commits have replaced the head's pages meanwhile."""
         for _ in range(_TRIES):
             head = self._head()
@@ -113,12 +113,12 @@ class Warehouse:
                     raise
         return read(self._head())
 
-    def _files(self, head: Head, topic: str, at: Timestamp | None) -> list[DataFile]:
+    def _files(self, head: ManifestHead, topic: str, at: Timestamp | None) -> list[DataFile]:
         head.table(topic)
         bucket = head.closed if at is None else _bucket(head, at)
         return [file for file in self._manifest.files(head, upto=bucket) if file.topic == topic]
 
-    def _changes(self, head: Head, topic: str, at: Timestamp | None) -> pa.Table:
+    def _changes(self, head: ManifestHead, topic: str, at: Timestamp | None) -> pa.Table:
         schema = changes_schema(head.table(topic))
         root, filesystem = self._manifest.root, self._manifest.filesystem
         read = [
@@ -127,7 +127,7 @@ class Warehouse:
         ]
         return pa.concat_tables([schema.empty_table(), *read])
 
-    def _rows(self, head: Head, topic: str, at: Timestamp | None) -> pa.Table:
+    def _rows(self, head: ManifestHead, topic: str, at: Timestamp | None) -> pa.Table:
         table = head.table(topic)
         newest = newest_rows(self._changes(head, topic, at), table.columns.key)
         return newest.filter(pc.invert(newest.column(DELETED))).select(current_schema(table).names)
@@ -144,7 +144,7 @@ def version_at(delta: DeltaTable, bucket: BucketEnd, topic: str) -> int:
     )
 
 
-def _bucket(head: Head, at: Timestamp) -> BucketEnd:
+def _bucket(head: ManifestHead, at: Timestamp) -> BucketEnd:
     bucket = head.buckets.of(at)
     if not head.first <= bucket <= head.closed or Timestamp(bucket) != at:
         raise InputError(

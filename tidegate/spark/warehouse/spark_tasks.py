@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.errors import RetryError
 from tidegate.spark.warehouse.load_pass import RunTasks
-from tidegate.spark.warehouse.partition_task import PartitionAnswer, PartitionTask, load_partition
+from tidegate.spark.warehouse.partition_task import LoadTask, PartitionAnswer, load_partition
 
 _ANSWER_SCHEMA: Final = "answer binary"
 _ANSWER: Final = pa.schema([("answer", pa.binary())])
@@ -25,7 +25,7 @@ def spark_tasks(session: SparkSession) -> RunTasks:
     return partial(_run, session)
 
 
-def _run(session: SparkSession, tasks: Sequence[PartitionTask]) -> list[PartitionAnswer]:
+def _run(session: SparkSession, tasks: Sequence[LoadTask]) -> list[PartitionAnswer]:
     session.sparkContext.setJobDescription(f"tidegate load of {len(tasks)} partitions")
     frame = session.range(0, len(tasks), 1, len(tasks))
     try:
@@ -45,7 +45,7 @@ def _cause(error: PythonException) -> str:
     return sentence if name.startswith("tidegate.") else f"{lines[-1].strip()}."
 
 
-def _load(tasks: Sequence[PartitionTask], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _load(tasks: Sequence[LoadTask], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The task whose index ``batches`` hold; what it answers is of the attempt that succeeded."""
     for batch in batches:
         answers = [pickle.dumps(load_partition(tasks[index])) for index in batch.column(0).to_pylist()]

@@ -29,7 +29,7 @@ from tidegate.worker.commit.in_flight import InFlight, InFlightBatches
 from tidegate.worker.commit.partition_input import PartitionInput
 from tidegate.worker.commit.stepper import Processor, Stepper
 from tidegate.worker.kafka.fetched import FetchedBatch
-from tidegate.worker.output.outlet import Change, OpenSink, OutletLimits
+from tidegate.worker.output.outlet import OpenSink, OutletChange, OutletLimits
 from tidegate.worker.output.partition_outlets import Outlets
 from tidegate.worker.process.ending import end_process
 from tidegate.worker.process.schema_ids import SchemaIds
@@ -48,7 +48,7 @@ class Writer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CommitLimits:
     """How much a partition may hold, and how far its sinks may fall behind; see
     ``tidegate.worker.process.settings``."""
 
@@ -67,7 +67,7 @@ class Threads:
     commits: Executor
 
 
-class Pipeline:
+class CommitLoop:
     """Runs the batches and control messages of one log partition through its processor, in order.
 
     ``present`` is the log position that must be reached before a new feed is registered: the end of the log
@@ -85,7 +85,7 @@ class Pipeline:
         opener_of: Callable[[FeedId], OpenSink],
         valve: Valve,
         threads: Threads,
-        limits: Limits,
+        limits: CommitLimits,
         *,
         schema_ids: SchemaIds,
         caution: Caution = _NO_CAUTION,
@@ -193,39 +193,39 @@ class Pipeline:
     async def _step_outlet(self) -> InFlight | None:
         """Steps R2, K2 and K4 to K6, whether there is room or not: a sink refuses, or does not follow."""
         match self.outlets.look():
-            case Change.DETACH | Change.REFUSE, _ if (
+            case OutletChange.DETACH | OutletChange.REFUSE, _ if (
                 self._stepper.abandoned
             ):  # to detach is a step, to fail too
                 self.in_flight.drop_uncommitted()
                 return None
-            case Change.REFUSE, feed_id:
+            case OutletChange.REFUSE, feed_id:
                 return await self._fail(feed_id)
-            case Change.DETACH, feed_id:
+            case OutletChange.DETACH, feed_id:
                 return await self._detach(feed_id)
-            case Change.ATTACH, feed_id if not self._draining and self.processor.is_spooling(feed_id):
-                return await self._step_change(Change.ATTACH, self.processor.attach, feed_id)
-            case Change.STALL, feed_id if not self._draining:
-                return await self._step_change(Change.STALL, self.processor.stall, feed_id)
+            case OutletChange.ATTACH, feed_id if not self._draining and self.processor.is_spooling(feed_id):
+                return await self._step_change(OutletChange.ATTACH, self.processor.attach, feed_id)
+            case OutletChange.STALL, feed_id if not self._draining:
+                return await self._step_change(OutletChange.STALL, self.processor.stall, feed_id)
             # K6, and ATTACH of a feed that the processor has stalled itself: what it lacks was never spooled.
             case _, feed_id if not self._draining:
-                return await self._step_change(Change.RESUME, self.processor.resume, feed_id)
+                return await self._step_change(OutletChange.RESUME, self.processor.resume, feed_id)
             case _:
                 return None
 
     async def _step_change(
-        self, change: Change, step: Callable[[FeedId], StepResult], feed_id: FeedId
+        self, change: OutletChange, step: Callable[[FeedId], StepResult], feed_id: FeedId
     ) -> InFlight | None:
         self.outlets.become(change, feed_id)
         return await self._step(step, feed_id)
 
     async def _detach(self, feed_id: FeedId) -> InFlight | None:
         """Step K2: the batches that are not committed are changed with it, and wait for the feed no more."""
-        self.outlets.become(Change.DETACH, feed_id)
+        self.outlets.become(OutletChange.DETACH, feed_id)
         with self.in_flight.uncommitted() as uncommitted:
             flight = await self._step(partial(self.processor.detach, feed_id), uncommitted)
             self.in_flight.release(feed_id)
         if not self.processor.is_spooling(feed_id):
-            self.outlets.become(Change.STALL, feed_id)
+            self.outlets.become(OutletChange.STALL, feed_id)
         return flight
 
     async def _fail(self, feed_id: FeedId) -> InFlight | None:
@@ -234,7 +234,7 @@ class Pipeline:
         refusal = self.outlets.refusal(feed_id)
         with self.in_flight.uncommitted() as uncommitted:
             self.in_flight.release(feed_id)  # before rows are thrown away, which then count as acknowledged
-            self.outlets.become(Change.REFUSE, feed_id)
+            self.outlets.become(OutletChange.REFUSE, feed_id)
             return await self._step(partial(self.processor.fail_delivery, feed_id, refusal), uncommitted)
 
     async def _step_input(self) -> InFlight | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch, FeedId
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import FeedError, SchemaRejected
 from tidegate.processor.batch import StepResult
 from tidegate.processor.containment import feed_error
@@ -34,11 +34,11 @@ class Wanted:
     feed_id: FeedId
     epoch: FeedEpoch
     url: str = field(repr=False)
-    schemas: Sequence[Schema]
+    schemas: Sequence[SubjectSchema]
 
 
 #: What becomes of a feed's rows: they are framed with these ids, or the feed fails with this error.
-Answer: TypeAlias = Mapping[Schema, int] | FeedError
+Answer: TypeAlias = Mapping[SubjectSchema, int] | FeedError
 
 
 class Framing:

@@ -31,7 +31,7 @@ class Admitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingVerdict:
     """It may not yet; ``reason`` is a sentence, empty while the first question is young."""
 
     reason: str
@@ -44,12 +44,12 @@ class Refused:
     reason: str
 
 
-Verdict: TypeAlias = Admitted | Waiting | Refused
+Verdict: TypeAlias = Admitted | WaitingVerdict | Refused
 #: Called with a feed and the seconds after which, at the latest, its verdict should be looked at.
 LookAt: TypeAlias = Callable[[FeedId, float], None]
 #: Takes the sentence that says for whom the feed waits now.
 Tell: TypeAlias = Callable[[str], None]
-#: Asks once. It first tells for whom it waits; ``Waiting`` is an answer that may be another one next time.
+#: Asks once. It first tells for whom it waits; a ``WaitingVerdict`` may be another one next time.
 Ask: TypeAlias = Callable[[Tell], Awaitable[Verdict]]
 
 
@@ -57,7 +57,7 @@ Ask: TypeAlias = Callable[[Tell], Awaitable[Verdict]]
 class _Question:
     """What is known of a feed, and when to ask again."""
 
-    verdict: Verdict = field(default_factory=lambda: Waiting(""))
+    verdict: Verdict = field(default_factory=lambda: WaitingVerdict(""))
     waits_for: str = ""
     pause_s: float = _FIRST_PAUSE_S
     begun: float = 0.0
@@ -88,7 +88,7 @@ class Questions:
         question = self._questions.setdefault(feed_id, _Question())
         if question.task is not None:
             self._note_silence(feed_id, question)
-        elif isinstance(question.verdict, Waiting):
+        elif isinstance(question.verdict, WaitingVerdict):
             self._ask_if_due(feed_id, question, ask)
         return question.verdict
 
@@ -107,8 +107,10 @@ class Questions:
         asked_s = self._clock() - question.begun
         if asked_s < SILENCE_S:
             self._look_at(feed_id, SILENCE_S - asked_s)
-        elif question.verdict == Waiting(""):
-            question.verdict = Waiting(f"{question.waits_for} It has not answered for {SILENCE_S:.0f} s.")
+        elif question.verdict == WaitingVerdict(""):
+            question.verdict = WaitingVerdict(
+                f"{question.waits_for} It has not answered for {SILENCE_S:.0f} s."
+            )
 
     def _ask_if_due(self, feed_id: FeedId, question: _Question, ask: Ask) -> None:
         now = self._clock()
@@ -121,8 +123,8 @@ class Questions:
 
     async def _answer(self, feed_id: FeedId, question: _Question, ask: Ask) -> None:
         verdict = await ask(question.tell)
-        if isinstance(verdict, Waiting):
-            verdict = Waiting(f"{verdict.reason} Asked again in {question.pause_s:.0f} s.")
+        if isinstance(verdict, WaitingVerdict):
+            verdict = WaitingVerdict(f"{verdict.reason} Asked again in {question.pause_s:.0f} s.")
             question.due = self._clock() + question.pause_s
             question.pause_s = min(2 * question.pause_s, _LONGEST_PAUSE_S)
         question.verdict, question.task = verdict, None

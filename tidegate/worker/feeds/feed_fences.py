@@ -19,7 +19,7 @@ from tidegate.client.kafka.transaction import GivenUpError
 from tidegate.delivery import sink_fence
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.errors import DeliveryError, RetryError, SinkHeld
-from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.shell import Shell
 
@@ -67,7 +67,11 @@ class FeedFences:
             await self._wait_for(fencing, fence, feed_id, sink)
 
     async def _wait_for(
-        self, fencing: Callable[[], None], fence: TransactionalProducer, feed_id: FeedId, sink: SinkCluster
+        self,
+        fencing: Callable[[], None],
+        fence: WorkerTransactionalProducer,
+        feed_id: FeedId,
+        sink: SinkCluster,
     ) -> None:
         """Do ``fencing`` in a thread of the sink, for a bounded time.
 
@@ -101,11 +105,11 @@ class FeedFences:
                 f"the Kafka cluster at {sink.servers} did not shut out feed {feed_id}: {error}"
             ) from None
 
-    def _producer(self, transactional_id: str, cluster: SinkCluster) -> TransactionalProducer:
-        return TransactionalProducer(cluster.settings, transactional_id, self._app.runtime.machine)
+    def _producer(self, transactional_id: str, cluster: SinkCluster) -> WorkerTransactionalProducer:
+        return WorkerTransactionalProducer(cluster.settings, transactional_id, self._app.runtime.machine)
 
 
-def _do_and_close(work: Callable[[], None], fence: TransactionalProducer) -> None:
+def _do_and_close(work: Callable[[], None], fence: WorkerTransactionalProducer) -> None:
     try:
         work()
     finally:

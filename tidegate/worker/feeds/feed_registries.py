@@ -22,7 +22,7 @@ from tidegate.worker.feeds.admission import (
     Refused,
     Tell,
     Verdict,
-    Waiting,
+    WaitingVerdict,
 )
 from tidegate.worker.operations.metrics import REGISTRY_RETRIES
 from tidegate.worker.process.schema_ids import RegistryWait, SchemaIds
@@ -66,7 +66,7 @@ class FeedRegistries:
                 await self._schema_ids.try_ids(url, definition.id, ())
             except (FeedError, RetryError) as error:
                 verdict = _verdict_on(definition, feed, error)
-                if isinstance(verdict, Waiting):
+                if isinstance(verdict, WaitingVerdict):
                     REGISTRY_RETRIES.labels(definition.id).inc()
                 return verdict
         return Admitted()
@@ -82,8 +82,10 @@ class FeedRegistries:
         self._look_at(feed_id, _LOOK_AGAIN_S)
         told = next((wait for wait in waits if self._is_told(wait)), None)
         if told is None:
-            return Waiting("")
-        return Waiting(f"{_waiting_for_other(told.feed_id)} {told.cause or 'It has not answered yet.'}")
+            return WaitingVerdict("")
+        return WaitingVerdict(
+            f"{_waiting_for_other(told.feed_id)} {told.cause or 'It has not answered yet.'}"
+        )
 
     def _is_told(self, wait: RegistryWait) -> bool:
         """A first question that is young is the usual way of things."""
@@ -103,7 +105,7 @@ def _registries(definition: FeedDefinition, live: Iterable[FeedDefinition]) -> d
 def _verdict_on(definition: FeedDefinition, feed: FeedDefinition, error: FeedError | RetryError) -> Verdict:
     if feed.id == definition.id and not isinstance(error, RegistryAway):
         return Refused(str(error))
-    return Waiting(f"{_waiting_for(definition, feed)} {error}")
+    return WaitingVerdict(f"{_waiting_for(definition, feed)} {error}")
 
 
 def _waiting_for(definition: FeedDefinition, feed: FeedDefinition) -> str:

@@ -17,7 +17,7 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.delivery.sink_identity import held
 from tidegate.errors import RetryError, SinkNotAllowed
 from tidegate.worker.feeds.admission import LookAt
-from tidegate.worker.output.worker_sinks import Sinks
+from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.ending import guarded_task
 
 _EVERY_S: Final = 10.0
@@ -27,7 +27,7 @@ _PATIENCE_S: Final = 10.0
 class HeldFeeds:
     """The jobs agent's look at the sinks of ``live`` feeds; ``look_at`` is called where one has news."""
 
-    def __init__(self, sinks: Sinks, live: Callable[[], Iterable[FeedView]], look_at: LookAt) -> None:
+    def __init__(self, sinks: WorkerSinks, live: Callable[[], Iterable[FeedView]], look_at: LookAt) -> None:
         self._sinks = sinks
         self._live = live
         self._look_at = look_at

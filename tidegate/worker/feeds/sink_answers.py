@@ -17,14 +17,16 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.delivery.sink_clusters import SinkClusters
 from tidegate.delivery.sink_identity import held
 from tidegate.errors import RetryError
-from tidegate.worker.feeds.admission import Admitted, LookAt, Questions, Tell, Verdict, Waiting
-from tidegate.worker.output.worker_sinks import SinkCluster, Sinks
+from tidegate.worker.feeds.admission import Admitted, LookAt, Questions, Tell, Verdict, WaitingVerdict
+from tidegate.worker.output.worker_sinks import SinkCluster, WorkerSinks
 
 
 class FeedSinks:
     """The jobs agent's questions. ``look_at`` is called when, or some seconds before, there may be news."""
 
-    def __init__(self, sinks: Sinks, look_at: LookAt, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, sinks: WorkerSinks, look_at: LookAt, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._sinks = sinks
         self._questions = Questions("sink", look_at, clock)
         self._clusters = SinkClusters(sinks.own.servers)
@@ -70,11 +72,11 @@ class FeedSinks:
         try:
             await self.learn(definition)
         except RetryError as error:
-            return Waiting(f"{waits_for} {error}.")
+            return WaitingVerdict(f"{waits_for} {error}.")
         found = self.cluster_of(definition)
         if stored is not None and found != stored:
             servers = self._sinks.of(definition).servers
-            return Waiting(held(definition.id, servers, stored or self._own_id, found or self._own_id))
+            return WaitingVerdict(held(definition.id, servers, stored or self._own_id, found or self._own_id))
         return Admitted()
 
 

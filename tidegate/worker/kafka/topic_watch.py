@@ -10,7 +10,7 @@ import threading
 from typing import Final
 
 from tidegate.errors import StateError
-from tidegate.worker.kafka.topology import TopicAdmin, Topology
+from tidegate.worker.kafka.topology import Topology, WorkerTopicAdmin
 from tidegate.worker.process.ending import end_process
 
 _LOOK_AGAIN_S: Final = 5.0
@@ -19,7 +19,7 @@ _LOOK_AGAIN_S: Final = 5.0
 class TopicWatch:
     """Compares the ids of the worker's topics with those of its start, by a thread of its own."""
 
-    def __init__(self, admin: TopicAdmin, topology: Topology) -> None:
+    def __init__(self, admin: WorkerTopicAdmin, topology: Topology) -> None:
         self._admin = admin
         self._known = topology.topic_ids
         self._closed = threading.Event()

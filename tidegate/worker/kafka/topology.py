@@ -29,7 +29,7 @@ class Topology:
     topic_ids: Mapping[str, str]
 
 
-class TopicAdmin(topic_admin.TopicAdmin):
+class WorkerTopicAdmin(topic_admin.TopicAdmin):
     """The same on the worker's own cluster, or that of ``settings`` made for a sink."""
 
     def __init__(

@@ -9,7 +9,7 @@ from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.settings import Settings
 
 
-class TransactionalProducer(transaction.TransactionalProducer):
+class WorkerTransactionalProducer(transaction.TransactionalProducer):
     """The same on the worker's own cluster, or that of ``settings`` made for a sink."""
 
     def __init__(self, settings: Settings, transactional_id: str, machine: Machine = REAL) -> None:

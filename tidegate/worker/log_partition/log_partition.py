@@ -25,7 +25,7 @@ from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.entry import Offset
 from tidegate.ranges.handoff import Exchange, receiver_of
 from tidegate.spans import Span
-from tidegate.worker.commit.commit_loop import Pipeline
+from tidegate.worker.commit.commit_loop import CommitLoop
 from tidegate.worker.commit.in_flight import InFlight
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.kafka.foreign_records import own_records
@@ -49,7 +49,7 @@ ResultT = TypeVar("ResultT")
 class _Present(NamedTuple):
     """Offsets to reach before others are looked at, for a partition without a state; 0 for all others.
 
-    ``log``: before a new feed is registered, see ``Pipeline``. ``control``: before the log is read, since a
+    ``log``: before a new feed is registered, see ``CommitLoop``. ``control``: before the log is read, since a
     feed that was active in a state that is lost has to be known before the first record.
     """
 
@@ -85,7 +85,7 @@ class LogPartition:
         self.control = Intake(self._control_place, app.batches, self._take_control)
         hand_offs = TP(names.hand_offs, partition)
         self.hand_offs = Intake(hand_offs, app.batches, self._take_exchanges)
-        self.pipeline: Pipeline | None = None
+        self.pipeline: CommitLoop | None = None
         self._processor: PartitionProcessor | None = None
         self._released = False
         self._releasing: asyncio.Future[None] | None = None
@@ -149,14 +149,14 @@ class LogPartition:
         if await self.control.read_to(present.control):
             self.log.open(processor.next_offset or 0)
 
-    def _new_pipeline(self, processor: PartitionProcessor, present: _Present) -> Pipeline:
+    def _new_pipeline(self, processor: PartitionProcessor, present: _Present) -> CommitLoop:
         runtime, follower = self._app.runtime, self._app.follower
 
         def opener_of(feed_id: FeedId) -> OpenSink:
             definition = processor.definition_of(feed_id)  # once removed, the processor does not know it
             return lambda: FeedSink(runtime.sinks, definition, lambda: follower.view[feed_id])
 
-        return Pipeline(
+        return CommitLoop(
             processor,
             self._state.writer,
             opener_of,

@@ -10,7 +10,7 @@ from tidegate.hlc import NANOS_PER_MS
 from tidegate.processor.catchup.gap_scans import FeedLag
 from tidegate.processor.range_facts import RangeFacts
 from tidegate.processor.status import ParkedRange, PartitionStatus
-from tidegate.worker.commit.commit_loop import Pipeline
+from tidegate.worker.commit.commit_loop import CommitLoop
 from tidegate.worker.operations.report import (
     CATCHING_UP,
     WAITING,
@@ -25,7 +25,7 @@ from tidegate.worker.output.outlet import OutletReport, OutletState
 
 
 def running_report(
-    pipeline: Pipeline, next_offset: int, log_end: int | None, restore_ms: int | None
+    pipeline: CommitLoop, next_offset: int, log_end: int | None, restore_ms: int | None
 ) -> PartitionReport:
     """A partition that is restored; ``next_offset`` is behind its last step."""
     report = PartitionReport(
@@ -41,7 +41,7 @@ def running_report(
     return _with_status(report, pipeline.status, pipeline.outlets.report())
 
 
-def _state(pipeline: Pipeline) -> str:
+def _state(pipeline: CommitLoop) -> str:
     if pipeline.waiting:
         return WAITING
     return "held" if pipeline.processor.held else "running"

@@ -10,7 +10,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
 from tidegate.changefeed.lifecycle.frontier import FeedFrontier, part, share
 from tidegate.processor.batch import ActiveFeed
-from tidegate.processor.checkpoint import PartitionReport, merged
+from tidegate.processor.checkpoint import PartitionProgress, merged
 from tidegate.processor.range_claims import RangeClaims
 from tidegate.worker.markers.early_reports import EarlyReports
 
@@ -24,7 +24,7 @@ class Receiver(Protocol):
     definition: FeedDefinition
     frontier: FeedFrontier | None
 
-    def apply(self, report: PartitionReport) -> None: ...
+    def apply(self, report: PartitionProgress) -> None: ...
 
 
 ReceiverT = TypeVar("ReceiverT", bound=Receiver)
@@ -71,7 +71,7 @@ class CheckpointRoutes(Generic[ReceiverT]):
         for active in [active for active in self._early if active.feed_id == feed_id]:
             del self._early[active]
 
-    def deliver(self, reports: Iterable[PartitionReport]) -> None:
+    def deliver(self, reports: Iterable[PartitionProgress]) -> None:
         """Give each feed what it is named in."""
         for report in merged(self.claims.count(reports)):
             self._deliver(report)
@@ -82,7 +82,7 @@ class CheckpointRoutes(Generic[ReceiverT]):
                 self._missed.clear()
                 self._reports = 0
 
-    def _deliver(self, report: PartitionReport) -> None:
+    def _deliver(self, report: PartitionProgress) -> None:
         named = {
             active.feed_id: known for active in report.feeds if (known := self._receiver(report, active))
         }
@@ -97,7 +97,7 @@ class CheckpointRoutes(Generic[ReceiverT]):
             if spans is not None:
                 told.add(spans)
 
-    def _receiver(self, report: PartitionReport, active: ActiveFeed) -> ReceiverT | None:
+    def _receiver(self, report: PartitionProgress, active: ActiveFeed) -> ReceiverT | None:
         """Who gets a report for ``active``; where nobody does so far, it is kept."""
         receiver = self.receivers.get(active.feed_id)
         if receiver is not None and receiver.definition.epoch == active.epoch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tidegate.processor.checkpoint import PartitionReport, merged
+from tidegate.processor.checkpoint import PartitionProgress, merged
 
 _REPORTS: Final = 64
 _SPANS_MAX: Final = 200_000
@@ -18,10 +18,10 @@ class EarlyReports:
     """
 
     def __init__(self) -> None:
-        self._reports: list[PartitionReport] = []
+        self._reports: list[PartitionProgress] = []
         self._room = _REPORTS
 
-    def add(self, report: PartitionReport) -> None:
+    def add(self, report: PartitionProgress) -> None:
         """Keep it; it must hold for the feed."""
         self._reports.append(replace(report, feeds=()))
         if len(self._reports) < self._room:
@@ -31,7 +31,7 @@ class EarlyReports:
             self._reports = []
         self._room = 2 * len(self._reports) + _REPORTS
 
-    def take(self) -> list[PartitionReport]:
+    def take(self) -> list[PartitionProgress]:
         """What is kept, and keep it no longer."""
         reports, self._reports = self._reports, []
         return reports

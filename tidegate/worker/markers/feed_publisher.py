@@ -32,10 +32,10 @@ from tidegate.client.kafka.transaction import GivenUpError, Record
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.errors import DeliveryError, RecordRefused, RetryError
 from tidegate.hlc import NANOS_PER_MS, ResolvedTimestamp
-from tidegate.processor.checkpoint import PartitionReport
+from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spans import Span
 from tidegate.worker.kafka.jobs_follower import JobsFollower
-from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers.early_reports import EarlyReports
 from tidegate.worker.markers.marker_records import BackOff, MarkerRecords
 from tidegate.worker.markers.marker_writer import MarkerWriter, OtherMarkers, OwnMarkers
@@ -77,7 +77,7 @@ class FeedPublisher:
         self._now = asyncio.get_running_loop().time
         self._topics = Topics.of(settings)
         progress = progress_id(settings.app_id, definition.id)
-        self._producer = TransactionalProducer(settings, progress, machine)
+        self._producer = WorkerTransactionalProducer(settings, progress, machine)
         self._writer: MarkerWriter = OwnMarkers(partial(self._commit, insist=False))
         if sink is not None and not sink.own:
             ids = MarkerIds.of(settings.app_id, definition.id, state.sink_cluster)
@@ -103,7 +103,7 @@ class FeedPublisher:
         self.frontier: FeedFrontier | None = None
         self._task = guarded_task(self._publish(), f"feed {definition.id}")
 
-    def apply(self, report: PartitionReport) -> None:
+    def apply(self, report: PartitionProgress) -> None:
         """Step M1. The report names this epoch of the feed."""
         if self.frontier is None:
             self._early.add(report)

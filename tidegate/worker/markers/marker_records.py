@@ -88,11 +88,11 @@ def marker_records(
 ) -> MarkerRecords:
     """What the feed's options ask for; ``threads`` do what blocks."""
     if definition.options.resolved_topic:
-        return MarkersAside(definition.options.resolved_topic, targets, ends, threads)
-    return MarkersAmongRows(definition, targets, schema_ids)
+        return WorkerMarkersAside(definition.options.resolved_topic, targets, ends, threads)
+    return WorkerMarkersAmongRows(definition, targets, schema_ids)
 
 
-class MarkersAmongRows:
+class WorkerMarkersAmongRows:
     """Each marker goes to every partition of every topic of the feed; ids of schemas are asked for before."""
 
     def __init__(
@@ -133,7 +133,7 @@ class MarkersAmongRows:
         return sent(self._markers.records(marker))
 
 
-class MarkersAside:
+class WorkerMarkersAside:
     """Each marker goes to every partition of a topic of its own, with the ends of the topics of rows."""
 
     ready: Final = True

@@ -17,7 +17,7 @@ from tidegate.client.kafka.transaction import GivenUpError, Record
 from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.delivery.sink_identity import held, require_cluster
 from tidegate.errors import DeliveryError, RecordRefused, RetryError, SinkHeld
-from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.process.machine import Machine
 
@@ -90,7 +90,7 @@ class OtherMarkers:
         self._state = state
         self._ids = ids
         self._machine = machine
-        self._producer: TransactionalProducer | None = None
+        self._producer: WorkerTransactionalProducer | None = None
         self._is_former_out = False  # whoever wrote markers with the id of before
         self._given_up = False
         self.is_open = False
@@ -111,9 +111,9 @@ class OtherMarkers:
                 await self._let_go()
                 raise
 
-    def _new_producer(self, transactional_id: str) -> TransactionalProducer:
+    def _new_producer(self, transactional_id: str) -> WorkerTransactionalProducer:
         """Raises ``RetryError`` where the operator allows none."""
-        return TransactionalProducer(self._cluster.settings, transactional_id, self._machine)
+        return WorkerTransactionalProducer(self._cluster.settings, transactional_id, self._machine)
 
     async def _shut_former_out(self) -> None:
         """Step M2d."""
@@ -123,13 +123,13 @@ class OtherMarkers:
         await self._in_thread(fence.close)
         self._is_former_out = True
 
-    async def _open(self, producer: TransactionalProducer) -> None:
+    async def _open(self, producer: WorkerTransactionalProducer) -> None:
         self._producer = producer
         self._require_wanted()  # whoever gives up from here on reaches the producer
         await self.check()  # before another cluster hears of the transactional id
         await self._guard(producer.open)
 
-    def _require_stored(self, producer: TransactionalProducer) -> None:
+    def _require_stored(self, producer: WorkerTransactionalProducer) -> None:
         topic, stored = self._state.targets[0].topic, self._state.sink_cluster
         questions = partial(producer.cluster_id, topic), partial(self._cluster.admin.only_cluster, topic)
         say = partial(held, self._state.feed_id, self._cluster.servers, stored)

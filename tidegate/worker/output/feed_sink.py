@@ -15,7 +15,7 @@ from tidegate.delivery.sink_clusters import stored_cluster
 from tidegate.errors import RetryError, SecretMissing, SinkNotAllowed
 from tidegate.processor.batch import OutputRecord
 from tidegate.worker.output.row_producer import Barrier, Sink
-from tidegate.worker.output.worker_sinks import Sinks
+from tidegate.worker.output.worker_sinks import WorkerSinks
 
 _TELL_AGAIN_S: Final = 10.0
 
@@ -31,7 +31,7 @@ class FeedSink:
     comes to its end none of them may go to the next one before those that it has given up.
     """
 
-    def __init__(self, sinks: Sinks, definition: FeedDefinition, view: Callable[[], FeedView]) -> None:
+    def __init__(self, sinks: WorkerSinks, definition: FeedDefinition, view: Callable[[], FeedView]) -> None:
         self._sinks = sinks
         self._secrets = HeaderSecrets(definition, sinks.secrets)
         self._tell_at = 0.0

@@ -58,7 +58,7 @@ class OutletState(enum.Enum):
     STALLED = "stalled"
 
 
-class Change(enum.Enum):
+class OutletChange(enum.Enum):
     """Steps R2, K2, K4, K5 and K6: what the partition processor is to be told of a feed."""
 
     REFUSE = "refuse"
@@ -200,46 +200,46 @@ class Outlet:
         """Whether its rows fill the memory that they may, and there should be no more."""
         return self.state is OutletState.LIVE and self._waiting_bytes > self._limits.memory_bytes
 
-    def look(self, now: float, *, is_last: bool = False, has_ended: bool = False) -> Change | None:
+    def look(self, now: float, *, is_last: bool = False, has_ended: bool = False) -> OutletChange | None:
         """What the feed's rows have come to, at ``now`` seconds of a monotonic clock.
 
         ``is_last``: batches cannot wait for them any longer. ``has_ended``: of a feed that was removed or has
         failed, for which they wait no longer than ``stall_s``.
         """
         if self.refusal is not None:
-            return Change.REFUSE
+            return OutletChange.REFUSE
         if self._drop_acknowledged():
             self._pause.acknowledged(now)
         match self.state:
             case OutletState.LIVE:
                 self._look_at_oldest(now, has_ended=has_ended)
                 is_late = self._is_slow or self._is_held
-                return Change.DETACH if is_late or (is_last and not self.is_empty) else None
+                return OutletChange.DETACH if is_late or (is_last and not self.is_empty) else None
             case OutletState.SPOOLING if self._lost or self._is_held:
-                return Change.STALL
+                return OutletChange.STALL
             case OutletState.STALLED if self._sink.is_held:
                 return None
             case OutletState.SPOOLING:
-                return Change.ATTACH if self.is_empty else None
+                return OutletChange.ATTACH if self.is_empty else None
             case OutletState.STALLED:
-                return Change.RESUME if self.is_empty and self._pause.is_over(now) else None
+                return OutletChange.RESUME if self.is_empty and self._pause.is_over(now) else None
 
-    def become(self, change: Change, now: float) -> None:
+    def become(self, change: OutletChange, now: float) -> None:
         """The processor is told of the change with the next step; ``now`` as in ``look``."""
         match change:
-            case Change.DETACH:
+            case OutletChange.DETACH:
                 self.state = OutletState.SPOOLING
-            case Change.REFUSE:
+            case OutletChange.REFUSE:
                 self.forget()
-            case Change.STALL:
+            case OutletChange.STALL:
                 self.state = OutletState.STALLED
                 self._lost = False
                 self.forget()
                 self._pause.stalled(now)
-            case Change.ATTACH | Change.RESUME:
+            case OutletChange.ATTACH | OutletChange.RESUME:
                 self.state = OutletState.LIVE
                 self._pause.live(now)
-        self._patience.begin_anew(forgiving=change is Change.RESUME)
+        self._patience.begin_anew(forgiving=change is OutletChange.RESUME)
 
     def next_look_s(self, retry_s: float) -> float | None:
         """When to look again, or to hand over; ``None``: when ``acknowledged`` is called."""

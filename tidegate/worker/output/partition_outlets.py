@@ -12,20 +12,27 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.control import Ack, Failed, Removed
 from tidegate.errors import RowRefused
 from tidegate.processor.batch import OutputRecord
-from tidegate.worker.output.outlet import Change, OpenSink, Outlet, OutletLimits, OutletReport, OutletState
+from tidegate.worker.output.outlet import (
+    OpenSink,
+    Outlet,
+    OutletChange,
+    OutletLimits,
+    OutletReport,
+    OutletState,
+)
 from tidegate.worker.output.row_producer import Barrier
 
 _QUEUE_FULL_S: Final = 0.01  # librdkafka tells nobody when it has room
 _TEXTS: Final = {
-    Change.REFUSE: "a row of the feed is refused for good; the feed fails",
-    Change.DETACH: "the sink does not follow; no batch waits for the feed any more",
-    Change.ATTACH: "the sink has followed; batches wait for the feed again",
-    Change.STALL: "the feed is stalled; its rows are scanned for when the sink takes rows again",
-    Change.RESUME: "the sink takes rows again; the feed catches up",
+    OutletChange.REFUSE: "a row of the feed is refused for good; the feed fails",
+    OutletChange.DETACH: "the sink does not follow; no batch waits for the feed any more",
+    OutletChange.ATTACH: "the sink has followed; batches wait for the feed again",
+    OutletChange.STALL: "the feed is stalled; its rows are scanned for when the sink takes rows again",
+    OutletChange.RESUME: "the sink takes rows again; the feed catches up",
 }
 
 #: What is done first. A batch may wait for several feeds; of one that has failed nothing else is asked.
-_URGENT: Final = (Change.REFUSE, Change.DETACH)
+_URGENT: Final = (OutletChange.REFUSE, OutletChange.DETACH)
 
 _log = structlog.get_logger("tidegate.outlet")
 
@@ -88,7 +95,7 @@ class Outlets:
         """Whether the partition should step nothing before rows of some feed are acknowledged."""
         return any(outlet.is_over_budget for outlet in self._outlets.values())
 
-    def look(self) -> tuple[Change, FeedId] | None:
+    def look(self) -> tuple[OutletChange, FeedId] | None:
         """What is to be done first: others may wait for a feed that is to be detached.
 
         Forgets feeds that have ended, once nobody waits for their rows.
@@ -113,13 +120,13 @@ class Outlets:
         """The partition is let go of: batches wait for rows for ``drain_s`` more and no longer."""
         self._last_look_at = self._clock() + self._limits.drain_s
 
-    def become(self, change: Change, feed_id: FeedId) -> None:
+    def become(self, change: OutletChange, feed_id: FeedId) -> None:
         """The processor is told of it with the next step."""
         outlet = self._outlets[feed_id]
         outlet.become(change, self._clock())
-        log = _log.info if change in (Change.ATTACH, Change.RESUME) else _log.warning
+        log = _log.info if change in (OutletChange.ATTACH, OutletChange.RESUME) else _log.warning
         log(_TEXTS[change], partition=self._partition, feed_id=feed_id, **_counts(outlet.report()))
-        if change is Change.REFUSE:
+        if change is OutletChange.REFUSE:
             del self._outlets[feed_id]
             self._ended.discard(feed_id)
 
@@ -163,7 +170,7 @@ class Outlets:
                 self._ended.discard(feed_id)
 
 
-def _order(found: tuple[Change, FeedId]) -> int:
+def _order(found: tuple[OutletChange, FeedId]) -> int:
     return _URGENT.index(found[0]) if found[0] in _URGENT else len(_URGENT)
 
 

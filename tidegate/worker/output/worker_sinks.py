@@ -19,7 +19,7 @@ from tidegate.changefeed.definition.sink_servers import normal_servers
 from tidegate.delivery.sink_clusters import sink_address
 from tidegate.errors import SinkNotAllowed
 from tidegate.worker.kafka.clients import with_login
-from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.operations.report import SinkReport
 from tidegate.worker.output.row_producer import Sink
 from tidegate.worker.process.machine import REAL, Machine
@@ -41,7 +41,7 @@ class SinkCluster:
         servers: str,
         configure: Callable[[], Settings],
         machine: Machine,
-        admin: Callable[[], TopicAdmin],
+        admin: Callable[[], WorkerTopicAdmin],
         threads: Callable[[], Executor],
         *,
         own: bool,
@@ -54,7 +54,7 @@ class SinkCluster:
         self._open_admin, self._open_threads = admin, threads
         self._lock = threading.RLock()
         self._rows: Sink | None = None
-        self._admin: TopicAdmin | None = None
+        self._admin: WorkerTopicAdmin | None = None
         self._threads: Executor | None = None
 
     @property
@@ -72,7 +72,7 @@ class SinkCluster:
             return self._rows
 
     @property
-    def admin(self) -> TopicAdmin:
+    def admin(self) -> WorkerTopicAdmin:
         """A client for its topics; another one when that has seen another cluster."""
         with self._lock:
             if self._admin is None or self._admin.is_over:
@@ -99,11 +99,11 @@ class SinkCluster:
             self._rows.close()
 
 
-class Sinks:
+class WorkerSinks:
     """All clusters that feeds of this worker write to. May be asked by any thread."""
 
     def __init__(
-        self, settings: Settings, admin: TopicAdmin, threads: Executor, machine: Machine = REAL
+        self, settings: Settings, admin: WorkerTopicAdmin, threads: Executor, machine: Machine = REAL
     ) -> None:
         self._settings = settings
         #: What headers of feeds name.
@@ -166,7 +166,7 @@ class Sinks:
             servers,
             configure,
             machine,
-            lambda: TopicAdmin(configure(), machine, patience_s=_PATIENCE_S),
+            lambda: WorkerTopicAdmin(configure(), machine, patience_s=_PATIENCE_S),
             lambda: machine.executor(threads, f"sink {servers}"),
             own=False,
         )

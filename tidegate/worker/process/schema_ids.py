@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,12 @@ class SchemaIds(Protocol):
     Each method but ``known`` is the event loop's.
     """
 
-    def known(self, url: str, schemas: Sequence[Schema]) -> Mapping[Schema, int] | None:
+    def known(self, url: str, schemas: Sequence[SubjectSchema]) -> Mapping[SubjectSchema, int] | None:
         """The ids when all of them are known without a call, else ``None``. From any thread; never blocks."""
 
-    async def ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+    async def ids(
+        self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
+    ) -> Mapping[SubjectSchema, int]:
         """The ids, registered where they are not yet known.
 
         While the registry is away or lets us not in this waits, and asks again for ever; the log, the
@@ -46,7 +48,9 @@ class SchemaIds(Protocol):
         the registry will not take.
         """
 
-    async def try_ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+    async def try_ids(
+        self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
+    ) -> Mapping[SubjectSchema, int]:
         """The same by one try, after it was made sure that the registry is one and lets us in.
 
         Raises ``RegistryAway``, ``RegistryDenied`` or ``SchemaRejected``.

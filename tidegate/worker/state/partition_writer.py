@@ -17,7 +17,7 @@ from tidegate.raftlog.encode import partition_of
 from tidegate.raftlog.request import encode_request
 from tidegate.ranges.handoff import receiver_of
 from tidegate.worker.kafka.topology import Topology
-from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.settings import Settings
 from tidegate.worker.state.changelog import Changelog, ChangelogReader, LocalCopy
@@ -48,7 +48,7 @@ class PartitionWriter:
             ChangelogReader, settings, tuple(self._changelogs.values()), partition, machine
         )
         self._reader = self._open_reader()
-        self._producer = TransactionalProducer(settings, f"{settings.app_id}-{partition}", machine)
+        self._producer = WorkerTransactionalProducer(settings, f"{settings.app_id}-{partition}", machine)
 
     def open(self) -> int:
         """Fence the predecessor (O1), then bring the local copy up to date (O2).

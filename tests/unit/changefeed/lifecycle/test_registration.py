@@ -41,7 +41,7 @@ from tidegate.changefeed.lifecycle.registration import (
     Prepare,
     Settled,
     Step,
-    Store,
+    StoreState,
     TakeOver,
     failed,
     former_answers,
@@ -108,7 +108,7 @@ def test_a_descriptor_that_only_one_partition_has_is_enough() -> None:
 
 def test_a_table_that_no_partition_knows_fails_the_feed_by_name() -> None:
     step = next_step(PENDING, by_partition(registered(0, 5, tables=())), 1)
-    assert isinstance(step, Store)
+    assert isinstance(step, StoreState)
     assert step.record.state is FeedState.FAILED
     assert "no log partition has a descriptor of defaultdb.public.orders" in step.record.error
 
@@ -116,7 +116,7 @@ def test_a_table_that_no_partition_knows_fails_the_feed_by_name() -> None:
 def test_a_table_known_by_two_ids_fails_the_feed() -> None:
     other = (KnownTable(ORDERS, 200),)
     step = next_step(PENDING, by_partition(registered(0, 5), registered(1, 5, tables=other)), 2)
-    assert isinstance(step, Store)
+    assert isinstance(step, StoreState)
     assert "defaultdb.public.orders by different ids (104, 200)" in step.record.error
 
 
@@ -131,7 +131,7 @@ def test_running_is_stored_when_the_last_partition_is_active() -> None:
     stored = StateRecord(FEED, FIRST_EPOCH, FeedState.STARTING, Timestamp(9), (TARGET,))
     acks = by_partition(Active(FEED, FIRST_EPOCH, 0), Active(FEED, FIRST_EPOCH, 1))
     running = replace(stored, state=FeedState.RUNNING)
-    assert next_step(replace(PENDING, state=stored), acks, 2) == Store(running)
+    assert next_step(replace(PENDING, state=stored), acks, 2) == StoreState(running)
     assert next_step(replace(PENDING, state=running), acks, 2) == Settled()
 
 
@@ -160,8 +160,8 @@ def test_a_scan_that_has_come_to_its_start_has_succeeded_and_is_forgotten_by_eve
     done = _scanning(high_water, state)
     step = next_step(done, {0: Active(FEED, FIRST_EPOCH, 0)}, 2)
     assert done.state is not None
-    assert step == Store(replace(done.state, state=FeedState.SUCCEEDED))
-    assert isinstance(step, Store)
+    assert step == StoreState(replace(done.state, state=FeedState.SUCCEEDED))
+    assert isinstance(step, StoreState)
     stored = replace(done, state=step.record)
     assert next_step(stored, ACTIVE, 2) == Announce(Remove(FEED, FIRST_EPOCH), (0, 1))
     assert next_step(stored, {0: Removed(FEED, FIRST_EPOCH, 0)}, 2) == Announce(
@@ -175,8 +175,8 @@ def test_a_partition_that_fails_fails_a_scan_that_is_not_done_and_no_other() -> 
     failed = ACTIVE | {1: Failed(FEED, FIRST_EPOCH, 1, "row too wide")}
     before = next_step(_scanning(None), failed, 2)
     after = next_step(_scanning(Timestamp(9, 2)), failed, 2)
-    assert isinstance(before, Store)
-    assert isinstance(after, Store)
+    assert isinstance(before, StoreState)
+    assert isinstance(after, StoreState)
     assert (before.record.state, after.record.state) == (FeedState.FAILED, FeedState.SUCCEEDED)
     assert after.record.error == ""
 
@@ -192,7 +192,7 @@ def test_a_success_that_is_stored_stays_whatever_partitions_say_later(high_water
 def test_a_drop_counts_before_a_success_and_after_it(state: FeedState) -> None:
     dropped = replace(_scanning(Timestamp(9, 2), state), drop=DropRecord(FEED, 1))
     step = next_step(dropped, ACTIVE, 2)
-    assert isinstance(step, Store)
+    assert isinstance(step, StoreState)
     assert step.record.state is FeedState.DROPPED
     assert next_step(replace(dropped, state=step.record), ACTIVE, 2) == Announce(
         Remove(FEED, FIRST_EPOCH), (0, 1)
@@ -216,7 +216,7 @@ def test_progress_of_an_earlier_epoch_does_not_end_a_scan() -> None:
 def test_a_failure_is_stored_with_its_partition_before_the_feed_is_removed() -> None:
     acks = by_partition(Failed(FEED, FIRST_EPOCH, 1, "row too wide"), Active(FEED, FIRST_EPOCH, 0))
     step = next_step(PENDING, acks, 2)
-    assert isinstance(step, Store)
+    assert isinstance(step, StoreState)
     assert step.record.error == "log partition 1: row too wide"
     assert next_step(replace(PENDING, state=step.record), acks, 2) == Announce(
         Remove(FEED, FIRST_EPOCH), (0, 1)
@@ -232,8 +232,8 @@ def test_a_stored_failure_keeps_its_first_reason() -> None:
 def test_a_drop_ends_a_feed_in_any_state_and_settles_when_all_have_forgotten_it() -> None:
     dropped = replace(PENDING, drop=DropRecord(FEED, 1))
     step = next_step(dropped, {}, 2)
-    assert step == Store(StateRecord(FEED, FIRST_EPOCH, FeedState.DROPPED))
-    assert isinstance(step, Store)
+    assert step == StoreState(StateRecord(FEED, FIRST_EPOCH, FeedState.DROPPED))
+    assert isinstance(step, StoreState)
     done = replace(dropped, state=step.record)
     assert next_step(done, by_partition(registered(0, 1)), 2) == Announce(Remove(FEED, FIRST_EPOCH), (0,))
     assert next_step(done, by_partition(Removed(FEED, FIRST_EPOCH, 0)), 2) == Settled()
@@ -252,10 +252,10 @@ def test_what_a_pending_feed_waits_for_changes_nothing_about_what_comes_next() -
 def test_what_a_pending_feed_waited_for_is_not_the_reason_of_its_end() -> None:
     dropped = replace(_waiting("waiting for its schema registry"), drop=DropRecord(FEED, 1))
     ended = StateRecord(FEED, FIRST_EPOCH, FeedState.DROPPED)
-    assert next_step(dropped, {}, 2) == Store(ended)
+    assert next_step(dropped, {}, 2) == StoreState(ended)
     assert next_step(replace(dropped, state=ended), {}, 2) == Settled()
     failed = next_step(_waiting("waiting"), by_partition(Failed(FEED, FIRST_EPOCH, 0, "no table")), 2)
-    assert isinstance(failed, Store)
+    assert isinstance(failed, StoreState)
     assert failed.record.error == "log partition 0: no table"
 
 
@@ -275,7 +275,7 @@ def test_without_a_definition_there_is_nothing_to_do() -> None:
 def test_whoever_writes_markers_is_fenced_between_the_end_and_the_first_partition_that_forgets() -> None:
     dropped = replace(PENDING, state=_RUNNING, drop=DropRecord(FEED, 1))
     store = next_step(dropped, ACTIVE, 2)
-    assert isinstance(store, Store)
+    assert isinstance(store, StoreState)
     assert not needs_fence(dropped, store)
     ended = replace(dropped, state=store.record)
     assert needs_fence(ended, next_step(ended, ACTIVE, 2))
@@ -325,7 +325,7 @@ def test_a_failure_of_the_former_epoch_that_nobody_stored_ends_the_feed(answer: 
     feed = _moved()
     former = by_partition(Active(FEED, FIRST_EPOCH, 0), answer)
     step = next_step(feed, {}, 2, former)
-    assert isinstance(step, Store)
+    assert isinstance(step, StoreState)
     assert (step.record.epoch, step.record.state) == (FeedEpoch(2), FeedState.FAILED)
     assert step.record.error == "log partition 1: rows changed"
     assert step.record.targets == (TARGET,)
@@ -335,7 +335,7 @@ def test_a_failure_of_the_former_epoch_that_nobody_stored_ends_the_feed(answer: 
 
 def test_a_failure_that_was_stored_while_the_feed_was_moved_ends_it() -> None:
     step = next_step(_moved(FeedState.FAILED, "log partition 0: rows changed"), {}, 2)
-    assert isinstance(step, Store)
+    assert isinstance(step, StoreState)
     assert (step.record.state, step.record.error) == (FeedState.FAILED, "log partition 0: rows changed")
 
 
@@ -360,7 +360,7 @@ def test_a_feed_that_came_back_and_was_dropped_before_it_was_taken_over_is_fence
     third = replace(DEFINITION, epoch=FeedEpoch(3))
     dropped = replace(PENDING, defined=third, state=_RUNNING, drop=DropRecord(FEED, 1))
     step = next_step(dropped, {}, 2)
-    assert isinstance(step, Store)
+    assert isinstance(step, StoreState)
     ended = replace(dropped, state=step.record)
     assert ended.targets == dropped.targets == (TARGET,)
     assert needs_fence(ended, next_step(ended, {}, 2))
@@ -491,7 +491,7 @@ class Cluster:
                 self.messages += [(number, message.to_bytes()) for number in partitions]
             case Prepare():
                 self.jobs.append(starting_state(self.definition, step, (TARGET,)))
-            case Store(record):
+            case StoreState(record):
                 self.jobs.append(record)
             case Settled():
                 pass

@@ -23,7 +23,7 @@ from tidegate.client.kafka.listed_offsets import listed_offsets
 from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.errors import BrokerUnavailable, RetryError
 from tidegate.verify import TopicPartition, TopicRecord
-from tidegate.worker.kafka.topology import TopicAdmin as WorkersAdmin
+from tidegate.worker.kafka.topology import WorkerTopicAdmin as WorkersAdmin
 from tidegate.worker.process.settings import Settings
 
 pytestmark = pytest.mark.broker

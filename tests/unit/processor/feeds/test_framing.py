@@ -18,14 +18,14 @@ from tests.unit.processor.schemed import (
     schemed_options,
 )
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.encoding.confluent import RecordSchemas, Schema, unframe
+from tidegate.changefeed.encoding.confluent import RecordSchemas, SubjectSchema, unframe
 from tidegate.changefeed.encoding.partition import partition_of
 from tidegate.changefeed.lifecycle.control import Active, Failed, Remove, Removed
 from tidegate.errors import SchemaRejected
 from tidegate.processor.batch import SchemedTopic, StepResult, UnframedRecord
 from tidegate.processor.feeds.framing import frame, schemas_of
 
-_KEY, _OLD, _NEW = Schema("t-key", "k"), Schema("t-value", "v1"), Schema("t-value", "v2")
+_KEY, _OLD, _NEW = SubjectSchema("t-key", "k"), SubjectSchema("t-value", "v1"), SubjectSchema("t-value", "v2")
 _FIRST = SchemedTopic("t", 7, RecordSchemas(_KEY, _OLD))
 _SECOND = SchemedTopic("t", 7, RecordSchemas(_KEY, _NEW))
 _IDS: Final = {_KEY: 1, _OLD: 2, _NEW: 300}

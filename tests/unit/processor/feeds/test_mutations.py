@@ -14,7 +14,7 @@ from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
 from tidegate.changefeed.lifecycle.control import Failed, Register, Registered, Remove
 from tidegate.hlc import ZERO_CLOSED
 from tidegate.processor.batch import StateTable
-from tidegate.processor.feeds.mutations import Mutations, Place
+from tidegate.processor.feeds.mutations import MutationPlace, Mutations
 from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.state_codec import read_range
 from tidegate.raftlog.decode import decode_entry
@@ -451,7 +451,7 @@ def test_what_an_older_version_passed_in_a_backlog_is_noted_when_it_is_read_agai
     assert state.accounted == AS_APPLIED
     state.scan = None
     mutations = Mutations(key_bytes=100)
-    where = Place(Offset(log.partitions[0][-1].offset), PLAIN.span, ZERO_CLOSED, is_behind=True)
+    where = MutationPlace(Offset(log.partitions[0][-1].offset), PLAIN.span, ZERO_CLOSED, is_behind=True)
     command = decode_entry(log.partitions[0][-1].key, log.partitions[0][-1].value)
     assert isinstance(command, Command)
     mutations.note(state, command, where)

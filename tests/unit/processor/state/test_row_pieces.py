@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from tests.unit.processor.driving import StoredState, fold
 from tidegate.errors import StateMismatch
 from tidegate.processor.batch import StateChange, StateTable
-from tidegate.processor.state.row_pieces import Row, RowPieces
+from tidegate.processor.state.row_pieces import RowPieces, StoredRow
 
 _MOST = 10
 _KEY = b"\x00\x00\x00\x00\x00\x00\x00\x07"
 _VALUES = st.one_of(st.none(), st.binary(max_size=5 * _MOST).map(lambda rest: b"\x02" + rest))
 
 
-def _joined(state: StoredState, pieces: RowPieces | None = None) -> list[Row]:
+def _joined(state: StoredState, pieces: RowPieces | None = None) -> list[StoredRow]:
     pieces = pieces or RowPieces(_MOST)
     rows = [pieces.take(table, key, value) for (table, key), value in state.items()]
     pieces.finish()

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.log.history import History, HistoryFile, Version
+from sim.log.history import History, HistoryFile, HistoryVersion
 from tests.entries import timestamps
 from tidegate.errors import StateError
 from tidegate.hlc import Timestamp
 
 _versions = st.builds(
-    Version, st.integers(1, 2**32 - 1), st.binary(max_size=9), timestamps, st.binary(max_size=9)
+    HistoryVersion, st.integers(1, 2**32 - 1), st.binary(max_size=9), timestamps, st.binary(max_size=9)
 )
-_A1 = Version(1, b"a", Timestamp(10), b"one")
-_A2 = Version(1, b"a", Timestamp(20), b"two")
-_A3 = Version(1, b"a", Timestamp(30), b"")
-_B1 = Version(2, b"b", Timestamp(15), b"other")
+_A1 = HistoryVersion(1, b"a", Timestamp(10), b"one")
+_A2 = HistoryVersion(1, b"a", Timestamp(20), b"two")
+_A3 = HistoryVersion(1, b"a", Timestamp(30), b"")
+_B1 = HistoryVersion(2, b"b", Timestamp(15), b"other")
 
 
 def test_as_of_has_the_newest_version_at_or_below_the_timestamp() -> None:
@@ -39,7 +39,7 @@ def test_as_of_can_ask_for_one_table() -> None:
 
 @given(versions=st.lists(_versions))
 def test_a_dumped_history_is_loaded_as_it_was(
-    versions: list[Version], tmp_path_factory: pytest.TempPathFactory
+    versions: list[HistoryVersion], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("history") / "history"
     History(versions).dump(path)

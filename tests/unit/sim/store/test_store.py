@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from sim.log.history import Version
+from sim.log.history import HistoryVersion
 from sim.plan import Write
 from tests.unit.sim.small_store import OPTIONS, TABLE_ID, SmallStore, key, put
 from tidegate.hlc import Timestamp
@@ -28,7 +28,7 @@ def test_a_one_phase_commit_writes_values_and_no_intent() -> None:
     small = SmallStore()
     at = small.commit_one_phase("a", b"1")
     assert small.ops(small.first) == [WriteValue(key("a"), at, b"1", b"")]
-    assert list(small.history) == [Version(TABLE_ID, key("a"), at, b"1")]
+    assert list(small.history) == [HistoryVersion(TABLE_ID, key("a"), at, b"1")]
 
 
 def test_an_intent_becomes_a_version_at_the_commit_timestamp() -> None:

@@ -15,7 +15,7 @@ import tidegate.spark.changefeed.marker_producers
 from tidegate.client.kafka.transaction import GivenUpError, Record, TransactionalProducer
 from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import BrokerUnavailable, DeliveryError, RecordRefused, SinkHeld
-from tidegate.spark.changefeed.marker_producers import OtherMarkers
+from tidegate.spark.changefeed.marker_producers import OtherMarkerProducer
 
 _WAIT_S = 60.0
 _IDS = MarkerIds("before", "now")
@@ -69,7 +69,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return Cluster()
 
 
-def _write_in_vain(writer: OtherMarkers, done: Callable[[], None]) -> None:
+def _write_in_vain(writer: OtherMarkerProducer, done: Callable[[], None]) -> None:
     """The cluster is away: it is waited for, a moment."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tidegate.spark.changefeed.marker_producers, "_PATIENCE_S", 0.2)
@@ -77,7 +77,7 @@ def _write_in_vain(writer: OtherMarkers, done: Callable[[], None]) -> None:
 
 
 @pytest.fixture
-def writer(cluster: Cluster) -> Iterator[OtherMarkers]:
+def writer(cluster: Cluster) -> Iterator[OtherMarkerProducer]:
     written = _writer(cluster)
     yield written
     written.close()
@@ -85,16 +85,16 @@ def writer(cluster: Cluster) -> Iterator[OtherMarkers]:
 
 def _writer(
     cluster: Cluster, check: Callable[[TransactionalProducer], None] = lambda _: None
-) -> OtherMarkers:
+) -> OtherMarkerProducer:
     made: Any = partial(Producer, cluster)
-    return OtherMarkers("away", made, _IDS, check)
+    return OtherMarkerProducer("away", made, _IDS, check)
 
 
 def _marking(number: int) -> Callable[[], Sequence[Record]]:
     return lambda: [Record("rows", 0, None, b"%d" % number)]
 
 
-def _until_ready(writer: OtherMarkers) -> None:
+def _until_ready(writer: OtherMarkerProducer) -> None:
     deadline = time.monotonic() + _WAIT_S
     while not writer.get_ready():
         assert time.monotonic() < deadline
@@ -102,7 +102,7 @@ def _until_ready(writer: OtherMarkers) -> None:
 
 
 def test_a_cluster_that_answers_has_the_marker_when_it_is_written(
-    writer: OtherMarkers, cluster: Cluster
+    writer: OtherMarkerProducer, cluster: Cluster
 ) -> None:
     done: list[bool] = []
     assert writer.get_ready()
@@ -112,7 +112,7 @@ def test_a_cluster_that_answers_has_the_marker_when_it_is_written(
 
 
 def test_a_cluster_that_is_away_is_waited_for_once_and_not_by_the_next_batch(
-    writer: OtherMarkers, cluster: Cluster
+    writer: OtherMarkerProducer, cluster: Cluster
 ) -> None:
     assert writer.get_ready()
     cluster.answers.clear()
@@ -128,7 +128,9 @@ def test_a_cluster_that_is_away_is_waited_for_once_and_not_by_the_next_batch(
     assert len(cluster.committed) == 1
 
 
-def test_who_opens_a_cluster_has_to_prove_itself_each_time(writer: OtherMarkers, cluster: Cluster) -> None:
+def test_who_opens_a_cluster_has_to_prove_itself_each_time(
+    writer: OtherMarkerProducer, cluster: Cluster
+) -> None:
     assert writer.get_ready()
     assert not writer.is_proved
     writer.prove()
@@ -142,7 +144,7 @@ def test_who_opens_a_cluster_has_to_prove_itself_each_time(writer: OtherMarkers,
 
 
 def test_a_marker_that_its_topic_refuses_for_good_is_told_and_not_written_again(
-    writer: OtherMarkers, cluster: Cluster
+    writer: OtherMarkerProducer, cluster: Cluster
 ) -> None:
     assert writer.get_ready()
     cluster.refusals = [RecordRefused("the topic rows was deleted")]
@@ -151,7 +153,7 @@ def test_a_marker_that_its_topic_refuses_for_good_is_told_and_not_written_again(
     assert cluster.opened == ["before", "now"]
 
 
-def test_what_cannot_be_asked_for_now_is_written_later(writer: OtherMarkers, cluster: Cluster) -> None:
+def test_what_cannot_be_asked_for_now_is_written_later(writer: OtherMarkerProducer, cluster: Cluster) -> None:
     def away() -> Sequence[Record]:
         raise BrokerUnavailable("Kafka is away.")
 
@@ -179,7 +181,7 @@ def test_who_lets_go_does_not_wait_for_a_cluster_that_is_away(cluster: Cluster) 
 
 
 def test_writers_with_the_id_of_before_are_shut_out_before_the_first_marker_and_once(
-    writer: OtherMarkers, cluster: Cluster
+    writer: OtherMarkerProducer, cluster: Cluster
 ) -> None:
     assert writer.get_ready()
     assert (cluster.opened, cluster.committed) == (["before", "now"], [])

@@ -23,7 +23,7 @@ from tests.destinations import DESTINATIONS
 from tests.e2e.topics import cut
 from tests.logs import Record, eventful_store, simulate
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import (
     BrokerUnavailable,
@@ -247,7 +247,7 @@ def test_a_registry_that_is_away_is_asked_again_for_a_while(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tidegate.spark.changefeed.registry_ids, "time", _PassingTime())
-    schema = Schema("rows-value", '"string"')
+    schema = SubjectSchema("rows-value", '"string"')
     with pytest.raises(RegistryAway):
         tidegate.spark.changefeed.registry_ids.schema_ids(DESTINATIONS, f"http://{_NOBODY}", [schema])
     assert len(caplog.messages) == 11, "every 3 s of 30"
@@ -256,7 +256,7 @@ def test_a_registry_that_is_away_is_asked_again_for_a_while(
 def test_a_registry_that_can_never_be_used_fails_the_feed() -> None:
     with pytest.raises(FeedError):
         tidegate.spark.changefeed.registry_ids.schema_ids(
-            DESTINATIONS, "ftp://registry", [Schema("rows-value", '"string"')]
+            DESTINATIONS, "ftp://registry", [SubjectSchema("rows-value", '"string"')]
         )
 
 

@@ -18,7 +18,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
 from tidegate.spark.changefeed.answers import Answer
-from tidegate.spark.changefeed.progress import Metrics, Progress
+from tidegate.spark.changefeed.progress import Metrics, QueryProgress
 
 _STATUS = {
     "ranges": 7,
@@ -47,7 +47,7 @@ def _text(metrics: Metrics) -> list[str]:
 
 def test_a_line_adds_up_what_came_since_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tidegate.spark.changefeed.progress, "_LINE_S", 0.0)
-    progress = Progress(Metrics(), lambda: {0: 30, 1: 40}, _high_waters)
+    progress = QueryProgress(Metrics(), lambda: {0: 30, 1: 40}, _high_waters)
     with capture_logs() as lines:
         progress.round_done("records", 1.5, [_figures(0, 5, 10, 28, status=_STATUS), _figures(1, 6, 11, 40)])
         progress.round_done("exchanges", 0.25, [_figures(1, 1, 0, 40)])
@@ -73,7 +73,7 @@ def test_a_line_adds_up_what_came_since_the_last_one(monkeypatch: pytest.MonkeyP
 
 
 def test_many_batches_give_few_lines() -> None:
-    progress = Progress(Metrics(), dict, _high_waters)
+    progress = QueryProgress(Metrics(), dict, _high_waters)
     with capture_logs() as lines:
         for batch in range(100):
             progress.batch_done(batch)
@@ -82,7 +82,7 @@ def test_many_batches_give_few_lines() -> None:
 
 def test_metrics_count_what_was_answered() -> None:
     metrics = Metrics()
-    progress = Progress(metrics, lambda: {0: 30}, _high_waters, lambda: {FeedId("away")})
+    progress = QueryProgress(metrics, lambda: {0: 30}, _high_waters, lambda: {FeedId("away")})
     progress.round_done(
         "records", 1.5, [_figures(0, 5, 10, 28, status=_STATUS), Answer(0, "incident", b"{}")]
     )
@@ -106,13 +106,13 @@ def test_a_log_whose_end_cannot_be_had_has_no_lag() -> None:
         raise RetryError("away")
 
     with capture_logs() as lines:
-        Progress(Metrics(), away, _high_waters).batch_done(0)
+        QueryProgress(Metrics(), away, _high_waters).batch_done(0)
     assert lines[0]["lag_records"] is None
 
 
 def test_every_metric_is_on_the_page_with_its_labels() -> None:
     metrics = Metrics()
-    progress = Progress(metrics, lambda: {0: 30}, _high_waters)
+    progress = QueryProgress(metrics, lambda: {0: 30}, _high_waters)
     progress.round_done(
         "records", 1.5, [_figures(0, 5, 10, 28, status=_STATUS), Answer(0, "incident", b"{}")]
     )

@@ -33,7 +33,7 @@ from tidegate.changefeed.lifecycle.control import (
     ack_key,
 )
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, StateRecord, TakeoverRecord
-from tidegate.changefeed.lifecycle.registration import Store
+from tidegate.changefeed.lifecycle.registration import StoreState
 from tidegate.client.control_acks import read_acks
 from tidegate.client.foreign_records import passed_over
 from tidegate.client.kafka.connection import KafkaConnection
@@ -156,7 +156,7 @@ def test_a_feed_that_workers_have_failed_while_it_was_moved_fails_where_it_comes
         view = feeds._jobs.view[feed.feed_id]
         assert view.definition is not None
         step = feeds._step(view, view.definition)
-        assert isinstance(step, Store)
+        assert isinstance(step, StoreState)
         assert step.record.state is FeedState.FAILED
         assert reason in step.record.error
 

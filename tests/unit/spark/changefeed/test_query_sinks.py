@@ -12,7 +12,7 @@ from tests.destinations import DESTINATIONS
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.spark.changefeed.query_sinks import Sinks
+from tidegate.spark.changefeed.query_sinks import QuerySinks
 
 _HOME = "own:9092"
 _FEED = activation([HandTable.of(104, "plain").descriptor]).definition
@@ -32,7 +32,7 @@ def ids(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def test_an_address_that_meant_the_querys_own_cluster_is_asked_for_each_new_feed(ids: dict[str, str]) -> None:
     sinks, feed = (
-        Sinks(KafkaConnection(_HOME, destinations=DESTINATIONS), 1.0),
+        QuerySinks(KafkaConnection(_HOME, destinations=DESTINATIONS), 1.0),
         replace(_FEED, sink_uri="kafka://alias:1"),
     )
     ids["alias:1"] = "ours"
@@ -43,4 +43,4 @@ def test_an_address_that_meant_the_querys_own_cluster_is_asked_for_each_new_feed
 
 def test_the_querys_own_address_is_not_asked(ids: dict[str, str]) -> None:
     ids.clear()
-    assert Sinks(KafkaConnection(_HOME), 1.0).learn(replace(_FEED, sink_uri=f"kafka://{_HOME}")) == ""
+    assert QuerySinks(KafkaConnection(_HOME), 1.0).learn(replace(_FEED, sink_uri=f"kafka://{_HOME}")) == ""

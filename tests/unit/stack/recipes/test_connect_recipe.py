@@ -11,7 +11,7 @@ import pytest
 from stack.connect import reasons
 from stack.errors import StackError
 from stack.ports import LOOPBACK, choose_port
-from stack.processes.server import Plan, Request
+from stack.processes.server import Request, ServerPlan
 from stack.recipes import connect_recipe
 from stack.recipes.connect_recipe import Connect, worker_properties
 
@@ -36,7 +36,7 @@ def downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect_recipe, "OLDEST_JAVA", 8)
 
 
-def plan(tmp_path: Path, **request: dict[str, str]) -> Plan:
+def plan(tmp_path: Path, **request: dict[str, str]) -> ServerPlan:
     return Connect().plan(Request(tmp_path / "home", tmp_path / "data", **request))  # type: ignore[arg-type]
 
 

@@ -7,7 +7,7 @@ import pytest
 from stack.errors import JavaMissing
 from stack.ports import choose_port
 from stack.processes.server import Request
-from stack.recipes.registry_recipe import Registry, settings_for
+from stack.recipes.registry_recipe import ApicurioRecipe, settings_for
 
 
 def settings() -> dict[str, str]:
@@ -32,7 +32,7 @@ def test_settings_that_are_given_win(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("stack.recipes.registry_recipe.unpacked", lambda archive: tmp_path)
     monkeypatch.setattr("stack.recipes.registry_recipe.OLDEST_JAVA", 8)
     given = {"apicurio.rules.global.compatibility": "FULL"}
-    plan = Registry().plan(Request(tmp_path / "home", tmp_path / "data", settings=given))
+    plan = ApicurioRecipe().plan(Request(tmp_path / "home", tmp_path / "data", settings=given))
     assert [word for word in plan.command if "compatibility" in word] == [
         "-Dapicurio.rules.global.compatibility=FULL"
     ]
@@ -44,16 +44,16 @@ def test_the_address_is_the_url_that_clients_of_confluents_registry_take(
     monkeypatch.setattr("stack.recipes.registry_recipe.unpacked", lambda archive: tmp_path)
     monkeypatch.setattr("stack.recipes.registry_recipe.OLDEST_JAVA", 8)
     port = choose_port()
-    plan = Registry().plan(Request(tmp_path / "home", tmp_path / "data", port))
+    plan = ApicurioRecipe().plan(Request(tmp_path / "home", tmp_path / "data", port))
     assert plan.address == f"http://127.0.0.1:{port}/apis/ccompat/v7"
 
 
 def test_nothing_answers_where_nothing_listens() -> None:
-    assert not Registry().answers(f"http://127.0.0.1:{choose_port()}/apis/ccompat/v7")
+    assert not ApicurioRecipe().answers(f"http://127.0.0.1:{choose_port()}/apis/ccompat/v7")
 
 
 def test_without_java_no_directory_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stack.java._candidates", lambda: iter(()))
     with pytest.raises(JavaMissing, match="Java 21 or newer is needed"):
-        Registry().plan(Request(tmp_path / "home", tmp_path / "home" / "data"))
+        ApicurioRecipe().plan(Request(tmp_path / "home", tmp_path / "home" / "data"))
     assert not (tmp_path / "home").exists()

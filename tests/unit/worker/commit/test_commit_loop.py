@@ -18,7 +18,7 @@ from tidegate.changefeed.lifecycle.control import ControlMessage, Failed, Regist
 from tidegate.processor.batch import ControlRecord, OutputRecord, StepResult
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import Offset
-from tidegate.worker.commit.commit_loop import Limits, Pipeline, Threads
+from tidegate.worker.commit.commit_loop import CommitLimits, CommitLoop, Threads
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.output.row_producer import Barrier
 
@@ -101,8 +101,8 @@ class _Driven:
         self.processor = processor or PartitionProcessor(0, 1)
         self.processor.control([ControlRecord(Offset(0), _FEED)])
         threads = Threads(InPlace(), InPlace())
-        limits = Limits(batch_records=1, inflight_batches=inflight, queued_batches=4, outlets=PATIENT)
-        self.pipeline = Pipeline(
+        limits = CommitLimits(batch_records=1, inflight_batches=inflight, queued_batches=4, outlets=PATIENT)
+        self.pipeline = CommitLoop(
             self.processor,
             self.writer,
             lambda _: lambda: self.sink,

@@ -9,11 +9,11 @@ from typing import Any, Final
 import pytest
 
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.worker.feeds.admission import Admitted, Questions, Refused, Tell, Verdict, Waiting
+from tidegate.worker.feeds.admission import Admitted, Questions, Refused, Tell, Verdict, WaitingVerdict
 
 _FEED: Final = FeedId("feed")
 _OTHER: Final = FeedId("other")
-_AWAY: Final = Waiting("waiting for them. Nobody is there.")
+_AWAY: Final = WaitingVerdict("waiting for them. Nobody is there.")
 
 
 class _Bench:
@@ -60,7 +60,7 @@ def _run(scenario: Callable[[_Bench], Coroutine[Any, Any, None]]) -> None:
 def test_one_final_answer_is_enough(final: Verdict) -> None:
     async def scenario(bench: _Bench) -> None:
         bench.answers[_FEED] = [final]
-        assert bench.ask() == Waiting(""), "nobody waits for it"
+        assert bench.ask() == WaitingVerdict(""), "nobody waits for it"
         assert await bench.answered() == final
         bench.now += 1_000
         assert bench.ask() == final
@@ -74,12 +74,12 @@ def test_whoever_is_away_is_asked_again_and_less_and_less_often() -> None:
     async def scenario(bench: _Bench) -> None:
         bench.answers[_FEED] = [_AWAY] * 8
         pauses = []
-        verdict: Verdict = Waiting("")
+        verdict: Verdict = WaitingVerdict("")
         for _ in range(8):
             verdict = await bench.answered()
             ((_, pause_s),) = bench.looks
             pauses.append(round(pause_s))
-            assert verdict == Waiting(f"{_AWAY.reason} Asked again in {round(pause_s)} s.")
+            assert verdict == WaitingVerdict(f"{_AWAY.reason} Asked again in {round(pause_s)} s.")
             asked = len(bench.asked)
             bench.now += pause_s / 2
             assert bench.ask() == verdict, "too early"
@@ -96,14 +96,14 @@ def test_whoever_is_away_is_asked_again_and_less_and_less_often() -> None:
 
 def test_whoever_says_nothing_is_told_of_after_three_seconds() -> None:
     async def scenario(bench: _Bench) -> None:
-        assert bench.ask() == Waiting("")
+        assert bench.ask() == WaitingVerdict("")
         await asyncio.sleep(0)
         assert bench.looks == [(_FEED, 3.0)]
         bench.now += 2
-        assert bench.ask() == Waiting("")
+        assert bench.ask() == WaitingVerdict("")
         assert bench.looks == [(_FEED, 1.0)]
         bench.now += 1
-        assert bench.ask() == Waiting("waiting for them. It has not answered for 3 s.")
+        assert bench.ask() == WaitingVerdict("waiting for them. It has not answered for 3 s.")
         assert bench.asked == [_FEED], "the question still stands"
         bench.answers[_FEED] = [Admitted()]
         assert await bench.answered() == Admitted()
@@ -127,9 +127,9 @@ def test_silence_after_an_answer_leaves_what_was_answered() -> None:
 def test_one_feed_that_waits_holds_no_other_one_back() -> None:
     async def scenario(bench: _Bench) -> None:
         bench.answers[_OTHER] = [Admitted()]
-        assert bench.ask() == Waiting("")
+        assert bench.ask() == WaitingVerdict("")
         assert await bench.answered(_OTHER) == Admitted()
-        assert bench.ask() == Waiting("")
+        assert bench.ask() == WaitingVerdict("")
 
     _run(scenario)
 

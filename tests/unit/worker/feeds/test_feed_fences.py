@@ -25,9 +25,9 @@ from tidegate.delivery.producer_ids import MarkerIds
 from tidegate.errors import DeliveryError, RetryError, SinkHeld
 from tidegate.worker.feeds import feed_fences
 from tidegate.worker.feeds.feed_fences import FeedFences
-from tidegate.worker.kafka.topology import TopicAdmin
-from tidegate.worker.kafka.transaction import TransactionalProducer
-from tidegate.worker.output.worker_sinks import SinkCluster, Sinks
+from tidegate.worker.kafka.topology import WorkerTopicAdmin
+from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
+from tidegate.worker.output.worker_sinks import SinkCluster, WorkerSinks
 from tidegate.worker.process.machine import REAL
 from tidegate.worker.process.settings import Settings
 
@@ -42,7 +42,7 @@ class Ending:
     def __init__(self, home: KafkaBroker, other: str, prefix: str, threads: ThreadPoolExecutor) -> None:
         self.settings = Settings(bootstrap_servers=home.bootstrap, app_id=f"{prefix}app", topic_prefix=prefix)
         self.topic = f"{prefix}out"
-        self.sinks = Sinks(self.settings, TopicAdmin(self.settings), threads)
+        self.sinks = WorkerSinks(self.settings, WorkerTopicAdmin(self.settings), threads)
         self.sink = self.sinks.of(
             activation([HandTable.of(104, "plain").descriptor], sink_uri=f"kafka://{other}").definition
         )
@@ -63,7 +63,7 @@ class Ending:
         if cluster.admin.partitions(self.topic) is None:
             create_topic(cluster.servers, self.topic)
         former, present = MarkerIds.of(self.settings.app_id, _FEED, cluster_id)
-        producer = TransactionalProducer(cluster.settings, present if cluster_id else former)
+        producer = WorkerTransactionalProducer(cluster.settings, present if cluster_id else former)
         producer.open()
 
         def write() -> None:
@@ -157,12 +157,12 @@ def test_who_finds_no_thread_of_the_sink_waits_no_longer_than_for_the_cluster(
 def test_each_of_the_ids_is_waited_for_so_long(ending: Ending, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a cluster that needs more than half of that for each would never free the topics."""
     monkeypatch.setattr(feed_fences, "_SINK_S", 4.0)
-    cluster_id, open_fence = ending.sink.admin.cluster_id(), TransactionalProducer.open
+    cluster_id, open_fence = ending.sink.admin.cluster_id(), WorkerTransactionalProducer.open
 
-    def open_slowly(self: TransactionalProducer) -> None:
+    def open_slowly(self: WorkerTransactionalProducer) -> None:
         time.sleep(2.2)
         open_fence(self)
 
-    monkeypatch.setattr(TransactionalProducer, "open", open_slowly)
+    monkeypatch.setattr(WorkerTransactionalProducer, "open", open_slowly)
     _run(ending.shut_out(cluster_id))
     assert ending.fences.is_shut_out(_FEED)

@@ -13,9 +13,9 @@ from tests.hand_log import HandTable
 from tests.unit.processor.schemed import REGISTRY, schemed_options
 from tests.unit.worker.hand_ids import HandIds
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import RegistryAway, RegistryDenied, SchemaRejected
-from tidegate.worker.feeds.admission import Admitted, Refused, Verdict, Waiting
+from tidegate.worker.feeds.admission import Admitted, Refused, Verdict, WaitingVerdict
 from tidegate.worker.feeds.feed_registries import FeedRegistries
 from tidegate.worker.process.schema_ids import RegistryWait
 
@@ -45,7 +45,9 @@ class _Ids(HandIds):
     def waiting(self) -> tuple[RegistryWait, ...]:
         return self.waits
 
-    async def try_ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+    async def try_ids(
+        self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
+    ) -> Mapping[SubjectSchema, int]:
         self.tried.append(url)
         while url in self.silent:  # noqa: ASYNC110 - the test decides when
             await asyncio.sleep(0)
@@ -74,7 +76,7 @@ class _Bench:
         self, definition: FeedDefinition = _FEED, live: Sequence[FeedDefinition] = ()
     ) -> Verdict:
         """The verdict of the next look that is called for at once."""
-        assert self.ask(definition, live) == Waiting("")
+        assert self.ask(definition, live) == WaitingVerdict("")
         while (definition.id, 0.0) not in self.looks:  # noqa: ASYNC110 - a task works meanwhile
             await asyncio.sleep(0)
         return self.ask(definition, live)
@@ -114,10 +116,10 @@ def test_a_registry_that_is_away_is_asked_again_and_the_feed_says_so() -> None:
     async def scenario(bench: _Bench) -> None:
         bench.ids.errors[REGISTRY] = [RegistryAway("Connection refused.")]
         expected = "waiting for its schema registry. Connection refused. Asked again in 1 s."
-        assert await bench.answered() == Waiting(expected)
+        assert await bench.answered() == WaitingVerdict(expected)
         assert bench.looks == [(_FEED.id, 1.0)]
         bench.now += 1
-        assert bench.ask() == Waiting(expected), "what is known stands until there is something new"
+        assert bench.ask() == WaitingVerdict(expected), "what is known stands until there is something new"
         while (_FEED.id, 0.0) not in bench.looks:  # noqa: ASYNC110 - a task works meanwhile
             await asyncio.sleep(0)
         assert bench.ask() == Admitted()
@@ -128,12 +130,12 @@ def test_a_registry_that_is_away_is_asked_again_and_the_feed_says_so() -> None:
 def test_a_registry_that_says_nothing_is_told_of_before_its_time_is_over() -> None:
     async def scenario(bench: _Bench) -> None:
         bench.ids.silent.add(REGISTRY)
-        assert bench.ask() == Waiting("")
+        assert bench.ask() == WaitingVerdict("")
         await asyncio.sleep(0)
         ((_, delay_s),) = bench.looks
         bench.now += delay_s
         expected = "waiting for its schema registry. It has not answered for 3 s."
-        assert bench.ask() == Waiting(expected)
+        assert bench.ask() == WaitingVerdict(expected)
         bench.ids.silent.clear()
         while (_FEED.id, 0.0) not in bench.looks:  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -148,7 +150,7 @@ def test_no_feed_begins_while_log_partitions_may_wait_for_the_registry_of_anothe
     async def scenario(bench: _Bench) -> None:
         bench.ids.errors[_OTHER_URL] = [RegistryDenied("403.")]
         verdict = await bench.answered(_JSON, [_feed("live", _OTHER_URL), _feed("more", _OTHER_URL)])
-        assert isinstance(verdict, Waiting)
+        assert isinstance(verdict, WaitingVerdict)
         assert verdict.reason.startswith("waiting for the schema registry of feed live: log partitions")
         assert bench.ids.tried == [_OTHER_URL]
 
@@ -167,7 +169,7 @@ def test_no_feed_begins_while_rows_of_this_worker_wait_for_a_registry_that_answe
         )
         live = [_feed("live", _OTHER_URL)]
         verdict = await bench.answered(definition, live)
-        assert isinstance(verdict, Waiting)
+        assert isinstance(verdict, WaitingVerdict)
         assert verdict.reason.startswith("waiting for the schema registry of feed live: log partitions")
         assert verdict.reason.endswith("500: no.")
         assert bench.looks == [(definition.id, 1.0)]
@@ -181,7 +183,7 @@ def test_a_partition_that_still_waits_for_a_feed_that_has_ended_holds_new_feeds_
     async def scenario(bench: _Bench) -> None:
         bench.ids.waits = (RegistryWait(FeedId("gone"), "http://other.invalid", "500: no.", 3, bench.now),)
         verdict = bench.ask(_JSON)
-        assert isinstance(verdict, Waiting)
+        assert isinstance(verdict, WaitingVerdict)
         assert "feed gone" in verdict.reason
 
     _run(scenario)
@@ -190,11 +192,11 @@ def test_a_partition_that_still_waits_for_a_feed_that_has_ended_holds_new_feeds_
 def test_a_first_question_that_is_young_holds_a_new_feed_back_without_a_word() -> None:
     async def scenario(bench: _Bench) -> None:
         bench.ids.waits = (RegistryWait(FeedId("live"), "http://other.invalid", "", 0, bench.now),)
-        assert bench.ask(_JSON) == Waiting("")
+        assert bench.ask(_JSON) == WaitingVerdict("")
         assert bench.looks == [(_JSON.id, 1.0)]
         bench.now += 3
         verdict = bench.ask(_JSON)
-        assert isinstance(verdict, Waiting)
+        assert isinstance(verdict, WaitingVerdict)
         assert verdict.reason.endswith("It has not answered yet.")
 
     _run(scenario)

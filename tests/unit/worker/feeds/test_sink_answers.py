@@ -19,10 +19,10 @@ from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedStat
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.errors import RetryError
-from tidegate.worker.feeds.admission import Admitted, Verdict, Waiting
+from tidegate.worker.feeds.admission import Admitted, Verdict, WaitingVerdict
 from tidegate.worker.feeds.sink_answers import FeedSinks
-from tidegate.worker.kafka.topology import TopicAdmin
-from tidegate.worker.output.worker_sinks import Sinks
+from tidegate.worker.kafka.topology import WorkerTopicAdmin
+from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.machine import RealMachine
 from tidegate.worker.process.settings import Settings
 
@@ -64,8 +64,8 @@ class _Bench:
         self.looks: list[tuple[FeedId, float]] = []
         self.now = 100.0
         settings = Settings(bootstrap_servers=_OWN, destinations_file=DESTINATIONS_FILE)
-        monkeypatch.setattr(TopicAdmin, "cluster_id", lambda admin: self._answer(admin._servers))
-        self.clusters = Sinks(settings, TopicAdmin(settings), threads, RealMachine())
+        monkeypatch.setattr(WorkerTopicAdmin, "cluster_id", lambda admin: self._answer(admin._servers))
+        self.clusters = WorkerSinks(settings, WorkerTopicAdmin(settings), threads, RealMachine())
         self.sinks = FeedSinks(
             self.clusters, lambda feed_id, delay: self.looks.append((feed_id, delay)), lambda: self.now
         )
@@ -134,7 +134,7 @@ def test_a_sink_that_does_not_answer_is_asked_again_and_the_feed_says_so(run: An
         feed = _feed("a", "other:1")
         for pause in (1, 2, 4):
             verdict = await bench.answered(feed)
-            assert verdict == Waiting(
+            assert verdict == WaitingVerdict(
                 "waiting for its sink, the Kafka cluster at other:1. nobody at other:1. Asked again in "
                 f"{pause} s."
             )

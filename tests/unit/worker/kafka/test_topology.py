@@ -22,7 +22,7 @@ from tidegate.processor.batch import StateTable
 from tidegate.verify import TopicRecord
 from tidegate.worker.kafka import jobs_follower
 from tidegate.worker.kafka.jobs_follower import JobsFollower
-from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.process.settings import Settings
 from tidegate.worker.state.changelog import Changelog, ChangelogReader
 from tidegate.worker.state.store import PartitionStore
@@ -188,7 +188,7 @@ def test_a_jobs_topic_that_is_gone_ends_the_wait_for_its_end(
     assert "(end of the topic of jobs, " in str(error)
 
 
-class Late(TopicAdmin):
+class Late(WorkerTopicAdmin):
     """Looks before another worker creates the topic, and creates it after that."""
 
     def __init__(self, broker: KafkaBroker, topic: str, partitions: int, **config: str) -> None:
@@ -236,7 +236,7 @@ def test_ends_are_told_above_transactions_that_are_open(broker: KafkaBroker, top
     dead.produce(topic, b"open", partition=1)
     assert dead.flush(10) == 0
     write(broker.bootstrap, [TopicRecord(topic, 1, -1, b"[1]", b"row", 0)])
-    admin = TopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
+    admin = WorkerTopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
     assert admin.ends([(topic, 0), (topic, 1)]) == {(topic, 0): 0, (topic, 1): 2}
     dead.abort_transaction(10)
 
@@ -247,7 +247,7 @@ def test_ends_that_cannot_be_had_are_a_sentence_and_not_waited_for(
 ) -> None:
     topic = f"{topic_prefix}rows"
     create_topic(broker.bootstrap, topic, 1)
-    admin = TopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
+    admin = WorkerTopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
     with pytest.raises(RetryError, match=f"Kafka does not tell where the topics {topic} end: "):
         admin.ends([(topic, 0), (topic, 1)])
 
@@ -255,4 +255,4 @@ def test_ends_that_cannot_be_had_are_a_sentence_and_not_waited_for(
 def test_ends_of_a_broker_that_is_away_are_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_admin, "_ENDS_S", 0.2)
     with pytest.raises(RetryError, match="Kafka does not tell where the topics rows end"):
-        TopicAdmin(Settings(bootstrap_servers="127.0.0.1:9")).ends([("rows", 0)])
+        WorkerTopicAdmin(Settings(bootstrap_servers="127.0.0.1:9")).ends([("rows", 0)])

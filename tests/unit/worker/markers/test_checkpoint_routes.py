@@ -15,7 +15,7 @@ from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed
-from tidegate.processor.checkpoint import PartitionReport
+from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.raftlog.entry import Generation, Offset, RangeId
 from tidegate.spans import Span
 from tidegate.worker.markers.checkpoint_routes import CheckpointRoutes
@@ -37,7 +37,7 @@ class Feed:
         self.frontier: FeedFrontier | None = FeedFrontier([_LEFT, _RIGHT], start, 0, scan=scan)
         self.rises = 0
 
-    def apply(self, report: PartitionReport) -> None:
+    def apply(self, report: PartitionProgress) -> None:
         columns = (report.starts, report.ends, report.resolved)
         self.rises += self.own.apply_columns(report.partition, report.offset, *columns)
 
@@ -51,9 +51,11 @@ class Feed:
         return self.own.high_water.wall
 
 
-def _report(wall: int, *feeds: tuple[str, int], spans: tuple[Span, ...] = (_LEFT, _RIGHT)) -> PartitionReport:
+def _report(
+    wall: int, *feeds: tuple[str, int], spans: tuple[Span, ...] = (_LEFT, _RIGHT)
+) -> PartitionProgress:
     """A checkpoint at ``wall`` for (feed, epoch)s."""
-    return PartitionReport(
+    return PartitionProgress(
         0,
         Offset(wall),
         tuple(ActiveFeed(FeedId(feed_id), FeedEpoch(epoch)) for feed_id, epoch in feeds),

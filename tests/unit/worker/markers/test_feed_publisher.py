@@ -29,11 +29,11 @@ from tidegate.client.output import OutputTopics
 from tidegate.errors import RetryError
 from tidegate.hlc import NANOS_PER_SECOND, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed
-from tidegate.processor.checkpoint import PartitionReport
+from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.raftlog.entry import Offset
 from tidegate.spans import Span
 from tidegate.worker.kafka.jobs_follower import JobsFollower
-from tidegate.worker.kafka.transaction import TransactionalProducer
+from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers import feed_publisher, marker_records
 from tidegate.worker.markers.feed_publisher import FeedPublisher
 from tidegate.worker.markers.marker_records import MarkerRecords
@@ -91,14 +91,14 @@ class Publishing:
         self.tell(DefinitionRecord(_FEED.definition), self.state)
 
     def tell(self, *records: DefinitionRecord | StateRecord | ProgressRecord | SpansRecord) -> None:
-        producer = TransactionalProducer(self.settings, f"{self.settings.app_id}-test")
+        producer = WorkerTransactionalProducer(self.settings, f"{self.settings.app_id}-test")
         producer.open()
         producer.commit([Record(self.jobs, 0, record.key, record.to_bytes()) for record in records])
         producer.close()
 
     def fence(self) -> None:
         """Somebody else opens the feed's producer."""
-        producer = TransactionalProducer(self.settings, f"{self.settings.app_id}-feed-{_FEED.feed_id}")
+        producer = WorkerTransactionalProducer(self.settings, f"{self.settings.app_id}-feed-{_FEED.feed_id}")
         producer.open()
         producer.close()
 
@@ -145,16 +145,16 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_publisher, "_SPANS_S", 0.05)
 
 
-def checkpoint(wall: int) -> PartitionReport:
+def checkpoint(wall: int) -> PartitionProgress:
     """The feed's only range is complete up to ``wall``."""
     return part(_SPAN, wall)
 
 
-def part(span: Span, wall: int, partition: int = 0) -> PartitionReport:
+def part(span: Span, wall: int, partition: int = 0) -> PartitionProgress:
     """A span of it is."""
     resolved = ResolvedTimestamp(Timestamp(wall))
     active = ActiveFeed(_FEED.feed_id, _FEED.definition.epoch)
-    return PartitionReport(partition, Offset(wall), (active,), [span.start], [span.end], [resolved])
+    return PartitionProgress(partition, Offset(wall), (active,), [span.start], [span.end], [resolved])
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -302,7 +302,7 @@ def leave_a_laggard(publishing: Publishing) -> None:
     asyncio.run(owner())
 
 
-def next_owner(publishing: Publishing, *reports: PartitionReport) -> tuple[int, Mapping[int, int]]:
+def next_owner(publishing: Publishing, *reports: PartitionProgress) -> tuple[int, Mapping[int, int]]:
     """The wall of the high-water that the next owner persists after these reports, and the positions."""
 
     async def owner() -> tuple[int, Mapping[int, int]]:
@@ -405,7 +405,7 @@ def test_a_scan_that_is_not_done_persists_no_high_water_and_claims_none(publishi
 def test_a_scan_that_is_done_is_persisted_at_its_start_and_goes_no_further(publishing: Publishing) -> None:
     """Steps Z2 and Z3 of docs/catch-up.md; the second owner finds what the first one left."""
 
-    async def owner(first: PartitionReport, second: PartitionReport) -> None:
+    async def owner(first: PartitionProgress, second: PartitionProgress) -> None:
         held = Held(publishing.topic)
         held.prepared.set()
         async with publishing.publisher(held, InitialScan.ONLY) as (publisher, follower):

@@ -13,7 +13,7 @@ from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.definition.feed import FeedId, TableName
 from tidegate.changefeed.definition.options import FeedOptions
-from tidegate.changefeed.encoding.confluent import Schema, frame_prefix
+from tidegate.changefeed.encoding.confluent import SubjectSchema, frame_prefix
 from tidegate.changefeed.encoding.record_encoder import MarkerEncoder
 from tidegate.client.kafka.transaction import Record
 from tidegate.delivery import marker_records as delivered
@@ -21,7 +21,12 @@ from tidegate.delivery.marker_records import Place
 from tidegate.errors import RetryError, SchemaRejected
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.worker.markers import marker_records as module
-from tidegate.worker.markers.marker_records import BackOff, MarkersAmongRows, MarkersAside, marker_records
+from tidegate.worker.markers.marker_records import (
+    BackOff,
+    WorkerMarkersAmongRows,
+    WorkerMarkersAside,
+    marker_records,
+)
 from tidegate.worker.process.schema_ids import RegistryWait
 
 _AT = ResolvedTimestamp(Timestamp(1, 2))
@@ -53,16 +58,20 @@ class Ids:
         self._refusals = refusals
         self.asked: list[tuple[str, FeedId]] = []
 
-    def known(self, url: str, schemas: Sequence[Schema]) -> Mapping[Schema, int] | None:
+    def known(self, url: str, schemas: Sequence[SubjectSchema]) -> Mapping[SubjectSchema, int] | None:
         raise AssertionError
 
-    async def ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+    async def ids(
+        self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
+    ) -> Mapping[SubjectSchema, int]:
         self.asked.append((url, feed_id))
         if len(self.asked) <= self._refusals:
             raise SchemaRejected("subject a-value: not compatible")
         return {schema: 7 + number for number, schema in enumerate(schemas)}
 
-    async def try_ids(self, url: str, feed_id: FeedId, schemas: Sequence[Schema]) -> Mapping[Schema, int]:
+    async def try_ids(
+        self, url: str, feed_id: FeedId, schemas: Sequence[SubjectSchema]
+    ) -> Mapping[SubjectSchema, int]:
         raise AssertionError
 
     def waiting(self) -> tuple[RegistryWait, ...]:
@@ -82,7 +91,7 @@ def with_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Markers that are the table's name, with a schema each."""
 
     def compiled(table: TableName, options: FeedOptions) -> MarkerEncoder:
-        return MarkerEncoder(lambda _: table.name.encode(), Schema(f"{table.name}-value", "{}"))
+        return MarkerEncoder(lambda _: table.name.encode(), SubjectSchema(f"{table.name}-value", "{}"))
 
     monkeypatch.setattr(delivered, "compile_marker", compiled)
 
@@ -93,7 +102,7 @@ def ends(a0: int, a1: int, b0: int) -> Mapping[Place, int]:
 
 def test_a_marker_aside_names_the_ends_of_its_partition(threads: ThreadPoolExecutor) -> None:
     asked = Ends(ends(5, 6, 7))
-    records = asyncio.run(MarkersAside("m", _TARGETS, asked, threads).of(_AT))
+    records = asyncio.run(WorkerMarkersAside("m", _TARGETS, asked, threads).of(_AT))
     assert records == [
         Record("m", 0, None, b'{"offsets":{"a":5,"b":7},"resolved":"1.0000000002"}'),
         Record("m", 1, None, b'{"offsets":{"a":6},"resolved":"1.0000000002"}'),
@@ -102,14 +111,14 @@ def test_a_marker_aside_names_the_ends_of_its_partition(threads: ThreadPoolExecu
 
 
 def test_a_marker_waits_for_ends_that_cannot_be_had(threads: ThreadPoolExecutor) -> None:
-    markers = MarkersAside("m", _TARGETS, Ends(None, ends(5, 6, 7)), threads)
+    markers = WorkerMarkersAside("m", _TARGETS, Ends(None, ends(5, 6, 7)), threads)
     with pytest.raises(RetryError, match="a broker is away"):
         asyncio.run(markers.of(_AT))
     assert len(asyncio.run(markers.of(_AT))) == 2
 
 
 def test_no_marker_follows_an_end_that_fell(threads: ThreadPoolExecutor) -> None:
-    markers = MarkersAside("m", _TARGETS, Ends(ends(5, 6, 7), ends(5, 2, 7), ends(9, 9, 9)), threads)
+    markers = WorkerMarkersAside("m", _TARGETS, Ends(ends(5, 6, 7), ends(5, 2, 7), ends(9, 9, 9)), threads)
     asyncio.run(markers.of(_AT))
     for _ in range(2):  # also once the new topic has grown above the old one
         with pytest.raises(RetryError, match=r"a\[1\] ended at offset 6 and then at 2: it was deleted"):
@@ -118,7 +127,7 @@ def test_no_marker_follows_an_end_that_fell(threads: ThreadPoolExecutor) -> None
 
 def test_markers_among_rows_go_to_every_partition_of_every_topic() -> None:
     ids = Ids()
-    markers = MarkersAmongRows(_FEED.definition, _TARGETS, ids)
+    markers = WorkerMarkersAmongRows(_FEED.definition, _TARGETS, ids)
     asyncio.run(markers.prepare())
     records = asyncio.run(markers.of(_AT))
     assert [(record.topic, record.partition) for record in records] == [("a", 0), ("a", 1), ("b", 0)]
@@ -130,7 +139,7 @@ def test_markers_among_rows_go_to_every_partition_of_every_topic() -> None:
 def test_markers_with_schemas_are_framed_by_one_question() -> None:
     options = FeedOptions(resolved_interval_ns=0, confluent_schema_registry="http://registry")
     ids = Ids()
-    markers = MarkersAmongRows(replace(_FEED.definition, options=options), _TARGETS, ids)
+    markers = WorkerMarkersAmongRows(replace(_FEED.definition, options=options), _TARGETS, ids)
     ready = [markers.ready]
     asyncio.run(markers.prepare())
     assert [*ready, markers.ready] == [False, True]
@@ -143,7 +152,7 @@ def test_markers_with_schemas_are_framed_by_one_question() -> None:
 def test_a_schema_that_is_refused_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BACKOFF_FIRST_S", 0.001)
     ids = Ids(refusals=3)
-    markers = MarkersAmongRows(_FEED.definition, _TARGETS, ids)
+    markers = WorkerMarkersAmongRows(_FEED.definition, _TARGETS, ids)
     asyncio.run(markers.prepare())
     assert markers.ready
     assert len(ids.asked) == 4
@@ -151,7 +160,7 @@ def test_a_schema_that_is_refused_is_asked_for_again(monkeypatch: pytest.MonkeyP
 
 def test_a_resolved_topic_decides_where_markers_go(threads: ThreadPoolExecutor) -> None:
     aside = FeedOptions(resolved_interval_ns=0, resolved_topic="m")
-    for options, kind in ((aside, MarkersAside), (FeedOptions(), MarkersAmongRows)):
+    for options, kind in ((aside, WorkerMarkersAside), (FeedOptions(), WorkerMarkersAmongRows)):
         definition = replace(_FEED.definition, options=options)
         assert isinstance(marker_records(definition, _TARGETS, Ids(), Ends(), threads), kind)
 

@@ -17,10 +17,10 @@ from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedEpoch, FeedStat
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.processor.batch import OutputRecord
-from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.output.feed_sink import FeedSink
 from tidegate.worker.output.row_producer import Barrier, Sink
-from tidegate.worker.output.worker_sinks import Sinks
+from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.machine import RealMachine
 from tidegate.worker.process.settings import Settings
 
@@ -65,10 +65,10 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
 
 
 @pytest.fixture
-def sinks() -> Iterator[Sinks]:
+def sinks() -> Iterator[WorkerSinks]:
     settings = Settings(bootstrap_servers="127.0.0.1:9", destinations_file=DESTINATIONS_FILE)
     with ThreadPoolExecutor(1) as threads:
-        found = Sinks(settings, TopicAdmin(settings), threads, RealMachine())
+        found = WorkerSinks(settings, WorkerTopicAdmin(settings), threads, RealMachine())
         with closing(found):
             yield found
 
@@ -89,13 +89,15 @@ def _stored(cluster: str, epoch: FeedEpoch = FIRST_EPOCH) -> FeedView:
 
 @pytest.mark.parametrize(("cluster", "servers"), [("", "127.0.0.1:9"), ("an-id", "10.0.0.1:9")])
 def test_rows_go_to_the_cluster_that_is_stored_with_the_feed(
-    taken: Taken, sinks: Sinks, barrier: Barrier, cluster: str, servers: str
+    taken: Taken, sinks: WorkerSinks, barrier: Barrier, cluster: str, servers: str
 ) -> None:
     assert FeedSink(sinks, _FEED.definition, lambda: _stored(cluster)).send(_ROWS, barrier) == 1
     assert taken.by == [servers]
 
 
-def test_rows_wait_while_nothing_is_known_of_the_feed(taken: Taken, sinks: Sinks, barrier: Barrier) -> None:
+def test_rows_wait_while_nothing_is_known_of_the_feed(
+    taken: Taken, sinks: WorkerSinks, barrier: Barrier
+) -> None:
     views = [FeedView(), _stored("", FeedEpoch(2)), _stored("")]
     sink = FeedSink(sinks, _FEED.definition, lambda: views.pop(0))
     assert [sink.send(_ROWS, barrier) for _ in range(4)] == [0, 0, 1, 1]
@@ -103,7 +105,7 @@ def test_rows_wait_while_nothing_is_known_of_the_feed(taken: Taken, sinks: Sinks
 
 
 def test_rows_of_an_epoch_that_is_over_are_not_waited_for_once_its_cluster_is_forgotten(
-    taken: Taken, sinks: Sinks, barrier: Barrier
+    taken: Taken, sinks: WorkerSinks, barrier: Barrier
 ) -> None:
     later = replace(_FEED.definition, epoch=FeedEpoch(2))
     views = [FeedView(), FeedView(later)]
@@ -116,7 +118,7 @@ def test_rows_of_an_epoch_that_is_over_are_not_waited_for_once_its_cluster_is_fo
 
 
 def test_no_row_goes_to_the_next_producer_before_those_that_the_last_one_has_given_up(
-    taken: Taken, sinks: Sinks, barrier: Barrier
+    taken: Taken, sinks: WorkerSinks, barrier: Barrier
 ) -> None:
     sink = FeedSink(sinks, _FEED.definition, lambda: _stored(""))
     sink.send(_ROWS, barrier)

@@ -18,11 +18,11 @@ from tests.hand_log import HandTable
 from tidegate.changefeed.definition.feed import FeedDefinition
 from tidegate.errors import StatementError
 from tidegate.processor.batch import OutputRecord
-from tidegate.worker.kafka.topology import TopicAdmin
+from tidegate.worker.kafka.topology import WorkerTopicAdmin
 from tidegate.worker.operations.metrics import ReportCollector
 from tidegate.worker.operations.report import SinkReport, WorkerReport
 from tidegate.worker.output.row_producer import Barrier
-from tidegate.worker.output.worker_sinks import Sinks
+from tidegate.worker.output.worker_sinks import WorkerSinks
 from tidegate.worker.process.machine import RealMachine
 from tidegate.worker.process.settings import SecurityProtocol, Settings
 
@@ -52,9 +52,9 @@ class Machine(RealMachine):
 
 
 @contextmanager
-def opened(machine: Machine) -> Iterator[Sinks]:
+def opened(machine: Machine) -> Iterator[WorkerSinks]:
     with ThreadPoolExecutor(1) as threads:
-        sinks = Sinks(_SETTINGS, TopicAdmin(_SETTINGS, machine), threads, machine)
+        sinks = WorkerSinks(_SETTINGS, WorkerTopicAdmin(_SETTINGS, machine), threads, machine)
         with closing(sinks):
             yield sinks
 

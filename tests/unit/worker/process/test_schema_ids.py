@@ -12,13 +12,13 @@ import pytest
 
 from schemas.schema_ids import RegistrySchemaIds
 from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.errors import RegistryAway, RegistryDenied, SchemaRejected, StatementError
 from tidegate.worker.operations.metrics import REGISTRY
 
 _URL: Final = "http://reader:secret@registry.invalid:8081?timeout=1s"
 _OTHER: Final = "http://other.invalid:8081"
-_KEY, _VALUE = Schema("t-key", "k"), Schema("t-value", "v")
+_KEY, _VALUE = SubjectSchema("t-key", "k"), SubjectSchema("t-value", "v")
 _FEED, _SECOND = FeedId("feed"), FeedId("second")
 
 
@@ -29,15 +29,15 @@ class _Registry:
         self.gate = threading.Event()
         self.gate.set()
         self.errors: list[Exception] = []
-        self.asked: list[Schema] = []
+        self.asked: list[SubjectSchema] = []
         self.daemons: set[bool] = set()
         self.checks = 0
-        self._ids: dict[Schema, int] = {}
+        self._ids: dict[SubjectSchema, int] = {}
 
-    def known(self, schema: Schema) -> int | None:
+    def known(self, schema: SubjectSchema) -> int | None:
         return self._ids.get(schema)
 
-    def id_of(self, schema: Schema) -> int:
+    def id_of(self, schema: SubjectSchema) -> int:
         self.asked.append(schema)
         self._answer()
         return self._ids.setdefault(schema, len(self._ids) + 1)
@@ -220,7 +220,7 @@ def test_who_gives_up_waits_for_no_call() -> None:
 def test_a_registry_that_hangs_takes_few_threads_and_holds_no_other_one() -> None:
     async def scenario(bench: _Bench) -> None:
         bench.registry.gate.clear()
-        schemas = [Schema(f"t{number}-value", "v") for number in range(50)]
+        schemas = [SubjectSchema(f"t{number}-value", "v") for number in range(50)]
         asks = [asyncio.ensure_future(bench.ids.ids(_URL, _FEED, [schema])) for schema in schemas]
         await _until(lambda: len(bench.registry.asked) >= 4)
         assert await bench.ids.ids(_OTHER, _SECOND, [_KEY]) == {_KEY: 1}
@@ -235,7 +235,7 @@ def test_a_registry_that_hangs_takes_few_threads_and_holds_no_other_one() -> Non
 def test_calls_that_were_given_up_keep_their_turn_until_they_end() -> None:
     async def scenario(bench: _Bench) -> None:
         bench.registry.gate.clear()
-        schemas = [Schema(f"t{number}-value", "v") for number in range(9)]
+        schemas = [SubjectSchema(f"t{number}-value", "v") for number in range(9)]
         asks = [asyncio.ensure_future(bench.ids.ids(_URL, _FEED, [schema])) for schema in schemas]
         await _until(lambda: len(bench.registry.asked) == 4)
         for ask in asks[:4]:

@@ -14,7 +14,7 @@ from tidegate.changefeed.definition.options import Envelope, FeedOptions
 from tidegate.changefeed.definition.table_topics import key_subject, value_subject
 from tidegate.changefeed.encoding.avro.body import NULL, Fields, body_writer, key_writer
 from tidegate.changefeed.encoding.avro.connect_schema import branch_of, schema_text
-from tidegate.changefeed.encoding.confluent import RecordSchemas, Schema
+from tidegate.changefeed.encoding.confluent import RecordSchemas, SubjectSchema
 from tidegate.changefeed.encoding.connect import schema as connect
 from tidegate.changefeed.encoding.connect.record_schemas import (
     ConnectColumn,
@@ -60,8 +60,8 @@ def _schemas(
     name = TableName.of(table)
     try:
         return RecordSchemas(
-            Schema(key_subject(name, options), schema_text(key)),
-            Schema(value_subject(name, options), schema_text(value)),
+            SubjectSchema(key_subject(name, options), schema_text(key)),
+            SubjectSchema(value_subject(name, options), schema_text(value)),
         )
     except UnsupportedTable as error:
         raise UnsupportedTable(f"table {table.name}: {error}") from None

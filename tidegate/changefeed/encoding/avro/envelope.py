@@ -39,7 +39,7 @@ from tidegate.changefeed.encoding.avro.schema_text import (
     schema_text,
 )
 from tidegate.changefeed.encoding.columns import public_columns, shown_columns
-from tidegate.changefeed.encoding.confluent import RecordSchemas, Schema
+from tidegate.changefeed.encoding.confluent import RecordSchemas, SubjectSchema
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.changefeed.encoding.replaced import require_previous
 from tidegate.errors import UnsupportedTable
@@ -68,7 +68,7 @@ def compile_avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     record = record_schema(
         envelope_name(name, options), [each.schema for each in fields], namespace_of(name, options)
     )
-    value_schema = Schema(value_subject(name, options), schema_text(record))
+    value_schema = SubjectSchema(value_subject(name, options), schema_text(record))
     write_value = body_writer(value_schema.text, table.name)
     members = [(each.schema["name"], each.member) for each in fields]
 

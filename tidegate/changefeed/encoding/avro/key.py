@@ -12,7 +12,7 @@ from tidegate.changefeed.encoding.avro.body import key_writer
 from tidegate.changefeed.encoding.avro.row_record import row_record
 from tidegate.changefeed.encoding.avro.schema_text import label_name, namespace_of, schema_text
 from tidegate.changefeed.encoding.columns import named_column
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.row import Row
 from tidegate.rows.types import Datum
@@ -21,12 +21,12 @@ WriteKey: TypeAlias = Callable[[Row], bytes]
 _KeyDatums: TypeAlias = Callable[[Row], tuple[Datum, ...]]
 
 
-def compile_key(table: TableDescriptor, options: FeedOptions) -> tuple[Schema, WriteKey]:
+def compile_key(table: TableDescriptor, options: FeedOptions) -> tuple[SubjectSchema, WriteKey]:
     """The schema of a table's keys, and their writer. Raises ``UnsupportedTable``."""
     name = TableName.of(table)
     columns, datums = _columns(table, options)
     record = row_record(table, columns, label_name(name, options), namespace_of(name, options))
-    schema = Schema(key_subject(name, options), schema_text(record.schema))
+    schema = SubjectSchema(key_subject(name, options), schema_text(record.schema))
     names = [column.name for column in columns]
     write, fill = key_writer(schema.text, table.name, names), record.fill
     return schema, lambda row: write(fill(datums(row)))

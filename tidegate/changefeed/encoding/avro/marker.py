@@ -18,7 +18,7 @@ from tidegate.changefeed.encoding.avro.schema_text import (
     record_schema,
     schema_text,
 )
-from tidegate.changefeed.encoding.confluent import Schema
+from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.encoding.record_encoder import MarkerEncoder
 from tidegate.hlc import ResolvedTimestamp
 
@@ -36,9 +36,9 @@ def compile_avro_marker(table: TableName, options: FeedOptions) -> MarkerEncoder
     return MarkerEncoder(encode, schema)
 
 
-def marker_schema(table: TableName, options: FeedOptions) -> Schema:
+def marker_schema(table: TableName, options: FeedOptions) -> SubjectSchema:
     """The schema of a marker's value."""
     record = record_schema(
         envelope_name(table, options), [nullable_field("resolved", ["string"])], namespace_of(table, options)
     )
-    return Schema(value_subject(table, options), schema_text(record))
+    return SubjectSchema(value_subject(table, options), schema_text(record))

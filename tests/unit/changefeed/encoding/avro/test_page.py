@@ -18,7 +18,7 @@ from tests.unit.changefeed.tables import deletion, row
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.encoding.avro.envelope import compile_avro
 from tidegate.changefeed.encoding.avro.marker import compile_avro_marker
-from tidegate.changefeed.encoding.confluent import Schema, frame_prefix
+from tidegate.changefeed.encoding.confluent import SubjectSchema, frame_prefix
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.rows.sql_type import parse_sql_type
@@ -97,7 +97,7 @@ def test_the_pages_consumer_reads_rows_deletions_and_markers() -> None:
     assert encoder.schemas is not None
     assert marker.schema is not None
 
-    def framed(schema: Schema, body: bytes | None) -> bytes:
+    def framed(schema: SubjectSchema, body: bytes | None) -> bytes:
         assert body is not None
         number = registry.register_schema(schema.subject, ClientSchema(schema.text, "AVRO"))
         return frame_prefix(number) + body
