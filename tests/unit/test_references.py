@@ -15,7 +15,7 @@ from stack.places import CHECKOUT
 _DOCUMENT: Final = re.compile(r"(?<![\w/-])docs/[\w./-]+\.md")
 #: A module with the folder that it is in. Changelog and design notes tell what was.
 _MODULE: Final = re.compile(r"`((?:\w+/)+\w+\.py)`")
-_PAGE: Final = re.compile(r"README\.md|docs/[\w-]+\.md")
+_PAGE: Final = re.compile(r"(?:README|CONTRIBUTING)\.md|docs/[\w-]+\.md")
 _TEST: Final = re.compile(r"(?<![\w/])((?:tests/[\w/]+/)?test_\w+\.py)(?:::(\w+))?")
 
 pytestmark = pytest.mark.skipif(not (CHECKOUT / ".git").exists(), reason="git lists the files of the tree")

@@ -37,7 +37,7 @@ class Written(NamedTuple):
 
 
 def _pages() -> Iterator[Path]:
-    yield CHECKOUT / "README.md"
+    yield from (CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md")
     yield from sorted((CHECKOUT / "docs").glob("*.md"))
 
 
