@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 import faust
@@ -37,6 +37,7 @@ from tidegate.worker.process.ending import EXIT_REFUSED, end_process, leave_proc
 from tidegate.worker.process.schema_ids import RegistryWait, SchemaIds
 from tidegate.worker.process.settings import Settings
 from tidegate.worker.runtime import Runtime
+from tidegate.worker.shell import Shell
 
 _REQUEST_S: Final = 40.0
 _FETCH_BYTES: Final = 4 << 20  # per partition and fetch; above any record
@@ -172,26 +173,18 @@ class Application(faust.App):
         super()._crash(reason)
 
     async def on_stop(self) -> None:
-        """Finish what is in flight, leave the group, release the directory and the sink."""
+        """Stop in order, unless nothing has begun."""
         if not self._begun:
             leave_process("the worker stops before it began; nothing was read")
-        loop = asyncio.get_running_loop()
-        late = loop.call_later(self._stop_timeout_s, _end_late)
-        try:
-            await self.assignment.close()
-            late.cancel()
-            loop.call_later(_STOP_MARGIN_S, _leave_late)
-            await self.batches.force_commit()
-            await super().on_stop()
-            for alarm in self._alarms:
-                alarm.cancel()
-            self._watch.close()
-            await self._status.stop()
-            await loop.run_in_executor(None, self.follower.close)
-            await loop.run_in_executor(None, self.runtime.close)
-        except Exception as error:
-            end_process(error)
-        _log.info("everything in flight is durable; the worker stops")
+        await stop_in_order(self, self._leave_group)
+
+    async def _leave_group(self) -> None:
+        await self.batches.force_commit()
+        await super().on_stop()
+        for alarm in self._alarms:
+            alarm.cancel()
+        self._watch.close()
+        await self._status.stop()
 
     # ---- assignment
 
@@ -217,12 +210,27 @@ class Application(faust.App):
     def _new_producer_transport(self) -> BatchTransport:
         return BatchTransport(self.conf.broker_producer, self)
 
-    @property
-    def _stop_timeout_s(self) -> float:
-        return self.settings.drain_timeout_ms / 1000 + _STOP_MARGIN_S
-
     def _create_directories(self) -> None:
         """The data directory is ours (``tidegate.worker.process.data_dir``)."""
+
+
+async def stop_in_order(app: Shell, leave_group: Callable[[], Awaitable[None]]) -> None:
+    """Finish what is in flight, leave the group, release the directory and the sink.
+
+    Ends the process where any of that takes too long, or fails.
+    """
+    loop = asyncio.get_running_loop()
+    late = loop.call_later(app.settings.drain_timeout_ms / 1000 + _STOP_MARGIN_S, _end_late)
+    try:
+        await app.assignment.close()
+        late.cancel()
+        loop.call_later(_STOP_MARGIN_S, _leave_late)
+        await leave_group()
+        await loop.run_in_executor(None, app.follower.close)
+        await loop.run_in_executor(None, app.runtime.close)
+    except Exception as error:
+        end_process(error)
+    _log.info("everything in flight is durable; the worker stops")
 
 
 def _registry_report(wait: RegistryWait) -> RegistryReport:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -40,6 +40,7 @@ _GONE_S: Final = 0.5  # half a minute on a real broker
 _UNBLAMED: Final = 0.5  # of the producers with rows for a topic that is gone: they give them up without blame
 _WARNING: Final = 30
 _DEFAULTS: Final = {"max.message.bytes": "1048588"}  # of topics, as Kafka has it
+_LOOK_S: Final = 0.01
 _IDLE_POLL_S: Final = 2.0  # a poll that nobody waits for may take longer than it was asked to
 
 
@@ -744,10 +745,23 @@ class SimAdmin:
 
 
 class _Thread:
-    """A background thread of a process, which nobody has to wait for."""
+    """A background thread of a process."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._ended = False
+
+    def do(self, work: Callable[[], None]) -> None:
+        """What it is for."""
+        try:
+            work()
+        finally:
+            self._ended = True
 
     def join(self) -> None:
-        """See ``tidegate.worker.process.machine``."""
+        """See ``tidegate.worker.process.machine``. Blocks."""
+        while not self._ended:
+            self._scheduler.block(_LOOK_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -816,8 +830,10 @@ class SimMachine:
         return SimExecutor(self.process, threads, blocking=name != "steps")
 
     def background(self, work: Callable[[], None], name: str) -> _Thread:
-        self.scheduler.after(0.0, lambda: self.scheduler.begin(work, self.process), self.process)
-        return _Thread()
+        thread = _Thread(self.scheduler)
+        begin = partial(self.scheduler.begin, partial(thread.do, work), self.process)
+        self.scheduler.after(0.0, begin, self.process)
+        return thread
 
     def wait(self) -> None:
         """One way over the network."""

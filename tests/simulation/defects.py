@@ -54,6 +54,7 @@ from tidegate.worker.commit.batch_queue import Batch, BatchQueue, Cut
 from tidegate.worker.commit.commit_loop import CommitLoop
 from tidegate.worker.commit.in_flight import InFlight, InFlightBatches
 from tidegate.worker.commit.stepper import Stepper
+from tidegate.worker.kafka.assignment import Assignment
 from tidegate.worker.kafka.fetched import FetchedBatch
 from tidegate.worker.markers.marker_records import WorkerMarkersAmongRows
 from tidegate.worker.markers.marker_writer import OtherMarkers
@@ -490,6 +491,13 @@ def accepted_at_the_high_water() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def taken_up_while_stopping() -> Iterator[None]:
+    """A worker that stops takes up what a rebalance hands out meanwhile."""
+    with _patched(Assignment, "close", Assignment.release):
+        yield
+
+
 DEFECTS: Final[dict[str, Defect]] = {
     "accepted-at-the-high-water": accepted_at_the_high_water,
     "changes-between-epochs-forgotten": changes_between_epochs_forgotten,
@@ -520,5 +528,6 @@ DEFECTS: Final[dict[str, Defect]] = {
     "refused-row-as-delivered": refused_row_as_delivered,
     "ended-producer-forgotten": ended_producer_forgotten,
     "silent-ranges-waited-for": silent_ranges_waited_for,
+    "taken-up-while-stopping": taken_up_while_stopping,
     "unblamed-row-forgotten": unblamed_row_forgotten,
 }

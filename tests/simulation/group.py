@@ -17,7 +17,7 @@ from faust.types import TP
 
 from tests.simulation.clients import Network
 from tests.simulation.kafka import Broker, Partition
-from tests.simulation.scheduler import Process, Scheduler
+from tests.simulation.scheduler import Action, Process, Scheduler
 from tidegate.worker.kafka.assignment import Assignment
 from tidegate.worker.kafka.fetched import FetchedBatch
 
@@ -109,6 +109,14 @@ class Member:
     def completed(self, tp: TP, offset: int) -> None:
         self._completed[tp] = offset
 
+    async def leave(self, group: Group) -> None:
+        """The worker stops: what is completed is committed, and the group is told."""
+        await self._request()
+        self._commit_now()
+        await self._request()
+        group.leave(self)
+        await self._request()
+
     async def _request(self) -> None:
         await asyncio.sleep(self._network.delay())
 
@@ -194,6 +202,11 @@ class Group:
         self._asked: set[Member] = set()
         self._joined: set[Member] = set()
         self._again = False
+        self._when_shared: list[Action] = []
+
+    def when_shared(self, then: Action) -> None:
+        """Call it once, when it is decided next who has which partitions: they are handed out soon then."""
+        self._when_shared.append(then)
 
     def join(self, member: Member) -> None:
         """A process wants to be a member."""
@@ -201,6 +214,12 @@ class Group:
         self.members.append(member)
         member.process.on_end.append(lambda: self._gone(member))
         self.rebalance()
+
+    def leave(self, member: Member) -> None:
+        """A member that stops says so: nobody waits for it."""
+        member.joined = False
+        self._forget(member)
+        self._look(self.generation)
 
     def left_behind(self, member: Member) -> None:
         """Nothing was heard of a member for a session; it does not know."""
@@ -289,6 +308,9 @@ class Group:
                     lambda m=member, p=places, g=generation: self._hand_out(m, p, g),  # type: ignore[misc]
                     member.process,
                 )
+        told, self._when_shared = self._when_shared, []
+        for then in told:
+            then()
         if self._again:
             self._again = False
             self._scheduler.after(self._rng.random() * 0.2, self.rebalance)

@@ -25,6 +25,7 @@ from tests.simulation.sinks import (
     with_fail_overs,
     with_strangers,
 )
+from tests.simulation.stops import PlannedStop, draw_stops
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan, OnOversize
 
 _ODD_SNAPSHOT_MS: Final = 2_000
@@ -43,6 +44,7 @@ class Profile:
     ``schemas``: the share of the seeds whose feeds have some, which a registry keeps. ``odd``: the share of
     the seeds whose log is, ``drops`` that of the feeds that are dropped. ``takeovers``: feeds are moved to
     another engine and back, or to another cluster with ``fail_overs``, while data changes outside the op log.
+    ``stops``: the share of the seeds in which workers are told to stop, and do so in order.
     ``least_records``: batches and fetches are not smaller. A worker steps about 130 batches a second, and a
     store writes 300 records and more: what batches of one leave undone in a run of a minute takes longer than
     a run has for coming to rest, and lets markers fall behind that no sink holds.
@@ -73,6 +75,7 @@ class Profile:
     odd: float = 0.25
     drops: float = 0.15
     takeovers: bool = False
+    stops: float = 0.0
 
 
 #: Without faults of workers, of the cluster, of the source.
@@ -91,7 +94,7 @@ _QUIET: Final = Profile(
 )
 
 PROFILES: Final = {
-    "fast": Profile(),
+    "fast": Profile(stops=0.25),
     "crashes": Profile(workers=1, pauses=0, rebalances=0, kills=8, strandings=6, odd=0.0, drops=0.0),
     "still": Profile(moves=False, holes=False, lags=False, sinks=False, schemas=0.0, odd=0.0, drops=0.0),
     "moves": Profile(holes=False, odd=0.0, drops=0.0),
@@ -110,6 +113,7 @@ PROFILES: Final = {
     "schemas": Profile(
         moves=False, holes=False, kills=1, pauses=0, outages=0, strandings=0, schemas=1.0, odd=0.0, drops=0.0
     ),
+    "stops": Profile(kills=1, pauses=1, outages=1, disk_faults=0, strandings=1, odd=0.0, stops=1.0),
     "long": Profile(
         seconds=(20.0, 90.0),
         kills=12,
@@ -119,6 +123,7 @@ PROFILES: Final = {
         disk_faults=3,
         strandings=8,
         least_records=10,
+        stops=0.25,
     ),
 }
 
@@ -176,6 +181,7 @@ class RunPlan:
     registry: RegistryPlan
     odd: OddPlan
     faults: tuple[Fault, ...]
+    stops: tuple[PlannedStop, ...]
 
     def workload(self) -> Workload:
         """A new workload: the same one every time."""
@@ -330,6 +336,7 @@ def _draw(seed: int, profile: Profile) -> RunPlan:
         registry=NO_REGISTRY,
         odd=PLAIN,
         faults=_faults(rng, profile, seconds),
+        stops=draw_stops(seed, profile.stops, seconds),
     )
     return replace(plan, sinks=follow(len(plan.feeds)))
 

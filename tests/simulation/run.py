@@ -48,6 +48,7 @@ from tests.simulation.sinks import (
     sink_name,
 )
 from tests.simulation.source import Source
+from tests.simulation.stops import Amid, PlannedStop
 from tests.simulation.worker import SimShell, start_worker
 from tidegate.changefeed.definition.feed import (
     FIRST_EPOCH,
@@ -83,6 +84,8 @@ _LOGGER: Final = logging.getLogger("tidegate")
 _REST_FIRST_S: Final = 1.0
 _FIRST_FEED_S: Final = 15.0
 _LOOK_S: Final = 0.5
+#: A worker that is told to stop gives up after less: 2 s and 15 s for its release, 15 s for the rest.
+_STOPPED_S: Final = 40.0
 #: What a feed is told that came to a worker which had not read on to the tables: create it again.
 _UNTOLD: Final = "no log partition has a descriptor"
 
@@ -126,6 +129,7 @@ class _Host:
         self.member: Member | None = None
         self.shell: SimShell | None = None
         self.starts = 0
+        self.stops = False  # the worker was told to
 
 
 class Run:
@@ -185,6 +189,7 @@ class Run:
         self.group = Group(self.scheduler, self.broker, plan.seed, _SESSION_S, _DRAIN_S * 1.5)
         self.hosts = [_Host(f"w{number}") for number in range(plan.workers)]
         self._calm = False
+        self._stopping = Random(f"{plan.seed}:who stops")
         self._breaking = SomeOffsets(plan.seed, plan.odd.breaking)
         self._bootstrap = OWN
         self._accepted: dict[FeedId, Accepted] = {}
@@ -247,6 +252,8 @@ class Run:
                 self.scheduler.after(feed.move.at, partial(self._move_away, number, feed.move))
         for absence in self.plan.registry.absences:
             self._plan_absence(absence)
+        for stop in self.plan.stops:
+            self._plan_stop(stop)
 
     def _plan_renaming(self) -> None:
         renamed_at = self.plan.sinks.renamed_at
@@ -374,7 +381,7 @@ class Run:
         host.starts += 1
         self.outcome.processes += 1
         process = Process(self.scheduler, f"{host.name}.{host.starts}", self.plan.slowness)
-        host.process = process
+        host.process, host.stops = process, False
         process.on_end.append(lambda: self._ended(host, process))
 
         def member(assignment: Assignment) -> Member:
@@ -537,6 +544,47 @@ class Run:
             self.scheduler.at(begins - absence.sinks_before, stand_still)
         if absence.rebalance_after is not None:
             self.scheduler.at(begins + absence.rebalance_after, self._rebalance)
+
+    def _plan_stop(self, stop: PlannedStop) -> None:
+        """Workers are told to stop; the group and the sinks bring about what they are amid then."""
+        begins = self.scheduler.now + stop.at
+        if stop.sinks_before is not None:
+            self.scheduler.at(begins - stop.sinks_before, partial(self._stand_still, begins))
+
+        def tell() -> None:
+            self.scheduler.after(stop.later_s, partial(self._stop, every=stop.all))
+
+        if stop.amid is Amid.ASSIGNMENT:
+            self.scheduler.at(begins, partial(self.group.when_shared, tell))
+        else:
+            self.scheduler.at(begins, tell)
+        if stop.amid is not Amid.ANYTHING:
+            self.scheduler.at(begins, self._rebalance)
+
+    def _stand_still(self, at: float) -> None:
+        """No sink goes on before a drain that began at this time has given up what waits for it."""
+        for number in range(len(self.plan.feeds)):
+            self.network.stand_still(sink_name(number), at + SINKS_LONGER_S)
+
+    def _stop(self, *, every: bool) -> None:
+        running = [host for host in self.hosts if host.process is not None and host.process.alive]
+        running = [host for host in running if not host.stops]
+        if running and not self._calm:
+            for host in running if every else [self._stopping.choice(running)]:
+                self._tell_to_stop(host)
+
+    def _tell_to_stop(self, host: _Host) -> None:
+        process, shell = host.process, host.shell
+        assert process is not None
+        assert shell is not None
+        host.stops = True
+        self._say(process.name, "is told to stop")
+        process.loop.run_soon(shell.stop())
+        self.scheduler.after(_STOPPED_S, partial(self._look_whether_stopped, process))
+
+    def _look_whether_stopped(self, process: Process) -> None:
+        if process.alive and not process.paused:
+            self.outcome.faults.append(f"{process.name} runs on {_STOPPED_S:.0f} s after it was told to stop")
 
     def _rebalance(self) -> None:
         if not self._calm:

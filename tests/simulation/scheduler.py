@@ -21,6 +21,7 @@ Action: TypeAlias = Callable[[], None]
 Ended: TypeAlias = BaseException | None
 
 _STUCK_ACTIONS: Final = 20_000_000
+_LOOK_S: Final = 0.01
 
 
 class ProcessEnded(BaseException):
@@ -390,11 +391,15 @@ class SimExecutor:
     def __init__(self, process: Process, threads: int, *, blocking: bool = True) -> None:
         self._process = process
         self._free = threads
+        self._threads = threads
         self._blocking = blocking
+        self._closed = False
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
 
     def run(self, work: Callable[[], Any], future: asyncio.Future[Any]) -> None:
-        """Do ``work`` when a thread is free, and tell ``future`` of it."""
+        """Do ``work`` when a thread is free, and tell ``future`` of it. Raises once it is shut."""
+        if self._closed:
+            raise RuntimeError("cannot schedule new futures after shutdown")
         self._waiting.append((work, future))
         self._next()
 
@@ -402,7 +407,10 @@ class SimExecutor:
         raise NotImplementedError
 
     def shutdown(self, *_: Any, **__: Any) -> None:
-        """Nothing is left to do."""
+        """Take no more work, and wait until all of it is done. Blocks."""
+        self._closed = True
+        while self._waiting or self._free < self._threads:
+            self._process.scheduler.block(_LOOK_S)
 
     def _next(self) -> None:
         if not self._free or not self._waiting:

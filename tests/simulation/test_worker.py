@@ -42,6 +42,7 @@ _PROFILES = {
     "lost-answer-as-an-end": "strangers",
     "rows-without-comparison": "strangers",
     "silent-ranges-waited-for": "odd",
+    "taken-up-while-stopping": "stops",
     "unfrozen-state": "crashes",
 }
 #: What never comes to rest is most of a run that finds a defect. These runs do so in less without it.
@@ -76,6 +77,7 @@ _SEEDS = {
     "rows-without-comparison": 7,
     "silent-ranges-waited-for": 14,
     "state-before-rows": 112,
+    "taken-up-while-stopping": 8,
     "unblamed-row-forgotten": 10,
     "unfrozen-state": 7,
     "unreported-span-ignored": 47,
@@ -112,6 +114,7 @@ def test_feeds_whose_rows_are_refused_fail_and_no_other_feed_or_worker_does(simu
         "refusals",
         "schemas",
         "sinks",
+        "stops",
         "strangers",
         "takeovers",
     ],
@@ -125,6 +128,12 @@ def test_each_kind_of_trouble_by_itself_breaks_no_promise(simulations: Simulatio
 @pytest.mark.slow
 def test_feeds_go_on_on_clusters_that_operators_accept(simulations: Simulations) -> None:
     done = simulations.run("--profile", "fail-overs", "--seed", "0", "--runs", str(_RUNS))
+    assert done.status == 0, done.output
+
+
+@pytest.mark.slow
+def test_workers_that_stop_in_order_leave_what_others_go_on_with_and_end(simulations: Simulations) -> None:
+    done = simulations.run("--profile", "stops", "--seed", "0", "--runs", str(_RUNS))
     assert done.status == 0, done.output
 
 

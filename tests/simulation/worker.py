@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from app.application import stop_in_order
 from app.main import add_agents
 from schemas.schema_ids import RegistrySchemaIds
 from tests.simulation.clients import SimMachine
@@ -25,6 +26,7 @@ from tidegate.worker.operations.report import (
     SpanReporter,
     no_ranges,
 )
+from tidegate.worker.process.ending import end_process, leave_process
 from tidegate.worker.process.settings import Settings
 from tidegate.worker.runtime import Runtime
 from tidegate.worker.state.store import LocalStore
@@ -36,8 +38,9 @@ class SimShell:
     runtime: Runtime
     follower: JobsFollower
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, group: Group) -> None:
         self.settings = settings
+        self._group = group
         self.topic_names = Topics.of(settings)
         self.assignment = Assignment(settings.drain_timeout_ms / 1000)
         self.partitions_report: Callable[[], tuple[PartitionReport, ...]] = tuple
@@ -45,6 +48,19 @@ class SimShell:
         self.overlaps_report: Callable[[], tuple[OverlapReport, ...]] = tuple
         self.ranges_report: SpanReporter = no_ranges
         self._member: Member | None = None
+        self.begun = False
+
+    async def stop(self) -> None:
+        """What SIGTERM brings about, up to the end of the process."""
+        if not self.begun:
+            leave_process("the worker stops before it began; nothing was read")
+        await stop_in_order(self, self._leave_group)
+        if held := [*self.partitions_report(), *self.feeds_report()]:
+            end_process(RuntimeError(f"a worker that has stopped holds {held}"))
+        leave_process("the worker has stopped")
+
+    async def _leave_group(self) -> None:
+        await self.batches.leave(self._group)
 
     @property
     def batches(self) -> Member:
@@ -76,7 +92,7 @@ def start_worker(
     new_member: Callable[[Assignment], Member],
 ) -> tuple[SimShell, Member]:
     """Begin a worker in ``process``."""
-    shell = SimShell(settings)
+    shell = SimShell(settings, group)
 
     def open_store(path: Path) -> LocalStore:
         return MemoryStore(path, disk, process)
@@ -90,6 +106,7 @@ def start_worker(
         loop = asyncio.get_running_loop()
         shell.runtime = await loop.run_in_executor(None, Runtime, settings, schema_ids, machine)
         shell.follower = JobsFollower(settings, machine)
+        shell.begun = True
         group.join(member)
 
     async def guarded() -> None:
