@@ -30,7 +30,7 @@ from tidegate.worker.output.row_producer import Barrier
 
 _TABLE: Final = HandTable.of(104, "plain")
 _FEED: Final = activation([_TABLE.descriptor])
-_TASKS: Final = "Pipeline._guarded"
+_TASKS: Final = CommitLoop._guarded.__qualname__
 _SETTLED: Final = 60  # turns of the loop: far more than three batches take
 
 
