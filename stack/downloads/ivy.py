@@ -57,8 +57,8 @@ def find() -> Path:
     found = "; ".join(f"{jar} is older, or no Ivy" for jar in candidates) or "none was found"
     raise DownloadFailed(
         f"Neither Maven nor an Ivy of {oldest} or newer is here ({found}): install Maven (`mvn`) with your "
-        "system's package manager, run `make setup`, whose PySpark has such an Ivy, or point "
-        "TIDEGATE_IVY_JAR to one."
+        "system's package manager, or PySpark, which has such an Ivy (`make setup` in a checkout, else "
+        "tidegate's extra `spark`), or point TIDEGATE_IVY_JAR to one."
     )
 
 

@@ -110,7 +110,7 @@ def _bootstrap(request: Request) -> str:
     bootstrap = request.settings.get(_BOOTSTRAP) or request.running.get("kafka")
     if bootstrap is None:
         raise StackError(
-            "Kafka Connect needs a broker, and no Kafka of the stack is up: run `python -m stack up kafka` "
+            "Kafka Connect needs a broker, and no Kafka of the stack is up: run `tidegate stack up kafka` "
             f"first, or name another one with --set {_BOOTSTRAP}=HOST:PORT."
         )
     if not any(accepts_connections(address.strip()) for address in bootstrap.split(",")):

@@ -249,7 +249,7 @@ def test_a_sink_whose_database_was_away_goes_on_after_a_restart(
 
 
 def test_up_uses_the_kafka_of_the_stack(tmp_path: Path) -> None:
-    assert "run `python -m stack up kafka` first" in stack(tmp_path, "up", "connect", succeeds=False)
+    assert "run `tidegate stack up kafka` first" in stack(tmp_path, "up", "connect", succeeds=False)
     try:
         stack(tmp_path, "up", "kafka")
         url = stack(tmp_path, "up", "connect").split(" at ")[1].split()[0]

@@ -44,7 +44,7 @@ def test_an_ivy_that_lets_a_pom_read_files_is_passed_over(
 def test_what_is_no_jar_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ivy.jar").write_text("not a jar")
     monkeypatch.setattr(ivy, "_candidates", lambda: iter((tmp_path / "ivy.jar",)))
-    with pytest.raises(DownloadFailed, match=r"install Maven .* run `make setup`.* TIDEGATE_IVY_JAR"):
+    with pytest.raises(DownloadFailed, match=r"install Maven .* extra `spark`.* TIDEGATE_IVY_JAR"):
         ivy.find()
 
 

@@ -80,9 +80,7 @@ def test_a_broker_that_is_named_wins_over_the_kafka_of_the_stack(tmp_path: Path,
 
 
 def test_without_a_broker_the_error_says_to_start_one(tmp_path: Path) -> None:
-    with pytest.raises(
-        StackError, match=r"no Kafka of the stack is up: run `python -m stack up kafka` first"
-    ):
+    with pytest.raises(StackError, match=r"no Kafka of the stack is up: run `tidegate stack up kafka` first"):
         plan(tmp_path)
     assert not (tmp_path / "home").exists()
 
